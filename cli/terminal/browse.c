@@ -1,5 +1,6 @@
-/* The overview on the terminal: which columns have space, the order of the
-   lines, and their cells: texts, blocks of colour, or letters of ASCII. */
+/* Draws many runs on the terminal, one line each: chooses the columns that fit,
+   sorts the lines, and draws their cells as texts, coloured blocks or ASCII
+   letters. */
 #include "cli/terminal/browse.h"
 
 #include "analyzer/base/checked.h"
@@ -21,7 +22,7 @@ enum {
     LABEL_WIDTH = 24,
     LAYERS_MOST = 16,
     HEADER = 1, /* rows above the lines */
-    FOOTER = 2  /* and below them: legend, state and keys */
+    FOOTER = 2  /* rows below them: legend, state and keys */
 };
 
 /* Columns after the settings, from the left. */
@@ -39,37 +40,37 @@ typedef enum part {
 static const struct {
     const char *title; /* NULL: the number's name */
     int width;
-    int rank; /* which come first where space is short */
+    int rank; /* columns with lower ranks are placed first */
 } parts[N_PARTS] = {[VALUE] = {NULL, 8, 0},      [DOT] = {"", 14, 5},
                     [HEADS] = {"heads", 12, 3},  [LAYERS] = {"layers", 0, 2},
                     [TIME] = {"flags", 14, 4},   [FLAG] = {"flag", 10, 1},
                     [STATUS] = {"status", 11, 6}};
 
-/* What all lines have in common. */
+/* The data and layout of all lines. */
 typedef struct sheet {
     const es_browse *browse;
     es_screen *screen;
-    const es_run_summary **shown; /* (n) of the runs that have samples */
+    const es_run_summary **shown; /* (n) runs that have samples */
     size_t n;
     es_difference *differences; /* (n_differences) */
     size_t n_differences;
     const es_run_setting **values; /* (n,n_differences) */
     es_run_labels labels;          /* of `shown` */
-    size_t keys[SETTINGS_MOST];    /* which settings are columns */
-    size_t n_keys;                 /* 0: the label is one */
+    size_t keys[SETTINGS_MOST];    /* indices of settings with columns */
+    size_t n_keys;                 /* 0: a column with the label instead */
     int widths[SETTINGS_MOST];
     int x[N_PARTS], wide[N_PARTS]; /* 0: the column is left out */
     const es_yardstick *measure;
-    double low, high, last; /* of the number, of the steps */
-    double top;             /* of the layers' colours */
-    size_t n_layers;        /* of the deepest */
+    double low, high, last; /* range of the measure, and the last step */
+    double top;             /* end of the layers' colour scale */
+    size_t n_layers;        /* of the deepest run */
 } sheet;
 
 /* --- order ----------------------------------------------------------------*/
 
 typedef struct place {
     size_t run;
-    double key; /* the least first */
+    double key; /* ascending; NaN last */
     const char *name;
 } place;
 
@@ -103,7 +104,7 @@ static double key_of(const es_run_summary *run, const es_browse *browse,
     }
 }
 
-/* The runs that have samples, *n of them: to be freed. */
+/* Lists the *n runs that have samples; the caller frees *out. */
 static es_status list_shown(const es_run_summary ***out, size_t *n,
                             const es_browse *browse)
 {
@@ -176,7 +177,7 @@ static const char *setting_text(char out[ES_FLOAT_TEXT_MAX],
                : setting->text;
 }
 
-/* Settings that differ, as many as have a third of the width. */
+/* Chooses settings that differ, as many as fit into a third of the width. */
 static void choose_settings(sheet *s)
 {
     const int most = s->browse->terminal.width / 3;
@@ -206,7 +207,7 @@ static int part_width(const sheet *s, int p)
     return p != LAYERS ? parts[p].width : n < 6 ? 6 : (int)n;
 }
 
-/* The columns that have space, by their rank, from the left. */
+/* Places the columns that fit, chosen by rank, from left to right. */
 static void place_parts(sheet *s)
 {
     int x = 2, rest;
@@ -256,7 +257,7 @@ static es_style style_of(es_severity severity)
                                                                : ES_INK_OWN};
 }
 
-/* A block of a colour, on an ASCII screen a letter. */
+/* Draws a coloured block, or a letter on an ASCII screen. */
 static void put_block(const sheet *s, int x, int y, es_color color,
                       const char *letter)
 {
@@ -267,8 +268,8 @@ static void put_block(const sheet *s, int x, int y, es_color color,
                         (es_style){.paper = es_ink_of(color)});
 }
 
-/* The value as a place between the least and the largest, by their
- * logarithms where they are far apart. */
+/* Draws the value as a dot between the smallest and the largest, on a
+ * logarithmic scale if they are far apart. */
 static void put_dot(const sheet *s, int y, float value)
 {
     const bool decades = s->low > 0 && s->high > 20 * s->low;
@@ -303,8 +304,8 @@ static void put_value(const sheet *s, int y, const es_run_summary *run)
         put_dot(s, y, value);
 }
 
-/* Each cell shows the class of the head in its middle, were they sorted; what
- * is not finite has at least one. */
+/* Draws the heads sorted by class: each cell shows the class of the head at its
+ * centre, and NaN heads have at least one cell. */
 static void put_heads(const sheet *s, int y, const es_run_summary *run)
 {
     static const char *const letters[] = {"1", "2", "3", "4", "x"};
@@ -329,7 +330,8 @@ static void put_heads(const sheet *s, int y, const es_run_summary *run)
     }
 }
 
-/* Layer 0 left; of several in a cell one that is not finite, or the first. */
+/* Draws the layers from left to right. A cell with several layers shows one
+ * that is not finite, otherwise the first. */
 static void put_layers(const sheet *s, int y, const es_run_summary *run)
 {
     const size_t width = (size_t)s->wide[LAYERS];
@@ -363,7 +365,7 @@ static es_level level_of(es_severity severity)
                                              : ES_LEVEL_INFO;
 }
 
-/* The worst flag of each cell's steps; a line as far as the run came. */
+/* Draws the worst flag of each cell's steps, and a line up to the last step. */
 static void put_time(const sheet *s, int y, const es_run_summary *run)
 {
     static const char *const letters[] = {"i", "w", "e", "c"};
@@ -407,7 +409,7 @@ static void put_words(const sheet *s, int y, const es_run_summary *run)
                         run->status, ES_FAINT);
 }
 
-/* `shown` is run's place among those that have samples. */
+/* Draws the line of a run; `shown` is its index among the runs with samples. */
 static void put_line(const sheet *s, int y, size_t run, size_t shown)
 {
     const es_watched *watched = &s->browse->runs[run];
@@ -468,7 +470,7 @@ static void put_titles(const sheet *s)
     }
 }
 
-/* What the colours of the heads mean, and m; below it the state. */
+/* Draws the legend of the heads' colours and m, and below it state and keys. */
 static void put_footer(const sheet *s, int y, size_t first, size_t end)
 {
     static const char *const classes[] = {"<m/4", "<m/2", "<3m/4", "<=m"};
@@ -518,7 +520,7 @@ static es_status prepare(sheet *s, const es_browse *browse)
     return ES_OK;
 }
 
-/* Moves the lines so that the chosen one is among `rows` of them. */
+/* Scrolls so that the selected run is among the visible `rows` lines. */
 static void scroll(es_browse *browse, const size_t *order, size_t rows)
 {
     const size_t at = find_chosen(order, browse), n = browse->n_runs;

@@ -1,7 +1,7 @@
 /**
  * Many runs on the terminal: one line each, with the columns of the overview
- * (cli/figures/overview.c), of which one is chosen. Drawing depends on nothing
- * but its arguments.
+ * (cli/figures/overview.c). One run is selected. Drawing depends only on the
+ * arguments.
  */
 #ifndef ES_BROWSE_H
 #define ES_BROWSE_H
@@ -14,9 +14,9 @@
 
 typedef enum es_browse_order {
     ES_BROWSE_AS_GIVEN,
-    ES_BROWSE_BY_LOSS, /* the number that is shown; what is none comes last */
-    ES_BROWSE_BY_FLAG, /* the worst first */
-    ES_BROWSE_BY_STEP, /* the farthest first */
+    ES_BROWSE_BY_LOSS, /* by the number shown; runs without it come last */
+    ES_BROWSE_BY_FLAG, /* worst first */
+    ES_BROWSE_BY_STEP, /* latest step first */
     ES_BROWSE_BY_NAME,
     ES_N_BROWSE_ORDERS
 } es_browse_order;
@@ -28,24 +28,24 @@ typedef struct es_browse {
     es_terminal terminal;
     es_browse_order order;
 
-    /* Of a live view: as high as the terminal. Else it has a line for each run,
-       and none is chosen. */
-    const char *mode; /* NULL: no live view */
-    const char *keys;
-    size_t chosen; /* a run */
-    size_t top;    /* the first line that is shown; moved so that the chosen run
-                      is seen */
+    /* For a live view, which is as high as the terminal. Otherwise every run
+       has a line and no run is selected. */
+    const char *mode; /* state, such as "live"; NULL: no live view */
+    const char *keys; /* explanation of the keys */
+    size_t chosen;    /* index of the selected run */
+    size_t top;       /* first line shown; scrolled to show the selected run */
 } es_browse;
 
-/** The runs in their order: *out, to be freed. ES_OK or ES_ENOMEM. */
+/** Sets *out to the indices of the runs in their order; the caller frees it.
+ *  Returns ES_OK or ES_ENOMEM. */
 es_status es_browse_sort(size_t **out, const es_browse *browse) ES_MUST_USE;
 
-/** The run `by` lines below the chosen one, or the last one; above it, if
- *  negative. ES_OK or ES_ENOMEM. */
+/** Moves the selection down by `by` lines, or up if negative, as far as the
+ * last or first line. Returns ES_OK or ES_ENOMEM. */
 es_status es_browse_move(es_browse *browse, int64_t by) ES_MUST_USE;
 
-/** Draws: *out is owned by the caller, as wide as the terminal. ES_OK or
- *  ES_ENOMEM. */
+/** Draws the runs. *out is owned by the caller and as wide as the terminal.
+ * Returns ES_OK or ES_ENOMEM. */
 es_status es_browse_draw(es_screen **out, es_browse *browse) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
-/* The heatmap on the terminal: layout, the value that a place shows, drawing in
-   half blocks or, without colours, in shades of ASCII. */
+/* Draws the heatmap on the terminal: layout, the value that a place shows, and
+   drawing in coloured half blocks or in ASCII shades. */
 #include "cli/terminal/heat.h"
 
 #include "analyzer/base/value.h"
@@ -34,19 +34,19 @@ es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
 void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
                            int *last)
 {
-    int n = 2 / layout->halves * layout->layers_in; /* in a row of text */
+    int n = 2 / layout->halves * layout->layers_in; /* per row of text */
     *first = row * n;
     *last = *first + n - 1 < layout->n_layers ? *first + n - 1
                                               : layout->n_layers - 1;
 }
 
-/* Where a finite value is on the scale, in [0,1]. */
+/* Returns the position of a finite value on the scale; [0,1] is inside. */
 static double share_of(const es_heat_scale *scale, double value)
 {
     return (value - scale->low) / (scale->high - scale->low);
 }
 
-/* Is a in more trouble than b, both finite? */
+/* Returns true if a is more critical than b; both are finite. */
 static bool is_worse(const es_heat_scale *scale, float a, float b)
 {
     if (!scale->ends_matter)
@@ -80,7 +80,7 @@ float es_heat_place(const float *values, const es_heat_layout *layout,
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* The colour of a value; ES_INK_OWN where there is none to show. */
+/* Returns the colour of a value; ES_INK_OWN if it is missing. */
 static es_ink ink_of(float value, const es_heat_scale *scale)
 {
     if (es_is_missing(value))
@@ -91,7 +91,7 @@ static es_ink ink_of(float value, const es_heat_scale *scale)
         es_colormap_at(scale->map, share_of(scale, (double)value)));
 }
 
-/* The values of the upper and the lower half of a cell of text. */
+/* Draws the values of the upper and the lower half of a character. */
 static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
                       const es_heat_scale *scale)
 {
@@ -127,7 +127,7 @@ void es_heat_draw(es_screen *screen, int x, int y, const float *values,
         }
 }
 
-/* 1, 2, 5, 10, 20 ...: the smallest that is at least `least`. */
+/* Returns the smallest of 1, 2, 5, 10, 20, ... that is at least `least`. */
 static int nice_step(int least)
 {
     int step = 1;

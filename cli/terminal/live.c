@@ -1,4 +1,5 @@
-/* The files of the live view: which changed, and what is new in them. */
+/* The files of the live view: finds changed files and reads their new samples.
+ */
 #include "cli/terminal/live.h"
 
 #include "analyzer/base/checked.h"
@@ -10,13 +11,13 @@
 
 /* --- reading --------------------------------------------------------------*/
 
-/* A run that fails keeps its problem to itself. */
+/* Reads all runs of a file. The failure of a run is stored in that run. */
 static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
 {
     bool written;
     es_status status;
     if (es_reader_is_written(reader, &written) != ES_OK)
-        written = true; /* looked at again, then */
+        written = true; /* unknown: read the file again next time */
     for (; file->n_runs < es_reader_n_runs(reader); file->n_runs++)
         if ((status =
                  es_watch_list_add(&live->runs, file->path, file->n_runs)) < 0)
@@ -42,8 +43,8 @@ static void keep_problem(es_live_file *file, es_status status)
     file->problem = status == ES_OK ? NULL : strdup(es_message());
 }
 
-/* The file is open only while it is read: a reader that stays would keep the
-   writer from putting its log away in the end. */
+/* Reads a file, which is only open during the read: an open reader would
+   prevent the writer from removing its write-ahead log at the end. */
 static es_status read_file(es_live *live, es_live_file *file)
 {
     es_reader *reader = NULL;
@@ -54,14 +55,15 @@ static es_status read_file(es_live *live, es_live_file *file)
         status = read_runs(live, file, reader);
         file->stamp = stamp;
         file->read = true;
-    } else if (stamp.inode == 0) { /* it was removed */
+    } else if (stamp.inode == 0) { /* the file was removed */
         file->running = false;
     }
     es_damage_close(reader);
     return status == ES_ENOMEM ? status : ES_OK;
 }
 
-/* Does a process still write the file? One that was killed changes nothing. */
+/* Returns true if a process is still writing the file. A killed writer leaves
+ * the file unchanged, so the stamp does not tell. */
 static bool is_written(const char *path)
 {
     es_reader *reader = NULL;
@@ -70,7 +72,7 @@ static bool is_written(const char *path)
     if (status == ES_OK)
         status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    return status == ES_OK && written; /* what fails is read, and says why */
+    return status == ES_OK && written; /* on error, the next read reports it */
 }
 
 es_status es_live_read(bool *out, es_live *live, bool anew)
@@ -131,8 +133,8 @@ es_status es_live_switch(es_live *live, bool back)
         return ES_OK;
     const es_watched *run = &live->runs.list[live->first];
     if (es_reader_open(&reader, run->path) != ES_OK)
-        return ES_OK; /* the next reading reports it */
-    /* after all of them the first, or last, comes again */
+        return ES_OK; /* the next read reports the error */
+    /* after the last series comes the first one, and vice versa */
     for (size_t i = 0; i < es_reader_n_series(reader, run->index); i++) {
         es_series series;
         if (es_reader_series(reader, run->index, i, &series) != ES_OK ||

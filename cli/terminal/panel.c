@@ -1,7 +1,7 @@
-/* One run on the terminal: where its parts stand, by the size of the terminal
-   and the number of layers and heads; title, numbers, flags, heatmap, scale and
-   bands; lines over the steps, those of the layers beside or below the heatmap,
-   each drawn by spark.c. */
+/* Draws the panel of one run on the terminal. The layout depends on the
+   terminal's size and the number of layers and heads. A panel has a title,
+   numbers, flags, the heatmap with scale and bands, and lines over the steps
+   (drawn by spark.c) to the right of the heatmap or below it. */
 #include "cli/terminal/panel.h"
 
 #include "analyzer/base/checked.h"
@@ -14,15 +14,15 @@
 
 #include <string.h>
 
-/* --- where its parts stand -------------------------------------------------*/
+/* --- layout --------------------------------------------------------------*/
 
 enum {
     HEADER = 3,      /* rows: title, numbers, flags */
     GAP = 2,         /* columns between heatmap and lines */
     LINE_LEAST = 16, /* columns of a line over the steps */
     LINE_WANTED = 24,
-    LEFT_LEAST = 20, /* columns of what stands left of the lines */
-    STACK_MOST = 8,  /* lines of layers below a wide heatmap */
+    LEFT_LEAST = 20, /* columns left of the lines */
+    STACK_MOST = 8,  /* maximum of lines below a wide heatmap */
     STANDARD = 80,
 };
 
@@ -36,7 +36,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Columns of the layers' numbers, and a blank. */
+/* Returns the columns of the layers' numbers and a space. */
 static int label_width(const es_run_summary *shown)
 {
     size_t n = shown->n_rows;
@@ -56,8 +56,8 @@ int es_panel_wanted(const es_watched *run)
     return smaller(beside + n_heads, STANDARD);
 }
 
-/* The heatmap above `other` rows: run's lines, scale and axis, bands, and the
-   numbers of heads and the header above it. */
+/* Lays out the heatmap. `other` is the number of the panel's other rows:
+   header, heads' numbers, lines, axis, scale and bands. */
 static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
                        const es_panel_frame *frame, int other)
 {
@@ -75,7 +75,7 @@ static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
     plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows, 1), roomy,
                              frame->depth);
     plan->shares = plan->heat.layers_in > 1 || plan->heat.heads_in > 1;
-    if (plan->shares) /* which is said in a row of its own */
+    if (plan->shares) /* a further row explains it */
         plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows - 1, 1),
                                  roomy, frame->depth);
 }
@@ -112,7 +112,7 @@ es_panel_plan es_panel_plan_of(const es_watched *run,
 
 /* --- text ------------------------------------------------------------------*/
 
-/* Where the next piece of a row goes. */
+/* The remaining space of a row of text. */
 typedef struct row {
     es_screen *screen;
     int x, y, columns;
@@ -126,7 +126,7 @@ static void put(row *to, const char *text, es_style style)
     to->columns -= used;
 }
 
-/* All of it or nothing. */
+/* Writes the text only if all of it fits. */
 static void put_whole(row *to, const char *text, es_style style)
 {
     if ((int)es_display_width(text) <= to->columns)
@@ -147,8 +147,8 @@ static es_status put_name(row *to, const char *name, es_style style)
 
 /* --- title ----------------------------------------------------------------*/
 
-/* Title on the left, then the file if it fits; on the right the step, as in
-   "step 2999/3000, finished". */
+/* Draws the title, then the file name if it fits, and at the right the step,
+   such as "step 2999/3000, finished". */
 static es_status draw_title(row at, const es_run_summary *run,
                             const char *title)
 {
@@ -188,7 +188,8 @@ static void put_number(row *to, const char *name, float value)
     put(to, text, style);
 }
 
-/* The counts are the key, too, to the marks that stand for them. */
+/* Draws the numbers of the run. The counts also explain the marks of the
+ * heatmap. */
 static void draw_numbers(row at, const es_run_summary *run)
 {
     char text[64];
@@ -228,7 +229,7 @@ static void draw_flags(row at, const es_run_summary *judged)
 
 /* --- below the heatmap ----------------------------------------------------*/
 
-/* The scale as wide as `columns`: "0 (colours) 2.528 nats". */
+/* Draws the scale over the whole width: "0 (colours) 2.528 nats". */
 static void draw_scale(row at, const es_panel_frame *frame, const char *unit)
 {
     char low[ES_FLOAT_TEXT_MAX + 1], high[64], number[ES_FLOAT_TEXT_MAX];
@@ -257,7 +258,8 @@ static es_style band_style(const es_panel_frame *frame, int band)
                           frame->scale.map, (band + 0.5) / ES_N_BANDS))};
 }
 
-/* Shares of heads in the bands, in the colours of the bar beside them. */
+/* Draws the shares of heads in the bands, in the colours of the bar next to
+ * them. */
 static void draw_band_numbers(row at, const es_bands *bands,
                               const es_panel_frame *frame)
 {
@@ -275,7 +277,8 @@ static void draw_band_numbers(row at, const es_bands *bands,
     }
 }
 
-/* Every band that has a head has a column as long as there are enough. */
+/* Draws the bar of the bands. Every band with a head gets at least one column
+ * if there are enough. */
 static void draw_band_bar(row at, const es_bands *bands,
                           const es_panel_frame *frame)
 {
@@ -326,18 +329,18 @@ static void draw_below(row at, const es_run_summary *shown,
 
 /* --- lines over the steps -------------------------------------------------*/
 
-/* What drawing the lines of a run needs. */
+/* The state while the lines of a run are drawn. */
 typedef struct sheet {
     es_screen *screen;
-    int x, y; /* of the panel */
+    int x, y; /* upper left corner of the panel */
     const es_watched *run;
-    const es_run_summary *shown; /* of the run */
+    const es_run_summary *shown; /* summary of the run */
     const es_panel_frame *frame;
     const es_panel_plan *plan;
-    int64_t from, to; /* steps of all lines */
+    int64_t from, to; /* range of steps of all lines */
 
-    int64_t *steps;                  /* (capacity) of one trace, unfolded */
-    float *values;                   /* (capacity) */
+    int64_t *steps;                  /* (points) of one trace */
+    float *values;                   /* (points) of one line */
     es_spark_column *columns, *line; /* (n) */
     size_t n;
 } sheet;
@@ -376,7 +379,7 @@ static void include(sheet *s, const es_trace *trace)
         s->to = s->steps[n - 1];
 }
 
-/* First and last step below the lines, and a mark under the step shown. */
+/* Draws the first and last step below the lines, and marks the step shown. */
 static void draw_axis(sheet *s, int y)
 {
     char text[24];
@@ -437,8 +440,8 @@ static void draw_layers(sheet *s)
     }
 }
 
-/* "entropy, mean of each layer" above their lines, or less where that does not
-   fit. */
+/* Writes "entropy, mean of layers" above the layers' lines, or only the series
+   if that does not fit. */
 static void name_layers(sheet *s)
 {
     const es_run_summary *shown = s->shown;
@@ -459,7 +462,8 @@ static void name_layers(sheet *s)
         es_screen_write(s->screen, s->x + x, y, columns, series, ES_FAINT);
 }
 
-/* One of the run's own lines, on a scale of its own, which it names. */
+/* Draws a line of the whole run, such as the loss, with its name, newest value
+ * and scale. */
 static void draw_line(sheet *s, int line, int y)
 {
     const float newest = s->run->values[line];

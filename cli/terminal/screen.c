@@ -1,5 +1,5 @@
-/* The grid of character cells: writing measures and filters what comes from run
-   files, printing writes escape sequences only where colours change. */
+/* The grid of character cells. Writing measures and filters texts from run
+   files; printing writes escape sequences only where colours change. */
 #include "cli/terminal/screen.h"
 
 #include "analyzer/base/checked.h"
@@ -11,11 +11,11 @@
 enum {
     TAG_SIXTEEN = 1, /* in the top byte of an ink */
     TAG_RGB = 2,
-    CELL_BYTES = 8, /* a character and a mark or two on it */
+    CELL_BYTES = 8, /* a character with one or two accents */
 };
 
-/* A wide character is in its left cell; the right one has no text and is
-   `covered`. An empty text is a blank. */
+/* A cell. A wide character is stored in its left cell; the right cell has no
+   text and is `covered`. An empty text is a space. */
 typedef struct es_screen_cell {
     char text[CELL_BYTES];
     es_style style;
@@ -79,8 +79,8 @@ static size_t take_character(char out[5], const char *text)
     return n;
 }
 
-/* Zero-width characters that are no accents but steer: the direction of what
-   follows them, up to the end of the line, or how wide an emoji gets. */
+/* Returns true for zero-width characters other than accents, which change the
+   direction of the following text or the width of an emoji. */
 static bool steers(const char *character)
 {
     unsigned char lead = (unsigned char)*character;
@@ -157,8 +157,8 @@ static bool same_style(const es_style *a, const es_style *b)
            a->faint == b->faint;
 }
 
-/* The part of an SGR sequence that sets a colour; `base` is 30 for ink, 40
-   for paper. */
+/* Prints the part of an SGR sequence that sets a colour; `base` is 30 for ink,
+   40 for paper. */
 static void print_ink(es_depth depth, es_ink ink, int base, FILE *out)
 {
     es_color color = {

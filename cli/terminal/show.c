@@ -1,5 +1,5 @@
-/* --tui: draws the runs once, or as a live view: keys, the screen, and the loop
-   that waits for both keys and changes of the files (live.c). */
+/* --tui: draws the runs once, or as a live view with keys, the screen, and the
+   loop that waits for keys and for changes of the files (live.c). */
 #include "cli/terminal/show.h"
 
 #include "analyzer/base/checked.h"
@@ -16,33 +16,34 @@
 #include <unistd.h>
 
 enum {
-    INTERVAL = 500,  /* milliseconds between two looks at the files */
-    LEAST_REST = 20, /* times as long as a look took, if that is more */
-    MANY = 10,       /* samples that a page is */
+    INTERVAL = 500,  /* milliseconds between two checks of the files */
+    LEAST_REST = 20, /* least pause, in durations of the last check */
+    MANY = 10,       /* samples per page key */
 };
 
-/* What came of a sequence of bytes so far: ESC [ LETTER, ESC O LETTER or
-   ESC [ NUMBER ~, as of xterm, rxvt and the Linux console. */
+/* The state of the parser for keys: ESC [ LETTER, ESC O LETTER or ESC [ NUMBER
+   ~, as sent by xterm, rxvt and the Linux console. */
 typedef struct keys {
     enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE } state;
-    int number;     /* its first parameter, as 5 in ESC [ 5 ~ */
-    bool is_closed; /* it has ended; a second one is for Shift and such */
+    int number;     /* first parameter, such as 5 in ESC [ 5 ~ */
+    bool is_closed; /* `number` is complete; others encode Shift and so on */
 } keys;
 
 typedef struct view {
     es_live live;
     es_colormap colormap;
     bool quit;
-    bool opened;      /* of many runs one is shown, and not their lines */
-    es_browse browse; /* of many runs: which is chosen, their order */
+    bool opened;      /* one of many runs is shown instead of the lines */
+    es_browse browse; /* for many runs: the selected run and the order */
     keys keys;
-    char **rows; /* (n_rows) what is on the screen */
+    char **rows; /* (n_rows) texts on the screen; owned */
     size_t n_rows;
 } view;
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* On standard output, as high as the runs want to be; many as lines. */
+/* Prints the runs on standard output at their natural height; many runs as
+ * lines. */
 static es_status print_runs(const es_watch_list *runs, es_colormap colormap)
 {
     es_tui tui = {.runs = runs->list, .n_runs = runs->n, .colormap = colormap};
@@ -87,7 +88,7 @@ static void report_failure(es_show_result *result)
     result->n_failed++;
 }
 
-/* All runs of a file; those that fail are reported and left out. */
+/* Adds all runs of a file; failures are reported and left out. */
 static es_status add_file(es_watch_list *to, es_show_result *result,
                           const char *path, const es_summary_options *options)
 {
@@ -129,10 +130,10 @@ done:
 /* --- keys -----------------------------------------------------------------*/
 
 typedef struct binding {
-    char form; /* 0: a byte; '[': ESC [ or O and that byte; '~': a number */
+    char form; /* 0: a byte; '[': ESC [ or ESC O and a byte; '~': a number */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT } action;
-    int64_t argument; /* samples, a step, or 1: back, down */
+    int64_t argument; /* samples, a step, or 1 for back or down */
 } binding;
 
 static const binding bindings[] = {
@@ -166,7 +167,8 @@ static const binding *find(char form, int code)
     return NULL;
 }
 
-/* The key that a byte completes; NULL: none, or one without a meaning. */
+/* Returns the key that a byte completes; NULL if there is none or it is not
+ * bound. */
 static const binding *take_byte(keys *k, unsigned char byte)
 {
     if (byte == 0x1b) {
@@ -187,7 +189,7 @@ static const binding *take_byte(keys *k, unsigned char byte)
     return NULL;
 }
 
-/* Stops at the sample `by` samples away from the one shown. */
+/* Stops the live view at the sample `by` samples after the one shown. */
 static es_status step_by(es_live *live, int64_t by)
 {
     const es_watched *run = live->runs.n ? &live->runs.list[live->first] : NULL;
@@ -196,13 +198,13 @@ static es_status step_by(es_live *live, int64_t by)
                  : ES_OK;
 }
 
-/* Many runs are lines, of which one is chosen. */
+/* Returns true if there are many runs, which are shown as lines. */
 static bool is_list(const view *v)
 {
     return v->live.runs.n > ES_BROWSE_LEAST;
 }
 
-/* The lines as they are now: runs may have come, or gone. */
+/* Updates the lines to the current runs, which may have changed. */
 static es_browse *lines_of(view *v)
 {
     es_browse *lines = &v->browse;
@@ -214,8 +216,8 @@ static es_browse *lines_of(view *v)
     return lines;
 }
 
-/* What a key does to the lines, or to the one that is opened; *done: it is for
- * them. */
+/* Handles a key for the lines, or for the opened run. Sets *done if the key was
+ * handled. */
 static es_status press_list(bool *done, view *v, const binding *key)
 {
     es_browse *lines = lines_of(v);
@@ -247,7 +249,7 @@ static es_status press_list(bool *done, view *v, const binding *key)
     return ES_OK;
 }
 
-/* Does what a key stands for. */
+/* Handles a key. */
 static es_status press(view *v, const binding *key)
 {
     es_live *live = &v->live;
@@ -286,7 +288,7 @@ static es_status press(view *v, const binding *key)
 
 /* --- screen ---------------------------------------------------------------*/
 
-/* Nothing on the screen is as it was drawn. */
+/* Discards the stored screen, so that everything is drawn again. */
 static void forget_screen(view *v)
 {
     for (size_t i = 0; i < v->n_rows; i++)
@@ -307,7 +309,8 @@ static const char *problem_of(const es_live *live)
     return NULL;
 }
 
-/* A row of a screen as text, to be freed; NULL: out of memory. */
+/* Returns a row of a screen as text, which the caller frees; NULL if memory
+ * runs out. */
 static char *row_text(const es_screen *screen, int y)
 {
     char *text = NULL;
@@ -322,8 +325,8 @@ static char *row_text(const es_screen *screen, int y)
     return NULL;
 }
 
-/* Each row is emptied before it is written: after a row as wide as the
-   terminal, some would empty its last cell. */
+/* Prints the changed rows. Each row is cleared before it is written, because
+   clearing after a full row would erase its last cell on some terminals. */
 static es_status print_changes(FILE *out, view *v, const es_screen *screen)
 {
     const size_t n_rows = (size_t)screen->height;
@@ -350,7 +353,7 @@ static es_status print_changes(FILE *out, view *v, const es_screen *screen)
     return ES_OK;
 }
 
-/* In one piece: half a drawing is never seen. */
+/* Sends the changes in one write, so that no partial drawing is visible. */
 static es_status send_changes(view *v, const es_screen *screen)
 {
     char *text = NULL;
@@ -367,7 +370,7 @@ static es_status send_changes(view *v, const es_screen *screen)
     return status;
 }
 
-/* The overview, in the same state as `tui`. */
+/* Draws the lines of many runs, with the state of `tui`. */
 static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
 {
     es_browse *lines = lines_of(v);
@@ -391,7 +394,7 @@ static es_status draw(view *v)
                   .first = live->first,
                   .mode = mode};
     es_terminal_detect(&tui.terminal);
-    if (is_list(v)) { /* the one that is opened */
+    if (is_list(v)) { /* show only the opened run */
         tui.runs += lines_of(v)->chosen;
         tui.n_runs = 1;
         tui.first = 0;
@@ -418,7 +421,7 @@ static es_status draw(view *v)
 
 /* --- the loop -------------------------------------------------------------*/
 
-/* Waits until `until` for keys, and does what they stand for. */
+/* Waits for keys until the time `until`, and handles them. */
 static es_status take_keys(view *v, bool *redraw, int64_t until)
 {
     unsigned char bytes[64];
@@ -434,8 +437,8 @@ static es_status take_keys(view *v, bool *redraw, int64_t until)
     return status;
 }
 
-/* True once nothing more can come; a view that is stopped stays, and so does
- * one of many runs, which is there to choose from. */
+/* Returns true if the view should end: the user quit, or all runs have ended. A
+ * stopped view stays, and so does the list of many runs. */
 static bool is_over(const view *v)
 {
     return v->quit || (!is_list(v) && v->live.step == ES_STEP_LAST &&
@@ -471,7 +474,7 @@ static es_status follow(view *v)
     return ES_OK;
 }
 
-/* What is left on the normal screen: the last drawing, and how runs ended. */
+/* Prints the last drawing and how the runs ended on the normal screen. */
 static es_status say_how(const view *v)
 {
     const es_live *live = &v->live;
@@ -513,7 +516,7 @@ static es_status show_live(es_show_result *out, const es_show_options *options)
     return status;
 }
 
-/* Runs of all files, as far as these can be read. */
+/* Counts the runs of all readable files. */
 static size_t count_runs(const es_show_options *options)
 {
     size_t n = 0;
@@ -526,7 +529,7 @@ static size_t count_runs(const es_show_options *options)
     return n;
 }
 
-/* Is there somebody to choose one of many runs? */
+/* Returns true if a user can select one of many runs. */
 static bool is_browsed(const es_show_options *options)
 {
     return isatty(STDIN_FILENO) && es_terminal_has_cursor() &&

@@ -10,21 +10,21 @@ typedef struct es_show_options {
     size_t n_inputs;
     es_summary_options summary;
     es_colormap colormap;
-    bool follow; /* redraw as the files grow, until the runs have ended */
+    bool follow; /* redraw while the files grow, until all runs have ended */
 } es_show_options;
 
-/** What came of it. */
+/** The result of es_show. */
 typedef struct es_show_result {
-    size_t n_shown, n_failed; /* runs, or files without one; reported */
-    es_severity highest;      /* of what stands of the runs shown */
+    size_t n_shown, n_failed; /* runs; unreadable files count as failed */
+    es_severity highest;      /* of the active flags of the runs shown */
 } es_show_result;
 
 /**
- * Draws once and returns; to follow, when the runs have ended or the user
- * wants to.
+ * Draws the runs. With `follow`, or to browse many runs, returns when the runs
+ * have ended or the user quits.
  *
- * ES_OK; ES_EUSAGE: standard output is no terminal, or, to follow, one whose
- * cursor cannot be moved; ES_EIO (standard output); ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE if standard output is not a terminal, or `follow`
+ * needs a terminal with cursor control; ES_EIO (standard output); ES_ENOMEM.
  */
 es_status es_show(es_show_result *out,
                   const es_show_options *options) ES_MUST_USE;

@@ -1,5 +1,5 @@
-/* Sparklines: samples into columns, columns into bars. Which of a column's
-   samples its bar shows is what matters here: see es_spark_value. */
+/* Draws sparklines: puts samples into columns, and columns into bars. A bar
+   shows the sample of its column that es_spark_value chooses. */
 #include "cli/terminal/spark.h"
 
 #include "analyzer/base/value.h"
@@ -74,8 +74,8 @@ static double middle_of(const es_spark_column *column)
     return ((double)column->low + (double)column->high) / 2;
 }
 
-/* Median of the columns beside i, of those that have a value; its own middle
-   if none has. */
+/* Returns the median of the columns near i that have a value; the middle of
+   column i itself if there are none. */
 static double expected_at(const es_spark_column *columns, size_t n, size_t i)
 {
     double beside[2 * NEAR];

@@ -1,4 +1,4 @@
-/** Sparklines: a line over the steps in one row of the terminal. */
+/** Sparklines: lines over the steps in one row of text. */
 #ifndef ES_SPARK_H
 #define ES_SPARK_H
 
@@ -6,61 +6,62 @@
 
 #include <stddef.h>
 
-/** What one column of the terminal shows of a line's samples. */
+/** The samples of a line that fall into one column of the terminal. */
 typedef struct es_spark_column {
-    bool seen;       /* some sample is in it, be it missing */
-    bool broken;     /* one is NaN or infinite */
-    float low, high; /* of the finite ones; NaN if there is none */
+    bool seen;       /* there is a sample, possibly missing */
+    bool broken;     /* a sample is NaN or infinite */
+    float low, high; /* of the finite samples; NaN if there are none */
 } es_spark_column;
 
-/** Which way a sample stands out where a column shows one: falls of an
- *  entropy, peaks of a loss. */
+/** The outliers that a column shows: falls of an entropy, or peaks of a loss.
+ */
 typedef enum es_spark_side { ES_SPARK_FALLS, ES_SPARK_PEAKS } es_spark_side;
 
-/** (n) columns that nothing is in. */
+/** Empties n columns. */
 void es_spark_clear(es_spark_column *columns, size_t n);
 
 /**
- * Adds a line; columns may get several, and then join them.
+ * Adds a line to the columns, which may hold several merged lines.
  *
  *   columns  (n) for the steps from..to
  *   line     (n) workspace
- *   steps, values  (n_values) as es_trace has them
+ *   steps, values  (n_values) as in es_trace; n_values >= 1
  *
- * Between two samples that are further apart than a column the first one
- * lasts, and so does that of the step `to`. n_values >= 1. O(n + n_values).
+ * A sample fills the columns up to the next sample; the last sample fills the
+ * rest only if it is at step `to`. O(n + n_values).
  */
 void es_spark_add(es_spark_column *columns, es_spark_column *line, size_t n,
                   int64_t from, int64_t to, const int64_t *steps,
                   const float *values, size_t n_values);
 
-/** The column that a step falls into. */
+/** Returns the column of a step. */
 size_t es_spark_column_of(int64_t step, int64_t from, int64_t to, size_t n);
 
-/** Smallest and largest finite value; both NaN if there is none. */
+/** Sets the smallest and largest finite value; both NaN if there is none. */
 void es_spark_range(double *low, double *high, const es_spark_column *columns,
                     size_t n);
 
 /**
- * The value that column i shows: what stands out from the columns beside it,
- * on `side` first, else the middle. So a single sample that falls, or peaks,
- * is seen however many share its column. NaN: none is finite.
+ * Returns the value that column i shows: an outlier relative to the adjacent
+ * columns, on `side` if there are two, otherwise the middle of the range. So a
+ * single sample that falls or peaks is visible even if many share its column.
+ * NaN if no sample is finite.
  *
- *   unit   less than this is nothing that stands out
+ *   unit   least distance of an outlier
  */
 double es_spark_value(const es_spark_column *columns, size_t n, size_t i,
                       double unit, es_spark_side side);
 
-/** How columns become bars. */
+/** How columns are drawn as bars. */
 typedef struct es_spark_scale {
-    double low, high; /* of the lowest and the highest bar */
+    double low, high; /* values of the lowest and the highest bar */
     es_spark_side side;
-    bool coloured; /* bars in the colours of `map`; else in the terminal's */
+    bool coloured; /* use the colours of `map`, not the default colour */
     es_colormap map;
 } es_spark_scale;
 
-/** Draws the columns from (x, y) to the right; a red cross for what is broken,
- *  a blank for what is missing. */
+/** Draws the columns from (x, y) to the right; a NaN or infinity is a red
+ * cross, a missing value is blank. */
 void es_spark_draw(es_screen *screen, int x, int y,
                    const es_spark_column *columns, size_t n,
                    const es_spark_scale *scale);

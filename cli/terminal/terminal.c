@@ -1,6 +1,6 @@
-/* What the terminal can show, from its environment and its size; taking it and
-   giving it back, also when a signal ends or stops the process: handlers call
-   nothing but what is safe in them. */
+/* Detects the terminal's capabilities from the environment and its size. Takes
+   over the terminal and restores it, also when a signal ends or stops the
+   process; signal handlers call only async-signal-safe functions. */
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>
@@ -64,25 +64,25 @@ bool es_terminal_has_cursor(void)
     return is_set(term) && strcmp(term, "dumb") != 0;
 }
 
-/* --- taking it ------------------------------------------------------------*/
+/* --- live view ------------------------------------------------------------*/
 
-static struct termios before; /* of standard input, if it has_keys */
+static struct termios before; /* mode of standard input, if has_keys */
 static bool has_keys;
 static volatile sig_atomic_t taken, changed;
 
-/* What follows up to es_tty_take is called by signal handlers, too. */
+/* Signal handlers also call the functions up to es_tty_take. */
 
 static void send(const char *text)
 {
     ssize_t n = write(STDOUT_FILENO, text, strlen(text));
-    (void)n; /* there is nobody left to report it to */
+    (void)n; /* a failure cannot be reported here */
 }
 
 static void enter(void)
 {
     struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    raw.c_iflag &= ~(tcflag_t)IXON; /* ^S would block our last words */
+    raw.c_iflag &= ~(tcflag_t)IXON; /* ^S would block the final output */
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     if (has_keys)
@@ -103,7 +103,7 @@ static void die(int number)
     if (taken)
         leave();
     taken = 0;
-    raise(number); /* its default action, once this handler has returned */
+    raise(number); /* default action, after this handler returns */
 }
 
 static void stop(int number)
@@ -116,7 +116,7 @@ static void stop(int number)
     sigemptyset(&this);
     sigaddset(&this, number);
     raise(number);
-    sigprocmask(SIG_UNBLOCK, &this, NULL); /* here it stops */
+    sigprocmask(SIG_UNBLOCK, &this, NULL); /* the process stops here */
     sigaction(number, &ours, NULL);
     errno = error;
 }
@@ -160,7 +160,7 @@ void es_tty_take(void)
                                    .sa_flags = caught[i].flags};
         sigfillset(&action.sa_mask);
         sigaction(caught[i].number, NULL, &caught[i].old);
-        /* Signals that are ignored, as under nohup, stay so. */
+        /* Signals that are ignored, as under nohup, stay ignored. */
         if (caught[i].old.sa_handler != SIG_IGN)
             sigaction(caught[i].number, &action, NULL);
     }

@@ -1,7 +1,7 @@
 /**
- * The terminal: what it can show, and taking it for a live view: the alternate
- * screen, no cursor, keys as they are pressed. Whatever ends or stops the
- * process gives it back first, but for SIGKILL.
+ * The terminal: its capabilities, and its mode for a live view, which uses the
+ * alternate screen, hides the cursor and reads single keys. The terminal is
+ * restored whenever the process ends or is stopped, except by SIGKILL.
  */
 #ifndef ES_TERMINAL_H
 #define ES_TERMINAL_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef enum es_depth {
-    ES_DEPTH_ASCII, /* no colour and no character beyond ASCII */
+    ES_DEPTH_ASCII, /* no colours, and no characters beyond ASCII */
     ES_DEPTH_256,   /* block characters, the colours of xterm's cube */
     ES_DEPTH_TRUE   /* block characters, 24 bits of colour */
 } es_depth;
@@ -21,44 +21,46 @@ typedef struct es_terminal {
     int width, height; /* columns, rows */
 } es_terminal;
 
-/** Variables of the environment; any may be NULL. */
+/** Environment variables; each may be NULL. */
 typedef struct es_terminal_variables {
     const char *term, *colorterm, *no_color;
     const char *lc_all, *lc_ctype, *lang;
 } es_terminal_variables;
 
 /**
- * ASCII if TERM is unset, dumb or a terminal without colours (vt...), if
- * NO_COLOR is set to anything, or if the locale's charset is not UTF-8. The
- * charset is read from the locale's name: it is the terminal's even where the
- * locale itself is not installed.
+ * Returns the depth of a terminal. It is ASCII if TERM is unset, dumb or a
+ * terminal without colours (vt...), if NO_COLOR is set, or if the locale's
+ * charset is not UTF-8. The charset is taken from the locale's name, which
+ * describes the terminal even if the locale is not installed.
  */
 es_depth es_terminal_depth(const es_terminal_variables *variables);
 
-/** Standard output's terminal; 80 x 24 where it does not know its size. */
+/** Detects the terminal of standard output; the size is 80 x 24 if unknown. */
 void es_terminal_detect(es_terminal *out);
 
-/** False where the cursor cannot be moved: TERM is unset or dumb. */
+/** Returns false if the cursor cannot be moved, because TERM is unset or dumb.
+ */
 bool es_terminal_has_cursor(void);
 
-/** Takes the terminal of standard output, and of standard input if that is
- *  one. Once at a time. */
+/** Takes over the terminal of standard output, and of standard input if that is
+ * a terminal. Not reentrant. */
 void es_tty_take(void);
 
-/** Gives it back; nothing if it is not taken. */
+/** Restores the terminal; does nothing if it is not taken over. */
 void es_tty_give_back(void);
 
-/** True once after the terminal was resized, or the process was continued:
- *  nothing on the screen is as it was. */
+/** Returns true once after the terminal was resized or the process continued,
+ * when the screen must be redrawn. */
 bool es_tty_was_changed(void);
 
 /**
- * Waits for keys, a changed terminal, or so many milliseconds; returns the
- * bytes of keys, 0 if there are none, -1 if there is no terminal any more.
+ * Waits for keys or a changed terminal, at most for the given milliseconds.
+ * Returns the number of bytes read, 0 if there are none, -1 if the terminal is
+ * gone.
  */
 int es_tty_wait(unsigned char *out, size_t size, int milliseconds);
 
-/** Writes all n bytes. ES_OK or ES_EIO. */
+/** Writes all n bytes. Returns ES_OK or ES_EIO. */
 es_status es_tty_write(const char *bytes, size_t n) ES_MUST_USE;
 
 #endif

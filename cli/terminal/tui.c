@@ -1,5 +1,5 @@
-/* The drawing as a whole: how many panels stand beside each other, how high
-   they may be, and the line below them. */
+/* Lays out and draws the panels of several runs: panels per row, their heights,
+   and the footer. */
 #include "cli/terminal/tui.h"
 
 #include "analyzer/base/checked.h"
@@ -11,13 +11,13 @@
 
 enum {
     BETWEEN = 3,       /* columns between panels */
-    LEAST_SHARE = 22,  /* rows of a panel of several in a live view */
-    LEAST_ROWS = 24,   /* of a panel, however low the terminal */
-    HIGHEST_PANEL = 60 /* where nothing bounds it: 48 rows of heatmap */
+    LEAST_SHARE = 22,  /* least rows per panel of several in a live view */
+    LEAST_ROWS = 24,   /* least rows per panel, however low the terminal */
+    HIGHEST_PANEL = 60 /* rows without a live view: 48 of the heatmap */
 };
 
-/* From 0, or the smallest value if that is below, to the largest m: the same
-   scale as a heatmap's picture. */
+/* Sets the scale from 0, or a smaller value, to the largest m, as in a figure
+   of heatmaps. */
 static void set_scale(es_heat_scale *out, const es_tui *tui)
 {
     double low = 0, high = NAN, ceiling = NAN;
@@ -32,7 +32,7 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
             low = fmin(low, run->layers[k].min);
         out->ends_matter = strncmp(run->series, "entropy", 7) == 0;
     }
-    if (!(high > low)) /* all heads at 0, or none is a number */
+    if (!(high > low)) /* all heads are 0 or not finite */
         high = ceiling > low ? ceiling : low + 1;
     out->low = low;
     out->high = high;
@@ -42,9 +42,9 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
 
 typedef struct places {
     es_panel_frame frame;
-    size_t beside;      /* panels in a row of them */
-    size_t first, end;  /* runs that are drawn */
-    int footer, height; /* rows: of what is at the bottom, of all */
+    size_t beside;      /* panels per row */
+    size_t first, end;  /* runs [first, end) are drawn */
+    int footer, height; /* rows of the footer and of the drawing */
 } places;
 
 static size_t count_beside(const es_tui *tui)
@@ -60,7 +60,7 @@ static size_t count_beside(const es_tui *tui)
     return fit > 0 ? fit : 1;
 }
 
-/* Rows of the panels in one row of them. */
+/* Returns the height of a row of panels that begins with run `first`. */
 static int height_of_row(const es_tui *tui, const places *p, size_t first)
 {
     int height = 1;
@@ -71,8 +71,8 @@ static int height_of_row(const es_tui *tui, const places *p, size_t first)
     return height;
 }
 
-/* In a live view each row of panels takes its share of the rows that there
-   are, or as many as are worth looking at. */
+/* Sets the heights of panels. In a live view, all rows of panels share the
+   height equally, but each gets at least LEAST_SHARE rows. */
 static void choose_height(places *p, const es_tui *tui)
 {
     int rows = tui->terminal.height - p->footer;
@@ -122,7 +122,7 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
                              const places *p, const es_run_labels *labels)
 {
     int y = 0;
-    size_t n_shown = 0; /* before run i */
+    size_t n_shown = 0; /* number of labels before run i */
     es_status status = ES_OK;
     for (size_t i = 0; i < p->first; i++)
         n_shown += es_watched_shown(&tui->runs[i]) != NULL;
@@ -141,8 +141,8 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
     return status;
 }
 
-/* "m = 2.528 nats (observed)", every m if they differ; of a live view its state
-   and its keys below. */
+/* Draws "m = 2.528 (observed)", with every m if they differ; in a live view
+   also the state and the keys. */
 static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
                         const es_run_summary **all, size_t n_all)
 {

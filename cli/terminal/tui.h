@@ -1,7 +1,7 @@
 /**
- * Runs on the terminal: for each a title, what is wrong in colour, the heatmap
- * of layers x heads, and lines over the steps. Drawing depends on nothing but
- * its arguments.
+ * Several runs on the terminal, each with a title, coloured flags, the heatmap
+ * of layers x heads, and lines over the steps. Drawing depends only on the
+ * arguments.
  */
 #ifndef ES_TUI_H
 #define ES_TUI_H
@@ -14,22 +14,22 @@ typedef struct es_tui {
     es_colormap colormap;
     es_terminal terminal;
 
-    /* Of a live view: the drawing fits into the terminal's height, runs that
-       do not are left out, and the last row says so. Else it is as high as it
-       wants. */
-    const char *mode; /* "live"; NULL: no live view */
-    const char *keys; /* "q quit" */
-    size_t first;     /* run that is shown first */
+    /* For a live view: the drawing fits into the terminal's height, and the
+       last row says which runs are shown. Otherwise the height is not limited.
+     */
+    const char *mode; /* state, such as "live"; NULL: no live view */
+    const char *keys; /* explanation of the keys: "q quit" */
+    size_t first;     /* first run shown */
 } es_tui;
 
 /**
- * Draws: runs side by side where they fit, else below one another,
- * on one colour scale.
+ * Draws the runs side by side if they fit, otherwise one below the other, on
+ * one colour scale.
  *
  *   out      owned by the caller; as wide as the terminal
- *   n_shown  written: runs from `first` on that fit; may be NULL
+ *   n_shown  written; number of runs from `first` on that fit; may be NULL
  *
- * ES_OK or ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_tui_draw(es_screen **out, size_t *n_shown,
                       const es_tui *tui) ES_MUST_USE;

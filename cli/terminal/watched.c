@@ -1,5 +1,5 @@
-/* One run of the terminal's view: its summary and its lines, read from where
-   the last reading ended. */
+/* Reads a run for the terminal: its summary, and its lines from where the last
+   read ended. */
 #include "cli/terminal/watched.h"
 
 #include "analyzer/base/checked.h"
@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The loss is the run's own; of heads the largest value is taken. */
+/* A series of heads, such as the largest logit, is reduced to the largest
+ * value. */
 const char *es_watched_line_name(int line)
 {
     return line == 0 ? "loss" : es_head_statistics[ES_HEAD_MAX_LOGIT].name;
@@ -18,11 +19,12 @@ const char *es_watched_line_name(int line)
 
 /* --- lines ----------------------------------------------------------------*/
 
-/* From a sample of n values to those of n_lines lines. */
+/* Reduces a sample of n values to one value per line. */
 typedef void reduction(float *lines, size_t n_lines, const float *values,
                        size_t n);
 
-/* The mean would hide a NaN among finite heads, so one makes it NaN. */
+/* Computes the mean of each layer; a NaN or infinity makes it NaN, because a
+ * mean of the finite heads would hide it. */
 static void means(float *lines, size_t n_lines, const float *values, size_t n)
 {
     const size_t n_columns = n / n_lines;
@@ -55,7 +57,7 @@ static void free_lines(es_watched_lines *lines)
     *lines = (es_watched_lines){0};
 }
 
-/* The sample of a step that the series has, reduced to n_lines lines. */
+/* Reads the sample of a step and reduces it to n_lines values. */
 static es_status reduce_sample(float *lines, size_t n_lines, es_reader *reader,
                                const es_series *series, int64_t step,
                                reduction *reduce)
@@ -73,8 +75,8 @@ static es_status reduce_sample(float *lines, size_t n_lines, es_reader *reader,
     return status;
 }
 
-/* Reads on, if the step that was read last is there still as it was; else, as
-   where a resumed training has replaced it, all of them. */
+/* Continues after the last step read if its sample is unchanged; otherwise
+   reads all samples again, for example if a resumed training replaced them. */
 static es_status read_lines(es_watched_lines *lines, es_reader *reader,
                             const es_series *series, size_t n,
                             reduction *reduce)
@@ -135,7 +137,7 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
     return ES_OK;
 }
 
-/* What the lines are at the step shown. */
+/* Reads the values of the lines at the step shown. */
 static es_status read_values(es_watched *run, es_reader *reader)
 {
     const es_run_summary *shown = es_watched_shown(run);
@@ -183,7 +185,7 @@ static es_status keep_problem(es_watched *run, es_status status)
     return status;
 }
 
-/* The summary with the settings that labels are made of. */
+/* Loads the summary with the settings, which labels need. */
 static es_status load(es_run_summary **out, const es_watched *run,
                       es_reader *reader, const es_summary_options *options)
 {
