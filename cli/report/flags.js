@@ -55,7 +55,7 @@ const Flags = (() => {
         const limit = Values.member(flag, 'threshold');
         return Dom.element('td', {class: 'number', title: value.full},
                            value.text, Dom.element('small', {class: 'muted'},
-                                                   ` of ${limit.text}`));
+                                                   ` limit ${limit.text}`));
     }
 
     // Makes the row below a flag's row, with likely causes and remedies.

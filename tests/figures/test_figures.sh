@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make figures`, small: every file is a picture, none is blank, and no text
-# touches another.
+# Runs `make figures` with small models: every file is a picture, no picture is
+# blank, and no texts overlap.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -11,7 +11,7 @@ export FIGURE_OPTIONS='--d-model 12 --n-head 3 --n-layer 5 --ctx 16 --batch 2
 figures() { samples/figures.sh >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
 pictures() { find "$FIGURE_DIR" -path "*/$1/*" -type f | sort; }
 
-is_picture() { # FILE: between 100 and 20000 pixels a side, and something in it
+is_picture() { # FILE: has 100 to 20000 pixels per side, and is not blank
     local size width height
     size=$(od -An -tu1 -j16 -N8 "$1" | awk '{ print 65536 * $2 + 256 * $3 + $4, 65536 * $6 + 256 * $7 + $8 }')
     read -r width height <<<"$size"
@@ -28,14 +28,14 @@ all_pictures() {
     [ $n -gt 30 ]
 }
 light_like_dark() { diff <(pictures light | sed 's/light//') <(pictures dark | sed 's/dark//'); }
-of_a_column() { # 234 points at two pixels each
+of_a_column() { # 234 points at two pixels per point
     local file
     for file in $(pictures column); do
         [ "$(od -An -tu1 -j18 -N2 "$file" | awk '{ print 256 * $1 + $2 }')" = 468 ] ||
             { echo "$file"; return 1; }
     done
 }
-every_figure() { # that the program knows
+every_figure() { # of --help is drawn
     local name
     pictures light >"$dir/light"
     for name in $(sed -n '/^The figures of/,/^$/s/^  \([a-z]*\) .*/\1/p' <<<"$("$BUILD/entropy-scan" --help)"); do
@@ -54,34 +54,34 @@ check 'all figures are drawn' figures
 check 'every file is a picture' all_pictures
 check 'every figure of --help is drawn' every_figure
 check 'light and dark have the same pictures' light_like_dark
-check 'pictures for a column are as wide as one' of_a_column
-check 'the page shows what is there' page_shows
-check 'published shares stand beside ours' grep -q \
+check 'pictures for a column have its width' of_a_column
+check 'every picture of the index page exists' page_shows
+check 'the index page has the published shares' grep -q \
     '^<tr><td>SM+G, published<td>1%<td>18%<td>23%<td>58%' "$FIGURE_DIR/index.html"
-check 'our shares stand there too' grep -q '^<tr><td>SM+G, drawn here<td>1.4%<td>18.1%' "$FIGURE_DIR/index.html"
+check 'the index page has the shares of these runs' grep -q '^<tr><td>SM+G, drawn here<td>1.4%<td>18.1%' "$FIGURE_DIR/index.html"
 export FIGURE_SCAN='--format svg'
 check 'the same runs are drawn as SVG' figures
-check 'runs that are there are not trained again' eval '! grep -q training "$dir/complaints"'
-check 'no texts touch' apart light
-check 'no texts touch in a column' apart column
+check 'existing runs are not trained again' eval '! grep -q training "$dir/complaints"'
+check 'no texts overlap' apart light
+check 'no texts overlap in a column' apart column
 
-# A sample that is not finite stays, and leaves its gap.
+# A NaN stays in the data and leaves a gap.
 awk 'BEGIN { print "step,layer,head,entropy"
     for (s = 0; s < 40; s++) printf "%d,0,0,%s\n", s, s == 20 ? "NaN" : 2 + s % 2 }' >"$dir/noise.csv"
 cd "$dir"
 "$scan" import -q noise.csv -o noise.db --ctx 128
-check '--smooth says so' sh -c '"$0" -q noise.db --curves=smooth.svg --smooth 9 &&
+check '--smooth is noted in the figure' sh -c '"$0" -q noise.db --curves=smooth.svg --smooth 9 &&
     grep -q "smoothed, window of 9 samples" smooth.svg' "$scan"
-check 'without it nothing is smoothed' sh -c '"$0" -q noise.db --curves=plain.svg && ! grep -q smoothed plain.svg &&
+check 'without --smooth nothing is smoothed' sh -c '"$0" -q noise.db --curves=plain.svg && ! grep -q smoothed plain.svg &&
     ! cmp -s plain.svg smooth.svg' "$scan"
 if "$scan" --version | grep -q '^no GSL'; then
     exits '--spikes needs GSL' 2 'built without GSL' "$scan" -q noise.db --curves=spikes.svg --spikes
 else
-    check 'spikes are said where they are requested' sh -c '"$0" -q noise.db --curves=spikes.svg --spikes=9 &&
+    check 'spikes are noted if they are requested' sh -c '"$0" -q noise.db --curves=spikes.svg --spikes=9 &&
         grep -q "rings: spikes, window of 9 samples" spikes.svg && ! grep -q rings plain.svg' "$scan"
 fi
-exits '--spikes is for lines' 2 '^entropy-scan: --spikes is for --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
-exits 'two samples have no median' 2 "--spikes '2': expected 3 to 9999 samples" "$scan" -q noise.db --curves --spikes=2
-exits '--smooth is for lines' 2 '^entropy-scan: --smooth is for --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
-exits 'one sample is no mean' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
+exits '--spikes is refused for a heatmap' 2 '^entropy-scan: --spikes is for --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
+exits 'a window of two samples is refused by --spikes' 2 "--spikes '2': expected 3 to 9999 samples" "$scan" -q noise.db --curves --spikes=2
+exits '--smooth is refused for a heatmap' 2 '^entropy-scan: --smooth is for --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
+exits 'a window of one sample is refused by --smooth' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
 finish

@@ -1,5 +1,5 @@
-/* Figures of bars and points, from run files: what they print is what --json
-   says. */
+/* Figures of bars and points from run files: their numbers agree with --json.
+ */
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
 #include "render/picture_internal.h"
@@ -27,7 +27,7 @@ static es_drawing drawing_of(const es_shown *shown)
                         .axis = "entropy (nats)"};
 }
 
-/* --json of the runs, to be freed. */
+/* Returns the output of --json for the runs; the caller frees it. */
 static char *json_of(const es_shown *shown)
 {
     char *text = NULL;
@@ -45,7 +45,7 @@ static char *json_of(const es_shown *shown)
 
 /* --- bands ----------------------------------------------------------------*/
 
-TEST(numbers_are_those_of_json)
+TEST(bars_have_the_numbers_of_json)
 {
     AUTO_BY(es_shown_free) es_shown shown;
     es_shown_published(&shown, state, (es_max){.policy = ES_MAX_OBSERVED});
@@ -73,7 +73,7 @@ TEST(numbers_are_those_of_json)
     free(json);
 }
 
-/* A run of L = 3, H = 2 with one sample of a series of entropies. */
+/* Records a run with L = 3, H = 2 and one sample of entropies. */
 static void record_heads(es_figured *out, void **state, const char *file,
                          const float *values)
 {
@@ -86,8 +86,8 @@ static void record_heads(es_figured *out, void **state, const char *file,
     es_figure_one(out, "entropy", path);
 }
 
-/* Of six heads two in the top band, one NaN, one missing. */
-TEST(what_is_not_finite_is_a_group)
+/* Two of six heads are in the top band, one is NaN, one is missing. */
+TEST(nan_heads_are_a_separate_group)
 {
     const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
     AUTO_BY(es_unfigure) es_figured f;
@@ -95,14 +95,14 @@ TEST(what_is_not_finite_is_a_group)
     strcpy(f.drawing.note, "max = 4 (observed)");
     f.drawing.style.width = 400;
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_bands);
-    /* 20 % of five heads. */
+    /* The percentages are of five heads. */
     ASSERT_SAYS(picture, "NaN or infinite", "20%", "40%", "0%", "step 7",
                 "m = 4 (observed): the largest value of all runs shown");
     ASSERT_SAYS_NOT(picture, "16.7%", "m (observed) is unknown");
 }
 
-/* Heads that are all NaN; no tick is above 100 %. */
-TEST(all_nan_is_drawn)
+/* All heads are NaN; no tick is above 100%. */
+TEST(heads_that_are_all_nan_are_drawn)
 {
     const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
     const es_run_summary *runs[6];
@@ -136,7 +136,7 @@ TEST(a_series_without_heads_is_refused)
 typedef struct model {
     const char *name, *arch, *config;
     int64_t n_layer, d_model, batch;
-    float ce; /* of its evaluation; 0: there is none */
+    float ce; /* of its evaluation; 0: no evaluation */
 } model;
 
 static es_run_summary *record(void **state, const model *m)
@@ -196,8 +196,9 @@ static void tear_down(costs *c)
         es_summary_free(c->summaries[i]);
 }
 
-/* The published numbers, and one panel for all that cost the same. */
-TEST(shares_are_the_published_ones)
+/* The numbers are the published ones, and models with equal costs share a
+ * panel. */
+TEST(flops_have_the_published_shares)
 {
     static const char *const texts[] = {
         "14.5B",          "7.7B",  "29B", "16.3B", "58B", "36.2B", /* SM+LN+G */
@@ -209,7 +210,7 @@ TEST(shares_are_the_published_ones)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!picture_says(picture, texts[i]))
             fail_msg("no '%s'", texts[i]);
-    bool alike = false; /* in the note */
+    bool alike = false; /* text in the note */
     for (size_t i = 0; i < picture->n_shapes; i++)
         alike = alike || (picture->shapes[i].kind == ES_SHAPE_TEXT &&
                           strstr(picture->text + picture->shapes[i].first,
@@ -260,7 +261,7 @@ TEST(costs_are_those_of_the_model)
     expect_cost(&c, 1, ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
     expect_cost(&c, 0, ES_COST_TOKENS, 20.0 * 8 * 128);
     expect_cost(&c, 2, ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
-    c.summaries[0]->eval_ppl = (float)exp(3); /* as at step 10 */
+    c.summaries[0]->eval_ppl = (float)exp(3); /* the value at step 10 */
     expect_cost(&c, 0, ES_COST_TOKENS, 10.0 * 8 * 128);
     es_assert_status(
         ES_ENOTFOUND, "batch",
@@ -268,7 +269,8 @@ TEST(costs_are_those_of_the_model)
     tear_down(&c);
 }
 
-/* AERO, table 4 and the text of its figure 1: a GELU is no ReLU. */
+/* Costs are near those of AERO, table 4 and figure 1, where a GELU costs more
+ * than a ReLU. */
 TEST(private_costs_are_near_the_published_ones)
 {
     static const struct {
@@ -293,7 +295,7 @@ TEST(private_costs_are_near_the_published_ones)
     tear_down(&c);
 }
 
-TEST(a_private_cost_that_is_not_modelled_is_no_point)
+TEST(an_unmodelled_private_cost_is_not_drawn)
 {
     const model power = {"p", "PSM(4)+LN", NULL, 3, 96, 8, 1};
     AUTO(es_run_summary) run = record(state, &power);
@@ -303,7 +305,7 @@ TEST(a_private_cost_that_is_not_modelled_is_no_point)
     es_assert_ok(es_run_cost(&found, NULL, run, ES_COST_FLOPS));
 }
 
-/* What cannot be drawn is named. */
+/* The note names the runs that cannot be drawn. */
 TEST(runs_left_out_are_named)
 {
     costs c;

@@ -1,5 +1,5 @@
-/* The figures made of cells: their values, scales and messages, as they come
- * from run files. */
+/* The figures made of cells, from run files: their values, scales and messages.
+ */
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
@@ -9,7 +9,7 @@
 
 enum { L = 2, H = 3, N = L * H };
 
-/* A run of one sample of a head series. */
+/* Records a run with one sample of a head series. */
 static const char *write_run(void **state, const char *file, int64_t n_head,
                              const char *series, const float *values)
 {
@@ -25,7 +25,7 @@ static const char *write_run(void **state, const char *file, int64_t n_head,
 
 /* --- heatmap --------------------------------------------------------------*/
 
-/* The picture is the one that this scale gives. */
+/* Checks that the heatmap equals one drawn with the given scale. */
 static void assert_scale(es_figured *f, double low, double high)
 {
     es_heatmap_panel panels[2];
@@ -56,15 +56,15 @@ TEST(a_heatmap_scale_ends_at_m)
         size_t n, runs[2];
         double m[2], ceiling, low, high;
     } cases[] = {
-        /* One scale for all runs, up to the largest m, whatever the values. */
+        /* All runs share one scale up to the largest m. */
         {1, {LOW}, {2}, 2, 0, 2},
         {2, {LOW, HIGH}, {2, 3.5}, 2, 0, 3.5},
         {2, {LOW, HIGH}, {2, 9}, 2, 0, 9},
         {2, {LOW, BELOW}, {2, 2}, 2, -1.5, 2},
-        /* All heads collapsed to nothing: up to the ceiling; else up to 1. */
+        /* If all heads are 0, the scale ends at the ceiling, or at 1. */
         {1, {ZERO}, {0}, 2, 0, 2},
         {1, {ZERO}, {0}, NAN, 0, 1},
-        /* Nothing finite: no scale at all. */
+        /* Without a finite value, there is no scale. */
         {1, {NONE}, {NAN}, 2, 0, NAN},
         {2, {NONE, LOW}, {NAN, 2}, 2, 0, 2},
     };
@@ -86,7 +86,7 @@ TEST(a_heatmap_scale_ends_at_m)
     }
 }
 
-/* The colour bar has the two labels, and not the third. */
+/* The colour bar has the first two labels, but not the third. */
 TEST(a_heatmap_scale_suits_any_series)
 {
     static const struct {
@@ -94,7 +94,8 @@ TEST(a_heatmap_scale_suits_any_series)
         float values[N];
         const char *labels[3];
     } cases[] = {
-        /* Thresholds: the differences of heads count. Shares begin at 0. */
+        /* Scales of thresholds begin at the smallest value, those of
+         * fractions at 0. */
         {"a.db",
          "theta",
          {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f},
@@ -134,12 +135,12 @@ TEST(a_delta_is_each_run_minus_the_base)
     AUTO_BY(es_unfigure) es_figured f;
     es_figure(&f, "entropy", 2, paths);
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_delta);
-    /* The scale is as long below zero as above it. */
+    /* The scale is symmetric about zero. */
     ASSERT_SAYS(picture, "0.50", "−1.25", "NaN or infinite", "missing",
                 "difference from base.db", "other.db", "1.0", "−1.0");
     ASSERT_SAYS_NOT(picture, "1.50");
     es_picture_free(picture);
-    /* The other way round, where the second is the baseline. */
+    /* The second run can be the baseline. */
     f.drawing.baseline = f.runs[1]->path;
     picture = es_figured_picture(&f, es_draw_delta);
     ASSERT_SAYS(picture, "difference from other.db", "1.25", "−0.50");
@@ -160,7 +161,7 @@ TEST(a_delta_of_two_shapes_is_refused)
 
 /* --- thresholds -----------------------------------------------------------*/
 
-TEST(thresholds_show_theta_and_its_layers)
+TEST(thresholds_show_theta_with_its_mean_and_variance)
 {
     /* Means 0.2 and 0.5; variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
@@ -172,7 +173,7 @@ TEST(thresholds_show_theta_and_its_layers)
     ASSERT_SAYS(picture, "0.80", "step 40", "mean", "variance");
     assert_int_equal(picture_dots(dots, 2 * L, picture), 2 * L);
     assert_true(dots[0][1] == dots[2][1] && dots[1][1] == dots[3][1]);
-    assert_true(dots[0][1] < dots[1][1]); /* layer 0 is on top */
+    assert_true(dots[0][1] < dots[1][1]); /* layer 0 is at the top */
     assert_true(dots[0][0] < dots[1][0]);
     assert_true(dots[2][0] < dots[3][0]);
 }
@@ -191,8 +192,8 @@ TEST(thresholds_need_theta)
 
 enum { SAMPLES = 3000 };
 
-/* Samples at 0, 5, 10, ... of head h of layer l: 2 + l, but for a dip and a
- * NaN of one sample each; a hole of 100 samples. */
+/* Records samples 2 + l of every head of layer l at 0, 5, 10, ..., except for a
+ * dip and a NaN of one sample each, and a gap of 100 samples. */
 static const char *write_long_run(void **state, const char *file)
 {
     const char *path = es_folder_file(state, file);
@@ -234,20 +235,20 @@ TEST(steps_keep_dips_and_nan)
     assert_true(fabs(steps.left + 2.5) < 1e-9);
     assert_true(steps.right >= 5 * (SAMPLES - 0.5));
     assert_true(steps.first == 0 && steps.last == 5 * (SAMPLES - 1));
-    /* Rows: layers 0 and 1, then the heads of each. */
+    /* The rows are layers 0 and 1, then the heads of each. */
     assert_int_equal(count(&steps, 0, NAN), 1);
     assert_int_equal(count(&steps, L + 1, NAN), 1);
     assert_int_equal(count(&steps, L + 2, NAN), 0);
     assert_int_equal(count(&steps, L + 4, 0.25f), 1);
     assert_int_equal(count(&steps, 1, (0.25f + 3 + 3) / 3), 1);
-    /* The hole, of two samples a column, and nothing else. */
+    /* Only the gap is missing; columns have two samples. */
     for (size_t row = 0; row < steps.n_rows; row++)
         assert_in_range(count(&steps, row, es_missing()), 49, 50);
     es_drawing_clear(&f.drawing);
 }
 
-/* Evaluations at uneven steps are no holes; one step is a column. */
-TEST(steps_hold)
+/* Evaluations at uneven steps leave no gaps; a single step is one column. */
+TEST(samples_fill_columns_until_the_next_one)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};
     const float values[L] = {1, 2};
@@ -263,10 +264,10 @@ TEST(steps_hold)
         es_figure_one(&f, "slope", path);
         es_assert_ok(es_steps_read(&steps, &f.drawing, f.runs[0]));
         assert_int_equal(steps.n_heads, 0);
-        /* Of 10 steps each, the last is 630. */
+        /* Columns have 10 steps each, and the last step is 630. */
         assert_int_equal(steps.n_columns, n > 1 ? 64 : 1);
         const float *row = steps.values + steps.n_columns;
-        /* Until 330 every sample holds; then a lone gap of 300 steps is one. */
+        /* Samples fill the columns until 330; the last gap stays missing. */
         double width = (steps.right - steps.left) / (double)steps.n_columns;
         for (size_t i = 0; i < steps.n_columns; i++) {
             double step = steps.left + ((double)i + 0.5) * width;
@@ -292,8 +293,8 @@ TEST(a_raster_shows_layers_and_heads)
 
 /* --- timeline -------------------------------------------------------------*/
 
-/* Two layers of three heads: the second collapses at 30, its logits grow at
- * 40, the loss is NaN at 50. */
+/* Records two layers of three heads: the second layer collapses at 30, its
+ * logits grow at 40, and the loss is NaN at 50. */
 static const char *write_failing_run(void **state)
 {
     const char *path = es_folder_file(state, "failing.db");
@@ -331,7 +332,7 @@ TEST(a_timeline_shows_flags_and_events)
                     "L1");
         ASSERT_SAYS_NOT(picture, "NaN activations of a layer");
     }
-    /* What a further rule found has a lane of its own. */
+    /* A rule that is raised has a separate lane. */
     es_rule rule;
     es_rule_default(&rule);
     snprintf(rule.name, sizeof rule.name, "ahead");
@@ -355,7 +356,8 @@ TEST(a_timeline_of_one_step_is_drawn)
 
 /* --- --all ----------------------------------------------------------------*/
 
-/* Standard error while every figure of the runs is made, to be freed. */
+/* Makes every figure of the runs and returns the output on standard error,
+ * which the caller frees. */
 static char *make_all(size_t *n_failed, es_status *status, char *folder,
                       const es_run_summary *const *runs, size_t n)
 {
@@ -401,7 +403,7 @@ TEST(an_unreadable_file_is_reported_once)
     for (size_t i = 0; i < 2; i++)
         es_summary_set_max(f.loaded[i], f.runs[i]->peak);
     assert_int_equal(unlink(paths[1]), 0);
-    for (size_t first = 0; first < 2; first++) { /* beside another; alone */
+    for (size_t first = 0; first < 2; first++) { /* with another file; alone */
         size_t n_failed;
         es_status status;
         char *said =

@@ -1,4 +1,4 @@
-/* Several figures on one page: aligned, lettered, with one legend. */
+/* Several figures on one page are aligned, lettered and share a legend. */
 #include "render/picture_internal.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
@@ -57,7 +57,7 @@ static void clear(composed *c)
     }
 }
 
-/* The only text that begins so. */
+/* Returns the only text that begins with `text`. */
 static const es_picture_shape *find_text(const es_picture *picture,
                                          const char *text)
 {
@@ -85,7 +85,7 @@ static size_t count_texts(const es_picture *picture, const char *text)
     return n;
 }
 
-/* The baseline of the lowest text above y. */
+/* Returns the baseline of the lowest text above y. */
 static double baseline_above(const es_picture *picture, double y)
 {
     double found = 0;
@@ -107,13 +107,13 @@ static void check_page(void **state, es_figure_style style)
     es_assert_ok(es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
     for (size_t i = 0; i < 6; i++)
         at[i] = find_text(picture, letters[i]);
-    for (size_t i = 2; i < 6; i++) { /* a cell has whole half points */
+    for (size_t i = 2; i < 6; i++) { /* cells are rounded to half points */
         assert_true(fabs(at[i]->x - at[i - 2]->x) < 2.5);
-        /* a note is apart from the title of the next figure */
+        /* the note is separate from the next figure's title */
         assert_true(at[i]->y - baseline_above(picture, at[i]->y) > 25);
     }
     assert_true(at[0]->x < at[1]->x);
-    /* the name of the legend, and of the axes of the heatmaps */
+    /* the title of the legend, and the axis name of the heatmaps */
     assert_int_equal(count_texts(picture, "layer"), 2);
     assert_int_equal(count_texts(picture, "SM"), N_PARTS);
     es_picture_free(picture);
@@ -126,7 +126,7 @@ TEST(figures_on_a_page_are_aligned_and_lettered)
     check_page(state, (es_figure_style){.width = 0});
 }
 
-TEST(a_page_has_the_size_that_is_wanted)
+TEST(a_page_has_the_requested_size)
 {
     double width, height;
     es_picture *picture = NULL;

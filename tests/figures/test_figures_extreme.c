@@ -1,21 +1,21 @@
 /*
- * Every figure of models and series of extreme shapes: as golden pictures
- * where they are drawn by default, and without a text that touches another
- * or a coordinate that is not finite in other sizes too.
+ * Draws every figure from models and series of extreme shapes. The default size
+ * is compared with golden pictures; in all sizes no texts may overlap and all
+ * coordinates must be finite.
  */
 #include "cli/figures/drawing.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* What a figure goes by: of the rest it would have one golden picture several
- * times. All are checked with all. */
+/* Which extremes change a figure: for the others its golden picture would be
+ * the same. The other checks cover all combinations. */
 typedef enum scope { SHAPES, VALUES, NAMES } scope;
 
 static const struct {
     const char *name;
-    size_t n_runs; /* that it shows */
-    scope goes_by; /* shapes; values too; names too */
+    size_t n_runs; /* number of runs shown */
+    scope goes_by; /* each scope includes the previous ones */
 } figures[] = {
     {"heatmap", 1, NAMES},   {"curves", 1, NAMES},      {"delta", 2, VALUES},
     {"bands", 2, NAMES},     {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
@@ -28,15 +28,15 @@ enum { N_CHECKED = sizeof figures / sizeof *figures };
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* A value of head or layer i of n at a step. */
+/* Returns the value of head or layer i of n at a step. */
 typedef float value_of(int64_t step, size_t i, size_t n);
 
 typedef struct extreme {
-    scope scope;       /* what is extreme about it */
-    const char *label; /* of the golden pictures */
+    scope scope;       /* which property is extreme */
+    const char *label; /* in the golden pictures' names */
     int64_t n_layers, n_heads, n_steps;
     value_of *value;
-    const char *name; /* of the run; NULL: it is called by its arch */
+    const char *name; /* of the run; NULL: the architecture */
 } extreme;
 
 static float ordinary(int64_t step, size_t i, size_t n)
@@ -46,7 +46,7 @@ static float ordinary(int64_t step, size_t i, size_t n)
                    0.9 * exp(-(double)step / 20));
 }
 
-/* Of the run that it is compared with. */
+/* The values of the second run. */
 static float other(int64_t step, size_t i, size_t n)
 {
     return ordinary(step, n - 1 - i, n);
@@ -63,7 +63,7 @@ static float one_nan(int64_t step, size_t i, size_t n)
     return step == 39 && i == n / 2 ? NAN : ordinary(step, i, n);
 }
 
-/* One dip of one sample. */
+/* Has one dip of one sample. */
 static float long_run(int64_t step, size_t i, size_t n)
 {
     if (step == 61234 && i == 0)
@@ -142,7 +142,7 @@ static void record(es_recorded *to, const extreme *e, const char *name,
         es_record_sample(to, name, ES_PHASE_EVAL, step, values, n);
 }
 
-/* Every series that a figure reads. */
+/* Records every series that a figure reads. */
 static void write_run(const char *path, const extreme *e, const char *name,
                       const char *arch)
 {
@@ -152,7 +152,7 @@ static void write_run(const char *path, const extreme *e, const char *name,
     info.name = name ? name : "a run";
     info.arch = arch;
     info.ctx = 128;
-    info.program = "entropy-scan import 1"; /* judged although it is short */
+    info.program = "entropy-scan import 1"; /* makes short runs be judged */
     info.d_model = 64 * e->n_heads;
     es_recorded to = es_record(path, &info);
     es_assert_ok(es_writer_begin(to.writer));
@@ -248,9 +248,9 @@ static bool is_golden(es_picture *picture, const pair *p, size_t figure)
     return picture && picture_is_golden(picture, name);
 }
 
-/* A page that is too small is refused, and a run without an architecture
- * where a figure goes by that: both are fine; nothing else is. The figure may
- * have to be the golden one, too. */
+/* Checks a figure. Only two refusals are accepted: the page is too small, or
+ * the figure needs an architecture that the run lacks. If `golden`, the picture
+ * is compared with the golden one. */
 static bool is_sound(const pair *p, size_t figure, es_figure_style style,
                      bool golden)
 {

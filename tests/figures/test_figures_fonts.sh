@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A folder `fonts` beside the program is what figures are drawn with, before the
-# system's: the Python package brings one to where there are none.
+# Figures use the folder `fonts` next to the program before the system's fonts: the
+# Python package includes one for systems without fonts.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
@@ -14,18 +14,18 @@ mkdir "$dir/bin"
 cp "$BUILD/entropy-scan" "$dir/bin/"
 own=$dir/bin/entropy-scan
 want='+DejaVuSans +DejaVuSans-Bold '
-same_text "without the folder they are the system's" "$want" "$(draw without "$own")"
+same_text "without the folder, the system's fonts are used" "$want" "$(draw without "$own")"
 
 mkdir "$dir/bin/fonts"
 ln -s $system/DejaVuSans-Bold.ttf "$dir/bin/fonts/DejaVuSans.ttf"
-same_text "a font that it lacks is the system's" \
+same_text "a font that the folder lacks is taken from the system" \
     '+DejaVuSans-Bold ' "$(draw one "$own")"
 ln -s $system/DejaVuSans.ttf "$dir/bin/fonts/DejaVuSans-Bold.ttf"
-same_text 'both are taken from the folder' "$want" "$(draw both "$own")"
-check 'which changes the picture' sh -c "! cmp -s '$dir/without.pdf' '$dir/both.pdf'"
+same_text 'both fonts are taken from the folder' "$want" "$(draw both "$own")"
+check 'the folder changes the picture' sh -c "! cmp -s '$dir/without.pdf' '$dir/both.pdf'"
 
 echo 'no font' >"$dir/bin/fonts/DejaVuSans.ttf.new"
 mv "$dir/bin/fonts/DejaVuSans.ttf.new" "$dir/bin/fonts/DejaVuSans.ttf"
 rm "$dir/bin/fonts/DejaVuSans-Bold.ttf"
-same_text 'a file that is no font is passed over' "$want" "$(draw broken "$own")"
+same_text 'a file that is not a font is skipped' "$want" "$(draw broken "$own")"
 finish

@@ -1,4 +1,4 @@
-/* Seeds of one configuration as one line: its mean, its range, who is missing.
+/* Seeds of a configuration are merged into one line with mean, range and count.
  */
 #include "analyzer/statistics/inference.h"
 #include "cli/figures/source.h"
@@ -8,8 +8,8 @@
 
 enum { N_RUNS = 4, N_STEPS = 3 };
 
-/* Three seeds of one rate, the last of which ends in NaN and lacks a step; a
- * run of another rate. */
+/* Losses of three seeds with one rate, the last of which lacks a step and ends
+ * in NaN, and of a run with another rate. */
 static const float losses[N_RUNS][N_STEPS] = {
     {4, 3, 2}, {6, 5, 1}, {5, -1, NAN}, {9, 8, 7}};
 
@@ -48,7 +48,7 @@ TEST(seeds_have_a_mean_and_a_range)
     open_runs(&f, state);
     es_drawing *drawing = &f.drawing;
     es_run_labels_free(&drawing->labels);
-    drawing->n = 3; /* one seed of them, or the other rate, is left out */
+    drawing->n = 3; /* leave out the run with the other rate */
     es_assert_ok(es_drawing_group(drawing, f.runs, N_RUNS));
     assert_int_equal(drawing->n, 1);
     es_assert_ok(
@@ -68,7 +68,7 @@ TEST(seeds_have_a_mean_and_a_range)
     es_unfigure(&f);
 }
 
-TEST(seeds_of_other_steps_are_aligned)
+TEST(seeds_with_other_steps_are_aligned)
 {
     static const int64_t steps[2][3] = {{0, 10, 20}, {0, 4, 20}};
     static const int64_t all[] = {0, 4, 10, 20};
@@ -105,7 +105,7 @@ TEST(seeds_of_other_steps_are_aligned)
     es_unfigure(&f);
 }
 
-TEST(other_settings_are_another_line)
+TEST(other_settings_have_a_separate_line)
 {
     es_figured f;
     char label[ES_GROUP_TEXT_MAX];

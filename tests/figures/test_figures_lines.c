@@ -1,4 +1,5 @@
-/* The figures made of lines: what they draw of run files, and what they say. */
+/* The figures made of lines, from run files: their lines, texts and messages.
+ */
 #include "cli/program/command.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
@@ -26,7 +27,7 @@ static void finish(es_recorded *to)
     es_record_close(to);
 }
 
-/* Head h of layer l at sample i: never the same twice. */
+/* Returns a different value for every sample i, layer l and head h. */
 static float head_value(size_t i, size_t l, size_t h)
 {
     static const float of_head[H] = {0.5f, 0.1f, 0.9f, 0.3f, 0.4f};
@@ -43,7 +44,7 @@ static void record_heads(es_recorded *to, const char *name)
     }
 }
 
-/* values (STEPS,n) */
+/* Records values (STEPS,n). */
 static void record_rows(es_recorded *to, const char *name, es_phase phase,
                         const float *values, size_t n)
 {
@@ -60,7 +61,7 @@ static es_picture *picture_of(const es_curves *figure)
 
 static const char *const layer_names[L] = {"layer 0", "layer 1", "layer 2"};
 
-/* values (n,STEPS) */
+/* Makes curves of values (n,STEPS). */
 static void lines_of(es_curve *curves, const char *const *names,
                      float (*values)[STEPS], size_t n)
 {
@@ -150,7 +151,7 @@ TEST(the_spread_of_heads_is_shaded)
             for (size_t h = 0; h < H; h++)
                 sum += (double)head_value(i, l, h);
             mean[l][i] = (float)(sum / H);
-            low[l][i] = head_value(i, l, 3); /* of five the second */
+            low[l][i] = head_value(i, l, 3); /* the second of five */
             high[l][i] = head_value(i, l, 0);
         }
     lines_of(curves, layer_names, mean, L);
@@ -261,7 +262,7 @@ TEST(nans_are_counted_by_layer)
 
 /* --- scales and slopes ----------------------------------------------------*/
 
-TEST(scales_are_those_of_the_step)
+TEST(scales_are_read_at_the_chosen_step)
 {
     static const int64_t layers[L] = {0, 1, 2};
     static const float alpha[2][L] = {{1, 2, 0.5f}, {1.25f, NAN, 2}};
@@ -289,7 +290,7 @@ TEST(scales_are_those_of_the_step)
         {.label = "alpha alone", .x = layers, .color = 1}};
     es_curves_panel panels[2] = {{"α", "step 30", curves, 2},
                                  {"β", "step 30", curves + 2, 2}};
-    es_figure(&s, "entropy", 2, paths); /* of which step 30 is the last */
+    es_figure(&s, "entropy", 2, paths); /* the last step is 30 */
     for (size_t i = 0; i < 2; i++)
         es_assert_ok(es_figure_fit(ES_FIGURE_SCALES, s.runs[i]));
     es_assert_draws(&s, es_draw_scales,
@@ -301,7 +302,7 @@ TEST(scales_are_those_of_the_step)
                                             .reference = NAN}));
 }
 
-TEST(slopes_are_one_or_one_a_layer)
+TEST(slopes_are_global_or_per_layer)
 {
     const float own[STEPS][L] = {
         {0.01f, 0.01f, 0.01f}, {0.1f, 0.2f, -0.1f}, {0, 0, 0}, {1, 1, 2}};
@@ -339,7 +340,8 @@ TEST(slopes_are_one_or_one_a_layer)
 
 /* --- loss -----------------------------------------------------------------*/
 
-/* One run with both phases, one with an infinite loss and no evaluation. */
+/* Records a run with both phases, and one with an infinite loss and no
+ * evaluation. */
 static void write_losses(const char **paths, void **state)
 {
     const float train[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
@@ -358,8 +360,8 @@ static void write_losses(const char **paths, void **state)
     finish(&r);
 }
 
-/* Of perplexity, ce where that was recorded; over tokens, 3 x 2 x 16 a step. */
-TEST(loss_has_training_and_evaluation)
+/* Perplexity uses ce if it was recorded; tokens are 3 x 2 x 16 per step. */
+TEST(loss_shows_training_and_evaluation)
 {
     static const int64_t late[2] = {0, 30}, late_tokens[2] = {0, 2880};
     static const int64_t tokens[STEPS] = {0, 960, 1920, 2880};
@@ -368,7 +370,7 @@ TEST(loss_has_training_and_evaluation)
     for (int perplexity = 0; perplexity < 2; perplexity++) {
         float loss[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
         float other[STEPS] = {5, INFINITY, es_missing(), 2};
-        float eval[2] = {4.5f, 3.25f}; /* no ce there */
+        float eval[2] = {4.5f, 3.25f}; /* from the loss, without ce */
         for (size_t i = 0; perplexity && i < STEPS; i++) {
             ce[i] = expf(ce[i]);
             other[i] = i == 2 ? other[i] : expf(other[i]);
@@ -410,9 +412,9 @@ TEST(loss_has_training_and_evaluation)
     }
 }
 
-/* A few huge losses do not flatten the others, and are named; the first of
- * an ordinary training are no such losses. */
-TEST(huge_losses_are_cut_and_said)
+/* A few huge losses are clipped, with a note; the first losses of an ordinary
+ * training are not. */
+TEST(huge_losses_are_clipped_and_noted)
 {
     static const float firsts[] = {1e6f, 5.5f};
     for (size_t k = 0; k < 2; k++) {
@@ -447,7 +449,7 @@ TEST(tokens_must_be_known)
 
 /* --- messages -------------------------------------------------------------*/
 
-TEST(what_a_run_lacks_is_said)
+TEST(a_missing_series_is_named)
 {
     const char *path = es_folder_file(state, "bare.db");
     es_recorded r = record(path, "bare");
@@ -467,7 +469,7 @@ TEST(what_a_run_lacks_is_said)
 TEST(options_of_other_figures_are_refused)
 {
     static const struct {
-        const char *words[3], *message; /* NULL: they are fine */
+        const char *words[3], *message; /* NULL: accepted */
     } cases[] = {
         {{"--heatmap", "--tokens"}, "--tokens applies only to --figure loss"},
         {{"--curves", "--perplexity"},

@@ -1,4 +1,4 @@
-/* The figure of attention maps: which step, which maps, of which runs. */
+/* The figure of attention maps shows the right step, maps and runs. */
 #include "store/map.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
@@ -6,8 +6,8 @@
 
 enum { L = 3, H = 2 };
 
-/** Runs of three layers and two heads that are evaluated at 0, 100 and 200;
- *  `heads`: with maps of them. */
+/** Records a run of three layers and two heads that is evaluated at 0, 100 and
+ * 200; `heads`: also record maps of the heads. */
 static const char *write_run(void **state, const char *name, bool heads)
 {
     const char *path = es_folder_file(state, name);
@@ -36,14 +36,14 @@ TEST(a_run_has_a_map_for_each_layer)
     es_figure_one(&f, "entropy", write_run(state, "a.db", false));
     es_assert_ok(es_figure_fit(ES_FIGURE_MAPS, f.runs[0]));
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
-    /* The evaluation after the last step is nearest to the last step. */
+    /* The final evaluation is the one nearest to the last step. */
     ASSERT_SAYS(picture, "layer 0", "layer 2",
                 "evaluated at step 200; logarithmic colour scale", "key",
                 "query", "mean weight", "NaN or infinite");
     ASSERT_SAYS_NOT(picture, "layer 3", "missing");
 }
 
-TEST(heads_of_a_layer_are_shown_where_they_were_recorded)
+TEST(heads_of_a_layer_are_shown_if_recorded)
 {
     AUTO_BY(es_unfigure) es_figured f;
     es_figure_one(&f, "entropy", write_run(state, "a.db", true));
@@ -65,7 +65,7 @@ TEST(a_run_without_maps_is_told_how_to_record_them)
     es_assert_unfit(&f, ES_FIGURE_MAPS, "train with --maps 32");
 }
 
-TEST(maps_of_layers_alone_have_none_of_heads)
+TEST(heads_of_a_run_with_maps_of_layers_only_are_refused)
 {
     AUTO_BY(es_unfigure) es_figured f;
     es_figure_one(&f, "entropy", write_run(state, "a.db", false));
@@ -84,7 +84,7 @@ TEST(several_runs_have_a_row_each)
                 "evaluated at step 200; logarithmic colour scale");
 }
 
-TEST(a_damaged_map_is_an_empty_panel_and_said)
+TEST(a_damaged_map_is_an_empty_panel_with_a_note)
 {
     AUTO_BY(es_unfigure) es_figured f;
     const char *path = write_run(state, "a.db", false);

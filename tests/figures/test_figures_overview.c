@@ -1,4 +1,5 @@
-/* The overview: what a line says of a run, of seeds, and of too many. */
+/* The overview shows a row per run, merges seeds, and limits the number of
+ * rows. */
 #include "cli/figures/figures.h"
 #include "cli/runs/settings.h"
 #include "tests/support/drawn.h"
@@ -7,7 +8,7 @@
 
 enum { LAYERS = 3, HEADS = 2, MOST = 400 };
 
-/* Runs of one file, and what is drawn of them. */
+/* The runs of a file and their drawing. */
 typedef struct shown {
     es_recorded file;
     es_run_summary *runs[MOST];
@@ -29,7 +30,7 @@ static void add(shown *to, const char *name, const char *config, int64_t seed)
         to->file = es_record(run_db, &info);
 }
 
-/* One sample: an entropy of all heads, and the loss. */
+/* Records a sample: an equal entropy of all heads, and the loss. */
 static void sample(shown *to, int64_t step, float entropy, float loss)
 {
     es_record_all(&to->file, "entropy", step, entropy);
@@ -65,7 +66,7 @@ static void clear(shown *s)
         es_summary_free(s->runs[i]);
 }
 
-TEST(a_line_says_what_a_run_differs_in_and_how_it_went)
+TEST(a_row_shows_settings_that_differ_and_the_result)
 {
     shown s = {.n = 0};
     const float gap[LAYERS * HEADS] = {1, 1, es_missing(), es_missing(), 2, 2};
@@ -83,13 +84,14 @@ TEST(a_line_says_what_a_run_differs_in_and_how_it_went)
     ASSERT_SAYS(picture, "lr", "10\u207b\u00b3", "0.01", "7.389", "NaN", "nan",
                 "ok", "interrupted", "missing", "\u2013",
                 "m: max = 3 (observed); 2 unreadable, not shown");
-    ASSERT_SAYS(picture, "run", "good", "broken", "bare"); /* it has no text */
+    ASSERT_SAYS(picture, "run", "good", "broken",
+                "bare"); /* "bare" has no settings */
     ASSERT_SAYS_NOT(picture, "batch", "seeds");
     clear(&s);
 }
 
-/* Eight columns: a to i differ once, lr in each of four runs. */
-TEST(settings_of_many_values_have_the_columns)
+/* There are eight columns; a to i have two values each, and lr has four. */
+TEST(settings_with_most_values_have_columns)
 {
     shown s = {.n = 0};
     for (int i = 0; i < 4; i++) {
@@ -108,7 +110,7 @@ TEST(settings_of_many_values_have_the_columns)
     clear(&s);
 }
 
-TEST(runs_that_no_setting_tells_apart_have_names)
+TEST(runs_with_equal_settings_have_names)
 {
     shown s = {.n = 0};
     for (int i = 0; i < 2; i++) {
@@ -122,8 +124,8 @@ TEST(runs_that_no_setting_tells_apart_have_names)
     clear(&s);
 }
 
-/* Losses of 0, ln 3 and NaN: a perplexity of 2 in the mean. */
-TEST(seeds_are_one_line_of_mean_and_range)
+/* Losses of 0, ln 3 and NaN give a mean perplexity of 2. */
+TEST(seeds_are_one_row_with_mean_and_range)
 {
     const float losses[] = {0, 1.0986123f, NAN, 1.6094379f};
     shown s = {.options.group = ES_GROUP_SEED};
@@ -138,8 +140,8 @@ TEST(seeds_are_one_line_of_mean_and_range)
     clear(&s);
 }
 
-/* A hundred and one configurations of three seeds: a hundred lines. */
-TEST(too_many_runs_are_folded_and_the_rest_is_counted)
+/* Of 101 configurations with three seeds each, 100 have a row. */
+TEST(too_many_runs_are_merged_and_the_rest_is_counted)
 {
     char config[32];
     shown s = {.n = 0};
@@ -154,8 +156,8 @@ TEST(too_many_runs_are_folded_and_the_rest_is_counted)
     ASSERT_SAYS_NOT(picture, "101", "seed");
     double width, height;
     es_picture_sides(picture, &width, &height);
-    assert_true(height > 1000 && height < 1120); /* of 2 pixels */
-    s.options.width = 1200; /* where there is less space, fewer lines */
+    assert_true(height > 1000 && height < 1120); /* in points */
+    s.options.width = 1200; /* less space leaves fewer rows */
     s.options.height = 700;
     AUTO(es_picture) small = draw(&s, 0);
     es_picture_sides(small, &width, &height);
@@ -173,7 +175,7 @@ static es_picture *draw_kind(const shown *of, es_figure_kind kind)
     return sound_picture(es_figure_draw_runs(&picture, kind, &job), &picture);
 }
 
-/* Ninety-six runs, four seeds each: thumbnails, panels of seeds, lines. */
+/* 96 runs with four seeds each are thumbnails, panels of seeds, and rows. */
 TEST(pictures_of_many_runs_are_small)
 {
     char config[32];

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# --group seed on the command line: which figures show seeds as one, what they
-# say of it, and what is refused.
+# --group seed on the command line: which figures merge seeds, how they label them,
+# and which combinations are refused.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# Two layers of three heads; the entropies and counts of a seed.
+# Imports a seed: two layers of three heads with equal entropies and counts.
 seed() { # FILE SEED RATE ENTROPY COUNT
     cat >run.csv <<END
 # arch: SM
@@ -39,43 +39,43 @@ draw() { "$scan" a.db b.db c.db d.db --group seed -q --figure "$1" -o "$1.svg"; 
 
 draw heatmap
 file_has 'a heatmap has the mean of the finite seeds' heatmap.svg '>0\.75<' '>step 10, mean of 3 of 3 seeds, 1 NaN<' '>lr = 0\.1<' '>0\.25<'
-exits 'and not the seeds themselves' 1 '^$' grep -E '>0\.50<|>1\.00<' heatmap.svg
+exits 'a heatmap does not show the single seeds' 1 '^$' grep -E '>0\.50<|>1\.00<' heatmap.svg
 draw nans
 file_has 'counts of NaN have mean and range' nans.svg '>lr = 0\.1 \(3 seeds\)<' '>activations, shaded: range over seeds<'
 draw slopes
-file_has 'so have slopes' slopes.svg '>lr = 0\.1 \(3 seeds\)<' 'shaded: range over seeds<'
+file_has 'slopes have mean and range' slopes.svg '>lr = 0\.1 \(3 seeds\)<' 'shaded: range over seeds<'
 draw curves
 file_has 'curves say which seeds end in NaN' curves.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' '>lr = 0\.2<'
 draw loss
-file_has 'so do losses' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range over seeds'
+file_has 'losses say which seeds end in NaN' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range over seeds'
 for seed in 1 2; do
     printf '%s\n' '# arch: SM' '# n_layer: 1' '# n_head: 1' '# ctx: 8' "# seed: $seed" \
         step,layer,head,entropy,loss,eval:loss 0,0,0,1,, 0,,,,2,3 9,0,0,1,, "9,,,,1,2.$seed" >both.csv
     "$scan" import -q both.csv -o "both$seed.db" || exit 1
 done
 "$scan" -q both?.db --group seed --figure loss -o both.svg
-file_has 'of training and held-out data the range is of these' both.svg 'shaded: range on held-out data'
+file_has 'with held-out data, the range is of held-out data' both.svg 'shaded: range on held-out data'
 draw overview
-file_has 'an overview has a line for them' overview.svg '>seeds<' '>0\.1<' '>0\.2<' '>nan<' 'mean and range over seeds'
+file_has 'an overview has a row for merged seeds' overview.svg '>seeds<' '>0\.1<' '>0\.2<' '>nan<' 'mean and range over seeds'
 grep -v '^[0-9]' run.csv >empty.csv
 "$scan" import -q empty.csv -o empty.db || exit 1
-exits 'a run without samples is reported, and the overview says that it is not there' 4 'has no sample of entropy yet' \
+exits 'a run without samples is reported' 4 'has no sample of entropy yet' \
     "$scan" a.db empty.db d.db -q --sort -loss --figure overview -o empty.svg
-file_has 'it has a line for each of the others' empty.svg '1 unreadable, not shown' '>0\.1<' '>0\.2<'
+file_has 'the overview counts the run and shows the others' empty.svg '1 unreadable, not shown' '>0\.1<' '>0\.2<'
 lines() { grep -oE '>(1\.284|NaN)<' "$1" | tr -d '\n'; }
 for order in loss -loss; do "$scan" c.db d.db -q --sort $order --figure overview -o order$order.svg; done
-same_text 'lines are sorted as the table is' '>1.284<>NaN<>1.284<>NaN<' "$(lines orderloss.svg)$(lines order-loss.svg)"
+same_text 'rows are sorted like the table' '>1.284<>NaN<>1.284<>NaN<' "$(lines orderloss.svg)$(lines order-loss.svg)"
 "$scan" a.db b.db d.db --group seed -q --figure heatmap+curves -o page.svg
 file_has 'a page groups all of its figures' page.svg 'mean of 2 of 2 seeds<' '>lr = 0\.1 \(2 seeds\)<' '\(d\)'
 
-exits 'a figure that has no mean of seeds is refused' 2 '--group applies only to --figure overview, heatmap, curves' \
+exits 'a figure that cannot merge seeds is refused' 2 '--group is for --figure overview, heatmap, curves' \
     "$scan" a.db b.db --group seed --figure bands -o x.svg
-exits 'beside others, too' 2 '--group: pareto cannot show a mean over seeds' \
+exits 'it is refused among other figures' 2 '--group: pareto cannot show a mean over seeds' \
     "$scan" a.db b.db --group seed --figure curves,pareto -o .
-exits 'and on a page' 2 '--group: bands cannot show a mean over seeds' \
+exits 'it is refused on a page' 2 '--group: bands cannot show a mean over seeds' \
     "$scan" a.db b.db --group seed --figure curves+bands -o x.svg
-exits 'there is no other key' 2 'none or seed' "$scan" a.db b.db --group lr --curves=x.svg
-exits 'heads and seeds are not shaded at once' 2 '--spread and --group exclude' \
+exits 'another key of --group is refused' 2 'none or seed' "$scan" a.db b.db --group lr --curves=x.svg
+exits '--spread and --group together are refused' 2 '--spread and --group exclude' \
     "$scan" a.db b.db --group seed --spread range --curves=x.svg
 check 'a failure leaves no file' test ! -e x.svg
 finish

@@ -1,4 +1,4 @@
-/* Bars: heights, texts, labels, sizes. */
+/* Bar charts: heights, texts, labels, sizes. */
 #include "render/figures/bars.h"
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
@@ -6,7 +6,7 @@
 
 enum { MOST = 14 };
 
-/* Bars with their texts and names. */
+/* Bars with texts and names. */
 typedef struct bundle {
     es_bar bars[MOST * MOST];
     char texts[MOST * MOST][16], briefs[MOST * MOST][16];
@@ -53,7 +53,7 @@ static es_picture *drawn(const es_bars *figure)
     return sound_picture(es_bars_draw(&picture, figure), &picture);
 }
 
-/* Media by width and height; 0 0 is the natural size. */
+/* Widths and heights of media; 0 0 is the natural size. */
 static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
 TEST(every_shape_is_drawn_soundly)
@@ -72,8 +72,9 @@ TEST(every_shape_is_drawn_soundly)
             }
 }
 
-/* From the foot of the plot, which its axis says is 0. */
-TEST(heights_are_the_values)
+/* Heights above the bottom of the plot, which is 0, are proportional to values.
+ */
+TEST(heights_are_proportional_to_values)
 {
     bundle *b = bundle_new(3, 2);
     es_picture *picture = drawn(&b->figure);
@@ -90,7 +91,7 @@ TEST(heights_are_the_values)
             strcmp(picture->text + s->first, "40") == 0)
             each = (foot + 0.36 * ES_SMALL_SIZE - s->y) / 40;
         if (s->kind != ES_SHAPE_RECT || !colored || n == 6)
-            continue; /* the six are before the legend */
+            continue; /* the six bars precede the legend */
         assert_true(fabs(s->y + s->height - foot) < 1e-6);
         assert_true(fabs(s->height - each * b->bars[n].value) < 1e-6);
         assert_true(picture_says(picture, b->texts[n++]));
@@ -102,7 +103,7 @@ TEST(heights_are_the_values)
 
 enum { SIDE = 24, N_LOOKS = 12 };
 
-/* The series' area in grey, 0 .. 1. */
+/* Computes the greyscale look of a series: values in 0 .. 1. */
 static void look_of(double *out, es_theme theme, size_t series)
 {
     const es_box area = {0, 0, SIDE, SIDE};
@@ -120,7 +121,7 @@ static void look_of(double *out, es_theme theme, size_t series)
     }
 }
 
-/* In grey, no two of twelve series look the same. */
+/* No two of twelve series look the same in greyscale. */
 TEST(series_differ_in_grey)
 {
     static double looks[N_LOOKS][SIDE * SIDE];
@@ -143,7 +144,7 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
     static const struct {
         size_t n_series;
         double width;
-        const char *there, *not_there; /* of the first bar */
+        const char *there, *not_there; /* texts of the first bar */
         bool is_long, turned;
     } cases[] = {
         {2, 0, "1.0%", "1", false, false},
@@ -162,13 +163,14 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
             n_turned += picture->shapes[k].degrees == 90;
         assert_true(!cases[i].there || picture_says(picture, cases[i].there));
         assert_false(picture_says(picture, cases[i].not_there));
-        /* "heads (%)" is always. */
+        /* "heads (%)" is always rotated. */
         assert_int_equal(n_turned, cases[i].turned ? 17 : 1);
     }
 }
 
-/* A bar that is no number has its text alone; all of them, or all 0, too. */
-TEST(what_is_no_number_has_its_text_alone)
+/* A value that is not finite has only its text; so have charts in which no
+ * value is finite, or all are 0. */
+TEST(a_value_that_is_not_finite_has_only_its_text)
 {
     static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
@@ -201,7 +203,7 @@ TEST(long_names_are_cut)
     }
 }
 
-/* Of a paper's column; the first label alone would fit. */
+/* In a paper's column only the first label would fit. */
 TEST(group_labels_that_would_be_cut_are_turned)
 {
     enum { N = 7 };

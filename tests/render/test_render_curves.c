@@ -1,4 +1,4 @@
-/* Curves: scales, decimation, gaps, legends, sizes. */
+/* Figures of curves: scales, decimation, gaps, legends, sizes. */
 #include "render/figures/curves.h"
 #include "render/figures/curves_internal.h"
 #include "tests/support/curve_bundles.h"
@@ -20,7 +20,7 @@ TEST(two_runs_are_golden)
     es_curves figure = figure_of(panels, 2);
     figure.style.title = "Two runs";
     es_picture *picture = drawn(&figure);
-    ASSERT_SAYS(picture, "NaN or infinite", "11"); /* "layer" is its heading */
+    ASSERT_SAYS(picture, "NaN or infinite", "11"); /* the title says "layer" */
     ASSERT_SAYS_NOT(picture, "layer 11");
     assert_golden(picture, "curves_two");
 }
@@ -37,8 +37,8 @@ TEST(deep_and_noisy_runs_are_golden)
     assert_golden(picture, "curves_deep");
 }
 
-/* The lowest value of one sample in 100,000 has its own full colour. */
-TEST(one_sample_dip_stays)
+/* The lowest of 100,000 samples is drawn in full colour. */
+TEST(a_dip_of_one_sample_stays_visible)
 {
     static const struct {
         double scale;
@@ -66,7 +66,8 @@ TEST(one_sample_dip_stays)
     }
 }
 
-/* Every column's span meets the next one's: the line is not broken. */
+/* Checks that the spans of adjacent columns touch, so that the line is
+ * unbroken. */
 static void check_spans_touch(const es_picture *picture)
 {
     double top = NAN, bottom = NAN;
@@ -88,7 +89,7 @@ static void check_spans_touch(const es_picture *picture)
 
 TEST(spans_touch)
 {
-    /* Fewer samples than columns, about as many, and more. */
+    /* Fewer samples than columns, about equally many, and more. */
     static const size_t counts[] = {300, 700, 3000};
     for (size_t k = 0; k < 3; k++) {
         AUTO_BY(bundle_free) bundle b = bundle_new(1, counts[k], 0);
@@ -140,7 +141,7 @@ TEST(single_samples_are_dots)
                                       {"many", NULL, many.curves, 1}};
     for (size_t i = 3000; i < 6000; i++)
         row(&many, 0)[i] = es_missing();
-    row(&many, 0)[4500] = 1.5f; /* alone among the missing */
+    row(&many, 0)[4500] = 1.5f; /* isolated among missing values */
     es_curves figure = figure_of(panels, 2);
     shot s = shot_of(&figure, 2);
     assert_int_equal(count_shapes(s.picture, ES_SHAPE_DOT), 4);
@@ -170,7 +171,7 @@ TEST(axes_are_shared)
     assert_true(sheet.blocks[0].plot.y == sheet.blocks[1].plot.y);
     assert_true(sheet.blocks[0].plot.height == sheet.blocks[1].plot.height);
     es_curves_sheet_clear(&sheet);
-    figure.n_panels = 3; /* c is a fifth as long: each its own */
+    figure.n_panels = 3; /* c is a fifth as long: separate axes */
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
     assert_true(sheet.blocks[0].last == 99);
     assert_true(sheet.blocks[1].last == 59);
@@ -178,15 +179,15 @@ TEST(axes_are_shared)
     es_curves_sheet_clear(&sheet);
 }
 
-TEST(scale_holds_zero_where_it_is_near)
+TEST(a_scale_includes_zero_if_it_is_near)
 {
     static const struct {
         float values[2];
         double reference, low, least_high;
     } cases[] = {
         {{1, 3}, NAN, 0, 3},
-        {{3.6f, 3.7f}, 3.878, 0, 3.878}, /* a ceiling: entropies */
-        {{2.6f, 2.8f}, NAN, 2.586, 2.8}, /* a loss */
+        {{3.6f, 3.7f}, 3.878, 0, 3.878}, /* entropies with a ceiling */
+        {{2.6f, 2.8f}, NAN, 2.586, 2.8}, /* losses */
         {{-1, 1}, NAN, -1.14, 1},
         {{2.5f, 2.5f}, NAN, 0, 2.5},
         {{0, 0}, NAN, 0, 1},
@@ -222,7 +223,7 @@ TEST(a_legend_suits_any_depth)
         assert_true(s.sheet.legend_x > block->plot.x + block->plot.width);
         assert_true(picture_says(s.picture, "0"));
         assert_int_equal(s.sheet.listed, counts[i] <= 16);
-        /* The legend's first colour is the first line's. */
+        /* The first colour of the legend is that of the first line. */
         bool found = false;
         for (int y = 0; y < s.image.height; y++)
             found = found || image_at(&s.image, (int)(s.sheet.legend_x * 2) + 4,
@@ -232,7 +233,7 @@ TEST(a_legend_suits_any_depth)
     }
 }
 
-TEST(nothing_to_draw_is_said)
+TEST(a_panel_without_samples_says_so)
 {
     AUTO_BY(bundle_free)
     bundle empty = bundle_new(2, 0, 0), nan = bundle_new(2, 5, 0);

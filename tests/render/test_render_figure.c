@@ -1,8 +1,8 @@
-/* Ticks, labels, fractions: what axes are made of. */
+/* The parts of axes: ticks, labels, fractions. */
 #include "render/figures/page.h"
 #include "tests/support/test.h"
 
-/* 1, 2 or 5 times a power of ten. */
+/* Returns true for 1, 2 or 5 times a power of ten. */
 static bool is_nice(double step)
 {
     double mantissa = step / pow(10, floor(log10(step) + 1e-9));
@@ -54,12 +54,12 @@ TEST(exponents_are_superscripts)
         es_label_typeset(text, sizeof text);
         assert_string_equal(text, cases[i][1]);
     }
-    strcpy(text, "-2.5e-09"); /* no space: as it was */
+    strcpy(text, "-2.5e-09"); /* too little space: unchanged */
     es_label_typeset(text, 12);
     assert_string_equal(text, "-2.5e-09");
 }
 
-TEST(steps_are_one_two_or_five)
+TEST(ticks_have_steps_of_one_two_or_five)
 {
     static const double ranges[][2] = {
         {0, 3.87},  {0, 4},     {-1, 1},       {2.5, 3.1},
@@ -131,7 +131,7 @@ TEST(values_have_the_decimals_they_need)
     check_labels(3.5, 3.5, 5, (const char *[]){"3.5", NULL});
 }
 
-TEST(steps_are_short)
+TEST(counts_are_printed_briefly)
 {
     static const struct {
         double step;
@@ -150,7 +150,7 @@ TEST(steps_are_short)
     }
 }
 
-TEST(never_leaves_the_numbers)
+TEST(a_fraction_never_overflows)
 {
     static const double cases[][4] = {
         /* x, low, high, wanted */
@@ -166,7 +166,7 @@ TEST(never_leaves_the_numbers)
     assert_true(isfinite(es_fraction(1e300, 0, 5e-324)));
 }
 
-TEST(is_the_next_power_of_two)
+TEST(a_power_step_is_the_next_power_of_two)
 {
     static const double cases[][2] = {
         {0.1, 1}, {1, 1}, {1.01, 2}, {5, 8}, {NAN, 1}};

@@ -9,7 +9,7 @@
 
 #define MOST 12288 /* 96 x 128 */
 
-/* Values in [low, high], all different, no pattern along rows or columns. */
+/* Fills in different values in [low, high], without a pattern. */
 static void fill(float *values, int n, double low, double high)
 {
     uint32_t x = 12345;
@@ -33,7 +33,7 @@ static es_picture *drawn(const es_heatmap *figure)
     return sound_picture(es_heatmap_draw(&picture, figure), &picture);
 }
 
-/* A heatmap at the program's own scale is written with a palette. */
+/* Checks that a heatmap at the program's default scale has a palette. */
 static void check_palette(const es_picture *picture)
 {
     AUTO_BY(image_clear) es_image image;
@@ -93,7 +93,7 @@ TEST(a_large_model_is_golden)
 
 TEST(all_panels_have_one_scale)
 {
-    /* Row-major: the second row starts with 3, three quarters up. */
+    /* The second row begins with 3, which is three quarters of the scale. */
     const float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, es_missing()};
     static const double shown[] = {0, 0.25, 0.5, 0.75, 1, 0.625, 0.5};
     const es_heatmap_panel panels[] = {{"a", NULL, a, 2, 3},
@@ -116,7 +116,7 @@ TEST(all_panels_have_one_scale)
     es_picture_free(picture);
 }
 
-/* Any shape, drawn in PNG: nothing overlaps, nothing is off the page. */
+/* For any shape, nothing overlaps and nothing is off the page. */
 TEST(every_shape_is_drawn_soundly)
 {
     static const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {1, 128},
@@ -134,7 +134,7 @@ TEST(every_shape_is_drawn_soundly)
     }
 }
 
-/* Four in a row at most, in no more rows than that takes. */
+/* Panels are in the fewest rows of at most four. */
 TEST(many_panels_wrap)
 {
     float values[144];
@@ -201,7 +201,8 @@ TEST(a_requested_size_is_kept)
     assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
-/* Sides of seven panels of six layers and four heads in a paper's column. */
+/* Returns the size of seven panels of six layers and four heads in a paper's
+ * column. */
 static void sides_of(double *width, double *height, double tallest,
                      size_t most_columns)
 {
@@ -226,13 +227,13 @@ TEST(a_column_of_many_panels_fits_on_a_page)
     assert_true(width == 234 && free_height > 1000);
     sides_of(&width, &height, 648, 0);
     assert_true(width == 234 && height <= 648);
-    sides_of(&width, &narrow, 648, 1); /* flatter, but not flatter than half */
+    sides_of(&width, &narrow, 648, 1); /* flatter, but by less than half */
     assert_true(narrow < 0.85 * free_height && narrow > 0.5 * free_height);
-    sides_of(&width, &height, 5000, 0); /* what fits is left as it is */
+    sides_of(&width, &height, 5000, 0); /* a page that fits is unchanged */
     assert_true(height == free_height);
 }
 
-TEST(narrow_sides_have_two_numbers)
+TEST(narrow_side_plots_have_two_numbers)
 {
     float values[24], means[6] = {0.57F, 0.5F, 0.45F, 0.4F, 0.38F, 0.35F};
     float variances[6] = {0.0051F, 0, 0, 0.001F, 0, 0};
@@ -264,12 +265,12 @@ TEST(bad_shapes_are_refused)
     assert_null(picture);
 }
 
-/* The digits go by the largest value of all panels. */
+/* The decimals depend on the largest value of all panels. */
 TEST(decimals_distinguish_values)
 {
     static const struct {
         float a[2], b;
-        const char *texts[3]; /* NULL: none */
+        const char *texts[3]; /* NULL: no text */
     } cases[] = {
         {{0, 3}, 7, {"0", "3", "7"}},
         {{0.5f, 2.906f}, 7, {"0.50", "2.91", "7.00"}},
@@ -309,9 +310,8 @@ TEST(decimals_distinguish_values)
     }
 }
 
-/* A decade is as long as any other, and what is below has the end's colour. */
-/* What of two panels of equal cells has space in the first alone is in neither.
- */
+/* If the numbers of two panels with equal cells fit only into the first,
+ * neither has numbers. */
 TEST(panels_of_equal_cells_have_numbers_together)
 {
     const float wide[6] = {2e5f, 3e5f, 4e5f, 2e5f, 3e5f, 4e5f};
@@ -329,6 +329,8 @@ TEST(panels_of_equal_cells_have_numbers_together)
     es_picture_free(picture);
 }
 
+/* All decades have equal lengths, and values below the scale have the colour of
+ * its end. */
 TEST(a_logarithmic_scale_has_decades)
 {
     const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};

@@ -1,4 +1,5 @@
-/* Curves with areas, marks, categories, logarithms and limits. */
+/* Figures of curves with areas, marks, categories, logarithmic scales and
+ * limits. */
 #include "render/figures/curves.h"
 #include "render/picture_internal.h"
 #include "tests/support/curve_bundles.h"
@@ -26,18 +27,18 @@ TEST(area_is_a_tint)
         uint32_t color;
     } cases[] = {{10, 1.3, tint},       {10, 2, line}, /* above the area */
                  {10, 3.3, 0xffffff},   {10, 0.7, 0xffffff},
-                 {20, 2.7, 0xffffff}, /* no upper end */
+                 {20, 2.7, 0xffffff}, /* high is NaN */
                  {19.5, 0.55, 0xffffff}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(pixel(&s, 0, cases[i].step, cases[i].value),
                          cases[i].color);
-    /* The scale holds the area, and a NaN of it is no NaN of the line. */
+    /* The scale includes the area, and a NaN of the area is not marked. */
     assert_true(s.sheet.blocks[0].upright.high > 3);
     assert_false(picture_says(s.picture, "NaN or infinite"));
     shot_clear(&s);
 }
 
-TEST(logarithm_keeps_zero)
+TEST(a_logarithmic_scale_shows_zeros)
 {
     static const float values[] = {0, 1, 10, 100, 1000, 0};
     AUTO_BY(bundle_free) bundle b = bundle_new(1, 6, 0);
@@ -67,7 +68,7 @@ TEST(logarithm_keeps_zero)
     assert_non_null(strstr(es_message(), "cannot show -0.5"));
 }
 
-TEST(what_is_beyond_the_limit_is_cut_and_marked)
+TEST(values_beyond_the_limit_are_clipped_and_marked)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
@@ -84,13 +85,13 @@ TEST(what_is_beyond_the_limit_is_cut_and_marked)
     assert_int_equal(pixel(&s, 0, 40, top + above), 0x666666);
     assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
     shot_clear(&s);
-    figure.limit = NAN; /* and nothing is said where nothing is cut */
+    figure.limit = NAN; /* no key if nothing is clipped */
     AUTO(es_picture) all = drawn(&figure);
     assert_false(picture_says(all, "off scale, up to 5×10⁷"));
 }
 
-/* Two of three lines are equal up to step 20, all three from there on. */
-TEST(equal_lines_take_turns)
+/* Two of three lines are identical up to step 20, and all three after it. */
+TEST(identical_lines_alternate_dashes)
 {
     enum { N = 3, HALF = 20 };
     size_t seen[2][N] = {{0}};
@@ -119,8 +120,8 @@ TEST(equal_lines_take_turns)
     assert_false(picture_says(distinct, "identical lines alternate dashes"));
 }
 
-/* One sample each, the last of another height: pixels of a curve's colour in
- * the row of its value, within the plot. */
+/* Counts the pixels of a curve's colour at the height of `value` within the
+ * plot. */
 static size_t seen_in_row(const shot *s, size_t curve, double value)
 {
     const es_box *plot = &s->sheet.blocks[0].plot;
@@ -146,7 +147,7 @@ static void check_samples(es_curves_colors colors)
     shot s = shot_of(&figure, 4);
     for (size_t i = 0; i < N; i++)
         assert_true(seen_in_row(&s, i, i < N - 1 ? 2 : 1) >= 2);
-    if (colors == ES_CURVES_BY_DEPTH) /* without an equal: in its place */
+    if (colors == ES_CURVES_BY_DEPTH) /* a different sample keeps its place */
         assert_int_equal(pixel(&s, 0, 0, 1), color_of(&s, N - 1));
     assert_true(picture_says(s.picture, "identical samples side by side"));
     shot_clear(&s);
@@ -156,14 +157,14 @@ static void check_samples(es_curves_colors colors)
     assert_false(picture_says(distinct, "identical samples side by side"));
 }
 
-TEST(equal_samples_stand_side_by_side)
+TEST(identical_samples_are_side_by_side)
 {
     check_samples(ES_CURVES_BY_DEPTH);
     check_samples(ES_CURVES_BY_CATEGORY);
 }
 
-/* Three lines that meet at one sample: none of the marks there hides another,
- * nor do those of their first NaN at the lower edge. */
+/* The marks of three lines that meet at one sample do not hide each other, and
+ * neither do the marks of their first NaN at the lower edge. */
 TEST(marks_of_lines_that_meet_are_apart)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(3, 6, 0);
@@ -173,7 +174,7 @@ TEST(marks_of_lines_that_meet_are_apart)
         row(&b, i)[5] = NAN;
         b.curves[i].color = i;
     }
-    row(&b, 2)[2] = 2.001f; /* almost */
+    row(&b, 2)[2] = 2.001f; /* almost equal */
     const es_curves_panel panel = {"meeting", NULL, b.curves, 3};
     es_curves figure = figure_of(&panel, 1);
     figure.colors = ES_CURVES_BY_CATEGORY;
@@ -196,15 +197,15 @@ TEST(marks_of_lines_that_meet_are_apart)
     shot_clear(&s);
 }
 
-/* A line that rises across a level one: its mark gives way along the line. */
-TEST(a_mark_that_gives_way_stays_on_its_line)
+/* The mark of a line that crosses another moves along its line. */
+TEST(a_moved_mark_stays_on_its_line)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(2, 5, 0);
     for (size_t k = 0; k < 5; k++) {
         row(&b, 0)[k] = 2;
         row(&b, 1)[k] = k == 2 ? 2.001f : (float)k;
     }
-    b.curves[1].color = 1; /* open: on a dot of the paper's colour */
+    b.curves[1].color = 1; /* an open mark, on a dot of the paper's colour */
     const es_curves_panel panel = {"crossing", NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);
     figure.colors = ES_CURVES_BY_CATEGORY;
@@ -221,7 +222,7 @@ TEST(a_mark_that_gives_way_stays_on_its_line)
         if (shape->kind != ES_SHAPE_DOT || step < 0 || step > 4 ||
             memcmp(&shape->color, &paper, sizeof paper) != 0 ||
             shape->y > block->plot.y + block->plot.height)
-            continue; /* the other line's, or the legend's */
+            continue; /* of the other line or the legend */
         const bool on = fabs(shape->y - es_curves_y(block, step)) < 0.5;
         assert_true(on);
         n_on += on;
@@ -231,7 +232,7 @@ TEST(a_mark_that_gives_way_stays_on_its_line)
     shot_clear(&s);
 }
 
-TEST(every_mark_is_its_own)
+TEST(all_marks_are_different)
 {
     const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);
     char *svgs[ES_N_MARKS];
@@ -250,7 +251,7 @@ TEST(every_mark_is_its_own)
         free(svgs[i]);
 }
 
-/* Runs instead of layers; every second has `n_few` of the samples. */
+/* Makes curves of runs; every second has only `n_few` samples. */
 static bundle categories_new(size_t n_curves, size_t n_few)
 {
     bundle b = bundle_new(n_curves, 100, 0.15);
@@ -290,7 +291,7 @@ TEST(categories_are_golden)
     assert_golden(picture, "curves_categories");
 }
 
-TEST(panels_may_have_their_own_scales)
+TEST(panels_may_have_separate_scales)
 {
     AUTO_BY(bundle_free)
     bundle a = bundle_new(1, 9, 0), b = bundle_new(1, 9, 0);
@@ -309,12 +310,12 @@ TEST(panels_may_have_their_own_scales)
     assert_true(picture_says(picture, "1000"));
 }
 
-/* Beside the panels or below their axes, whatever the page. */
+/* Checks that the legend is right of the panels or below their axes. */
 static void check_legend_is_clear(const es_curves *figure)
 {
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, figure), ES_OK);
-    /* Names do not take a third of a paper's column. */
+    /* Names take less than a third of a paper's column. */
     assert_true(sheet.below || figure->style.width != 234 ||
                 figure->n_panels == 1);
     for (size_t i = 0; i < figure->n_panels; i++) {
@@ -357,7 +358,8 @@ TEST(few_samples_are_dots_at_whole_ticks)
     const es_curves_panel panel = {"few", NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);
     figure.x_text = "layer";
-    AUTO(es_picture) picture = drawn(&figure); /* by depth: each sample a dot */
+    AUTO(es_picture)
+    picture = drawn(&figure); /* by depth, each sample is a dot */
     assert_int_equal(count_shapes(picture, ES_SHAPE_DOT), 8);
     assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 1);
     ASSERT_SAYS(picture, "layer", "3");

@@ -1,4 +1,4 @@
-/* Attention maps as pictures. */
+/* Figures of attention maps: golden pictures, sizes, refusals. */
 #include "render/figures/maps.h"
 #include "tests/support/drawn.h"
 #include "tests/support/test.h"
@@ -7,7 +7,7 @@
 
 enum { SIZE = 12, MOST = 40 };
 
-/** Causal; wider from map to map, with a NaN in the third. */
+/** Fills in a causal map, wider from map to map, with a NaN in the third. */
 static void fill(float *values, int map)
 {
     for (int q = 0; q < SIZE; q++)
@@ -50,7 +50,7 @@ TEST(pictures_are_golden)
 {
     es_map_figure figure = figure_of(4);
     es_picture *picture = NULL;
-    panels[3].values = NULL; /* damaged */
+    panels[3].values = NULL; /* a damaged map */
     assert_golden(sound_picture(es_maps_draw(&picture, &figure), &picture),
                   "maps_four");
     figure = figure_of(30);
@@ -65,7 +65,7 @@ TEST(sizes_are_kept)
     assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
-TEST(one_cell_is_drawn_and_none_is_refused)
+TEST(one_cell_is_drawn_and_no_cell_is_refused)
 {
     es_map_figure figure = figure_of(1);
     es_picture *picture = NULL;

@@ -1,4 +1,5 @@
-/* Pictures drawn while the address space is too small for them. */
+/* Drawing with too little address space fails with an error, and never crashes.
+ */
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "tests/support/test.h"
@@ -53,7 +54,7 @@ static es_status draw_curves(es_picture **out)
     return es_curves_draw(out, &figure);
 }
 
-/* In a process of its own, which reports the status as its exit code. */
+/* Draws in a child process, whose exit code is the status. */
 static int status_with(size_t more, es_status (*draw)(es_picture **),
                        es_format format)
 {
@@ -90,7 +91,7 @@ static void check_limits(es_status (*draw)(es_picture **), es_format format)
     assert_true(n_drawn > 0 && n_failed > 5);
 }
 
-TEST(too_little_is_an_error)
+TEST(too_little_memory_is_an_error)
 {
     if (SANITIZED)
         es_skip("the sanitizer's shadow memory exceeds any limit");

@@ -1,4 +1,4 @@
-/* The overview as a chart: every kind of row, and sizes. */
+/* The overview chart: every kind of row, and sizes. */
 #include "render/figures/overview.h"
 
 #include "analyzer/base/value.h"
@@ -79,8 +79,9 @@ TEST(every_kind_of_row_is_golden)
     assert_golden(picture, "overview");
 }
 
-/* One that is far away keeps its digits and leaves the others theirs. */
-TEST(a_value_far_away_does_not_take_the_scale)
+/* A value far from the others keeps its digits and does not squeeze the others.
+ */
+TEST(a_value_far_away_does_not_stretch_the_scale)
 {
     const float values[] = {16, 15, 1.5e22F, 12, 13};
     es_overview_row rows[5];
@@ -95,7 +96,7 @@ TEST(a_value_far_away_does_not_take_the_scale)
     es_picture_free(picture);
 }
 
-TEST(nothing_is_refused_and_one_row_is_enough)
+TEST(no_row_is_refused_and_one_row_is_enough)
 {
     es_overview_row rows[3];
     es_picture *picture = NULL;

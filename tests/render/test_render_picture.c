@@ -1,4 +1,4 @@
-/* The display list and its devices: shapes, texts, hostile numbers. */
+/* The display list and its writers: shapes, texts, invalid numbers. */
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/drawn.h"
@@ -38,7 +38,7 @@ TEST(size_is_checked)
     es_picture_free(NULL);
 }
 
-/* Everything that takes numbers, with one of them bad each time. */
+/* Calls every append function with one bad number at a time. */
 static void append_bad(es_picture *p, double bad)
 {
     es_picture_rect(p, bad, 1, 1, 1, red);
@@ -80,7 +80,7 @@ TEST(bad_numbers_are_left_out)
     assert_int_equal(picture->n_shapes, 1);
 }
 
-TEST(large_numbers_are_brought_in)
+TEST(large_numbers_are_clamped)
 {
     es_picture *picture = blank(10, 10);
     es_picture_rect(picture, -1e300, -1e9, 1e300, 1e300, red);
@@ -95,7 +95,7 @@ TEST(large_numbers_are_brought_in)
     ASSERT_PIXELS(picture, 1, 0, {3, 5, 0x0000ff});
 }
 
-TEST(half_bad_pair_is_a_gap)
+TEST(a_half_bad_pair_is_a_gap)
 {
     AUTO(es_picture) picture = blank(10, 10);
     const double points[] = {0, 1, NAN, 2, 3, INFINITY, 4, 5};
@@ -111,7 +111,7 @@ TEST(out_of_memory_is_reported)
 {
     es_picture *picture = blank(10, 10);
     es_picture_rect(picture, 1, 1, 1, 1, red);
-    /* Sizes that overflow: nothing is read from the array. */
+    /* The size overflows, so the array is not read. */
     es_picture_polyline(picture, (double[]){0, 0}, SIZE_MAX / 4, 1, red);
     es_picture_rect(picture, 2, 2, 1, 1, red);
     assert_int_equal(picture->n_shapes, 1);
@@ -132,7 +132,7 @@ TEST(out_of_memory_is_reported)
 TEST(rects_meet_at_pixels)
 {
     es_picture *picture = blank(8, 4);
-    /* 2.4 points is pixel 4.8 at scale 2, so the edge goes to pixel 5. */
+    /* 2.4 points are pixel 4.8 at scale 2, so the edge snaps to pixel 5. */
     es_picture_rect(picture, 0, 0, 2.4, 4, red);
     es_picture_rect(picture, 2.4, 0, 3, 4, blue);
     ASSERT_PIXELS(picture, 2, 3, {4, 7, 0xff0000}, {5, 0, 0x0000ff},
@@ -159,7 +159,7 @@ TEST(a_clip_cuts_until_it_ends)
                   {5, 5, 0xff0000}, {6, 5, 0xffffff}, {9, 9, 0x0000ff});
 }
 
-TEST(polyline_lifts_its_pen)
+TEST(a_polyline_is_interrupted_at_gaps)
 {
     es_picture *picture = blank(30, 9);
     const double points[] = {0, 4.5, 9, 4.5, NAN, NAN, 21, 4.5, 30, 4.5};
@@ -178,7 +178,7 @@ TEST(spans_fill_their_columns)
                   {3, 9, 0x0000ff}, {4, 5, 0xffffff} /* upside down */);
 }
 
-TEST(hatch_stays_inside)
+TEST(a_hatching_stays_inside)
 {
     AUTO(es_picture) picture = blank(20, 20);
     es_picture_hatch(picture, 5, 5, 10, 10, white, red);
@@ -195,7 +195,8 @@ TEST(hatch_stays_inside)
     assert_in_range(inside, 20, 80);
 }
 
-/* Leftmost and rightmost pixel that is not white; frees the picture. */
+/* Finds the leftmost and rightmost pixel that is not white; frees the picture.
+ */
 static void ink_extent(es_picture *picture, int *left, int *right)
 {
     es_image image = drawn(picture, 1);
@@ -231,7 +232,7 @@ TEST(text_is_aligned_and_turned)
     assert_true(right <= 24 && left >= 8);
 }
 
-#define BAD "\ufffd" /* in place of a byte or a character */
+#define BAD "\ufffd" /* replaces a byte or a character */
 
 TEST(text_is_cleaned)
 {
@@ -244,8 +245,8 @@ TEST(text_is_cleaned)
         {"\xc2\x9b", BAD}, /* C1 */
         {"\xff"
          "a",
-         BAD "a"},                     /* no start byte */
-        {"\xc3", BAD},                 /* cut short */
+         BAD "a"},                     /* not a start byte */
+        {"\xc3", BAD},                 /* truncated */
         {"\xc0\xaf", BAD BAD},         /* overlong */
         {"\xed\xa0\x80", BAD BAD BAD}, /* D800 */
         {"\xf4\x90\x80\x80", BAD BAD BAD BAD},
@@ -267,7 +268,7 @@ TEST(text_is_cleaned)
 TEST(text_width_grows_with_the_text)
 {
     double one = es_text_width("0", 10, ES_WEIGHT_NORMAL);
-    /* DejaVu's digits are 1303 of 2048 units wide. */
+    /* Digits of DejaVu Sans are 1303 of 2048 units wide. */
     assert_true(fabs(one - 10 * 1303.0 / 2048) < 0.02);
     assert_true(fabs(es_text_width("0000", 10, ES_WEIGHT_NORMAL) - 4 * one) <
                 1e-6);
@@ -278,7 +279,7 @@ TEST(text_width_grows_with_the_text)
     assert_true(es_text_width("\xff\xfe", 10, ES_WEIGHT_NORMAL) > one);
 }
 
-/* No byte string at all makes Cairo refuse the picture. */
+/* No byte string makes Cairo refuse the picture. */
 TEST(any_bytes_can_be_drawn)
 {
     uint32_t x = 2024;
@@ -286,7 +287,7 @@ TEST(any_bytes_can_be_drawn)
         char text[33] = {0};
         for (int i = 0; i < 32; i++) {
             congruence_bits(&x);
-            /* Mostly bytes of long characters. */
+            /* Mostly bytes of multi-byte characters. */
             text[i] = (char)((x >> 24) % 3 ? 0x80 | x >> 20 : x >> 20);
         }
         AUTO(es_picture) picture = blank(300, 20);
@@ -321,7 +322,7 @@ TEST(text_is_fitted)
     assert_string_equal(fitted, "");
 }
 
-/* Hebrew and Arabic words and what is drawn of them, by code points. */
+/* Hebrew and Arabic words, and their drawn forms, as code points. */
 #define SHALOM "\u05e9\u05dc\u05d5\u05dd"
 #define MOLAHS "\u05dd\u05d5\u05dc\u05e9"
 #define SALAM "\u0633\u0644\u0627\u0645" /* its lam and alef are one glyph */
@@ -338,10 +339,10 @@ TEST(leftward_text_is_turned)
         {SHALOM " 12 (a)", "(a) 12 " MOLAHS, true},
         {SHALOM " [x] 3.5", "3.5 [x] " MOLAHS, true},
         {SALAM, MALAS, true},
-        {"1 " SALAM, MALAS " 1", true}, /* a digit is no letter */
-        /* A mark stands before the letter it belongs to. */
+        {"1 " SALAM, MALAS " 1", true}, /* digits have no direction */
+        /* A combining mark precedes its letter. */
         {"\u05e0\u05b4\u05d3", "\u05d3\u05b4\u05e0", true},
-        /* Peh of Persian, first of two; both of a pair outside the BMP. */
+        /* Persian peh as the first of two letters; letters outside the BMP. */
         {"\u067e\u0628", "\ufe90\ufb58", true},
         {"\U00010900\U00010901", "\U00010901\U00010900", true},
         {"\U0001f600 " SHALOM, MOLAHS " \U0001f600", true},
@@ -360,7 +361,7 @@ TEST(leftward_text_is_turned)
     }
 }
 
-/* What is found when a PDF is searched: a letter for each character drawn. */
+/* A PDF stores a letter for each drawn character, for searching. */
 TEST(turned_text_keeps_its_letters)
 {
     es_drawn drawn = es_text_turn(SALAM " (\u200e");
@@ -382,7 +383,7 @@ TEST(other_text_is_drawn_as_it_is)
         assert_false(es_text_is_bidi(texts[i]));
 }
 
-/* As wide as what is drawn, and cut where reading ends. */
+/* Right-to-left text is measured as drawn, and cut at the end of reading. */
 TEST(leftward_text_is_measured)
 {
     double drawn = es_drawn_width(MALAS, 9, ES_WEIGHT_NORMAL);
@@ -394,7 +395,8 @@ TEST(leftward_text_is_measured)
     assert_string_equal(fitted, SHALOM "\u2026");
 }
 
-/* The same ink as of the turned text, for any alignment. */
+/* Right-to-left text covers the same pixels as the turned text, in any
+ * alignment. */
 TEST(leftward_text_is_placed)
 {
     for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
@@ -404,7 +406,7 @@ TEST(leftward_text_is_placed)
             AUTO(es_picture) picture = blank(200, 30);
             es_picture_text(picture, 100, 20, 12, (es_align)align,
                             ES_WEIGHT_NORMAL, 0, red, texts[i]);
-            if (i == 1) /* it is turned already */
+            if (i == 1) /* the text is already turned */
                 picture->shapes[0].drawn = picture->shapes[0].first;
             assert_true(picture_says(picture, texts[i]));
             images[i] = drawn(picture, 1);
@@ -425,8 +427,8 @@ static void draw_name(es_picture *picture, const char *name, double x, double y,
                     align, weight, 0, red, fitted);
 }
 
-/* Names that people and attackers give, each within its frame. */
-TEST(names_of_any_script)
+/* Unusual and malicious names stay within their frames. */
+TEST(names_of_any_script_are_drawn)
 {
     static char longest[201];
     static const char *const names[] = {

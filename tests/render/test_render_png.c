@@ -20,7 +20,7 @@ static es_color color_of(unsigned i)
                       255};
 }
 
-/* n squares of n colours, in rows of 20. */
+/* Makes n squares of n colours, in rows of 20. */
 static es_picture *squares(unsigned n)
 {
     es_picture *picture = blank(40, 40);
@@ -31,7 +31,7 @@ static es_picture *squares(unsigned n)
 
 TEST(up_to_256_colors_are_a_palette)
 {
-    static const unsigned counts[] = {7, 255 /* and the background */, 256,
+    static const unsigned counts[] = {7, 255 /* with the background */, 256,
                                       400};
     for (size_t k = 0; k < 4; k++) {
         AUTO(es_picture) picture = squares(counts[k]);
@@ -55,7 +55,7 @@ static bool is_named(uint32_t color, unsigned n)
     return color == 0xffffff;
 }
 
-/* What the merged blends may cost, and that named colours cost nothing. */
+/* Merged blends differ by a bounded amount, and named colours stay exact. */
 TEST(blends_share_entries)
 {
     AUTO(es_picture) picture = squares(120);
@@ -174,7 +174,7 @@ TEST(the_same_picture_gives_the_same_bytes)
     assert_memory_equal(a, b, n);
 }
 
-/* A palette; RGB; so small that nothing is written before the flush. */
+/* A palette; RGB; a picture so small that only the flush writes it. */
 TEST(a_full_disk_is_an_error)
 {
     static const struct {

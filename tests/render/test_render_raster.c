@@ -1,4 +1,4 @@
-/* Images in pictures, and the figure made of them. */
+/* Images in pictures, and the raster figure. */
 #include "render/figures/raster.h"
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
@@ -9,7 +9,7 @@ static const es_color palette[3] = {
 
 static es_picture *image_picture(void)
 {
-    const uint8_t cells[6] = {0, 1, 2, 2, 7, 1}; /* 7 is no colour: 0 */
+    const uint8_t cells[6] = {0, 1, 2, 2, 7, 1}; /* 7 is out of range: 0 */
     es_picture *picture = NULL;
     assert_int_equal(es_picture_new(&picture, 60, 40, palette[0]), ES_OK);
     es_picture_image(picture, 10, 5, 45, 30, cells, 3, 2, palette, 3);
@@ -32,7 +32,7 @@ TEST(cells_become_pixels)
         }
 }
 
-TEST(nothing_to_show_is_left_out)
+TEST(empty_images_are_left_out)
 {
     const uint8_t cells[1] = {0};
     AUTO(es_picture) picture = NULL;
@@ -45,19 +45,19 @@ TEST(nothing_to_show_is_left_out)
     assert_int_equal(picture->n_shapes, 0);
 }
 
-TEST(svg_holds_a_png)
+TEST(svg_contains_a_png)
 {
     AUTO(es_picture) picture = image_picture();
     size_t n;
     AUTO_FREE char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
     assert_non_null(svg);
-    /* The signature of a PNG in base 64. */
+    /* The signature of a PNG in base64. */
     assert_non_null(strstr(svg, "data:image/png;base64,iVBORw0KGgo"));
 }
 
-/* --- joining --------------------------------------------------------------*/
+/* --- merging --------------------------------------------------------------*/
 
-TEST(joined_cells_keep_nan_and_extremes)
+TEST(merged_cells_keep_nan_and_extremes)
 {
     const float M = es_missing();
     const float values[2 * 4] = {2, 1.5f, 2.25f, M, 5, 5.125f, NAN, M};
@@ -67,11 +67,11 @@ TEST(joined_cells_keep_nan_and_extremes)
         size_t from[2], to[2];
         float wanted;
     } cases[] = {
-        {{0, 0}, {1, 3}, 1.5f},  /* a dip is farther than a rise */
-        {{0, 2}, {1, 4}, 2.25f}, /* anything before missing */
-        {{1, 0}, {2, 4}, NAN},   /* NaN before all */
-        {{0, 0}, {2, 2}, 1.5f},  /* each row by its own level */
-        {{0, 0}, {2, 1}, 2},     /* none farther: the first */
+        {{0, 0}, {1, 3}, 1.5f},  /* the dip is farther than the rise */
+        {{0, 2}, {1, 4}, 2.25f}, /* any value precedes missing */
+        {{1, 0}, {2, 4}, NAN},   /* NaN precedes all values */
+        {{0, 0}, {2, 2}, 1.5f},  /* each row has its level */
+        {{0, 0}, {2, 1}, 2},     /* equal distances: the first */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float got = es_raster_join(&grid, 4, cases[i].from, cases[i].to);
@@ -84,7 +84,7 @@ TEST(joined_cells_keep_nan_and_extremes)
 
 /* --- the figure -----------------------------------------------------------*/
 
-/* A run of L layers of H heads over n columns, falling with depth. */
+/* A run of L layers of H heads over n columns, whose values fall with depth. */
 typedef struct model {
     size_t n_layers, n_heads, n_columns;
     float *values, *levels;
@@ -162,8 +162,8 @@ TEST(pictures_are_golden)
     free_model(&b);
 }
 
-/* One NaN of 2048 x 148 cells is seen in the image and at both edges; the
- * file has a palette. */
+/* One NaN of 2048 x 148 cells is visible in the image and at both edges, and
+ * the file has a palette. */
 TEST(one_nan_is_marked)
 {
     model m = make_model(4, 36, 2048);
@@ -179,7 +179,8 @@ TEST(one_nan_is_marked)
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_image(&image, picture, 2));
     assert_in_range(image.n_palette, 64, 256);
-    /* The legend's square is 15 x 15 within its frame; a mark is 2 x 6. */
+    /* The key's square has 15 x 15 pixels within its frame; a mark has 2 x 6.
+     */
     assert_true(count_color(&image, alarm) >= 15 * 15 + 12 + 12 + 1);
     free_model(&m);
 }
@@ -204,7 +205,7 @@ TEST(every_shape_is_drawn_soundly)
     }
 }
 
-/* However wide the columns: no tick where there was no sample. */
+/* Ticks are only at samples, however wide the columns are. */
 TEST(ticks_are_at_samples)
 {
     static const struct {
@@ -234,7 +235,8 @@ TEST(ticks_are_at_samples)
     }
 }
 
-/* As wide as a column of a paper: by themselves, beside another, of three. */
+/* One, two and three rasters in a column of a paper have names of their axes.
+ */
 TEST(a_narrow_raster_has_names_of_its_axes)
 {
     model m = make_model(3, 4, 50);

@@ -1,4 +1,4 @@
-/* SVG and PDF as other programs show them look like our PNG. */
+/* SVG and PDF, rendered by other programs, look like the PNG. */
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "render/picture_internal.h"
@@ -7,9 +7,10 @@
 
 #define SCALE 2
 
-/* Of 255, of the mean of a block of 4 x 4 points. Letters and slanting lines
- * are smoothed by other rules, and a line thinner than a pixel is a whole
- * pixel in PNG. A shape that is lost makes at least twice that. */
+/* Allowed difference, of 255, between the means of blocks of 4 x 4 points.
+ * Programs smooth letters and slanted lines differently, and a line thinner
+ * than a pixel is a whole pixel in PNG. A lost shape causes at least twice this
+ * difference. */
 #define TOLERANCE 30.0
 
 static bool there;
@@ -37,7 +38,7 @@ static void add_lines(es_picture *picture)
     es_picture_dot(picture, 190, 60, 4, black);
 }
 
-/* Every kind of shape, none of them over another. */
+/* Makes a picture with every kind of shape, without overlaps. */
 static es_picture *shapes(void)
 {
     es_picture *picture = NULL;
@@ -94,9 +95,8 @@ static void remove_shape(es_picture *picture, size_t i)
     picture->n_shapes--;
 }
 
-/* What the comparison is worth: it distinguishes a picture from one that lacks
- * any of its shapes, the clips included. */
-TEST(a_lost_shape_is_seen)
+/* The comparison notices if any shape is lost, including clips. */
+TEST(a_lost_shape_is_noticed)
 {
     AUTO(es_picture) whole = shapes();
     size_t n = whole->n_shapes;
@@ -166,7 +166,7 @@ static es_picture *leftward(void)
     return picture;
 }
 
-/* A viewer turns and joins by itself what we turn and join for PNG. */
+/* Viewers reorder and join letters as the PNG writer does. */
 TEST(leftward_text_looks_alike_in_all_formats)
 {
     AUTO(es_picture) picture = leftward();
@@ -199,7 +199,7 @@ TEST(curves_look_alike_in_all_formats)
     assert_same(picture, "curves");
 }
 
-/* pdftotext prints thin spaces as plain ones. For the caller to free. */
+/* Replaces thin spaces, as pdftotext does; the caller frees the string. */
 static char *plain_spaces(const char *text)
 {
     static const char thin[] = "\u2009";
@@ -212,7 +212,8 @@ static char *plain_spaces(const char *text)
     return out;
 }
 
-/* pdftotext puts slanting letters on lines of their own. */
+/* Checks that all texts of the picture are in `text`, where pdftotext puts
+ * rotated letters on separate lines. */
 static void assert_texts_are_in(const es_picture *picture, const char *text)
 {
     for (size_t i = 0; i < picture->n_shapes; i++) {
@@ -245,8 +246,8 @@ TEST(pdf_text_is_found)
     }
 }
 
-/* In the order of reading and as plain letters, but for lam with alef, between
- * the marks of direction that pdftotext puts in. */
+/* Text is in reading order and as plain letters, except lam with alef, between
+ * the directional marks that pdftotext adds. */
 TEST(pdf_leftward_text_is_found)
 {
     static const char *const words[] = {
@@ -260,7 +261,8 @@ TEST(pdf_leftward_text_is_found)
         assert_non_null(strstr(text, words[i]));
 }
 
-/* Columns of pdffonts: name, type, encoding, embedded, subset, Unicode. */
+/* The columns of pdffonts are name, type, encoding, embedded, subset, Unicode.
+ */
 TEST(pdf_fonts_are_embedded)
 {
     if (!there)

@@ -1,4 +1,4 @@
-/* Points: the front, labels that touch nothing, sizes. */
+/* Scatter plots: the front, labels without overlaps, sizes. */
 #include "render/figures/scatter.h"
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
@@ -19,7 +19,7 @@ typedef struct bundle {
     es_scatter figure;
 } bundle;
 
-/* Points here and there, or with `spread` 0 all in one place. */
+/* Makes scattered points, or with `spread` 0 points in one place. */
 static bundle *bundle_new(size_t n, double spread)
 {
     bundle *b = calloc(1, sizeof *b);
@@ -42,9 +42,9 @@ static bundle *bundle_new(size_t n, double spread)
     return b;
 }
 
-enum { SIZE = 7 }; /* of labels */
+enum { SIZE = 7 }; /* font size of labels */
 
-/* Labels and points are apart too. */
+/* Checks that labels do not touch points either. */
 static void assert_clear(const es_picture *picture)
 {
     for (size_t i = 0; i < picture->n_shapes; i++)
@@ -85,8 +85,8 @@ TEST(any_number_of_points_is_drawn_soundly)
         }
 }
 
-/* Every label is somewhere: beside its point, or in the list below. */
-TEST(all_are_named)
+/* Every label is near its point or in the list below. */
+TEST(all_points_are_named)
 {
     for (int k = 0; k < 2; k++) {
         AUTO_FREE bundle *b = bundle_new(40, k ? 1 : 0.001);
@@ -104,7 +104,7 @@ static double gap(double from, double to, double x)
     return fmax(fmax(from - x, x - to), 0);
 }
 
-/* From a label to the middle of a dot. */
+/* Returns the distance from a label to the centre of a dot. */
 static double distance_to(const es_picture *picture, const char *label,
                           double dot_x, double dot_y)
 {
@@ -121,8 +121,8 @@ static double distance_to(const es_picture *picture, const char *label,
     return NAN;
 }
 
-/* Two points side by side, as far apart as their labels are wide or less. */
-TEST(labels_are_not_beside_points_of_others)
+/* Two points are at most as far apart as their labels are wide. */
+TEST(labels_are_not_next_to_other_points)
 {
     for (int i = 4; i <= 40; i++) {
         es_point points[] = {AT(0.4, 5, "the former"),
@@ -146,7 +146,7 @@ TEST(labels_are_not_beside_points_of_others)
     }
 }
 
-TEST(the_front_is_what_none_beats)
+TEST(no_point_beats_the_front)
 {
     static const es_point points[] = {
         AT(1, 9, "a"),   AT(2, 9, "b"),          AT(2, 5, "c"),
@@ -164,8 +164,8 @@ TEST(the_front_is_what_none_beats)
     es_picture_free(drawn(&figure));
 }
 
-/* Decades are as long as any other. */
-TEST(points_are_where_their_values_say)
+/* All decades have the same length. */
+TEST(points_are_at_their_values)
 {
     static const es_point points[] = {AT(10, 1000, "a"), AT(100, 10, "b"),
                                       AT(1000, 100, "c"), AT(0, 5, "zero")};
@@ -173,7 +173,7 @@ TEST(points_are_where_their_values_say)
         .points = points, .n = 4, .x_log = true, .y_log = true};
     double dots[6][2];
     AUTO(es_picture) picture = drawn(&figure);
-    /* Two for each, "c" first, which is not on the front. */
+    /* Each point has two dots; "c", which is not on the front, comes first. */
     assert_int_equal(picture_dots(dots, 6, picture), 6);
     const double *c = dots[0], *a = dots[2], *b = dots[4];
     assert_true(fabs((c[0] - b[0]) - (b[0] - a[0])) < 1e-9);
@@ -181,7 +181,7 @@ TEST(points_are_where_their_values_say)
     assert_true(b[1] > c[1] && c[1] > a[1]);
 }
 
-/* From 40 to 200 around 100: as far as the middles of other points. */
+/* The interval of 100 is from 40 to 200, where other points are. */
 TEST(an_interval_is_a_line_through_its_point)
 {
     static const es_point points[] = {
@@ -194,7 +194,7 @@ TEST(an_interval_is_a_line_through_its_point)
     double dots[8][2];
     size_t n = 0;
     AUTO(es_picture) picture = drawn(&figure);
-    assert_int_equal(picture_dots(dots, 8, picture), 8); /* two for each */
+    assert_int_equal(picture_dots(dots, 8, picture), 8); /* two per point */
     const double *a = dots[0], *b = dots[2], *c = dots[4], *d = dots[6];
     for (size_t i = 0; i < picture->n_shapes; i++) {
         const es_picture_shape *s = &picture->shapes[i];
@@ -207,7 +207,7 @@ TEST(an_interval_is_a_line_through_its_point)
     assert_int_equal(n, 1);
 }
 
-TEST(what_is_not_finite_is_left_out)
+TEST(points_that_are_not_finite_are_left_out)
 {
     static const double values[] = {NAN, INFINITY, 0, -5, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
@@ -242,7 +242,7 @@ static es_status draw(es_picture **out, const void *figure)
 TEST(a_requested_size_is_kept)
 {
     AUTO_FREE bundle *b = bundle_new(5, 1);
-    for (size_t i = 0; i < 5; i++) /* which on a small page are a list */
+    for (size_t i = 0; i < 5; i++) /* on a small page they would be listed */
         b->points[i].label = NULL;
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);
 }

@@ -1,4 +1,4 @@
-/* The figure of what happened to a run. */
+/* The timeline chart: golden picture, unusual values, sizes. */
 #include "render/figures/timeline.h"
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
@@ -58,7 +58,7 @@ TEST(a_picture_is_golden)
     assert_golden(picture, "timeline");
 }
 
-/* Whatever the values, steps and sizes: nothing overlaps, nothing is lost. */
+/* For any values, steps and sizes, nothing overlaps and nothing is lost. */
 TEST(hostile_values_are_drawn_soundly)
 {
     static const float kinds[] = {NAN,    INFINITY, 0,        -3,
@@ -83,7 +83,7 @@ TEST(hostile_values_are_drawn_soundly)
     }
 }
 
-/* A dip of one sample of 100k is drawn, by few points. */
+/* A dip of one sample in 100,000 is drawn, with few points. */
 TEST(a_dip_of_one_sample_is_kept)
 {
     enum { LONG = 100000 };
@@ -100,7 +100,7 @@ TEST(a_dip_of_one_sample_is_kept)
     AUTO(es_picture) picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
     assert_in_range(picture->n_numbers, 1000, 8000);
     size_t at_dip = 0;
-    double top = picture->numbers[1], low = top; /* where 3 and 2 are */
+    double top = picture->numbers[1], low = top; /* y of the values 3 and 2 */
     for (size_t i = 1; i < 100; i += 2) {
         top = fmin(top, picture->numbers[i]);
         low = fmax(low, picture->numbers[i]);
@@ -110,9 +110,9 @@ TEST(a_dip_of_one_sample_is_kept)
     assert_int_equal(at_dip, 1);
 }
 
-/* Of a few steps each has its tick, and no part of one does; and nothing is
- * half a NaN. */
-TEST(what_is_whole_has_whole_ticks)
+/* Few steps have a tick each, but there are no ticks between whole steps or
+ * between whole counts. */
+TEST(whole_numbers_have_whole_ticks)
 {
     static const struct {
         int64_t steps[2];
@@ -125,7 +125,7 @@ TEST(what_is_whole_has_whole_ticks)
         {{100, 200}, {0, 1}, {"0", "1"}, "0.5"},
         {{100, 200}, {0, 2}, {"0", "2"}, "0.5"},
         {{100, 200}, {7, 8}, {"7", "8"}, "7.5"},
-        {{100, 200}, {1.6f, 2.4f}, {"1.8", "2.2"}, "1.7"}, /* not 2 alone */
+        {{100, 200}, {1.6f, 2.4f}, {"1.8", "2.2"}, "1.7"}, /* not only 2 */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *steps = cases[i].steps;

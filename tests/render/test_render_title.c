@@ -1,4 +1,4 @@
-/* Typeset architectures: which they are, where their letters go. */
+/* Titles: which architectures are typeset, and where their letters are. */
 #include "render/figures/title.h"
 #include "render/picture_internal.h"
 #include "tests/support/pictures.h"
@@ -23,7 +23,7 @@ static es_picture *drawn(const char *text, es_align align, double width)
     return picture;
 }
 
-/* The texts that the picture has, joined by bars. */
+/* Returns the texts of the picture, joined by "|". */
 static const char *texts_of(const es_picture *picture)
 {
     static char out[2048];
@@ -101,7 +101,7 @@ TEST(notation_with_settings_or_seeds_is_typeset)
     assert_texts("SM+LR(layer, x+y", "SM+LR(layer, x+y", 1e3);
 }
 
-/* Blanks may make it longer than any notation. */
+/* Spaces can make a title longer than any notation. */
 TEST(an_overlong_title_is_drawn_as_it_is)
 {
     char text[400];
@@ -111,7 +111,7 @@ TEST(an_overlong_title_is_drawn_as_it_is)
     assert_texts(text, text, 1e3);
 }
 
-/* Where the letters are: inside the width given, wherever it is put. */
+/* The letters are inside the given width, with any alignment. */
 TEST(letters_lie_within_the_width)
 {
     static const double before[] = {0, 0.5, 1};

@@ -1,4 +1,4 @@
-/* SVG and PDF: text as text, metadata, the same bytes each time. */
+/* SVG and PDF: text stays text, metadata, reproducible bytes. */
 #include "render/picture_internal.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/pictures.h"
@@ -10,7 +10,8 @@ static const es_picture_note notes[] = {
     {"bad <key>", "\x01\xff\xed\xa0\x80\xef\xbf\xbe"},
 };
 
-/* Every kind of shape, and text that could be mistaken for markup. */
+/* Makes a picture with every kind of shape and with text that looks like
+ * markup. */
 static es_picture *sample(void)
 {
     const es_color white = {255, 255, 255, 255}, red = {200, 0, 0, 255};
@@ -36,7 +37,8 @@ static es_picture *sample(void)
                     "Caption \x02  \xff");
     es_picture_text(picture, 50, 78, 6, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
                     faint, "  0.25");
-    es_picture_clip(picture, 0, 0, 50, 50); /* again, and left open */
+    es_picture_clip(picture, 0, 0, 50,
+                    50); /* the same clip again, not closed */
     es_picture_line(picture, 0, 0.004, 1, 99.996, 0.001, faint);
     return picture;
 }
@@ -72,13 +74,13 @@ TEST(svg_metadata_is_escaped)
     assert_non_null(strstr(svg, "\nbad &lt;key&gt;: \xef\xbf\xbd"));
     assert_null(strstr(svg, "<script"));
     assert_null(strstr(svg, "]]>"));
-    assert_null(strstr(svg, "\xef\xbf\xbe")); /* no character of XML */
+    assert_null(strstr(svg, "\xef\xbf\xbe")); /* not allowed in XML */
     const char *title = strstr(svg, "<title>");
     assert_true(title > strstr(svg, "<svg") && title < strstr(svg, "<rect"));
     assert_string_equal(svg + n - 7, "</svg>\n");
 }
 
-TEST(svg_holds_numbers_only)
+TEST(svg_contains_only_finite_numbers)
 {
     AUTO(es_picture) picture = sample();
     size_t n;
@@ -91,7 +93,7 @@ TEST(svg_holds_numbers_only)
     assert_non_null(strstr(svg, "width=\"100pt\" height=\"80pt\""));
 }
 
-/* Every shape as it is written, and nothing but the text as text. */
+/* The SVG of every shape equals the golden file. */
 TEST(svg_is_golden)
 {
     AUTO(es_picture) picture = sample();
@@ -100,8 +102,8 @@ TEST(svg_is_golden)
     assert_true(es_text_is_golden(svg, "shapes.svg"));
 }
 
-/* In the order of reading, placed by its left and right as in PNG. */
-TEST(svg_holds_leftward_text_as_it_is_read)
+/* Text is in reading order, and placed by its left and right edge as in PNG. */
+TEST(svg_contains_leftward_text_in_reading_order)
 {
     static const char *const wanted[] = {
         "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"end\""
@@ -162,7 +164,8 @@ TEST(pdf_has_its_metadata)
     assert_non_null(memmem(pdf, n, "/Title (a <b> & ", 16));
     assert_non_null(memmem(pdf, n, "/Subject", 8));
     assert_null(memmem(pdf, n, "/CreationDate", 13));
-    assert_non_null(memmem(pdf, n, "DejaVuSans", 10)); /* text is text */
+    assert_non_null(memmem(pdf, n, "DejaVuSans",
+                           10)); /* the font is used, so text stays text */
     assert_non_null(memmem(pdf, n, "%%EOF", 5));
     free(pdf);
     pdf = picture_bytes(&n, picture, ES_FORMAT_PDF, 1, NULL, 0);
@@ -188,7 +191,7 @@ TEST(a_full_disk_is_an_error)
     }
 }
 
-/* The scale is of pixels: it changes nothing here, whatever it is. */
+/* The scale is for pixels and does not change SVG or PDF. */
 TEST(scale_is_ignored)
 {
     AUTO(es_picture) picture = sample();

@@ -1,7 +1,7 @@
-"""usage: browser.py SCAN FOLDER: reports in headless Chromium, as TAP lines.
+"""usage: browser.py SCAN FOLDER
 
-FOLDER holds the runs of make_runs.py, two.html (evil.db and other.db) and
-long.html."""
+Checks reports in headless Chromium and prints TAP lines. FOLDER has the runs of
+make_runs.py, two.html (evil.db and other.db) and long.html."""
 import glob
 import json
 import os
@@ -31,10 +31,10 @@ def texts(browser, css):
                       "arguments[0]), (e) => e.textContent)", css)
 
 
-# --- what the page has to say, by way of export and --json ------------------
+# --- expected contents, from export and --json -------------------------------
 
 class Wanted:
-    """Values of one series of the runs, and their colours."""
+    """The values of a series of the runs, and their colours."""
 
     def __init__(self, browser, series):
         self.values = [page.samples(scan, path)[series, "train"]
@@ -76,7 +76,7 @@ def exported(path, *series):
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-# A number, in full and in short: as export spells it, and for people.
+# A number, its exact text as in export, and its short text.
 NUMBERS = [
     (0, "0", "0"), (1, "1", "1"), (3000, "3e3", "3000"),
     (123456, "123456", "123456"), (12345678, "12345678", "1.235e7"),
@@ -95,11 +95,11 @@ def numbers_are_spelt(browser):
                      "Values.short(x)])", given)
     wrong = [(row, said) for row, said in zip(NUMBERS, got)
              if list(row[1:]) != said]
-    check("numbers are spelt as export does, and short for people", not wrong,
+    check("numbers are exact as in export, and short for display", not wrong,
           wrong)
     specials = browser.js("return [NaN, Infinity, -Infinity, -0].map("
                           "Values.exact)")
-    check("and those that are none", specials == ["NaN", "inf", "-inf", "-0"],
+    check("NaN, infinity and -0 have their texts", specials == ["NaN", "inf", "-inf", "-0"],
           specials)
 
 
@@ -109,7 +109,7 @@ def says_names(browser):
     titles = texts(browser, "#runs tbody th")
     check("names are text", make_runs.BITE in titles[0] and
           titles[1].startswith("SM+LN+G"), titles)
-    check("and made no element", browser.js(
+    check("names make no elements", browser.js(
         "return document.querySelectorAll('img, b').length + "
         "document.querySelectorAll('body script:not([type])').length") == 1)
 
@@ -147,7 +147,7 @@ def table_is_json(browser):
                 float(full) == value and (
                     text == str(value) if isinstance(value, int)
                     else float(text) == float(f"{value:.4g}"))
-            check(f"{name} in the table is that of --json", good, row)
+            check(f"{name} in the table equals that of --json", good, row)
         for title, name in (("GB, modelled", "modelled_gb"),
                             ("min, modelled", "modelled_minutes")):
             has_its_cost(browser, run, name, *row[title])
@@ -162,17 +162,17 @@ def slider_moves(browser, wanted):
     browser.type("#slider", "left")
     check("an arrow key moves the slider", browser.until(
         lambda: step() == "30"), step())
-    check("and every cell, infinities hatched",
+    check("the step changes every cell, and infinity is hatched",
           fills(browser) == wanted.fills(30), fills(browser))
     browser.click("#back")
-    check("a button moves it: NaN is hatched, missing is blank",
+    check("a button moves the slider: NaN is hatched, missing is blank",
           step() == "20" and fills(browser) == wanted.fills(20) and
           {"none", "url(#hatch)"} < set(fills(browser)), fills(browser))
     browser.type("#slider", "home")
-    check("to the first step", browser.until(
+    check("the home key moves the slider to the first step", browser.until(
         lambda: fills(browser) == wanted.fills(0)), step())
     browser.click("#play")
-    check("it plays to the end", browser.until(
+    check("play runs to the last step", browser.until(
         lambda: fills(browser) == wanted.fills(40)), step())
 
 
@@ -187,17 +187,17 @@ def hover_tells(browser, wanted):
               float(said[1].split()[0])) == wanted.values[1][40][5],
           (said, value))
     browser.hover("#heatmaps .cell", 3)
-    check("NaN is said", browser.until(
+    check("pointing at a NaN says so", browser.until(
         lambda: tip()[:2] == ["layer 1, head 0", "NaN"]), tip())
     browser.hover("#title")
     browser.type("#heatmaps svg", "right", "right", "down")
-    check("arrow keys point, too", browser.until(
+    check("arrow keys point at heads", browser.until(
         lambda: tip()[:1] == ["layer 1, head 1"]), tip())
     browser.type("#heatmaps svg", "enter")
-    check("a head that is chosen is drawn in the curves", browser.until(
+    check("a chosen head is drawn in the curves", browser.until(
         lambda: len(texts(browser, "#curves .line.chosen")) == 1))
     browser.js("document.activeElement.blur()")
-    check("and the box goes with the pointer", browser.until(
+    check("the tooltip disappears", browser.until(
         lambda: browser.js("return document.getElementById('tip').hidden")))
 
 
@@ -225,17 +225,17 @@ def curves_zoom(browser):
     near, line = ticks(browser), path()
     other = browser.js("return document.querySelectorAll('#curves .chart')[1]"
                        ".textContent")
-    check("the charts of all runs", all(t in other for t in near), other)
+    check("the charts of all runs zoom together", all(t in other for t in near), other)
     browser.drag(chart, 60)
-    check("a drag moves it", browser.until(lambda: path() != line))
+    check("a drag moves the chart", browser.until(lambda: path() != line))
     browser.double_click(chart)
-    check("a double click shows all again", browser.until(
+    check("a double click shows all steps again", browser.until(
         lambda: ticks(browser) == all_of_it), ticks(browser))
-    check("and leaves the step alone", step_shown(browser) == "40")
+    check("a double click keeps the step", step_shown(browser) == "40")
     browser.type(chart, "+")
     check("a key zooms", browser.until(lambda: ticks(browser) != all_of_it))
     browser.type(chart, "0")
-    check("a key shows all again", browser.until(
+    check("a key shows all steps again", browser.until(
         lambda: ticks(browser) == all_of_it))
     browser.hover(chart)
     check("pointing at a line describes it", browser.until(
@@ -251,11 +251,11 @@ def csv_is_export(browser, downloads):
             lambda: [n for n in glob.glob(downloads + "/*.csv")])
         got = pathlib.Path(names[0]).read_text(encoding="utf-8")
         rows = [x for x in got.splitlines() if not x.startswith("#")]
-        check("the CSV is that of export",
+        check("the CSV equals that of export",
               rows == exported(path, "entropy", "max_logit", "loss"),
               rows[:9])
         page.run(scan, "import", "-q", names[0], "-o", "back.db")
-        check("which can be imported", exported("back.db") == rows)
+        check("the CSV can be imported", exported("back.db") == rows)
         os.unlink(names[0])
 
 
@@ -264,7 +264,7 @@ def series_change(browser, wanted):
     check("another series is shown", browser.until(
         lambda: fills(browser) == wanted.fills(40)), fills(browser))
     browser.click("#log")
-    check("on a logarithmic axis", browser.until(
+    check("a series is shown on a logarithmic axis", browser.until(
         lambda: any("10" in t for t in ticks(browser))), ticks(browser))
     browser.click("#log")
     browser.click("#series input[value=entropy]")
@@ -272,9 +272,9 @@ def series_change(browser, wanted):
 
 def configurations_differ(browser):
     keys = lambda: texts(browser, "#config tbody th")
-    check("configurations show what differs", keys() == ["lr"], keys())
+    check("configurations show settings that differ", keys() == ["lr"], keys())
     browser.click("#config-all")
-    check("or everything", browser.until(
+    check("configurations show all settings on request", browser.until(
         lambda: keys() == ["note", "lr", "steps"]), keys())
 
 
@@ -287,16 +287,16 @@ def flags_jump(browser):
         f["kind"] in row and f["verdict"] in row
         for f, row in zip(flags, rows)), rows)
     browser.click("#flags .number .link")
-    check("and leads to its step", browser.until(
+    check("an episode leads to its step", browser.until(
         lambda: step_shown(browser) == str(flags[0]["onset"])))
     advice = flags[0]["advice"]
     browser.click("#flags .why")
-    check("what causes it and what helps is beside it", browser.until(
+    check("an episode shows its causes and remedies", browser.until(
         lambda: texts(browser, "#flags .advice") and all(
             text in texts(browser, "#flags .advice")[0]
             for text in [advice["causes"], advice["remedies"], *advice["sources"]])))
     browser.click("#flags .why")
-    check("and is closed again", browser.until(
+    check("causes and remedies close again", browser.until(
         lambda: not texts(browser, "#flags .advice")))
 
 
@@ -314,7 +314,7 @@ def themes(browser):
     for theme in ("dark", "light"):
         browser.cdp("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": theme}])
-        check(f"the system's {theme} is followed", browser.until(
+        check(f"the page follows the system's {theme} theme", browser.until(
             lambda: look()[0] == theme), look())
 
 
@@ -336,7 +336,7 @@ def narrow(browser, name):
 def is_quiet(browser, name):
     bad = [entry["message"] for entry in browser.log("browser")
            if entry["level"] in ("SEVERE", "WARNING")]
-    check(f"{name}: nothing to complain of in the console", not bad, bad)
+    check(f"{name}: the console has no errors or warnings", not bad, bad)
     urls = []
     for entry in browser.log("performance"):
         message = json.loads(entry["message"])["message"]
@@ -344,7 +344,7 @@ def is_quiet(browser, name):
                                  "Network.webSocketCreated"):
             urls.append(message["params"].get("request", message["params"])
                         ["url"])
-    # chrome:// is the browser's own first tab
+    # chrome:// is the first tab of the browser itself
     outside = [u[:80] for u in urls if not u.startswith(
         ("data:", "blob:", "chrome://"))]
     check(f"{name}: the only request is for the file itself",
@@ -352,7 +352,7 @@ def is_quiet(browser, name):
 
 
 def cannot_ask(browser):
-    """What a script in the page may try, a listener never hears of."""
+    """Checks that requests of a script in the page do not reach a server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         said = browser.js_async("""
@@ -394,7 +394,7 @@ def two_runs(browser, downloads):
 
 
 def maps_are_drawn(browser):
-    """Two layers at the last step; the scale is that of both steps."""
+    """Checks the maps of two layers at the last step, with the scale of both steps."""
     def pixels():
         return browser.js(
             "return Array.from(document.querySelectorAll('#maps canvas'), (c) => "
@@ -403,9 +403,9 @@ def maps_are_drawn(browser):
     def rgb(text):
         return [int(text[i:i + 2], 16) for i in (1, 3, 5)] + [255]
     got = pixels()
-    check("a layer has its map", len(got) == 2 and all(
+    check("each layer has a map", len(got) == 2 and all(
         p[0:4] == rgb(colours[0]) and p[12:16] == rgb(colours[1]) for p in got), got)
-    check("what no query sees is left blank", all(p[7] == 0 for p in got), got)
+    check("cells that no query sees are blank", all(p[7] == 0 for p in got), got)
     check("a NaN of a map is red", got[0][8] > 120 and got[0][9] < 100 and
           got[1][8:12] != got[0][8:12], got)
     check("maps name their step", texts(browser, "#maps figcaption span") ==
@@ -420,7 +420,7 @@ def long_run(browser):
     note = "".join(texts(browser, "#heads-note"))
     shown = browser.js("return Number(document.getElementById('slider').max)"
                        " + 1")
-    check("a page that left out steps says so",
+    check("a page without some of the steps says so",
           f"{shown} of 3\u202f000 steps shown" in note, (shown, note))
     narrow(browser, "long.html")
     is_quiet(browser, "long.html")
@@ -440,7 +440,7 @@ def main():
         browser.open(pathlib.Path("tree500.html").resolve().as_uri())
         rows = browser.js("return document.querySelectorAll("
                           "'#runs tbody tr').length")
-        check("500 runs have their lines", rows == 500, rows)
+        check("500 runs have a row each", rows == 500, rows)
         is_quiet(browser, "tree500.html")
         long_run(browser)
     finally:

@@ -1,11 +1,11 @@
-"""Long CSVs for entropy-scan import, into the current folder.
+"""Writes CSV files for entropy-scan import to the current folder.
 
-evil.csv   L = 2, H = 3, 5 steps: names that bite; NaN, infinities, missing
-other.csv  the same values under a plain name, and another learning rate; of a
-           shape that has a cost; with attention maps of its layers
-big.csv    L = 16, H = 9, 1000 steps: what a page holds whole
-long.csv   L = 9, H = 16, 3000 steps: what it has to thin; a dip of one head
-           and a NaN of another, each at a single step, and one dip of a loss
+evil.csv   L = 2, H = 3, 5 steps: malicious names, NaN, infinity, missing values
+other.csv  the same values with a plain name, another learning rate, a shape with
+           a known cost, and attention maps of its layers
+big.csv    L = 16, H = 9, 1000 steps: fits into a page completely
+long.csv   L = 9, H = 16, 3000 steps: must be thinned; a dip of one head and a NaN
+           of another, each at a single step, and one dip of the loss
 """
 import math
 

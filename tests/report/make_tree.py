@@ -1,10 +1,10 @@
-"""usage: make_tree.py TEMPLATE.db N OUT.db: N runs of a sweep in one run file,
-of schema 1, which has no checksums; TEMPLATE is any run file.
+"""usage: make_tree.py TEMPLATE.db N OUT.db
 
-12 layers of 8 heads, 24 samples and 100 of the loss, three learning rates, two
-schedules. Of each ten runs the fourth has a NaN in its last sample, the fifth
-a last evaluation that is NaN, the sixth none, the seventh 8 layers of 12, the
-eighth a collapse."""
+Writes N runs of a sweep to one run file of schema 1, which has no checksums.
+TEMPLATE is any run file. The runs have 12 layers of 8 heads, 24 samples and 100
+losses, three learning rates and two schedules. Of every ten runs, the fourth has a
+NaN in its last sample, the fifth a NaN in its last evaluation, the sixth no
+evaluation, the seventh 8 layers of 12 heads, and the eighth a collapse."""
 import json
 import math
 import sqlite3

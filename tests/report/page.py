@@ -1,4 +1,4 @@
-"""A report as a browser would take it apart, and what entropy-scan says."""
+"""Parses a report as a browser would, and runs entropy-scan for comparison."""
 import base64
 import html.parser
 import json
@@ -10,10 +10,10 @@ MISSING = 0x7FC007A2
 
 
 class Page(html.parser.HTMLParser):
-    """Elements with their attributes, and the text of scripts and styles."""
+    """The elements of a page with attributes, and the texts of scripts and styles."""
 
     def __init__(self, path):
-        """path: 0 for standard input."""
+        """path: a file name, or 0 for standard input."""
         super().__init__(convert_charrefs=True)
         self.elements, self.texts, self.inside = [], [], None
         with open(path, encoding="utf-8") as file:
@@ -36,7 +36,7 @@ class Page(html.parser.HTMLParser):
             self.inside = None
 
     def summary(self):
-        """What --json prints: a zlib stream, in base64."""
+        """Returns the output of --json, which is a zlib stream in base64."""
         text, size = next((text, int(attrs["data-size"]))
                           for _, attrs, text in self.texts
                           if attrs.get("id") == "summary")
@@ -71,7 +71,7 @@ def run(*command):
 
 
 def bits_of(spelt):
-    """The bits of a value as JSON lines of export spell it."""
+    """Returns the bits of a value in the JSON lines of export."""
     if spelt is None:
         return MISSING
     if isinstance(spelt, str):
@@ -86,7 +86,7 @@ def flat(value):
 
 
 def samples(scan, path):
-    """{(name, phase): {step: bits}} out of export."""
+    """Returns {(name, phase): {step: bits}} from the output of export."""
     found = {}
     for line in run(scan, "export", path, "--format", "jsonl").splitlines()[1:]:
         sample = json.loads(line)

@@ -1,5 +1,7 @@
-"""usage: structure.py SCAN FOLDER: reports without a browser, as TAP lines
-("ok - name"); FOLDER holds the runs of make_runs.py and their reports."""
+"""usage: structure.py SCAN FOLDER
+
+Checks reports without a browser and prints TAP lines ("ok - name"). FOLDER has the
+runs of make_runs.py and their reports."""
 import base64
 import hashlib
 import json
@@ -20,15 +22,15 @@ def check(name, passed, why=""):
 
 
 def is_sealed(name, report):
-    """Nothing in the page requests anything outside of it."""
+    """Checks that nothing in the page requests anything outside of it."""
     wrong = [(tag, key, value) for tag, attrs in report.elements
              for key, value in attrs.items()
              if key in ("src", "href", "action", "srcset", "data") and
              not (value or "").startswith(("data:", "#"))]
-    check(f"{name}: no source and no link leads outside", not wrong, wrong)
+    check(f"{name}: no source and no link is outside the page", not wrong, wrong)
     policy = next(attrs["content"] for tag, attrs in report.elements
                   if attrs.get("http-equiv") == "Content-Security-Policy")
-    check(f"{name}: the policy lets nothing in",
+    check(f"{name}: the policy admits nothing by default",
           policy.startswith("default-src 'none';") and
           "unsafe" not in policy and "http" not in policy, policy)
     inline = [text for tag, attrs, text in report.texts
@@ -36,7 +38,7 @@ def is_sealed(name, report):
     hashes = ["'sha256-" + base64.b64encode(
         hashlib.sha256(text.encode()).digest()).decode() + "'"
         for text in inline]
-    check(f"{name}: but this script and the style", len(hashes) == 2 and
+    check(f"{name}: the policy admits only the script and the style", len(hashes) == 2 and
           all(h in policy for h in hashes) and policy.count("sha256-") == 2,
           hashes)
 
@@ -47,7 +49,7 @@ def says_the_same(name, report):
     advice = report.json(id="about")[0]["advice"]
     for flag in (flag for run in summary["runs"] for flag in run["flags"]):
         flag["advice"] = advice[flag["advice"]]
-    check(f"{name}: the summary is that of --json", summary == printed)
+    check(f"{name}: the summary equals that of --json", summary == printed)
 
 
 def series_of(report):
@@ -63,28 +65,28 @@ def holds_real_samples(name, shown, exported):
             values[k * size:(k + 1) * size] == exported[key][step]
             for k, step in enumerate(steps))
         check(f"{name}: each {key[0]} shown is a sample of the run", good)
-        check(f"{name}: {key[0]} in order, from the first to the last",
+        check(f"{name}: {key[0]} is in order from the first to the last sample",
               steps == sorted(set(steps)) and
               (steps[0], steps[-1]) == (min(exported[key]),
                                         max(exported[key])))
-        check(f"{name}: {key[0]} says how many there are",
+        check(f"{name}: {key[0]} has the number of all samples",
               series["samples"] == len(exported[key]))
 
 
 def evil():
     report = page.Page("evil.html")
     scripts = [t for t in report.texts if t[0] == "script"]
-    check("evil: no script but ours", len(scripts) == 1 + 2 + 3 and
+    check("evil: the page has no foreign script", len(scripts) == 1 + 2 + 3 and
           not any(tag == "img" for tag, _ in report.elements), len(scripts))
     about, = report.json(id="about")
-    check("evil: its names are data", about["title"] == "\"'&<b>{{series}}" and
+    check("evil: names are data", about["title"] == "\"'&<b>{{series}}" and
           report.summary()["runs"][0]["name"] == make_runs.BITE)
     title = next(text for tag, _, text in report.texts if tag == "title")
     check("evil: the title is text", title == "\"'&<b>{{series}}", title)
 
 
 def curve_is_whole(series, exported):
-    """Smallest and largest mean of the layers with the dip and the NaN."""
+    """Checks the curve of the layer with the dip."""
     values = page.floats(series["curve"]["values"])
     n = len(series["curve"]["steps"])
     row = values[4 * n:5 * n]
@@ -92,13 +94,13 @@ def curve_is_whole(series, exported):
                  for sample in exported.values())
     check("long: the curve of a layer reaches the mean of the dip",
           abs(min(row) - lowest) <= 1e-6, (min(row), lowest))
-    check("long: and has fewer points than the run has steps",
+    check("long: the curve has fewer points than the run has steps",
           100 < n < 3000, n)
 
 
 def long(shown, exported):
     entropy = shown["entropy", "train"]
-    check("long: is thinned", 100 < len(entropy["steps"]) < 3000,
+    check("long: the series is thinned", 100 < len(entropy["steps"]) < 3000,
           len(entropy["steps"]))
     check("long: the step with a dip of one head is shown",
           make_runs.DIP in entropy["steps"])
@@ -118,7 +120,7 @@ def main():
         exported = page.samples(scan, name + ".db")
         holds_real_samples(name, shown, exported)
         size = os.path.getsize(name + ".html")
-        check(f"{name}: is smaller than 2 MB", size < 2000000, size)
+        check(f"{name}: the page is smaller than 2 MB", size < 2000000, size)
         if name == "long":
             long(shown, exported)
         if name == "big":

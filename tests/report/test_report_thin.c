@@ -1,17 +1,19 @@
-/* Thinning for a report: what is kept of a series that is too long. */
+/* Thinning for a report keeps the right samples of a long series; shares of the
+ * page, base64. */
 #include "cli/report/report.h"
 #include "cli/report/thin.h"
 #include "tests/support/test.h"
 
 enum { VALUES = 3 };
 
-/* What is odd about a line of about 1 + k/n: at 41, but for HEALED, which is
-   NaN at all others, and GONE, of which every other value is missing. */
+/* The odd property of a line of about 1 + k/n. It is at sample 41, except that
+   HEALED is NaN at all other samples, and every second value of GONE is
+   missing. */
 typedef enum oddity {
     PLAIN,
     DIP,
-    PEAK,   /* with a lesser one in the same group */
-    BROKEN, /* the same */
+    PEAK,   /* with a smaller one in the same group */
+    BROKEN, /* likewise */
     INFINITE,
     HEALED,
     GONE,
@@ -37,7 +39,7 @@ static void make_odd(float *values, int k, oddity odd)
         values[1] = es_missing();
 }
 
-/* Samples 0..n-1 at steps 10 k. */
+/* Thins samples 0..n-1 at steps 10 k. */
 static es_thin *thin(int n, size_t capacity, oddity odd)
 {
     es_thin *made = NULL;
@@ -53,7 +55,7 @@ static es_thin *thin(int n, size_t capacity, oddity odd)
     return made;
 }
 
-/* Index of a step among those kept; -1: it is not. */
+/* Returns the index of a step among those kept, or -1. */
 static int find(const es_thin *thin, int64_t step)
 {
     for (size_t i = 0; i < thin->n; i++)
@@ -72,7 +74,7 @@ static void assert_in_order(const es_thin *thin, int n)
         assert_true(steps[i - 1] < steps[i]);
 }
 
-TEST(keeps_all_that_fits)
+TEST(a_series_that_fits_is_kept_whole)
 {
     for (int n = 1; n <= 7; n++) {
         es_thin *made = thin(n, 7, PLAIN);
@@ -85,7 +87,7 @@ TEST(keeps_all_that_fits)
     }
 }
 
-TEST(keeps_to_its_capacity)
+TEST(the_capacity_is_never_exceeded)
 {
     for (int n = 5; n <= 200; n += 13)
         for (size_t capacity = 0; capacity < 40; capacity += 3) {
@@ -97,10 +99,10 @@ TEST(keeps_to_its_capacity)
         }
 }
 
-TEST(keeps_what_stands_out)
+TEST(outliers_are_kept)
 {
     for (oddity odd = DIP; odd < N_ODDITIES; odd++)
-        /* the odd sample first, last or inside its group */
+        /* puts the odd sample first, last or inside its group */
         for (int n = 100; n < 130; n++) {
             es_thin *made = thin(n, 25, odd);
             int at = find(made, 410);
@@ -115,7 +117,7 @@ TEST(keeps_what_stands_out)
         }
 }
 
-TEST(ignores_samples_beyond)
+TEST(samples_beyond_the_number_are_ignored)
 {
     es_thin *made = NULL;
     const float value = 2;
@@ -128,7 +130,7 @@ TEST(ignores_samples_beyond)
     es_thin_free(made);
 }
 
-/* The vectors of RFC 4648, section 10. */
+/* Uses the test vectors of RFC 4648, section 10. */
 TEST(base64_is_that_of_rfc_4648)
 {
     static const char *const vectors[][2] = {
@@ -153,7 +155,7 @@ TEST(base64_is_that_of_rfc_4648)
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* A report of one run whose series have these samples of 9 values. */
+/* Computes the shares of series with these numbers of samples of 9 values. */
 static void allot(size_t *shares, const size_t *n_samples, size_t n,
                   size_t n_values)
 {
@@ -169,19 +171,19 @@ static void allot(size_t *shares, const size_t *n_samples, size_t n,
         shares[i] = series[i].share;
 }
 
-TEST(small_series_leave_their_share_to_others)
+TEST(small_series_leave_their_rest_to_others)
 {
     size_t shares[3];
     allot(shares, (const size_t[]){10, 20, 30}, 3, 600);
-    assert_int_equal(shares[0], 100); /* each is whole */
+    assert_int_equal(shares[0], 100); /* each fits completely */
     assert_int_equal(shares[1], 200);
     assert_int_equal(shares[2], 300);
     allot(shares, (const size_t[]){10, 1000, 1000}, 3, 1100);
     assert_int_equal(shares[0], 100);
-    assert_int_equal(shares[1], 500); /* what the small one leaves */
+    assert_int_equal(shares[1], 500); /* the rest is shared equally */
     assert_int_equal(shares[2], 500);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 800);
-    assert_int_equal(shares[1], 300); /* fits once the first has taken less */
+    assert_int_equal(shares[1], 300); /* fits into its share after the first */
     assert_int_equal(shares[2], 400);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);
     assert_true(shares[0] > 0 && shares[1] > 0 && shares[2] > 0);

@@ -1,10 +1,10 @@
-"""The page of a tree of 150 runs (make_tree.py) in the browser: its table is
-sorted, filtered and brushed, a line opens a run, and two are compared."""
+"""Checks the page of 150 runs (make_tree.py) in the browser: the table is sorted,
+filtered and brushed, a row opens a run, and two runs are compared."""
 import pathlib
 
 
 def column(browser, title):
-    """What the lines that are shown have in a column, in their order."""
+    """Returns the texts of a column in all visible rows, in their order."""
     return browser.js(
         "const i = Array.from(document.querySelectorAll('#runs thead th'),"
         " (c) => c.textContent).indexOf(arguments[0]);"
@@ -40,7 +40,7 @@ def settings(browser, check):
     got = browser.js(
         "return Data.differing([[['a', 1], ['lr', 1]], [['lr', 2]], [['lr', 1]]]"
         ".map((list) => ({settings: new Map(list)})))")
-    check("settings that only some runs have come last", got == ["lr", "a"], got)
+    check("settings that only some runs have are last", got == ["lr", "a"], got)
 
 
 def filters(browser, check):
@@ -48,19 +48,19 @@ def filters(browser, check):
     count = lambda: browser.js(
         "return document.getElementById('filter-count').textContent")
     browser.type("#filter", "lr=0.001", " ", "linear")
-    check("words filter the table, all of them", browser.until(
+    check("rows must contain all words of the filter", browser.until(
         lambda: len(shown()) == 25) and
         set(column(browser, "lr")) == {"0.001"} and
         set(column(browser, "schedule")) == {"linear"}, shown())
-    check("and it says how many are left", count() == "25 of 150 runs", count())
+    check("the filter says how many runs are left", count() == "25 of 150 runs", count())
     browser.click("#clear")
-    check("a button takes that back", len(shown()) == 150 and
+    check("a button clears the filter", len(shown()) == 150 and
           count() == "150 runs", count())
     browser.js("const s = document.getElementById('filter-flag');"
                "s.value = 'is nan'; s.dispatchEvent(new Event('change'))")
-    check("others have other flags", browser.js(
+    check("other runs have other flags", browser.js(
         "return Data.runs.filter((r) => Runs.standing(r).length).length") == 30)
-    check("a flag filters it", len(shown()) == 15 and
+    check("a flag filters the table", len(shown()) == 15 and
           all("nan" in x for x in column(browser, "flags")), shown())
     browser.click("#clear")
 
@@ -90,7 +90,7 @@ def brushes(browser, check):
         lines(".line.off") == 100, column(browser, "lr"))
     axis = grip(browser, "eval ppl")
     brush(browser, axis, 0, 135, -30)
-    check("those without a number can be selected", browser.until(
+    check("runs without a number can be selected", browser.until(
         lambda: set(column(browser, "eval ppl")) <= {"NaN", "–"}),
         column(browser, "eval ppl"))
     browser.click("#clear")
@@ -102,7 +102,7 @@ def folds(browser, check):
     lines = lambda css="": browser.js(
         "return document.querySelectorAll('#runs tbody tr' + arguments[0])"
         ".length", css)
-    check("a line is no higher than one of text", browser.js(
+    check("a row is as high as one line of text", browser.js(
         "return document.querySelector('#runs tbody tr').offsetHeight") <= 25)
     check("each finite perplexity is a dot, NaN a cross, missing nothing",
           [lines(" .dots .mean"), lines(" .dots .cross")] == [120, 15])
@@ -115,24 +115,24 @@ def folds(browser, check):
         " all.set(key, [...all.get(key) || [], r.summary.eval_ppl ?? null]); }"
         "return [...all]")
     browser.click("#fold")
-    check("seeds fold to a line for each configuration",
+    check("merged seeds have a row per configuration",
           lines() == len(groups) and lines(".group") == len(groups),
           (lines(), len(groups)))
     click_title(browser, "perplexity")
     finite = [[x for x in values if x is not None] for _, values in groups]
     means = sorted(sum(x) / len(x) for x in finite)
     got = [float(x) for x in column(browser, "eval ppl")]
-    check("of their mean, sorted by it", len(got) == len(means) and all(
+    check("merged seeds show their mean and are sorted by it", len(got) == len(means) and all(
         abs(a - b) <= 1e-3 * b for a, b in zip(got, means)), (got, means))
-    check("with their range", lines(" .range") == len(groups))
-    check("and in how many of them a flag stands", any(
+    check("merged seeds show their range", lines(" .range") == len(groups))
+    check("merged seeds say how many of them have a flag", any(
         " of " in x for x in column(browser, "flags")), column(browser, "flags"))
     browser.click("tr.group")
     n = int(column(browser, "run")[0].split()[0])
-    check("a click shows the seeds below it", browser.until(
+    check("a click shows the seeds below the merged row", browser.until(
         lambda: lines() == len(groups) + n), (lines(), n))
     browser.type("#filter", "linear")
-    check("filters count for folded lines", browser.until(
+    check("filters apply to merged rows", browser.until(
         lambda: set(column(browser, "schedule")) == {"linear"}),
         column(browser, "schedule"))
     browser.click("#clear")
@@ -146,14 +146,14 @@ def figures(browser):
 
 
 def opens(browser, check):
-    check("nothing is open at first", figures(browser) == [] and not browser.js(
+    check("no run is open at first", figures(browser) == [] and not browser.js(
         "return document.getElementById('closed').hidden"))
     first = column(browser, "run")[0]
     browser.click(".open")
-    check("a click on a line opens its run", browser.until(
+    check("a click on a row opens its run", browser.until(
         lambda: len(figures(browser)) == 1) and
         first.startswith(figures(browser)[0]), (first, figures(browser)))
-    check("with its curves and its loss", browser.js(
+    check("an open run has its curves and its loss", browser.js(
         "return document.querySelectorAll('#curves .line').length") >= 8 and
         browser.js("return document.querySelectorAll('#values .line').length"))
     browser.click(".open")
@@ -162,7 +162,7 @@ def opens(browser, check):
 
 
 def tick(browser, line):
-    """Not below the titles, which stay in sight."""
+    """Ticks a row, scrolled to where the fixed titles do not cover it."""
     browser.js("document.querySelectorAll('.tick')[arguments[0]]"
                ".scrollIntoView({block: 'center'})", line)
     browser.click(".tick", line)
@@ -176,7 +176,7 @@ def compares(browser, check):
                         if name.startswith(runs[i][0]) and
                         name[len(runs[i][0]):].strip() in ("", "SM+LN+G"))
     for i in (0, 13):
-        check("two ticks allow a comparison, fewer do not",
+        check("fewer than two ticks allow no comparison",
               browser.js("return document.getElementById('compare').disabled"))
         tick(browser, at(i))
     browser.click("#compare")
@@ -198,7 +198,7 @@ def compares(browser, check):
     wanted = ["url(#hatch)" if x is None else
               colours[int((x / most + 1) / 2 * 255 + 0.5)] for x in difference]
     near = sum(a == b for a, b in zip(cells[2], wanted))
-    check("each head has the colour of its difference, NaN its hatching",
+    check("each head has the colour of its difference, and NaN is hatched",
           near >= 94 and wanted[5] == cells[2][5] == "url(#hatch)" and
           len(set(wanted)) > 20, (near, cells[2][:8], wanted[:8]))
     tick(browser, at(13))
@@ -206,7 +206,7 @@ def compares(browser, check):
     browser.click("#compare")
     note = lambda: browser.js(
         "return document.querySelector('#heatmaps > p')?.textContent")
-    check("runs of two shapes have no difference, and it is said why",
+    check("runs of two shapes have no difference, with a reason",
           browser.until(note) and len(figures(browser)) == 2 and
           "8 layers of 12 heads" in note(), note())
     browser.click("#close")

@@ -1,4 +1,4 @@
-"""A browser driven over W3C WebDriver, with nothing but the standard library."""
+"""Drives a browser over W3C WebDriver with only the standard library."""
 import json
 import re
 import shutil
@@ -10,7 +10,7 @@ import urllib.request
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015",
         "home": "\ue011", "end": "\ue010", "enter": "\ue007"}
-PATIENCE = 60  # seconds; sanitizers and a loaded machine take their time
+PATIENCE = 60  # seconds; sanitizers and loaded machines are slow
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--hide-scrollbars",
              "--disable-background-networking", "--disable-component-update",
@@ -18,7 +18,7 @@ ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu",
 
 
 class Browser:
-    """One chromedriver, one browser, one window; close() ends them."""
+    """A chromedriver with one browser and one window; close() ends them."""
 
     def __init__(self, downloads, profile):
         self.driver = subprocess.Popen(
@@ -72,7 +72,7 @@ class Browser:
         self._call("POST", "/url", {"url": url})
 
     def js(self, script, *arguments):
-        """The value of a function's body; arguments[0], ... are given."""
+        """Runs a function body with `arguments`, and returns its value."""
         return self._call("POST", "/execute/sync",
                           {"script": script, "args": list(arguments)})
 

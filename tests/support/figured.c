@@ -1,4 +1,5 @@
-/* Figures of runs in files: loaded, drawn, compared. */
+/* Loads, draws and compares figures of run files, for the tests of cli/figures.
+ */
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
@@ -29,7 +30,8 @@ void es_unfigure(es_figured *figured)
 es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw)
 {
     es_picture *picture = NULL;
-    es_drawing *drawing = &figured->drawing; /* its runs may be others now */
+    es_drawing *drawing =
+        &figured->drawing; /* the test may have changed the runs */
     es_run_labels_free(&drawing->labels);
     es_assert_ok(
         es_run_labels_make(&drawing->labels, drawing->runs, drawing->n));

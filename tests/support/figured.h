@@ -1,40 +1,44 @@
-/** Figures of runs in files, for tests. */
+/** Draws figures of run files in tests. */
 #ifndef ES_TESTS_FIGURED_H
 #define ES_TESTS_FIGURED_H
 
 #include "cli/figures/drawing.h"
 #include "tests/support/drawn.h"
 
-/** Runs and how they are drawn. Zero is the default of all but the runs. */
+/** Runs and their drawing. Zero is a good default for everything except the
+ * runs. */
 typedef struct es_figured {
     es_run_summary *loaded[4];
     const es_run_summary *runs[4];
     es_figure_options options;
-    es_drawing drawing; /* of all runs */
+    es_drawing drawing; /* has all runs */
 } es_figured;
 
-/** The first run of each of n files, as it is of this series; es_unfigure it.
- */
+/** Loads the first run of each of n files with the summary of a series. The
+ * caller frees it with es_unfigure. */
 void es_figure(es_figured *out, const char *series, size_t n,
                const char *const *paths);
 
-/** The same of one file. */
+/** Loads the first run of one file. */
 void es_figure_one(es_figured *out, const char *series, const char *path);
 
 void es_unfigure(es_figured *figured);
 
-/** What it draws; fails the test unless that is sound. */
+/** Returns the picture that `draw` makes; fails the test unless it is sound. */
 es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw);
 
-/** Fails the test unless it draws what `wanted`, which it frees, shows. */
+/** Fails the test unless `draw` makes the same picture as `wanted`, and frees
+ *  `wanted`. */
 void es_assert_draws(es_figured *figured, es_figure_draw *draw,
                      es_picture *wanted);
 
-/** Fails the test unless it is refused with a message that has `words`. */
+/** Fails the test unless `draw` returns ES_ENOTFOUND with a message that
+ * contains `words`. */
 void es_assert_undrawn(es_figured *figured, es_figure_draw *draw,
                        const char *words);
 
-/** Fails the test unless the first run does not fit, with these words. */
+/** Fails the test unless the figure cannot show the first run and the message
+ *  contains `words`. */
 void es_assert_unfit(const es_figured *figured, es_figure_kind kind,
                      const char *words);
 

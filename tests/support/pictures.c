@@ -1,4 +1,5 @@
-/* Pictures read back and compared: PNG in, blocks of pixels, golden files. */
+/* Reads PNG files back, compares pictures by blocks of pixels and with golden
+ * files, and checks display lists. */
 #include "tests/support/pictures.h"
 
 #include "render/picture_internal.h"
@@ -57,7 +58,7 @@ static bool read_body(es_image *out, png_structp png, png_infop info, FILE *in)
 bool image_read(es_image *out, const void *bytes, size_t n)
 {
     memset(out, 0, sizeof *out);
-    void *copy = malloc(n + 1); /* fmemopen takes no const */
+    void *copy = malloc(n + 1); /* fmemopen needs a non-const buffer */
     memcpy(copy, bytes, n);
     FILE *in = fmemopen(copy, n, "rb");
     png_structp png =
@@ -128,7 +129,7 @@ bool picture_image(es_image *out, const es_picture *picture, double scale)
     return good;
 }
 
-/* Largest difference of the block's mean colours, in 1/255. */
+/* Returns the largest difference of the mean colours of a block, in 1/255. */
 static double block_difference(const es_image *a, const es_image *b, int left,
                                int top)
 {
@@ -185,7 +186,7 @@ static void save(const char *path, const char *bytes, size_t n)
 {
     FILE *out = fopen(path, "wb");
     if (!out || fwrite(bytes, 1, n, out) != n)
-        fprintf(stderr, "%s: cannot be written\n", path);
+        fprintf(stderr, "cannot write %s\n", path);
     if (out)
         fclose(out);
 }
@@ -199,7 +200,7 @@ static void save_difference(const char *name, const char *bytes, size_t n)
     snprintf(path, sizeof path, "%s/golden/%s.png", build ? build : "build",
              name);
     save(path, bytes, n);
-    fprintf(stderr, "%s: look at %s\n", name, path);
+    fprintf(stderr, "%s: the new picture is %s\n", name, path);
 }
 
 static char *read_file(size_t *n, const char *path)
@@ -298,7 +299,7 @@ static box text_box(const es_picture *picture, const es_picture_shape *s)
     const char *text = picture->text + s->first;
     double width = es_text_width(text, s->size, s->weight);
     double start = -width * before[s->align], end = start + width;
-    double height = 0.73 * s->size; /* of capitals and digits */
+    double height = 0.73 * s->size; /* height of capitals and digits */
     if (s->degrees == 90)
         return (box){s->x - height, s->y - end, s->x, s->y - start, text};
     return (box){s->x + start, s->y - height, s->x + end, s->y, text};

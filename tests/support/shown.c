@@ -1,4 +1,4 @@
-/* Sets of runs whose table, JSON and CSV the tests know. */
+/* Records sets of runs whose table, JSON and CSV have golden texts. */
 #include "tests/support/shown.h"
 #include "cli/runs/settings.h"
 #include "tests/support/paper.h"
@@ -17,7 +17,7 @@ static void show_file(es_shown *out, void **state, const char *file)
         assert_true(out->n < ES_SHOWN_MAX);
         es_assert_ok(es_summary_load(&summary, reader, run, &options));
         es_assert_ok(es_run_settings_read(summary, reader, run));
-        free(summary->path); /* the folder is another one each time */
+        free(summary->path); /* the folder differs on every run */
         summary->path = strdup(file);
         out->runs[out->n++] = summary;
         out->observed = es_peak_of(out->observed, summary->peak);
@@ -66,7 +66,7 @@ void es_shown_published(es_shown *out, void **state, es_max max)
     end(out);
 }
 
-/* A NaN that training could produce, but not the usual one. */
+/* Returns an unusual NaN that a training could produce. */
 static float other_nan(void)
 {
     const uint32_t bits = UINT32_C(0xffc00001);
@@ -75,7 +75,8 @@ static float other_nan(void)
     return value;
 }
 
-/* A name that is a formula, quoted, a separator, and steers the terminal. */
+/* Records a run whose name has a formula, quotes, separators and escape
+ * sequences. */
 static void write_hostile(const char *path)
 {
     const float x[8] = {1.25F,        0.0625F,   NAN,  INFINITY,
@@ -97,7 +98,7 @@ static void write_hostile(const char *path)
     es_record_close(&to);
 }
 
-/* Wide letters, nothing known, never ended. */
+/* Records a run with wide letters, no metadata and no end. */
 static void write_unknown(const char *path)
 {
     es_run_info info = es_run_of(1, 1);
@@ -116,7 +117,7 @@ static void write_two(const char *path)
     es_run_info info = es_run_of(2, 3);
     info.name = "twin";
     info.arch = "SM";
-    info.program = "entropy-scan import 1"; /* judged although it is short */
+    info.program = "entropy-scan import 1"; /* makes short runs be judged */
     info.ctx = 128;
     es_recorded to = es_record(path, &info);
     for (int64_t step = 0; step < 4; step++)

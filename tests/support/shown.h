@@ -1,4 +1,4 @@
-/** Sets of runs whose table, JSON and CSV the tests know. */
+/** Sets of runs whose table, JSON and CSV have golden texts. */
 #ifndef ES_TESTS_SHOWN_H
 #define ES_TESTS_SHOWN_H
 
@@ -13,11 +13,11 @@ typedef struct es_shown {
     double observed;
 } es_shown;
 
-/** The five published models, T = 128, in folder *state. */
+/** Records the five published models with T = 128 in the folder *state. */
 void es_shown_published(es_shown *out, void **state, es_max max);
 
-/** Runs with everything that can be odd: names, NaN, infinities, missing
- *  values, no ctx, no arch, eval alone, every status, two runs in a file. */
+/** Records runs with unusual properties: names, NaN, infinity, missing values,
+ * no ctx, no arch, only eval, every status, two runs in a file. */
 void es_shown_troubled(es_shown *out, void **state, es_max max);
 
 void es_shown_free(es_shown *shown);

@@ -1,4 +1,4 @@
-/* Many runs on the terminal: one line each, in an order, one chosen. */
+/* Many runs on the terminal: their lines, order and selection. */
 #include "cli/terminal/browse.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
@@ -7,7 +7,7 @@ enum { N = 5 };
 
 static char text[16384];
 
-/* The screen as text. */
+/* Draws the runs and returns the screen as text. */
 static const char *drawn(es_browse *browse)
 {
     es_screen *screen = NULL;
@@ -20,7 +20,8 @@ static const char *drawn(es_browse *browse)
     return text;
 }
 
-/* Runs of 3 layers of 2 heads: losses 3, NaN, 1, 2, and one without any. */
+/* Loads runs of 3 layers of 2 heads with losses 3, NaN, 1, 2, and one without
+ * samples. */
 static void load(es_watch_list *list)
 {
     static const float losses[] = {3, NAN, 1, 2};
@@ -62,7 +63,7 @@ static es_browse browse_of(const es_watch_list *list, int width, int height)
                        .terminal = {ES_DEPTH_ASCII, width, height}};
 }
 
-/* Where a word begins; the test fails unless it is there. */
+/* Returns the position of a word; fails the test if it is missing. */
 static const char *find(const char *in, const char *word)
 {
     const char *at = strstr(in, word);
@@ -77,7 +78,7 @@ TEST(a_line_has_settings_number_heads_layers_and_flag)
     es_watch_list list = {0};
     load(&list);
     es_browse browse = browse_of(&list, 100, 5);
-    const char *all = drawn(&browse); /* no live view: as high as it wants */
+    const char *all = drawn(&browse); /* no live view: natural height */
     static const char *const words[] = {"lr",    "ppl",
                                         "heads", "layers",
                                         "flag",  "0.1",
@@ -91,7 +92,7 @@ TEST(a_line_has_settings_number_heads_layers_and_flag)
     es_watch_list_free(&list);
 }
 
-TEST(lines_are_ordered_and_what_is_no_number_is_last)
+TEST(lines_are_sorted_and_runs_without_number_are_last)
 {
     es_watch_list list = {0};
     load(&list);
@@ -107,7 +108,7 @@ TEST(lines_are_ordered_and_what_is_no_number_is_last)
     es_watch_list_free(&list);
 }
 
-TEST(the_chosen_line_is_always_seen)
+TEST(the_selected_line_is_always_visible)
 {
     es_watch_list list = {0};
     load(&list);
@@ -115,7 +116,7 @@ TEST(the_chosen_line_is_always_seen)
     browse.mode = "live";
     browse.keys = "q quits";
     browse.order = ES_BROWSE_BY_LOSS;
-    browse.chosen = 2; /* the least loss */
+    browse.chosen = 2; /* the smallest loss */
     find(drawn(&browse), "> 0.3");
     find(text, "runs 1-2 of 5 by loss");
     es_assert_ok(es_browse_move(&browse, 2));

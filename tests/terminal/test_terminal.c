@@ -1,4 +1,5 @@
-/** Runs drawn on the terminal. */
+/** Runs drawn on the terminal: capabilities, cells, heatmaps, lines, whole
+ * drawings and repeated reads. */
 #include "cli/terminal/heat.h"
 #include "cli/terminal/spark.h"
 #include "cli/terminal/tui.h"
@@ -9,7 +10,7 @@
 
 AUTO_OF(es_screen, es_screen_free)
 
-/* --- what the terminal can -----------------------------------------------*/
+/* --- capabilities ------------------------------------------------------*/
 
 TEST(depth_follows_the_variables)
 {
@@ -43,7 +44,8 @@ TEST(depth_follows_the_variables)
                          cases[i].depth);
 }
 
-/* xterm's cube: 16 + 36 r + 6 g + b of 0, 95, 135, 175, 215, 255. */
+/* Colours of xterm's cube are 16 + 36 r + 6 g + b with levels 0, 95, 135, 175,
+ * 215, 255. */
 TEST(cube_colour_is_the_nearest)
 {
     static const int steps[] = {0, 95, 135, 175, 215, 255};
@@ -84,12 +86,12 @@ TEST(text_takes_its_columns)
         int x, y, columns;
         const char *text;
         int taken;
-        const char *row; /* NULL: as it was */
+        const char *row; /* NULL: unchanged */
     } cases[] = {
         {0, 0, 99, "模型-α", 6, "模型-α"},
         {6, 0, 99, "|", 1, "模型-α|"},
         {0, 1, 3, "模型", 2, "模"},
-        /* an accent stays, what turns the direction or joins does not */
+        /* accents stay; characters that change direction or join do not */
         {0, 2, 99,
          "e\xcc\x81\xe2\x80\xae"
          "x\xe2\x81\xa6y\xef\xb8\x8f",
@@ -215,9 +217,9 @@ static void spark_of(es_spark_column *columns, const int64_t *steps,
                  n);
 }
 
-/* Wherever one sample falls, peaks or breaks, and however noisy the others
-   are: its column says so. */
-TEST(one_sample_is_always_seen)
+/* A sample that falls, peaks or is NaN is visible in its column anywhere,
+   however noisy the other samples are. */
+TEST(a_single_sample_is_always_visible)
 {
     static int64_t steps[SAMPLES];
     static float values[SAMPLES];
@@ -251,7 +253,7 @@ TEST(one_sample_is_always_seen)
     }
 }
 
-TEST(a_fall_and_a_peak_in_one_column)
+TEST(a_fall_and_a_peak_share_a_column)
 {
     int64_t steps[120];
     float values[120];
@@ -280,13 +282,13 @@ TEST(zero_missing_and_nan_differ_in_a_line)
     es_spark_add(columns, line, 12, 10, 69, steps, values, 7);
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_ASCII, 20, 1));
     es_spark_draw(screen, 1, 0, columns, 12, &scale);
-    /* a sample lasts to the next one */
+    /* a sample fills the columns up to the next one */
     assert_row(screen, 0, " __##  xx__x#");
 }
 
 /* --- whole drawings -------------------------------------------------------*/
 
-static es_watch_list list; /* of each test */
+static es_watch_list list; /* runs of the current test */
 
 static int clean(void **state)
 {
@@ -295,7 +297,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-/* path: as long as the test */
+/* path: must stay valid during the test */
 static void watch(const char *path)
 {
     es_summary_options options;
@@ -370,7 +372,7 @@ TEST(troubled_runs_are_golden)
     assert_golden(ES_DEPTH_ASCII, 80, "tui_troubled_ascii.txt");
 }
 
-/* L = 96, H = 128, some steps, one NaN among many. */
+/* Writes L = 96, H = 128, some steps, and one NaN. */
 static void write_deep(const char *path)
 {
     enum { N_LAYERS = 96, N_HEADS = 128, N = N_LAYERS * N_HEADS };
@@ -395,7 +397,7 @@ TEST(a_deep_and_wide_run_shares_places)
     assert_golden(ES_DEPTH_ASCII, 80, "tui_deep_ascii.txt");
 }
 
-/* A file that was just begun. */
+/* The file has just been created. */
 TEST(a_live_view_of_no_run_is_drawn)
 {
     es_tui tui = tui_of(ES_DEPTH_ASCII, 40, 8);
@@ -405,8 +407,8 @@ TEST(a_live_view_of_no_run_is_drawn)
     assert_non_null(strstr(text, "live"));
 }
 
-/* No size and no depth makes it fail, or print an escape sequence in ASCII,
-   or a control character of a name anywhere. */
+/* For any size and depth, drawing succeeds, prints no escape sequence in ASCII,
+   and no control character of a name. */
 TEST(any_size_is_drawn_within_bounds)
 {
     watch_troubled(state);
@@ -426,10 +428,11 @@ TEST(any_size_is_drawn_within_bounds)
             }
 }
 
-/* --- reading on -----------------------------------------------------------*/
+/* --- reading again
+ * ----------------------------------------------------------*/
 
-/* Steps from..to, each of the value `value`, of a run that begins again at
-   step `from`. */
+/* Writes steps from..to with the value `value`, as a run resumed at step
+ * `from`. */
 static void write_on(const char *path, int64_t from, int64_t to, float value)
 {
     es_run_info info = es_run_of(3, 2);
@@ -455,7 +458,8 @@ static void read_on(es_watched *run)
     es_assert_ok(es_watched_move(run, reader, ES_STEP_LAST, &options));
 }
 
-/* Lines of steps 0 to n - 1: `first` before step `from`, `then` from there. */
+/* Checks lines of steps 0 to n - 1: `first` before step `from`, `then` after
+ * it. */
 static void assert_lines(const es_watched *run, size_t n, size_t from,
                          float first, float then)
 {
@@ -476,25 +480,25 @@ static void assert_lines(const es_watched *run, size_t n, size_t from,
     assert_int_equal(run->judged->step, n - 1);
 }
 
-TEST(what_a_resumed_run_replaced_is_read_again)
+TEST(replaced_samples_of_a_resumed_run_are_read_again)
 {
     es_watched run = {.path = es_folder_file(state, "resumed.db")};
     write_on(run.path, 0, 5, 0.5F);
     read_on(&run);
     assert_lines(&run, 6, 0, 0, 0.5F);
-    write_on(run.path, 6, 9, 1.5F); /* it goes on */
+    write_on(run.path, 6, 9, 1.5F); /* the run continues */
     read_on(&run);
     assert_lines(&run, 10, 6, 0.5F, 1.5F);
-    write_on(run.path, 6, 11, 2.5F); /* further than before, but others */
+    write_on(run.path, 6, 11, 2.5F); /* more steps, but replaced */
     read_on(&run);
     assert_lines(&run, 12, 6, 0.5F, 2.5F);
-    write_on(run.path, 6, 7, 3.5F); /* less far */
+    write_on(run.path, 6, 7, 3.5F); /* fewer steps */
     read_on(&run);
     assert_lines(&run, 8, 6, 0.5F, 3.5F);
     es_watched_forget(&run);
 }
 
-TEST(keys_move_among_the_samples)
+TEST(keys_move_between_samples)
 {
     es_watched run = {.path = es_folder_file(state, "moved.db")};
     es_summary_options options;

@@ -1,6 +1,6 @@
-"""entropy-scan --tui in a pseudo-terminal, beside real trainings: prints TAP.
+"""Tests entropy-scan --tui in a pseudo-terminal with real trainings; prints TAP.
 
-usage: tui.py BIN DIR   (programs, a folder of its own with corpus.tok)
+usage: tui.py BIN DIR   (BIN: the programs; DIR: a temporary folder with corpus.tok)
 """
 import os
 import signal
@@ -39,7 +39,7 @@ def scan(*arguments, size=(80, 24), **variables):
 
 
 class Training:
-    """A training that goes on until it is ended."""
+    """A training that runs until end() is called."""
 
     def __init__(self, name):
         self.path = os.path.join(DIR, name)
@@ -49,7 +49,7 @@ class Training:
                "--batch 2 --threads 1 --steps 100000000 --record-every 50 "
                "--eval-batches 1").split()],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 60  # for the first sample
+        end = time.monotonic() + 60  # until the first sample
         while time.monotonic() < end and subprocess.run(
                 [SCAN, self.path, "-q"], stderr=subprocess.DEVNULL).returncode:
             time.sleep(0.05)
@@ -60,7 +60,7 @@ class Training:
 
 
 def step_of(program):
-    """The step in the title line; -1: none."""
+    """Returns the step in the title line, or -1."""
     for word in program.screen.lines()[0].replace("/", " ").split():
         if word.isdigit():
             return int(word)
@@ -79,7 +79,7 @@ def clean(program):
 # --- drawing once -------------------------------------------------------------
 
 def ended(*arguments, **variables):
-    """A program that has ended, and its exit code."""
+    """Runs the program to its end; returns it and its exit code."""
     p = scan(*arguments, "--tui", **variables)
     return p, p.end()
 
@@ -91,25 +91,25 @@ def drawn_once(run):
               code == 0 and clean(p) and "\x1b[?" not in p.sent,
               "%s %s\n%s" % (code, p.screen.unknown, p.screen.text()))
     p, _ = ended(run, COLORTERM="truecolor")
-    check("24 bits of colour where the terminal has them", "▀" in p.sent and
+    check("a terminal with 24 bits of colour gets them", "▀" in p.sent and
           ";38;2;" in p.sent and ";48;2;" in p.sent and ";38;5;" not in p.sent)
     p, _ = ended(run)
-    check("256 colours where the terminal has no more", "▀" in p.sent and
+    check("a terminal with 256 colours gets only these", "▀" in p.sent and
           ";38;5;" in p.sent and ";2;" not in p.sent)
     for name, variables in (("TERM=dumb", {"TERM": "dumb"}),
                             ("NO_COLOR", {"NO_COLOR": "1"}),
                             ("a locale without UTF-8", {"LC_ALL": "C"})):
         p, _ = ended(run, COLORTERM="truecolor", **variables)
-        check("it is plain ASCII with " + name, p.sent.isascii() and
+        check("the drawing is plain ASCII with " + name, p.sent.isascii() and
               "\x1b" not in p.sent and "flags" in p.sent, p.sent)
     p, code = ended(run, "--follow", TERM="dumb")
     check("a terminal without a cursor has no live view", code == 2 and
           "TERM is unset or dumb" in p.sent and "\x1b" not in p.sent, p.sent)
     p, code = ended(run, run + ".no")
-    check("one unreadable file of two ends with 4", code == 4 and
+    check("one unreadable file of two exits with 4", code == 4 and
           "no such file" in p.sent and "flags" in p.sent, p.sent)
     p, code = ended(run + ".no")
-    check("the only file, unreadable, ends with 3", code == 3, p.sent)
+    check("a single unreadable file exits with 3", code == 3, p.sent)
 
 
 def small_numbers():
@@ -127,7 +127,7 @@ def small_numbers():
 
 
 def many_runs():
-    """More than three: lines, of which one is chosen and opened."""
+    """Checks more than three runs: they are lines, of which one is chosen and opened."""
     paths = []
     for i in range(5):
         path = os.path.join(DIR, "many%d" % i)
@@ -157,7 +157,7 @@ def many_runs():
     p.send("q")
     check("q quits the lines", p.end() == 0 and clean(p), p.screen.text())
     p, code = ended(*paths, TERM="dumb")
-    check("a terminal without a cursor has the lines once", code == 0 and
+    check("a terminal without a cursor gets the lines once", code == 0 and
           "by loss" not in p.sent and "0.5" in p.sent and "heads" in p.sent,
           p.sent)
 
@@ -169,7 +169,7 @@ def taken(program):
 
 
 def live(run, *arguments, **settings):
-    """A live view that has drawn itself."""
+    """Starts a live view and waits for its first drawing."""
     p = scan(run, "--tui", "--follow", *arguments, **settings)
     p.shows("q quit")
     return p
@@ -177,11 +177,11 @@ def live(run, *arguments, **settings):
 
 def keys(run):
     p = live(run)
-    check("the live view takes the terminal", p.shows("q quit") and taken(p),
+    check("the live view takes over the terminal", p.shows("q quit") and taken(p),
           p.screen.text())
-    check("the live view follows what is written", grows(p), p.screen.text())
+    check("the live view follows new samples", grows(p), p.screen.text())
     frames, begin = p.sent.count("\x1b[1;1H"), time.monotonic()
-    p.until(lambda: step_of(p) >= 1000)  # there is something to go back to
+    p.until(lambda: step_of(p) >= 1000)  # so that there are samples to go back to
     p.until(lambda: False, 2)
     check("the live view draws at most twice a second", p.sent.count("\x1b[1;1H")
           - frames <= 2 * (time.monotonic() - begin) + 1)
@@ -194,27 +194,27 @@ def keys(run):
     p.send("\x1bO")  # a key may come in two pieces
     p.until(lambda: False, 0.2)
     for key, name, wanted in (
-            ("D", "left again goes one sample further",
+            ("D", "left again goes back one more sample",
              lambda: step_of(p) == at - 50),
-            ("\x1b[C", "right goes one sample on", lambda: step_of(p) == at),
+            ("\x1b[C", "right goes forward one sample", lambda: step_of(p) == at),
             ("\x1b[H", "home goes to the first sample",
              lambda: step_of(p) == 0),
-            ("\x1b[6~", "page down goes ten samples on",
+            ("\x1b[6~", "page down goes forward ten samples",
              lambda: step_of(p) == 500),
             ("s", "s switches the series", lambda: p.shows("entropy_max")),
             ("S", "S switches it back", lambda: p.shows("entropy, mean")),
-            (" ", "space goes on",
+            (" ", "space continues the live view",
              lambda: step_of(p) > at and p.shows("live"))):
         p.send(key)
         check(name, p.until(wanted), p.screen.text())
     p.send("\x1b[99;99Xzz\x1b\x1b[\x1b[5;5Z\x1bz~")
-    check("keys without a meaning change nothing", grows(p) and taken(p),
+    check("unbound keys change nothing", grows(p) and taken(p),
           p.screen.text())
     p.send("q")
     code = p.end()
-    check("q quits: 0, and the terminal is as it was", code == 0 and clean(p),
+    check("q quits with 0 and restores the terminal", code == 0 and clean(p),
           "%s %s\n%s" % (code, p.remains(), p.sent[-300:].encode()))
-    check("q leaves the screen as it was", p.screen.text() == "",
+    check("q restores the screen", p.screen.text() == "",
           p.screen.text())
 
 
@@ -224,7 +224,7 @@ def resizing(run):
         p.resize(*size)
         p.screen.rows = [[("~", PLAIN)] * size[0] for _ in range(size[1])]
         gone = p.until(lambda: "~" not in p.screen.text())
-        check("the view is drawn anew at %d x %d" % size, gone and taken(p),
+        check("the view is redrawn at %d x %d" % size, gone and taken(p),
               p.screen.text())
     p.send("q")
     check("q ends a view that was resized", p.end() == 0 and clean(p))
@@ -245,9 +245,8 @@ def signals(run):
 
 
 def stopping(run):
-    """A shell would be its parent: here the program is a session's leader,
-    whose stop signals from the terminal the kernel ignores, so a shell runs
-    it."""
+    """Checks ^Z. A shell runs the program, because the kernel ignores stop signals from
+    the terminal for a session leader."""
     p = Program(["bash", "--norc", "--noprofile", "-i"],
                 env=environment(PS1="shell> "))
     p.shows("shell>")
@@ -258,7 +257,7 @@ def stopping(run):
         lambda: not p.screen.alternate and p.screen.cursor_shown)
     check("the terminal is restored at ^Z", back, p.screen.text())
     p.send("fg\n")
-    check("the terminal is taken again after fg", p.shows("q quit") and
+    check("the terminal is taken over again after fg", p.shows("q quit") and
           p.until(lambda: taken(p)) and grows(p), p.screen.text())
     p.send("q")
     check("the terminal is restored by q after fg", p.until(lambda: not p.screen.alternate) and
@@ -271,14 +270,14 @@ def endings(training):
     p = scan(training.path, "--tui", "--follow", size=(100, 30))
     p.shows("live")
     training.end()
-    check("the view ends with the run, and says how it ended",
+    check("the view ends with the run and reports how it ended",
           p.end() == 0 and clean(p) and ": stopped at step" in p.sent and
           "flags" in p.screen.text(), p.screen.text())
-    check("a file that was followed is one plain file",
+    check("a followed file ends as one plain file",
           not os.path.exists(training.path + "-wal") and
           open(training.path, "rb").read(100)[18:20] == b"\1\1" and before)
     p = scan(training.path, "--tui", "--follow")
-    check("a run that has ended is drawn at once", p.end() == 0 and
+    check("a run that has ended is drawn once", p.end() == 0 and
           "\x1b[?1049h" not in p.sent and ": stopped at" in p.sent, p.sent)
     p = scan(training.path, "--tui", "--follow", "--step", "50")
     check("--step stays at that step", p.shows("all runs have ended") and
@@ -295,12 +294,12 @@ def children_of(pid):
                 if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
                     found.append(int(name))
         except OSError:
-            pass  # it has just ended
+            pass  # the process has just ended
     return found
 
 
 def crash():
-    """Trainer and recorder die at once: nobody ends the run."""
+    """Kills trainer and recorder, so that no process ends the run."""
     training = Training("crash.db")
     p = scan(training.path, "--tui", "--follow", COLORTERM="truecolor")
     p.shows("live")
@@ -310,13 +309,13 @@ def crash():
         os.kill(child, signal.SIGKILL)
     training.end(signal.SIGKILL)
     code = p.end()
-    check("a run left behind by a crash is interrupted, and ends the view",
+    check("a crashed run is interrupted and ends the view",
           code == 0 and clean(p) and len(recorder) == 1 and
           ": interrupted at step" in p.sent, "%s\n%s" % (code, p.sent[-400:]))
 
 
 def removal():
-    """Nobody writes meanwhile: another recorder would make the file anew."""
+    """Removes the file while all writers are stopped, which could recreate it."""
     training = Training("removed.db")
     p = scan(training.path, "--tui", "--follow")
     p.shows("live")
@@ -328,7 +327,7 @@ def removal():
             os.remove(training.path + suffix)
         except FileNotFoundError:
             pass
-    check("a file that was removed ends the view",
+    check("a removed file ends the view",
           p.end() == 0 and clean(p) and "no such file" in p.sent,
           p.screen.text())
     for process in processes[1:]:
@@ -337,7 +336,7 @@ def removal():
 
 
 def idle(run):
-    """What following costs while nothing is written, in processor time."""
+    """Measures the processor time of following while nothing is written."""
     p = live(run, "--step", "50")
 
     def ticks():
@@ -345,20 +344,20 @@ def idle(run):
             fields = stat.read().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
     before, sent = ticks(), None
-    for _ in range(30):  # of 2 s: the first picture may take its time
+    for _ in range(30):  # of 2 s, until the first picture is complete
         if len(p.sent) == sent:
             break
         before, sent = ticks(), len(p.sent)
         p.until(lambda: False, 2)
     share = (ticks() - before) / os.sysconf("SC_CLK_TCK") / 2
     print("# idle: %.2f %% of a core" % (100 * share))
-    check("nothing is drawn while nothing happens", len(p.sent) == sent)
+    check("nothing is drawn while nothing changes", len(p.sent) == sent)
     p.send("q")
     p.end()
 
 
 first = Training("run.db")
-check("a training is there to look at", first.process.poll() is None)
+check("a training is running", first.process.poll() is None)
 drawn_once(first.path)
 small_numbers()
 many_runs()
