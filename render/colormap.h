@@ -11,8 +11,8 @@ typedef enum es_colormap {
     ES_COLORMAP_MAGMA,
     /* For differences: blue below the middle, brown above. The middle is a
        grey close to the page colour of the light or the dark theme. Both
-       halves have the same lightness and can be told apart with red-green
-       blindness. Users cannot choose these two by name. */
+       halves have the same lightness and can be distinguished with
+       red-green blindness. Users cannot choose these two by name. */
     ES_COLORMAP_DIVERGING,
     ES_COLORMAP_DIVERGING_DARK
 } es_colormap;

@@ -3,7 +3,7 @@
  * its path because a fontconfig query takes longer than drawing a heatmap,
  * depends on the user's settings, and may return another weight through Cairo.
  * The folder `fonts` next to the program, which the Python package includes,
- * comes first; fontconfig is asked only if no known folder has the file.
+ * comes first; fontconfig is used only if no known folder has the file.
  */
 #include "render/picture_internal.h"
 

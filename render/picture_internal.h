@@ -26,7 +26,7 @@ typedef enum es_shape_kind {
 typedef struct es_picture_shape {
     es_shape_kind kind;
     es_color color;       /* of the fill, or of the stroke of unfilled shapes */
-    es_color stroke;      /* of a hatching */
+    es_color stroke;      /* lines of a hatching */
     double x, y;          /* corner, start of a line, centre, or baseline */
     double width, height; /* of an area, or from start to end of a line */
     double size;          /* line width, radius, column width or font size */

@@ -131,7 +131,7 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
     return scale;
 }
 
-/* --- notes of the picture ----------------------------------------------*/
+/* --- notes of the picture --------------------------------------------------*/
 
 enum { NOTES_A_RUN = 3, NOTES_OF_ALL = 4, NOTE_MAX = 256 };
 

@@ -25,7 +25,7 @@ es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
     return es_figure_entries[kind].fits(run, &es_figure_entries[kind]);
 }
 
-/* --- needs -------------------------------------------------------------*/
+/* --- needs -----------------------------------------------------------------*/
 
 es_status es_fits_any(const es_run_summary *run, const es_figure_entry *figure)
 {

@@ -225,7 +225,7 @@ static es_status set_status(es_overview_row *row, es_drawing *drawing,
 /* The columns of text with the cells of all rows. */
 typedef struct texts {
     es_overview_column columns[SETTINGS_MOST + 2];
-    size_t n;           /* columns */
+    size_t n;           /* number of columns */
     const char **cells; /* (rows,STRIDE) */
     char unnamed[256];  /* names of settings without a column */
 } texts;
@@ -391,8 +391,8 @@ static bool has_own_names(const es_drawing *drawing, size_t n_rows)
     return true;
 }
 
-/* Inserts a column of names in front, because the settings do not tell the rows
- * apart. */
+/* Inserts a column of names in front, because the settings do not
+ * distinguish the rows. */
 static void add_names(texts *to, const es_drawing *drawing, size_t n_rows)
 {
     const bool named = to->n > 0 && has_own_names(drawing, n_rows);

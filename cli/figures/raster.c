@@ -16,7 +16,7 @@
 /* The results of the first pass over a series. */
 typedef struct survey {
     int64_t first, last, previous;
-    size_t n; /* samples */
+    size_t n; /* number of samples */
     /* Frequent intervals between consecutive samples with lower bounds of their
        counts (Misra, Gries 1982), including every one with at least 1/9. */
     uint64_t intervals[N_INTERVALS];
@@ -26,7 +26,7 @@ typedef struct survey {
     size_t *n_finite;           /* (n_rows) counts of finite values */
 } survey;
 
-/* One pass over the series. */
+/* The state of one pass over a series. */
 typedef struct pass {
     es_drawing *drawing;
     es_steps *steps;

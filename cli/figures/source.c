@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A run file opened at one series. */
+/* An open run file and one of its series. */
 typedef struct source {
     es_reader *reader;
     es_series series;

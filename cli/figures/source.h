@@ -25,7 +25,7 @@ typedef enum es_reduction {
  *  NaN if any line is NaN, because the broken layer is what matters. */
 typedef enum es_fold { ES_FOLD_NONE, ES_FOLD_LEAST, ES_FOLD_MOST } es_fold;
 
-/** What to read of a run. */
+/** Selects the lines to read from a run. */
 typedef struct es_lines_query {
     const char *series;
     es_phase phase;
@@ -42,7 +42,7 @@ typedef struct es_run_lines {
     size_t n_lines, n; /* points of each line */
     int64_t *steps;    /* (n) increasing */
     float *values;     /* (n_lines,n) may be NaN, infinite or missing */
-    es_shape shape;    /* of the series */
+    es_shape shape;    /* shape of the series */
 } es_run_lines;
 
 /**

@@ -7,7 +7,7 @@ const Heatmaps = (() => {
     const box = Dom.byId('heatmaps');
     let panels = [];
 
-    /* --- texts of a cell ------------------------------------------------*/
+    /* --- texts of a cell ---------------------------------------------------*/
 
     const place = (p, i) => ({row: Math.floor(i / p.series.columns),
                               column: i % p.series.columns});

@@ -38,7 +38,7 @@ typedef enum part {
 } part;
 
 static const struct {
-    const char *title; /* NULL: the number's name */
+    const char *title; /* NULL: the name of the number shown */
     int width;
     int rank; /* columns with lower ranks are placed first */
 } parts[N_PARTS] = {[VALUE] = {NULL, 8, 0},      [DOT] = {"", 14, 5},
@@ -55,7 +55,7 @@ typedef struct sheet {
     es_difference *differences; /* (n_differences) */
     size_t n_differences;
     const es_run_setting **values; /* (n,n_differences) */
-    es_run_labels labels;          /* of `shown` */
+    es_run_labels labels;          /* labels of the runs `shown` */
     size_t keys[SETTINGS_MOST];    /* indices of settings with columns */
     size_t n_keys;                 /* 0: a column with the label instead */
     int widths[SETTINGS_MOST];

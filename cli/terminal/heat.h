@@ -22,7 +22,7 @@ typedef struct es_heat_scale {
  */
 typedef struct es_heat_layout {
     int n_layers, n_heads;
-    int columns, halves;     /* of a place */
+    int columns, halves;     /* size of a place */
     int layers_in, heads_in; /* merged in a place; 1 if all fit */
     int width, height;       /* in columns and rows of text */
 } es_heat_layout;

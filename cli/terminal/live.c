@@ -63,7 +63,7 @@ static es_status read_file(es_live *live, es_live_file *file)
 }
 
 /* Returns true if a process is still writing the file. A killed writer leaves
- * the file unchanged, so the stamp does not tell. */
+ * the file unchanged, so the stamp cannot show that. */
 static bool is_written(const char *path)
 {
     es_reader *reader = NULL;

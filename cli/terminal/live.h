@@ -22,7 +22,7 @@ typedef struct es_live {
     size_t n_files;
     es_watch_list runs;
     int64_t step;          /* step shown; ES_STEP_LAST: live */
-    size_t first, n_shown; /* runs on the screen */
+    size_t first, n_shown; /* first run and number of runs on the screen */
 } es_live;
 
 /**

@@ -36,7 +36,7 @@ void es_range_add_all(es_range *range, const float *values, size_t n);
 typedef struct es_ticks {
     double first, step;
     int n;
-    int decimals; /* number needed to tell the ticks apart */
+    int decimals; /* number that distinguishes the ticks */
 } es_ticks;
 
 /**

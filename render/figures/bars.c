@@ -41,7 +41,7 @@ typedef struct bars_sheet {
     es_page page;
     const es_bars *figure;
     double most;         /* value of the largest bar or stack */
-    es_axis axis;        /* of a plot at y = 0 .. its height */
+    es_axis axis;        /* y axis of a plot from y = 0 to its height */
     group_label *labels; /* (n_groups) */
     double pitch;        /* distance between groups */
     double bar;          /* distance between bars within a group */
@@ -299,7 +299,7 @@ static es_status draw_panel(const es_page *page, size_t i)
     return ES_OK;
 }
 
-/* --- the scale ----------------------------------------------------------*/
+/* --- the scale -------------------------------------------------------------*/
 
 static double largest(const es_bars *figure)
 {

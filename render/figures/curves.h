@@ -9,12 +9,12 @@
 typedef enum es_pen {
     ES_PEN_NORMAL,
     ES_PEN_THIN,   /* secondary to another line of the same colour */
-    ES_PEN_STRONG, /* wide */
+    ES_PEN_STRONG, /* a wide line */
     ES_PEN_MARKS,  /* only marks: too few samples for a line */
     ES_PEN_INK     /* in the page's ink, e.g. a mean of all lines */
 } es_pen;
 
-/** One line. */
+/** A line of a chart. */
 typedef struct es_curve {
     const char *label;   /* "layer 3"; NULL: not in the legend */
     const int64_t *x;    /* (n) increasing; borrowed */

@@ -9,7 +9,7 @@
                             */
 #define SMALLER_SHARE 0.18 /* the same with several panels */
 #define ENTRY_GAP 12.0
-#define CIRCLE 16 /* corners */
+#define CIRCLE 16 /* corners of a circle */
 
 /* Returns the legend's name of a curve: its label without `line_text`. */
 static const char *name_of(const es_curves *figure, const es_curve *curve)

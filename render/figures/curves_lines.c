@@ -45,7 +45,7 @@ typedef struct plotter {
 
 /* The line being drawn. */
 typedef struct pen {
-    size_t index; /* in its panel */
+    size_t index; /* index in its panel */
     const es_curve *curve;
     es_color color;
     double line_width;

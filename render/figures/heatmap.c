@@ -21,7 +21,7 @@
 #define LEAST_FACTOR 0.05 /* least scale if a size is requested */
 #define FOOT 24.0         /* below a plot: column labels and "head" */
 #define DOT_RADIUS 1.8
-#define TICK_WIDTH 26.0 /* of the small plots */
+#define TICK_WIDTH 26.0 /* width per tick of a small plot */
 #define PANELS_MOST 12  /* more panels are thumbnails */
 #define THUMB_CELL 6.0
 #define THUMB_WIDTH 84.0

@@ -23,7 +23,7 @@
 #define CLEAR 4.5 /* from other points, so that a label is not ambiguous */
 #define TEXT_HEIGHT (0.73 * SIZE)
 #define INDEX_DEPTH (0.3 * SIZE) /* below the baseline */
-#define APART 1.5                /* between labels */
+#define APART 1.5                /* least gap between labels */
 #define MOST_LABEL 150.0         /* maximum width of a label */
 
 #define ENTRY_LINE 10.0

@@ -104,7 +104,7 @@ class Browser:
             dict(source, actions=actions)]})
 
     def _origin(self, css, index, x, y, duration=0):
-        """From the middle of an element, which is brought into sight."""
+        """Returns the centre of an element, after scrolling it into view."""
         self.js("document.querySelectorAll(arguments[0])[arguments[1]]"
                 ".scrollIntoView({block: 'center'})", css, index)
         return {"type": "pointerMove", "duration": duration, "x": x, "y": y,
@@ -135,7 +135,7 @@ class Browser:
              "origin": {ELEMENT: self.find(css)}}])
 
     def until(self, condition):
-        """Waits until a function of no arguments is true; its last value."""
+        """Waits until a function without arguments is true; returns its last value."""
         end = time.monotonic() + PATIENCE
         while not (value := condition()) and time.monotonic() < end:
             time.sleep(0.02)

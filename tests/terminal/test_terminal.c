@@ -10,7 +10,7 @@
 
 AUTO_OF(es_screen, es_screen_free)
 
-/* --- capabilities ------------------------------------------------------*/
+/* --- capabilities ----------------------------------------------------------*/
 
 TEST(depth_follows_the_variables)
 {
@@ -197,7 +197,8 @@ TEST(a_shared_place_shows_the_worst)
                                .layers_in = 2,
                                .heads_in = 2};
     const float broken = es_heat_place(x, &at, &ends, 0, 1);
-    assert_true(es_heat_place(x, &at, &ends, 0, 0) == 1); /* 1 2 | - 2.5 */
+    assert_true(es_heat_place(x, &at, &ends, 0, 0) ==
+                1); /* the heads 1 2 | - 2.5 */
     assert_true(es_heat_place(x, &at, &top, 0, 0) == 2.5F);
     assert_true(isnan(broken) && !es_is_missing(broken)); /* 3.5 .25 | NaN 4 */
     assert_true(es_heat_place(x, &at, &ends, 0, 2) == 1); /* 1 3 | 1.5 2.5 */

@@ -191,7 +191,7 @@ def keys(run):
     p.until(lambda: False, 1.5)
     check("left stops one sample before", stopped and step_of(p) == at,
           p.screen.text())
-    p.send("\x1bO")  # a key may come in two pieces
+    p.send("\x1bO")  # a key may arrive in two parts
     p.until(lambda: False, 0.2)
     for key, name, wanted in (
             ("D", "left again goes back one more sample",
