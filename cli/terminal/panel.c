@@ -316,8 +316,7 @@ static void draw_below(row at, const es_run_summary *shown,
         draw_band_bar(at, &shown->bands, frame);
         at.y++;
     }
-    snprintf(text, sizeof text,
-             "each cell merges %d x %d (layers x heads) and shows the %s",
+    snprintf(text, sizeof text, "each cell merges %d x %d (layers x heads): %s",
              plan->heat.layers_in, plan->heat.heads_in,
              frame->scale.ends_matter ? "value nearest to an end of the scale"
                                       : "largest value");

@@ -429,8 +429,7 @@ TEST(any_size_is_drawn_within_bounds)
             }
 }
 
-/* --- reading again
- * ----------------------------------------------------------*/
+/* --- reading again --------------------------------------------------------*/
 
 /* Writes steps from..to with the value `value`, as a run resumed at step
  * `from`. */
