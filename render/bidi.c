@@ -130,9 +130,9 @@ es_drawn es_text_turn(const char *clean)
         out.text = malloc(2 * (longest * (size_t)l.n + 1));
     if (out.text) {
         char *letters = put(out.text, &l);
-        /* Stores the original letter of each drawn form. The ligatures of
-         * lam and alef stay ligatures, because PDF readers disagree about the
-         * order of two letters in one glyph. */
+        /* Stores the original letter of each drawn form. The ligatures of lam
+         * and alef stay ligatures, because PDF readers disagree about the order
+         * of two letters in one glyph. */
         for (FriBidiStrIndex i = 0; i < l.n; i++)
             if (!(l.drawn[i] >= 0xfef5 && l.drawn[i] <= 0xfefc))
                 l.drawn[i] = l.read[l.places[i]];

@@ -1,5 +1,5 @@
-/** Colour maps that are perceptually uniform and readable in greyscale print.
- */
+/** Colour maps that are perceptually uniform and readable in greyscale
+ *  print. */
 #ifndef ES_COLORMAP_H
 #define ES_COLORMAP_H
 
@@ -9,10 +9,10 @@ typedef enum es_colormap {
     ES_COLORMAP_VIRIDIS,
     ES_COLORMAP_CIVIDIS,
     ES_COLORMAP_MAGMA,
-    /* For differences: blue below the middle, brown above. The middle is a
-       grey close to the page colour of the light or the dark theme. Both
-       halves have the same lightness and can be distinguished with
-       red-green blindness. Users cannot choose these two by name. */
+    /* For differences: blue below the middle, brown above. The middle is a grey
+     * close to the page colour of the light or the dark theme. Both halves have
+     * the same lightness and can be distinguished with red-green blindness.
+     * Users cannot choose these two by name. */
     ES_COLORMAP_DIVERGING,
     ES_COLORMAP_DIVERGING_DARK
 } es_colormap;
@@ -26,7 +26,7 @@ es_status es_colormap_parse(es_colormap *out, const char *text) ES_MUST_USE;
 es_color es_colormap_at(es_colormap map, double x);
 
 /** Returns the number of colours that a figure uses, few enough to leave
- * palette entries for the smoothed edges of letters. */
+ *  palette entries for the smoothed edges of letters. */
 int es_colormap_levels(es_colormap map);
 
 /** Returns the relative luminance in [0,1], ignoring alpha. WCAG 2.1. */

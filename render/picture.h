@@ -26,8 +26,8 @@ typedef enum es_font_weight { ES_WEIGHT_NORMAL, ES_WEIGHT_BOLD } es_font_weight;
 
 typedef struct es_picture es_picture;
 
-/** Creates an empty picture of width x height points on `background`.
- *  Returns ES_OK, ES_ENOMEM, or ES_EUSAGE if a side is not from 1 to 20000. */
+/** Creates an empty picture of width x height points on `background`. Returns
+ *  ES_OK, ES_ENOMEM, or ES_EUSAGE if a side is not from 1 to 20000. */
 es_status es_picture_new(es_picture **out, double width, double height,
                          es_color background) ES_MUST_USE;
 
@@ -107,9 +107,9 @@ void es_picture_add(es_picture *picture, const es_picture *other, double x,
 void es_picture_sides(const es_picture *picture, double *width, double *height);
 
 /**
- * Scales the page and all of its shapes; call it on a complete picture.
- * Returns ES_OK, or ES_EUSAGE if factor is not positive or a side would leave
- * the range that es_picture_new allows.
+ * Scales the page and all of its shapes; call it on a complete picture. Returns
+ * ES_OK, or ES_EUSAGE if factor is not positive or a side would leave the range
+ * that es_picture_new allows.
  */
 es_status es_picture_zoom(es_picture *picture, double factor) ES_MUST_USE;
 
@@ -150,8 +150,8 @@ es_status es_format_parse(es_format *out, const char *text) ES_MUST_USE;
 bool es_format_of_path(es_format *out, const char *path);
 
 /** Checks a picture's size, in pixels for a PNG and in points for other
- * formats. Each side may have 1 to 20000 points; a PNG may have up to 32767
- * pixels per side and 100 million in total. Returns ES_OK or ES_EUSAGE. */
+ *  formats. Each side may have 1 to 20000 points; a PNG may have up to 32767
+ *  pixels per side and 100 million in total. Returns ES_OK or ES_EUSAGE. */
 es_status es_format_check_size(es_format format, double width,
                                double height) ES_MUST_USE;
 

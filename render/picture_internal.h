@@ -58,7 +58,7 @@ struct es_picture {
 #define ES_HATCH_LINE 0.6 /* width of a line */
 
 /** Returns the end of the run of non-empty columns that begins at `from`;
- * `from` if that column is empty. */
+ *  `from` if that column is empty. */
 static inline size_t es_spans_end(const double *spans, size_t from, size_t n)
 {
     while (from < n && spans[2 * from] < spans[2 * from + 1])
@@ -100,8 +100,8 @@ size_t es_text_clean(char *out, const char *text);
 char *es_text_cleaned(const char *text) ES_MUST_USE;
 
 /** Returns true if a clean text has right-to-left characters or directional
- *  marks, so that es_text_turn must reorder it. Other text is drawn as it is.
- */
+ *  marks, so that es_text_turn must reorder it. Other text is drawn as it
+ *  is. */
 bool es_text_is_bidi(const char *clean);
 
 /** A text as it is drawn, in visual order from left to right. */

@@ -75,8 +75,8 @@ es_status es_cairo_status(cairo_status_t status)
 
 /* --- the buffer -----------------------------------------------------------*/
 
-/* Makes space for n more bytes; false, with `failed` set, if memory runs out.
- */
+/* Makes space for n more bytes; false, with `failed` set, if memory runs
+ * out. */
 static bool reserve(es_buffer *b, size_t n)
 {
     if (!b->failed && es_picture_reserve(&b->data, &b->capacity, b->n, n, 1))

@@ -101,8 +101,8 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* Draws all parts with a common frame. height is that of the page; 0: natural.
- */
+/* Draws all parts with a common frame. height is that of the page; 0:
+ * natural. */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;

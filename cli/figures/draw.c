@@ -297,8 +297,7 @@ static void report(reports *printed)
 }
 
 /* Chooses the runs that the figure can show; reports the others, except that
-   under
-   --all a run without the series is silently left out. */
+ * under --all a run without the series is silently left out. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                              reports *printed, const es_figure_job *job,
                              es_figure_kind kind,

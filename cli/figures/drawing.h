@@ -58,8 +58,8 @@ es_status es_drawing_fold(es_drawing *drawing, size_t most) ES_MUST_USE;
 #define ES_PANELS_MOST 12
 
 /** Sets *out to the runs that run i of the drawing stands for, or to run i
- * alone if the runs are not grouped. Returns their number; they are borrowed.
- */
+ *  alone if the runs are not grouped. Returns their number; they are
+ *  borrowed. */
 size_t es_drawing_members(const es_run_summary *const **out,
                           const es_drawing *drawing, size_t i);
 
@@ -68,8 +68,8 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i);
 
 #define ES_CAPTION_MAX 64
 
-/** Prints "step 400" or "step 400, eval". Returns out (ES_CAPTION_MAX bytes).
- */
+/** Prints "step 400" or "step 400, eval". Returns out (ES_CAPTION_MAX
+ *  bytes). */
 char *es_drawing_step(char *out, const es_run_summary *run);
 
 typedef struct es_series_scale {
@@ -105,8 +105,8 @@ typedef es_status es_figure_fits(const es_run_summary *run,
                                  const es_figure_entry *figure);
 
 /** Draws the runs, all of which fit; the caller clears the drawing afterwards
- * with es_drawing_clear. Fails if a run can no longer be read; returns
- * ES_ENOTFOUND if the runs together make no figure. */
+ *  with es_drawing_clear. Fails if a run can no longer be read; returns
+ *  ES_ENOTFOUND if the runs together make no figure. */
 typedef es_status es_figure_draw(es_picture **out, es_drawing *drawing);
 
 /** A row of cli/figures/list.h. */

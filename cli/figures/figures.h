@@ -69,7 +69,7 @@ typedef enum es_heads_spread {
 typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
 
 /** Options of the figures. Strings are borrowed from argv. Zero is a good
- * default for every member. */
+ *  default for every member. */
 typedef struct es_figure_options {
     es_picture_request pictures[ES_N_PICTURES];
     es_figure_kind parts[ES_COMPOSITE_MOST]; /* (n_parts) of the composite */
@@ -161,7 +161,7 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
                            const es_format *format) ES_MUST_USE;
 
 /** Chooses the format of every requested figure by es_figure_format, and
- * returns its first error. */
+ *  returns its first error. */
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format) ES_MUST_USE;
 
@@ -184,8 +184,8 @@ typedef struct es_figure_job {
 } es_figure_job;
 
 /**
- * Draws one figure of the runs that it can show into a display list, and
- * writes no file.
+ * Draws one figure of the runs that it can show into a display list, and writes
+ * no file.
  *
  *   out  owned by the caller
  *

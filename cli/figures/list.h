@@ -1,6 +1,5 @@
 /** The table of entropy-scan's figures. The enum, the declarations, --figure
- * and
- *  --help follow from it. */
+ *  and --help follow from it. */
 #ifndef ES_FIGURE_LIST_H
 #define ES_FIGURE_LIST_H
 

@@ -1,5 +1,5 @@
-/* Draws the loss or perplexity of all runs, in training and on held-out data.
- */
+/* Draws the loss or perplexity of all runs, in training and on held-out
+ * data. */
 #include "cli/figures/cost.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"

@@ -72,8 +72,8 @@ static void set_shares(es_overview_row *row, const members *m)
 }
 
 /* Sets the mean of each layer over the runs with the shape of the first run. If
- * the layer is finite in no run, it has the value of the last run that has one.
- */
+ * the layer is finite in no run, it has the value of the last run that has
+ * one. */
 static es_status set_layers(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -391,8 +391,8 @@ static bool has_own_names(const es_drawing *drawing, size_t n_rows)
     return true;
 }
 
-/* Inserts a column of names in front, because the settings do not
- * distinguish the rows. */
+/* Inserts a column of names in front, because the settings do not distinguish
+ * the rows. */
 static void add_names(texts *to, const es_drawing *drawing, size_t n_rows)
 {
     const bool named = to->n > 0 && has_own_names(drawing, n_rows);

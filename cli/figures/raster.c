@@ -140,8 +140,8 @@ static es_status each(pass *p, es_reader *reader, const es_series *series,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Returns the smallest of the most frequent intervals; 1 for a single sample.
- */
+/* Returns the smallest of the most frequent intervals; 1 for a single
+ * sample. */
 static uint64_t usual_interval(const survey *s)
 {
     size_t most = 0;
@@ -201,8 +201,8 @@ static size_t next_start(const pass *p, size_t from)
 }
 
 /* Fills gaps by repeating the last sample if a neighbouring gap is about as
- * long: the run was recorded less often there. A single long gap stays missing.
- */
+ * long: the run was recorded less often there. A single long gap stays
+ * missing. */
 static void fill_gaps(pass *p)
 {
     size_t n = p->steps->n_columns, before = 0;

@@ -125,8 +125,8 @@ static double sum_of(const float *x, size_t n)
     return sum;
 }
 
-/* Reduces n heads to one number; missing if all heads are missing. scratch (n).
- */
+/* Reduces n heads to one number; missing if all heads are missing. scratch
+ * (n). */
 static float reduce(const float *heads, size_t n, es_reduction reduction,
                     float *scratch)
 {

@@ -90,8 +90,8 @@ es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
 
 #define ES_GROUP_TEXT_MAX 512
 
-/** Prints "SM", or for several seeds "SM (2 of 3 seeds, 1 NaN)". Returns out.
- */
+/** Prints "SM", or for several seeds "SM (2 of 3 seeds, 1 NaN)". Returns
+ *  out. */
 char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
                      size_t i, const es_group_lines *lines);
 

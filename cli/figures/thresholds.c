@@ -6,8 +6,8 @@
 
 enum { MEAN, VARIANCE, N_SIDES };
 
-/* Loads the panel of run i and its N_SIDES sides, whose scales are set later.
- */
+/* Loads the panel of run i and its N_SIDES sides, whose scales are set
+ * later. */
 static es_status load(es_heatmap_panel *panel, es_heatmap_side *sides,
                       es_drawing *drawing, size_t i)
 {

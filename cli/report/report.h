@@ -22,7 +22,7 @@
 #define ES_REPORT_NAMES 64
 
 /** Target size of a page of up to 150 runs, which doubles up to 500 runs.
- * Series are thinned to reach it. */
+ *  Series are thinned to reach it. */
 #define ES_REPORT_BYTES 2000000
 #define ES_REPORT_SERIES_BYTES 250 /* of a series without its numbers */
 

@@ -1,5 +1,5 @@
-/* The files of the live view: finds changed files and reads their new samples.
- */
+/* The files of the live view: finds changed files and reads their new
+ * samples. */
 #include "cli/terminal/live.h"
 
 #include "analyzer/base/checked.h"

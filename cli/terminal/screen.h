@@ -62,8 +62,8 @@ int es_screen_write(es_screen *screen, int x, int y, int columns,
                     const char *text, es_style style);
 
 /** Writes a printf format, at most 255 bytes. If the text does not fit
- * completely, writes nothing and returns 0, because a cut number would be
- * wrong. */
+ *  completely, writes nothing and returns 0, because a cut number would be
+ *  wrong. */
 int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
                   const char *fmt, ...) ES_PRINTF(6, 7);
 
@@ -92,7 +92,7 @@ void es_mark_broken(es_screen *screen, int x, int y);
 const char *es_mark_ascii(double share);
 
 /** Draws a cell in the map's colour at `share`, or in a shade on an ASCII
- * screen. */
+ *  screen. */
 void es_mark_shade(es_screen *screen, int x, int y, es_colormap map,
                    double share);
 

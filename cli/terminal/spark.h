@@ -13,8 +13,8 @@ typedef struct es_spark_column {
     float low, high; /* of the finite samples; NaN if there are none */
 } es_spark_column;
 
-/** The outliers that a column shows: falls of an entropy, or peaks of a loss.
- */
+/** The outliers that a column shows: falls of an entropy, or peaks of a
+ *  loss. */
 typedef enum es_spark_side { ES_SPARK_FALLS, ES_SPARK_PEAKS } es_spark_side;
 
 /** Empties n columns. */
@@ -61,7 +61,7 @@ typedef struct es_spark_scale {
 } es_spark_scale;
 
 /** Draws the columns from (x, y) to the right; a NaN or infinity is a red
- * cross, a missing value is blank. */
+ *  cross, a missing value is blank. */
 void es_spark_draw(es_screen *screen, int x, int y,
                    const es_spark_column *columns, size_t n,
                    const es_spark_scale *scale);

@@ -38,8 +38,8 @@ es_depth es_terminal_depth(const es_terminal_variables *variables);
 /** Detects the terminal of standard output; the size is 80 x 24 if unknown. */
 void es_terminal_detect(es_terminal *out);
 
-/** Returns false if the cursor cannot be moved, because TERM is unset or dumb.
- */
+/** Returns false if the cursor cannot be moved, because TERM is unset or
+ *  dumb. */
 bool es_terminal_has_cursor(void);
 
 /** Takes over the terminal of standard output, and of standard input if that is

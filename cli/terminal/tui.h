@@ -15,8 +15,8 @@ typedef struct es_tui {
     es_terminal terminal;
 
     /* For a live view: the drawing fits into the terminal's height, and the
-       last row says which runs are shown. Otherwise the height is not limited.
-     */
+     * last row says which runs are shown. Otherwise the height is not
+     * limited. */
     const char *mode; /* state, such as "live"; NULL: no live view */
     const char *keys; /* explanation of the keys: "q quit" */
     size_t first;     /* first run shown */

@@ -1,5 +1,5 @@
-/** Axes of a plot: ticks, their labels, and the mapping of values to the page.
- */
+/** Axes of a plot: ticks, their labels, and the mapping of values to the
+ *  page. */
 #ifndef ES_AXIS_H
 #define ES_AXIS_H
 
@@ -78,8 +78,8 @@ typedef struct es_box {
 /** The number format of an axis. */
 typedef enum es_labels { ES_LABELS_VALUE, ES_LABELS_COUNT } es_labels;
 
-/** An axis, which maps values from low to high to the page from start to end.
- */
+/** An axis, which maps values from low to high to the page from start to
+ *  end. */
 typedef struct es_axis {
     double low, high; /* finite, low < high; 0 < low if logarithmic */
     bool logarithmic;
@@ -114,7 +114,7 @@ double es_axis_label_width(const es_axis *axis);
 #define ES_AXIS_FOOT 25.0 /* height of tick labels and the axis' name */
 
 /** Draws the axis line, ticks, labels and name below the plot; leaves out
- * labels that would touch. `text` is the name and may be NULL. */
+ *  labels that would touch. `text` is the name and may be NULL. */
 void es_draw_across(const es_canvas *canvas, const es_box *plot,
                     const es_axis *axis, const char *text);
 

@@ -17,7 +17,7 @@ typedef struct es_color_scale {
 bool es_scale_is_there(const es_color_scale *scale);
 
 /** Returns the index of a value's colour among the
- * es_colormap_levels(scale->map) colours; 0 for a NaN. */
+ *  es_colormap_levels(scale->map) colours; 0 for a NaN. */
 int es_scale_level(const es_color_scale *scale, double value);
 
 es_color es_scale_level_color(const es_color_scale *scale, int level);

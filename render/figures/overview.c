@@ -164,8 +164,8 @@ static void place(es_overview_span *out, double *x, double width, double gap)
 }
 
 /* Places all columns from x = 0 on; returns the right end. On a narrow page,
- * letters shrink first, then redundant columns disappear, then texts are cut.
- */
+ * letters shrink first, then redundant columns disappear, then texts are
+ * cut. */
 static double place_columns(es_overview_sheet *s, double factor)
 {
     const size_t n = s->figure->n_columns;

@@ -11,8 +11,8 @@
 #include "render/figures/title.h"
 #include "render/picture_internal.h"
 
-/** One panel. The chart sets the titles and `left`; the page places the plot.
- */
+/** One panel. The chart sets the titles and `left`; the page places the
+ *  plot. */
 typedef struct es_page_panel {
     const char *title, *subtitle; /* may be NULL */
     double left;                  /* width of the labels left of the plot */
@@ -117,8 +117,8 @@ es_status es_page_draw(es_picture **out, es_page *page) ES_MUST_USE;
 
 void es_page_clear(es_page *page);
 
-/** Returns true if panel i is in the first column, and so has its row's labels.
- */
+/** Returns true if panel i is in the first column, and so has its row's
+ *  labels. */
 bool es_page_is_first(const es_page *page, size_t i);
 
 /** Adds a key; keys beyond ES_PAGE_KEYS are ignored. */

@@ -1,5 +1,5 @@
-/** The texts of a page: notes and panel titles, measured and drawn for page.c.
- */
+/** The texts of a page: notes and panel titles, measured and drawn for
+ *  page.c. */
 #ifndef ES_PAGE_INTERNAL_H
 #define ES_PAGE_INTERNAL_H
 

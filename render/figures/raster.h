@@ -38,7 +38,7 @@ typedef struct es_raster {
 } es_raster;
 
 /** Maximum of an image's cells per point: more are merged, because the
- * program's devices have no more pixels. */
+ *  program's devices have no more pixels. */
 #define ES_RASTER_DENSITY 2.0
 
 /** Returns true if `value` takes precedence over `best` in a row with this

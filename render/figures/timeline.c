@@ -69,8 +69,8 @@ static es_axis axis_of(double low, double high, bool logarithmic, double start,
     return axis;
 }
 
-/* Makes the value axis of a small plot; whole numbers get no fractional ticks.
- */
+/* Makes the value axis of a small plot; whole numbers get no fractional
+ * ticks. */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
     es_range range = ES_RANGE_NONE;

@@ -14,8 +14,8 @@
  *  (analyzer/arch/arch.h). */
 bool es_title_is_arch(const char *text);
 
-/** Returns the width in points with which es_draw_fitted draws the uncut text.
- */
+/** Returns the width in points with which es_draw_fitted draws the uncut
+ *  text. */
 double es_title_width(const char *text, double size, es_font_weight weight);
 
 /**

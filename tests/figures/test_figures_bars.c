@@ -1,5 +1,5 @@
-/* Figures of bars and points from run files: their numbers agree with --json.
- */
+/* Figures of bars and points from run files: their numbers agree with
+ * --json. */
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
 #include "render/picture_internal.h"

@@ -1,5 +1,5 @@
-/* The figures made of cells, from run files: their values, scales and messages.
- */
+/* The figures made of cells, from run files: their values, scales and
+ * messages. */
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
@@ -94,8 +94,8 @@ TEST(a_heatmap_scale_suits_any_series)
         float values[N];
         const char *labels[3];
     } cases[] = {
-        /* Scales of thresholds begin at the smallest value, those of
-         * fractions at 0. */
+        /* Scales of thresholds begin at the smallest value, those of fractions
+         * at 0. */
         {"a.db",
          "theta",
          {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f},

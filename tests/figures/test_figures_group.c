@@ -1,5 +1,5 @@
-/* Seeds of a configuration are merged into one line with mean, range and count.
- */
+/* Seeds of a configuration are merged into one line with mean, range and
+ * count. */
 #include "analyzer/statistics/inference.h"
 #include "cli/figures/source.h"
 #include "tests/support/figured.h"

@@ -1,5 +1,5 @@
-/* The figures made of lines, from run files: their lines, texts and messages.
- */
+/* The figures made of lines, from run files: their lines, texts and
+ * messages. */
 #include "cli/program/command.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"

@@ -72,8 +72,8 @@ TEST(every_shape_is_drawn_soundly)
             }
 }
 
-/* Heights above the bottom of the plot, which is 0, are proportional to values.
- */
+/* Heights above the bottom of the plot, which is 0, are proportional to
+ * values. */
 TEST(heights_are_proportional_to_values)
 {
     bundle *b = bundle_new(3, 2);

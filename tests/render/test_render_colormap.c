@@ -8,8 +8,8 @@ static uint32_t rgb(es_color c)
     return (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | c.b;
 }
 
-/* The colours are those that the authors published; values outside are clamped.
- */
+/* The colours are those that the authors published; values outside are
+ * clamped. */
 TEST(colors_are_the_published_ones)
 {
     static const struct {
@@ -166,7 +166,7 @@ TEST(diverging_sides_are_equally_light)
                   (double[]){linear(b.r), linear(b.g), linear(b.b)});
             assert_true(fabs(lightness[0][0] - lightness[1][0]) < 0.01);
             /* Both signs can be distinguished: their distance is a good part of
-               that to the middle. */
+             * that to the middle. */
             assert_true(distance(a, b, no_red) > 0.25 * (0.5 - x));
             assert_true(distance(a, b, no_green) > 0.25 * (0.5 - x));
         }

@@ -1,5 +1,5 @@
-/* Drawing with too little address space fails with an error, and never crashes.
- */
+/* Drawing with too little address space fails with an error, and never
+ * crashes. */
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "tests/support/test.h"

@@ -79,8 +79,8 @@ TEST(every_kind_of_row_is_golden)
     assert_golden(picture, "overview");
 }
 
-/* A value far from the others keeps its digits and does not squeeze the others.
- */
+/* A value far from the others keeps its digits and does not squeeze the
+ * others. */
 TEST(a_value_far_away_does_not_stretch_the_scale)
 {
     const float values[] = {16, 15, 1.5e22F, 12, 13};

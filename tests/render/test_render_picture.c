@@ -195,8 +195,8 @@ TEST(a_hatching_stays_inside)
     assert_in_range(inside, 20, 80);
 }
 
-/* Finds the leftmost and rightmost pixel that is not white; frees the picture.
- */
+/* Finds the leftmost and rightmost pixel that is not white; frees the
+ * picture. */
 static void ink_extent(es_picture *picture, int *left, int *right)
 {
     es_image image = drawn(picture, 1);

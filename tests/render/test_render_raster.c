@@ -179,8 +179,8 @@ TEST(one_nan_is_marked)
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_image(&image, picture, 2));
     assert_in_range(image.n_palette, 64, 256);
-    /* The key's square has 15 x 15 pixels within its frame; a mark has 2 x 6.
-     */
+    /* The key's square has 15 x 15 pixels within its frame; a mark has 2 x
+     * 6. */
     assert_true(count_color(&image, alarm) >= 15 * 15 + 12 + 12 + 1);
     free_model(&m);
 }
@@ -235,8 +235,8 @@ TEST(ticks_are_at_samples)
     }
 }
 
-/* One, two and three rasters in a column of a paper have names of their axes.
- */
+/* One, two and three rasters in a column of a paper have names of their
+ * axes. */
 TEST(a_narrow_raster_has_names_of_its_axes)
 {
     model m = make_model(3, 4, 50);

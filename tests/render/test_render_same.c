@@ -261,8 +261,8 @@ TEST(pdf_leftward_text_is_found)
         assert_non_null(strstr(text, words[i]));
 }
 
-/* The columns of pdffonts are name, type, encoding, embedded, subset, Unicode.
- */
+/* The columns of pdffonts are name, type, encoding, embedded, subset,
+ * Unicode. */
 TEST(pdf_fonts_are_embedded)
 {
     if (!there)

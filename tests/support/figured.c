@@ -1,5 +1,5 @@
-/* Loads, draws and compares figures of run files, for the tests of cli/figures.
- */
+/* Loads, draws and compares figures of run files, for the tests of
+ * cli/figures. */
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"

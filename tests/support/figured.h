@@ -33,7 +33,7 @@ void es_assert_draws(es_figured *figured, es_figure_draw *draw,
                      es_picture *wanted);
 
 /** Fails the test unless `draw` returns ES_ENOTFOUND with a message that
- * contains `words`. */
+ *  contains `words`. */
 void es_assert_undrawn(es_figured *figured, es_figure_draw *draw,
                        const char *words);
 

@@ -19,8 +19,8 @@ typedef struct es_image {
     char *keys[IMAGE_NOTES], *values[IMAGE_NOTES];
 } es_image;
 
-/** Reads a PNG of n bytes; false, with the reason on stderr, if it is invalid.
- */
+/** Reads a PNG of n bytes; false, with the reason on stderr, if it is
+ *  invalid. */
 bool image_read(es_image *out, const void *bytes, size_t n);
 void image_clear(es_image *image);
 
@@ -59,8 +59,8 @@ double image_difference(const es_image *a, const es_image *b, int *x, int *y);
  */
 bool picture_is_golden(const es_picture *picture, const char *name);
 
-/** Returns true if every number of the display list is finite, apart from gaps.
- */
+/** Returns true if every number of the display list is finite, apart from
+ *  gaps. */
 bool picture_is_finite(const es_picture *picture);
 
 /** Stores the centres of the first `most` dots in order; returns the number of
