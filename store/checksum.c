@@ -1,5 +1,6 @@
-/* The checksum of a sample, for the writer and for readers. It finds a sample
-   whose bytes, step or series are not those that were written. */
+/* Computes the checksum of a sample, for the writer and for readers. The
+   checksum covers the sample's values, its step and its series, so a change of
+   any of them is detected. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"
 

@@ -1,12 +1,12 @@
-/* CRC-32C: the plain form, by a table for each of eight bytes, and the choice
-   among the forms, made once. The fast ones are compared with the plain one
-   before they are trusted. */
+/* Computes CRC-32C in portable C with eight tables (slicing-by-8), and chooses
+   the fastest implementation once per process. A fast implementation is used
+   only if it agrees with the portable one on test data. */
 #include "store/crc32c.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#define POLYNOMIAL UINT32_C(0x82f63b78) /* reflected */
+#define POLYNOMIAL UINT32_C(0x82f63b78) /* bit-reflected */
 
 static uint32_t tables[8][256];
 static uint32_t (*chosen)(uint32_t crc, const void *bytes, size_t n);
@@ -52,7 +52,7 @@ static bool anywhere(void)
 
 const es_crc32c_form es_crc32c_plain = {"plain", plain, anywhere};
 
-/* Elsewhere than on x86-64 crc32c_x86.c is empty. */
+/* crc32c_x86.c is empty on other processors than x86-64. */
 #ifndef __x86_64__
 static bool nowhere(void)
 {

@@ -7,13 +7,14 @@
 #include <stdint.h>
 
 /**
- * The checksum of bytes (n) that follow those whose checksum is `crc`; 0 before
- * the first. Of "123456789" it is 0xe3069283. Any alignment, any thread; by the
- * fastest form that the machine has and that agrees with the plain one.
+ * Extends the checksum `crc` of preceding bytes by bytes (n); pass 0 for the
+ * first bytes. The checksum of "123456789" is 0xe3069283. Any alignment, any
+ * thread. Uses the fastest implementation that the processor supports and that
+ * agrees with the portable one.
  */
 uint32_t es_crc32c(uint32_t crc, const void *bytes, size_t n);
 
-/** One form of it. */
+/** One implementation of the checksum. */
 typedef struct es_crc32c_form {
     const char *name;
     uint32_t (*update)(uint32_t crc, const void *bytes, size_t n);
@@ -22,8 +23,8 @@ typedef struct es_crc32c_form {
 
 extern const es_crc32c_form es_crc32c_avx512, es_crc32c_sse42, es_crc32c_plain;
 
-/** Whether the machine has what the form needs, and it is right on lengths
- *  around those of its blocks. */
+/** Returns true if the processor has the instructions that `form` needs and
+ *  its results are right for lengths around its block sizes. */
 bool es_crc32c_agrees(const es_crc32c_form *form);
 
 #endif

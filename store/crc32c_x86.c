@@ -1,6 +1,6 @@
-/* The forms of CRC-32C for x86-64. Each function says for which instructions it
-   is compiled: none but has_sse42 and has_avx512 may run before crc32c.c has
-   found that the machine has them. */
+/* Implements CRC-32C for x86-64. The attribute of each function names the
+   instructions that it is compiled for. Only has_sse42 and has_avx512 may run
+   before crc32c.c has checked that the processor has these instructions. */
 #include "store/crc32c.h"
 
 #ifdef __x86_64__
@@ -14,10 +14,12 @@
     __attribute__((target("sse4.2,crc32,pclmul,avx512f,avx512bw,avx512dq,"     \
                           "avx512vl,vpclmulqdq")))
 
-/* --- the last bytes, by the instruction for CRC-32C ----------------------- */
+/* --- the last bytes, with the CRC-32C instruction
+   -------------------------- */
 
-/* It takes three cycles a word and could begin one in each: the forms work on
-   several words at once before they come here. Crc without inversion. */
+/* The instruction has a latency of three cycles and a throughput of one a
+   cycle, so the callers process several words in parallel before they come
+   here. `crc` is not inverted. */
 
 SSE42 static inline uint64_t crc32c_word(const unsigned char *bytes)
 {
@@ -38,12 +40,12 @@ SSE42 static inline uint64_t crc32c_tail(uint64_t crc,
 
 /* --- SSE4.2 and PCLMULQDQ ------------------------------------------------- */
 
-/* Three neighbouring stretches at a time, to hide the instruction's latency:
-   the first two are then moved behind the third, which is to multiply by
-   x^1024 and x^512 modulo the polynomial. */
+/* Processes three adjacent stretches at a time to hide the instruction's
+   latency. The first two checksums are then shifted past the third stretch:
+   multiplied by x^1024 and x^512 modulo the polynomial. */
 #define STRETCH 64
-/* x^(8 * 64 - 33) and x^(8 * 128 - 33), reflected: the instruction itself
-   multiplies by x^33. */
+/* x^(8 * 64 - 33) and x^(8 * 128 - 33), bit-reflected: the carry-less
+   multiplication contributes the remaining factor x^33. */
 #define MOVE_BY_1 0x9e4addf8
 #define MOVE_BY_2 0x0d3b6092
 
@@ -81,8 +83,8 @@ const es_crc32c_form es_crc32c_sse42 = {"sse4.2", update_sse42, has_sse42};
 
 /* --- AVX-512 and VPCLMULQDQ ----------------------------------------------- */
 
-/* 256 bytes are kept in four registers, and folded onto the 256 that follow:
-   of each 128 bits both halves are multiplied by x^(distance in bits, +31 or
+/* Four registers hold 256 bytes and are folded onto the next 256: both
+   halves of every 128 bits are multiplied by x^(distance in bits, +31 or
    -33) modulo the polynomial (V. Gopal et al., Fast CRC Computation Using
    PCLMULQDQ, 2009). */
 #define REGISTER 64 /* bytes */
@@ -101,7 +103,8 @@ AVX512 static inline __m512i load(const unsigned char *bytes)
     return _mm512_loadu_si512(bytes);
 }
 
-/* `kept` moved by the distance of `factors`, plus `next`. */
+/* Returns `kept` shifted by the distance that `factors` stands for, plus
+   `next`. */
 AVX512 static inline __m512i fold(__m512i kept, __m512i factors, __m512i next)
 {
     return _mm512_ternarylogic_epi64(
@@ -114,7 +117,7 @@ AVX512 static inline __m512i everywhere(__m128i factors)
     return _mm512_broadcast_i32x4(factors);
 }
 
-/* 64 bytes become a crc. */
+/* Reduces 64 bytes to a checksum. */
 AVX512 static inline uint64_t finish(__m512i kept)
 {
     __m512i factors = _mm512_castsi128_si512(BY_384);
@@ -131,7 +134,7 @@ AVX512 static inline uint64_t finish(__m512i kept)
     return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(all, 1));
 }
 
-/* Bytes (n >= BLOCK) up to the last 63. */
+/* Processes all of bytes (n >= BLOCK) but the last 63 at most. */
 AVX512 static inline uint64_t
 take_blocks(uint32_t crc, const unsigned char **bytes, size_t *n)
 {

@@ -1,8 +1,9 @@
-/* Samples in order of step: of one series by a query, of a whole run by as many
-   queries merged with a heap. What is damaged is handed out as missing values
-   or is an error. While a file grows its samples are copied by the batch, and
-   between two batches the cursor reads nothing: a reader that is slow, or waits
-   for a pager, must not keep the writer from emptying its log. */
+/* Reads samples in order of step: one series with one query, or a whole run
+   with one query per series, merged with a heap. A damaged sample is returned
+   as missing values or is an error. While a file grows, its samples are copied
+   in batches, and between two batches the cursor holds no read transaction: a
+   slow reader, or one that waits for a pager, must not keep the writer from
+   emptying its log. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,34 +14,36 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Defined here without the macros that set a size. */
+/* The functions are defined here without the macros that set a size. */
 #undef es_cursor_next_of_run
 
-#define BATCHES_BYTES (1 << 20) /* of all lanes of a cursor */
+#define BATCHES_BYTES (1 << 20) /* for the copies of all lanes of a cursor */
 #define BATCH_ROWS 1024
 
-/** One series under way. */
+/** The read position in one series. */
 typedef struct lane {
     es_series series;
     sqlite3_stmt *statement;
-    int64_t step; /* of the row it stands on; before the first: from - 1 */
+    int64_t step; /* of the current row; from - 1 before the first row */
     int64_t to;
-    int64_t last; /* as a search from the end finds it */
+    int64_t last; /* last step, found by a search from the end */
     const float *values;
-    float *copy; /* (capacity, n_values) of a file that grows, or (n_values) if
-                    a row came unaligned */
-    int64_t *steps; /* (capacity) of the copies; NULL: rows are not copied */
-    size_t capacity, n_copied, at; /* rows; `at` is the next one */
+    float *copy; /* (capacity, n_values) in a file that grows, else (n_values)
+                    for an unaligned row */
+    int64_t
+        *steps; /* (capacity) steps of the copies; NULL: rows are not copied */
+    size_t capacity, n_copied, at; /* rows; `at` is the index of the next one */
 } lane;
 
 /**
- * Lanes merged by step: the heap holds those that stand on a row, the lowest
- * (step, index) on top. A cursor over one series has one lane.
+ * Lanes merged by step. The heap holds the lanes that have a current row, with
+ * the lowest (step, index) on top. A cursor over one series has one lane.
  */
 struct es_cursor {
     es_reader *reader;
     bool of_run;
-    bool top_used; /* the caller has the top's row: step it first */
+    bool top_used; /* the caller has received the top's row: advance the top
+                      before the next row is returned */
     lane *lanes;
     size_t n_lanes;
     lane **heap;
@@ -73,7 +76,8 @@ static void sift_down(es_cursor *cursor, size_t place)
 
 /* --- lanes --------------------------------------------------------------- */
 
-/** A damaged sample's are missing. */
+/** Sets l->values to the current row's values; the values of a damaged
+ *  sample are missing. */
 static es_status take_values(lane *l, es_reader *reader)
 {
     const void *bytes = NULL;
@@ -94,7 +98,7 @@ static es_status take_values(lane *l, es_reader *reader)
     return ES_OK;
 }
 
-/** The statement's next row. ES_DONE: it has no more. */
+/** Steps to the statement's next row. ES_DONE: there are no more rows. */
 static es_status step_row(lane *l, es_reader *reader)
 {
     const es_database *database = &reader->database;
@@ -121,8 +125,10 @@ static es_status fail_lost(const lane *l, const es_reader *reader)
                    (long long)l->step + 1, (long long)l->last);
 }
 
-/** Copies the rows behind l->step, at most l->capacity of them. An error is
- *  that of the first of them: behind others it is found again. */
+/**
+ * Copies the rows after l->step, at most l->capacity. An error counts only if
+ * it occurs at the first row: after other rows it recurs in the next batch.
+ */
 static es_status copy_rows(lane *l, es_reader *reader)
 {
     const size_t n = l->series.n_values;
@@ -132,7 +138,7 @@ static es_status copy_rows(lane *l, es_reader *reader)
     l->n_copied = l->at = 0;
     sqlite3_bind_int64(l->statement, 2, l->step + 1);
     while (l->n_copied < l->capacity && status == ES_OK) {
-        l->copy = copy + l->n_copied * n; /* where an unaligned row goes */
+        l->copy = copy + l->n_copied * n; /* destination of an unaligned row */
         if ((status = step_row(l, reader)) != ES_OK)
             break;
         if (l->values != l->copy)
@@ -145,8 +151,8 @@ static es_status copy_rows(lane *l, es_reader *reader)
     return l->n_copied ? ES_OK : status;
 }
 
-/** The lane's next row of a file that grows. Rows may have gone since `last`
- * was found, if the run was resumed at an earlier step. */
+/** Advances the lane in a file that grows. Rows may have been deleted since
+ *  `last` was found, if the run was resumed at an earlier step. */
 static es_status advance_copy(lane *l, es_reader *reader)
 {
     es_status status = ES_OK;
@@ -166,7 +172,7 @@ static es_status advance_copy(lane *l, es_reader *reader)
     return ES_OK;
 }
 
-/** The lane's next row. ES_DONE: it has no more. */
+/** Advances the lane to its next row. ES_DONE: there are no more rows. */
 static es_status advance(lane *l, es_reader *reader)
 {
     if (l->steps)
@@ -191,8 +197,8 @@ static es_status reserve_copies(lane *l, size_t bytes)
     return es_alloc(&l->steps, l->capacity, sizeof *l->steps, "samples");
 }
 
-/** Starts a lane of a series from step to step; copies of its rows have so many
- *  bytes. */
+/** Starts a lane over the steps from..to of a series; `bytes` limits the
+ *  copies of its rows. */
 static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
                             int64_t from, int64_t to, size_t bytes)
 {
@@ -213,7 +219,8 @@ static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
             return status;
         if (l->last == ES_UNKNOWN)
             return ES_DONE;
-        l->to = l->last; /* rows that come later are not of this cursor */
+        l->to =
+            l->last; /* rows that are added later are not part of this cursor */
         sqlite3_bind_int64(l->statement, 3, l->to);
         return advance(l, reader);
     }
@@ -268,7 +275,7 @@ es_status es_cursor_open(es_cursor **out, es_reader *reader,
     return status;
 }
 
-/** A lane for each series (n) of the run, to the last step that it has now. */
+/** Adds a lane for each of the run's n series, up to its current last step. */
 static es_status add_lanes(es_cursor *cursor, size_t run, size_t n)
 {
     es_reader *reader = cursor->reader;
@@ -310,7 +317,7 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/** Moves the top, whose row the caller has had. */
+/** Advances the top, whose row the caller has received. */
 static es_status pass_top(es_cursor *cursor)
 {
     es_status status = advance(cursor->heap[0], cursor->reader);
@@ -321,7 +328,7 @@ static es_status pass_top(es_cursor *cursor)
     return status < 0 ? status : ES_OK;
 }
 
-/** Lets go of the file's state. */
+/** Ends the cursor's read transactions. */
 static es_status end(es_cursor *cursor, es_status status)
 {
     for (size_t i = 0; i < cursor->n_lanes; i++)

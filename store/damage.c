@@ -1,6 +1,6 @@
-/* Damaged samples and rows: how a reader sees one, and what it remembers of it.
-   A sample's values are missing then; whoever requests the sample finds it
-   here, and among the run's events. */
+/* Detects damaged samples and rows, and remembers them for the reader. The
+   values of a damaged sample are missing; es_reader_damaged lists the sample,
+   and an event of the kind "damaged" reports it. */
 #include "store/esf_in.h"
 #include "store/reader_internal.h"
 
@@ -13,12 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Defined here without the macros that set a size. */
+/* The function is defined here without the macro that sets a size. */
 #undef es_reader_damaged
 
 typedef struct es_damage_place es_damage_place;
 
-/* --- which ones ---------------------------------------------------------- */
+/* --- the list
+   --------------------------------------------------------------- */
 
 static int compare(const es_damage_place *a, const es_damage_place *b)
 {
@@ -118,7 +119,7 @@ es_status es_damage_note_frames(es_reader *reader)
     return status;
 }
 
-/** For a file without checksums. */
+/** Finds the values in a file without checksums. */
 static es_status find_unchecked(const void **bytes, const es_reader *reader,
                                 sqlite3_stmt *statement, int column,
                                 const es_series *series, int64_t step)
@@ -139,9 +140,9 @@ static es_status find_unchecked(const void **bytes, const es_reader *reader,
     return *bytes ? ES_OK : es_fail(ES_ENOMEM, "%s: out of memory", path);
 }
 
-/* sqlite3_column_value: the other ways into a row take locks and look for
- * failures at every call, which costs as much as the checksum. A connection
- * belongs to one thread. */
+/* Uses sqlite3_column_value: the other column functions take locks and check
+ * for errors at every call, which costs as much as the checksum itself. No lock
+ * is needed, because a connection belongs to one thread. */
 es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step)
@@ -268,7 +269,7 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
         return status;
     for (size_t i = first; i < end; i++) {
         if (damage->places[i].n_frames)
-            continue; /* there is an event of them */
+            continue; /* the file already has an event for them */
         while (own < *n && (*events)[own].step <= damage->places[i].step)
             damage->events[n_merged++] = (*events)[own++];
         if ((status = make_event(&damage->events[n_merged++],

@@ -1,6 +1,6 @@
-/* A connection to a run file or a watcher's state, for readers and writers:
-   where the file is, what may lie beside it, opening it so that nothing in it
-   is trusted, and SQLite's errors as one line each. */
+/* Connects readers and writers to a run file or a watcher's state. Resolves the
+   path, checks the files next to it, opens the file so that nothing in it is
+   trusted, and turns SQLite's errors into one-line messages. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -32,8 +32,9 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix)
 /* --- where the file is --------------------------------------------------- */
 
 /**
- * The absolute path, with the links of the directory resolved but not that of
- * the file itself: SQLite, which is to follow no link, objects to both.
+ * Computes the absolute path. Resolves links in the directory, but not a link
+ * that is the file itself: SQLite, which is told to follow no links, refuses
+ * both kinds.
  */
 static es_status resolve(char **out, const char *path)
 {
@@ -56,18 +57,22 @@ static es_status resolve(char **out, const char *path)
     return es_copy_text(out, strcat(absolute, name));
 }
 
-/** Our own writer never leaves a rollback journal, so it is an attempt to
- *  have something else rolled into the file, or another program's crash. */
+/**
+ * Our writer never leaves a rollback journal. A journal is therefore the trace
+ * of another program's crash, or an attempt to have foreign pages rolled into
+ * the file.
+ */
 static es_status refuse_journal(const es_database *database)
 {
     return es_fail(ES_EIO,
-                   "%s: a rollback journal lies beside it: another program "
+                   "%s: has a rollback journal: another program "
                    "changed the file and did not finish: recover it with "
                    "sqlite3, or restore a copy",
                    database->path);
 }
 
-/** What SQLite would write to, lock or cut off as the log of this file. */
+/** Checks a file that SQLite would write, lock or truncate as part of this
+ *  database. `orphan`: the run file itself is missing or empty. */
 static es_status check_companion(const es_database *database,
                                  const char *suffix, const struct stat *st,
                                  bool orphan)
@@ -87,13 +92,14 @@ static es_status check_companion(const es_database *database,
                        path, suffix, path, suffix);
     if (orphan && st->st_size > 0 && strcmp(suffix, "-wal") == 0)
         return es_fail(ES_EIO,
-                       "%s%s: the log of a run file that is gone: bring that "
-                       "back, or remove the log",
+                       "%s%s: the log of a missing run file: restore the "
+                       "run file, or remove the log",
                        path, suffix);
     return ES_OK;
 }
 
-/** `orphans`: there is no run file to which they could belong. */
+/** Checks the journal, the log and its index. `orphans`: there is no run
+ *  file that they could belong to. */
 static es_status check_companions(const es_database *database, bool orphans)
 {
     static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
@@ -143,9 +149,11 @@ es_status es_database_inspect(const es_database *database, int64_t *size)
 
 /* --- errors -------------------------------------------------------------- */
 
-/** The errno of the last failure of the file or of its log; 0: none.
- * SQLite 3.31 and later calls a read that fails with EIO corruption, and keeps
- * no errno for that. */
+/**
+ * Returns the errno of the last failure of the file or its log; 0 if there was
+ * no failure. SQLite 3.31 and later report a read that fails with EIO as
+ * corruption, without its errno.
+ */
 static int last_errno(const es_database *database)
 {
     static const int files[] = {SQLITE_FCNTL_FILE_POINTER,
@@ -208,10 +216,10 @@ es_status es_database_fail(const es_database *database, int rc)
             return es_fail(ES_EIO, "%s: cannot read: %s", path,
                            strerror(last_errno(database)));
         /* fall through */
-    case SQLITE_ERROR: /* in a sound file no statement of ours is wrong */
+    case SQLITE_ERROR: /* our statements are valid in any sound file */
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* the step limit was exceeded, as by a crafted file
-                            */
+    case SQLITE_INTERRUPT: /* the step limit was exceeded: the damaged file has
+                              no end */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then reported again"
@@ -248,7 +256,7 @@ es_status es_database_fail(const es_database *database, int rc)
     case SQLITE_PERM:
         return fail_system(database, "use it");
     default:
-        return es_fail(ES_EINTERNAL, "%s: SQLite says: %s", path, reason);
+        return es_fail(ES_EINTERNAL, "%s: SQLite error: %s", path, reason);
     }
 }
 
@@ -271,9 +279,10 @@ es_status es_database_check_owner(const es_database *database)
 /* --- opening ------------------------------------------------------------- */
 
 /**
- * Reads the header before SQLite has, through its own file handle: one clear
- * message for what is no run file. With a log beside it the first page may be
- * torn, and whole in the log: the schema's check sees that one.
+ * Reads the header through SQLite's file handle, before SQLite does, so that a
+ * file of another kind gives one clear message. If there is a write-ahead log,
+ * the first page may be torn in the file and whole in the log; the check of the
+ * schema covers that case.
  */
 static es_status check_header(const es_database *database)
 {
@@ -301,7 +310,7 @@ static es_status check_header(const es_database *database)
         return status;
     if (rc == SQLITE_IOERR_SHORT_READ ||
         (rc == SQLITE_OK && memcmp(header, magic, sizeof magic) != 0))
-        return es_fail(ES_EFORMAT, "%s: not a run file: no SQLite database",
+        return es_fail(ES_EFORMAT, "%s: not a run file: not an SQLite database",
                        database->path);
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
@@ -363,7 +372,7 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
         return database->handle ? fail_system(database, "open")
                                 : es_database_fail(database, rc);
     if (writing && sqlite3_db_readonly(database->handle, "main"))
-        return es_fail(ES_EIO, "%s: may not be written: %s", database->path,
+        return es_fail(ES_EIO, "%s: not writable: %s", database->path,
                        strerror(EACCES));
     es_status status;
     if ((status = check_header(database)) < 0 ||
@@ -376,9 +385,11 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
     return es_schema_check(database);
 }
 
-/** A log's index is shared memory of one host: on another one, and of a file
- *  system that hosts share nobody knows which is the other one, what a log
- *  means cannot be known. */
+/**
+ * The index of a write-ahead log is shared memory of one host. On a file system
+ * that several hosts share, the log may belong to another host, and its
+ * contents cannot be interpreted here.
+ */
 static es_status refuse_shared_log(const es_database *database)
 {
     char type[ES_MOUNT_TYPE_SIZE];
@@ -389,7 +400,7 @@ static es_status refuse_shared_log(const es_database *database)
     if (!type[0])
         return ES_OK;
     return es_fail(ES_EIO,
-                   "%s: lies on %s with a log (%s-wal) that another host may "
+                   "%s: is on %s and has a log (%s-wal) that another host may "
                    "be writing: wait for the end of the run, record with "
                    "--store fragment, or copy both to a local disk",
                    database->path, type, database->path);

@@ -1,5 +1,6 @@
-/* Fragments that grow, without their tables: frames are checked as a reader
-   does, and of their records only the kinds and steps are looked at. */
+/* Follows fragments that grow, without tables. Frames are checked as a reader
+   checks them; of the records only kinds and steps are read, and samples if the
+   caller wants them. */
 #include "store/growth.h"
 
 #include "analyzer/base/checked.h"
@@ -11,26 +12,28 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEPT_MOST ((size_t)1 << 18) /* values; more are read from the file */
+#define KEPT_MOST                                                              \
+    ((size_t)1 << 18) /* values; a reader reads larger amounts from the file   \
+                       */
 
-/* A series by its number in the file, less one. */
+/* A series, indexed by its number in the file minus one. */
 typedef struct known {
-    char *name; /* NULL: none of the reader's */
+    char *name; /* NULL: the reader does not have this series */
     es_phase phase;
     size_t run, n_values;
     uint32_t crc;
 } known;
 
 struct es_growth {
-    es_database database; /* its names alone */
+    es_database database; /* only its file names are set */
     es_esf esf;           /* without tables */
     es_growth_news news;
-    bool is_written; /* its writer lived when it was looked for */
+    bool is_written; /* its writer was alive at the last check */
     known *series;   /* (n_series); NULL: samples are not kept */
     size_t n_series;
-    es_growth_sample *samples; /* (n_samples) of the last look */
+    es_growth_sample *samples; /* (n_samples) found by the last look */
     size_t n_samples;
-    float *values; /* (n_values) of all of them */
+    float *values; /* (n_values) values of all samples */
     size_t n_values;
 };
 
@@ -71,7 +74,8 @@ static es_status append(es_growth *growth, const known *from, int64_t step,
     return ES_OK;
 }
 
-/** What a reader would find damaged, or does not know yet, is its to judge. */
+/** Keeps a sample if it is intact and its series is known. Anything else
+ *  needs a reader. */
 static es_status keep(es_growth *growth, const es_esf_sample *sample,
                       const unsigned char *values, uint32_t bytes)
 {
@@ -89,7 +93,7 @@ static es_status keep(es_growth *growth, const es_esf_sample *sample,
     return ES_OK;
 }
 
-/** Of one frame, in es_esf_replay's place. */
+/** Scans one frame, in place of es_esf_replay. */
 static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
                             uint64_t n_lost)
 {
@@ -107,13 +111,13 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         if (is_whole &&
             (words[0] == ES_ESF_RUN_AGAIN || words[0] == ES_ESF_SERIES_AGAIN)) {
             used += (words[1] + 7) / 8 * 8;
-            continue; /* it is known */
+            continue; /* it repeats a known record */
         }
         const bool is_sample =
             is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;
         note(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
         if (!is_sample)
-            return ES_OK; /* who reads all of it judges it */
+            return ES_OK; /* a reader examines the whole frame */
         memcpy(&sample, esf->payload + used, sizeof sample);
         if (sample.step > esf->step)
             esf->step = sample.step;
@@ -207,8 +211,10 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
     return status;
 }
 
-/** Whether the writer has died since, or lives after all. Of one that lived a
- *  heartbeat is enough. */
+/**
+ * Returns true if the writer has died since the last check, or turns out to be
+ * alive. For a writer that was alive, a recent heartbeat is proof enough.
+ */
 static bool has_turned(const es_growth *growth)
 {
     bool is_written;

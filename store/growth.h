@@ -1,7 +1,7 @@
 /**
- * Following fragments (esf.h) that grow, for who watches many: what a reader
- * has read of one is remembered in about a KiB, without a descriptor, and a
- * look reads what was appended since and no more.
+ * Follows growing fragments (esf.h), for programs that watch many of them.
+ * About 1 KiB per fragment holds the state of a reader, without an open
+ * descriptor; a look reads only what was appended since the last one.
  */
 #ifndef ES_GROWTH_H
 #define ES_GROWTH_H
@@ -10,20 +10,20 @@
 
 typedef struct es_growth es_growth;
 
-/** What has come since es_growth_begin, or since the last look that found it.
- */
+/** What was appended since es_growth_begin, or since the last look that
+ *  found something. */
 typedef enum es_growth_news {
-    ES_GROWTH_NONE,    /* nothing, or heartbeats */
-    ES_GROWTH_SAMPLES, /* samples, and nothing else */
-    ES_GROWTH_OTHER    /* events, series, runs, maps, an end, damage, a writer
-                          that has died; another file: a reader has to be opened
-                          or refreshed */
+    ES_GROWTH_NONE,    /* nothing, or heartbeats only */
+    ES_GROWTH_SAMPLES, /* samples only */
+    ES_GROWTH_OTHER    /* events, series, runs, maps, an end, damage, a dead
+                          writer, or another file: a reader has to be opened or
+                          refreshed */
 } es_growth_news;
 
-/** One that was appended, of a series that the reader knew. */
+/** An appended sample of a series that the reader knew. */
 typedef struct es_growth_sample {
-    size_t run;       /* index */
-    const char *name; /* of its series */
+    size_t run;       /* index of the run */
+    const char *name; /* name of the series */
     es_phase phase;
     int64_t step;
     const float *values; /* (n) */
@@ -31,20 +31,21 @@ typedef struct es_growth_sample {
 } es_growth_sample;
 
 /**
- * es_reader_open, which searches a fragment for whole frames behind damage no
- * further than `most` bytes at a time, and not where `growth` did, which
- * follows the same path; NULL: nobody did. es_growth_begin searches on.
+ * Opens a reader as es_reader_open does, but searches at most `most` bytes of a
+ * fragment for whole frames behind damage. The search starts where the search
+ * of `growth`, which follows the same path, has stopped; at the damage if
+ * `growth` is NULL. es_growth_begin continues it.
  */
 es_status es_growth_open(es_reader **out, const char *path,
                          const es_growth *growth, int64_t most) ES_MUST_USE;
 
 /**
- * Begins where a reader stands, which may be closed then. That the writer dies
- * from here on is news.
+ * Starts to follow a fragment from a reader's position; the reader may be
+ * closed afterwards. The death of the writer from here on is news.
  *
- *   out      NULL: the reader is not of a fragment, or its writer has closed it
- *            and all of it is searched
- *   samples  looks keep what they find of them, es_growth_samples hands it out
+ *   out      NULL if the reader has no fragment, or its writer has closed the
+ *            fragment and all of it is searched
+ *   samples  true: looks keep the samples for es_growth_samples
  *
  * ES_OK, ES_ENOMEM.
  */
@@ -52,27 +53,30 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
                           bool samples) ES_MUST_USE;
 
 /**
- * Opens the file, which on a file system that hosts share fetches what another
- * host wrote, looks, and closes it.
+ * Opens the file, reads what was appended, and closes the file. On a file
+ * system that hosts share, opening it fetches what another host wrote.
  *
- * ES_OK; ES_EIO, ES_EFORMAT, ES_ENOMEM: begin anew.
+ * ES_OK; ES_EIO, ES_EFORMAT, ES_ENOMEM: begin again with a new reader.
  */
 es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
 
-/** Those that the last look found, as they were appended; borrowed until the
- *  next one or until they are dropped. Of news other than ES_GROWTH_SAMPLES
- *  there are none. */
+/**
+ * Returns the n samples of the last look, in the order in which they were
+ * appended; borrowed until the next look or until they are dropped. There are
+ * none if the news is not ES_GROWTH_SAMPLES.
+ */
 const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth);
 void es_growth_drop_samples(es_growth *growth);
 
-/** The highest step that it knows of; ES_UNKNOWN: none. */
+/** Returns the highest known step; ES_UNKNOWN if no step is known. */
 int64_t es_growth_last_step(const es_growth *growth);
 
-/** Whether there is more to be searched for frames behind damage: the next look
- *  goes on where the last one stopped. */
+/** Returns true if the search for frames behind damage is not finished: the
+ *  next look resumes it. */
 bool es_growth_is_searching(const es_growth *growth);
 
-/** Whether another machine writes it: this one's kernel reports no changes. */
+/** Returns true if another machine writes the fragment, so that this kernel
+ *  does not report its changes. */
 bool es_growth_is_abroad(const es_growth *growth);
 
 /** NULL is fine. */

@@ -1,9 +1,9 @@
-/* What SQLite may touch while it writes a database: the file itself and its
- * rollback journal, each only if it is a regular file of one name that belongs
- * to the user. A journal is data, and may name a further file, which SQLite 3
- * would read, and delete: so its own file system is put between, which
- * refuses whatever else it opens, looks for or deletes, when it does. Beyond
- * that it is SQLite's own. */
+/* Restricts the files that SQLite may touch while it writes a database: the
+ * file itself and its rollback journal, each only if it is a regular file with
+ * a single name that belongs to the user. A journal is untrusted data and may
+ * name another file, which SQLite would read and delete. SQLite's default VFS
+ * is therefore wrapped in one that refuses to open, check or delete any other
+ * file; all other calls pass through. */
 #include "store/store_internal.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first reason is the one to report. */
+/* Keeps the first reason, which is the one to report. */
 static int refuse(es_guard *guard, const char *suffix, const char *reason)
 {
     if (!guard->refusal[0])
@@ -20,14 +20,14 @@ static int refuse(es_guard *guard, const char *suffix, const char *reason)
     return SQLITE_PERM;
 }
 
-/* One that is not there yet is fine. */
+/* A file that does not exist yet is fine. */
 static int check_file(es_guard *guard, const char *path, const char *suffix)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
         return SQLITE_OK;
     if (!S_ISREG(st.st_mode))
-        return refuse(guard, suffix, "is no regular file: remove it");
+        return refuse(guard, suffix, "is not a regular file: remove it");
     if (st.st_nlink > 1)
         return refuse(guard, suffix, "is a hard link: remove it");
     if (st.st_uid != geteuid())
@@ -40,11 +40,13 @@ static int check_absent(es_guard *guard, const char *suffix)
 {
     struct stat st;
     return es_beside_stat(&st, guard->file, suffix) == 0
-               ? refuse(guard, suffix, "is not ours: remove it")
+               ? refuse(guard, suffix,
+                        "was not made by this program: remove it")
                : SQLITE_OK;
 }
 
-/* What follows the name of the file in `path`; NULL: it is another file. */
+/* Returns the rest of `path` after the name of the guarded file; NULL if `path`
+   is another file. */
 static const char *suffix_of(const es_guard *guard, const char *path)
 {
     size_t n = strlen(guard->file);
@@ -79,9 +81,9 @@ static int guarded_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     if (flags & SQLITE_OPEN_MAIN_DB)
         rc = open_main(guard, path);
     else if (flags & SQLITE_OPEN_WAL)
-        rc = refuse(guard, "-wal", "is not ours");
+        rc = refuse(guard, "-wal", "was not made by this program");
     else if (path && !is_journal(guard, path))
-        rc = refuse(guard, "-journal", "names a further file: remove it");
+        rc = refuse(guard, "-journal", "names another file: remove it");
     else if (path)
         rc = check_file(guard, path, "-journal");
     return rc == SQLITE_OK
@@ -94,10 +96,11 @@ static int guarded_delete(sqlite3_vfs *vfs, const char *path, int sync)
     es_guard *guard = (es_guard *)vfs;
     return is_journal(guard, path)
                ? guard->base->xDelete(guard->base, path, sync)
-               : refuse(guard, "-journal", "names a further file: remove it");
+               : refuse(guard, "-journal", "names another file: remove it");
 }
 
-/* Before SQLite rolls a journal back it looks for the file that this names. */
+/* Before SQLite rolls a journal back, it checks for the file that the journal
+   names. */
 static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
                           int *out)
 {
@@ -110,7 +113,7 @@ static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
     if (is_journal(guard, path))
         rc = check_file(guard, path, suffix);
     else
-        rc = refuse(guard, "-journal", "names a further file: remove it");
+        rc = refuse(guard, "-journal", "names another file: remove it");
     return rc == SQLITE_OK ? guard->base->xAccess(guard->base, path, flags, out)
                            : rc;
 }
@@ -130,6 +133,7 @@ int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
     if (rc != SQLITE_OK)
         return rc;
     rc = sqlite3_open_v2(file, handle, flags, guard->name);
-    sqlite3_vfs_unregister(&guard->vfs); /* the connection keeps it */
+    sqlite3_vfs_unregister(
+        &guard->vfs); /* the connection keeps its pointer to the VFS */
     return rc;
 }

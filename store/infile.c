@@ -1,7 +1,8 @@
 /*
- * Input files of all programs: token files and weights, which are read in
- * parts, and the small texts of settings, rules and addresses. Every open is
- * one that does not wait, and what was opened is looked at, never its name.
+ * Opens the input files of all programs: token files and weights, which are
+ * read in parts, and the small texts of settings, rules and addresses. No open
+ * waits for another process, and every check is made on the open descriptor,
+ * never on the name.
  */
 #include "store/infile.h"
 
@@ -26,7 +27,8 @@ static es_status fail_read(const char *path)
     return es_fail(ES_EIO, "%s: cannot read: %s", path, strerror(errno));
 }
 
-/* A FIFO would block here without O_NONBLOCK; fstat then knows it. */
+/* open() would block on a FIFO without O_NONBLOCK; fstat then detects the
+   FIFO. */
 static es_status open_any(int *fd, struct stat *about, const char *path)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -39,7 +41,7 @@ es_status es_infile_refuse_pointer(const void *head, size_t n, const char *path)
     if (n < sizeof begin - 1 || memcmp(head, begin, sizeof begin - 1) != 0)
         return ES_OK;
     return es_fail(ES_EFORMAT,
-                   "%s: a pointer of Git LFS, not the file: git lfs pull",
+                   "%s: a Git LFS pointer, not the file: run git lfs pull",
                    path);
 }
 
@@ -70,8 +72,7 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
         if (got < 0)
             return fail_read(path);
         if (got == 0)
-            return es_fail(ES_EIO, "%s: became shorter while it was read",
-                           path);
+            return es_fail(ES_EIO, "%s: was truncated while it was read", path);
         at += got;
         n -= (size_t)got;
         offset += (uint64_t)got;
@@ -80,9 +81,10 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
 }
 
 /**
- * True if no process has the FIFO open for writing, or had since it was opened.
- * A pipe whose writer has gone says so (POLLHUP): that is an end like any
- * other. Where there is a writer, *first may be the first byte: else EOF.
+ * Returns true if no process has the FIFO open for writing, or has had it open
+ * since it was opened here. A pipe whose writer has exited (POLLHUP) is at its
+ * end, which is not an error. If there is a writer, *first may be set to the
+ * first byte, else it is EOF.
  */
 static bool is_unwritten(int *first, int fd)
 {
@@ -96,7 +98,7 @@ static bool is_unwritten(int *first, int fd)
     return n == 0;
 }
 
-/* From now on it is waited for what comes. */
+/* Makes further reads wait for data. */
 static es_status make_blocking(int fd, const char *path)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -117,7 +119,7 @@ es_status es_infile_stream(FILE **out, const char *path)
         errno = EISDIR;
         status = fail_open(path);
     } else if (S_ISFIFO(about.st_mode) && is_unwritten(&first, fd)) {
-        status = es_fail(ES_EIO, "%s: a FIFO that nobody writes", path);
+        status = es_fail(ES_EIO, "%s: a FIFO without a writer", path);
     } else if ((status = make_blocking(fd, path)) == ES_OK &&
                !(*out = fdopen(fd, "r"))) {
         status = es_fail(ES_ENOMEM, "%s: out of memory", path);

@@ -1,7 +1,7 @@
-/* What a watcher has found and what it owes, as a database that nobody else
- * has prepared: the file is opened through a guard (guard.c), its schema is
- * ours to the byte, and every call ends after a number of SQLite's steps. The
- * journal of a watcher that was killed is rolled back by the next one. */
+/* Stores a watcher's alerts and deliveries in a database that may not come from
+ * another program: the file is opened through a guard (guard.c), its schema
+ * must equal ours byte by byte, and every call is limited to a number of SQLite
+ * steps. If a watcher is killed, the next one rolls its journal back. */
 #include "store/ledger.h"
 
 #include "analyzer/base/checked.h"
@@ -15,10 +15,10 @@
 #define LEDGER_VERSION 1
 
 /* Limit of one call, in steps of SQLite's virtual machine: a second or two.
- * Millions of alerts stay far below it; a crafted file whose pages refer to
- * each other many times exceeds it. */
+ * Millions of alerts stay far below it; a file whose pages form a cycle exceeds
+ * it. */
 #define STEPS_MOST 100000000
-#define STEPS_EACH 1000 /* from one look at the count to the next */
+#define STEPS_EACH 1000 /* steps between two checks of the count */
 
 static const char schema[] =
     "CREATE TABLE alert(\n"
@@ -64,9 +64,9 @@ static const char *const texts[N_SQL] = {
 struct es_ledger {
     es_guard guard;
     es_database database;
-    int64_t n_steps; /* of the call under way */
+    int64_t n_steps; /* steps of the current call */
     sqlite3_stmt *statements[N_SQL];
-    char *strings[3]; /* of the last delivery handed out */
+    char *strings[3]; /* strings of the last delivery that was returned */
 };
 
 /* --- the file ------------------------------------------------------------- */
@@ -81,14 +81,15 @@ static es_status create(es_ledger *ledger)
     return status < 0 ? status : es_database_execute(&ledger->database, sql);
 }
 
-/* Copied, so that no row stays open: it would keep others from writing. */
+/* Copies the text, so that no row stays open: an open row would block other
+   writers. */
 static es_status copy_text(char **out, sqlite3_stmt *s, int column)
 {
     const unsigned char *text = sqlite3_column_text(s, column);
     return es_copy_text(out, text ? (const char *)text : "");
 }
 
-/* All of a database's schema in one text, in a fixed order. */
+/* Reads a database's whole schema into one text, in a fixed order. */
 static es_status read_schema(char **out, const es_database *database)
 {
     sqlite3_stmt *s = NULL;
@@ -126,7 +127,8 @@ static es_status fail_foreign(const es_database *database)
                    database->path);
 }
 
-/* A trigger could silence alerts, another table or index change their sense. */
+/* The schema must match exactly: a trigger could suppress alerts, another table
+   or index change their meaning. */
 static es_status check(es_ledger *ledger, int64_t id, const char *found)
 {
     int64_t version;
@@ -139,10 +141,11 @@ static es_status check(es_ledger *ledger, int64_t id, const char *found)
     if (id != LEDGER_ID)
         return fail_foreign(database);
     if (version != LEDGER_VERSION)
-        return es_fail(ES_EVERSION,
-                       "%s: schema %lld, this program's is %d: use the "
-                       "version of entropy-scan that made it",
-                       database->path, (long long)version, LEDGER_VERSION);
+        return es_fail(
+            ES_EVERSION,
+            "%s: schema %lld differs from this program's %d: use the "
+            "version of entropy-scan that made it",
+            database->path, (long long)version, LEDGER_VERSION);
     status = our_schema(&wanted);
     if (status == ES_OK && strcmp(found, wanted) != 0)
         status = fail_foreign(database);
@@ -150,7 +153,8 @@ static es_status check(es_ledger *ledger, int64_t id, const char *found)
     return status;
 }
 
-/* Two that open a new file at once must not both make it. */
+/* Creates or checks the schema in one transaction, because two processes that
+   open a new file at once must not both create it. */
 static es_status make_or_check(es_ledger *ledger)
 {
     int64_t id;
@@ -171,9 +175,9 @@ done:
     return status;
 }
 
-/* A run file has a write-ahead log, which SQLite would begin to use. Offsets 18
- * and 19 of SQLite's format: 2 is WAL. Not there, or another file: SQLite says
- * so itself. */
+/* Refuses a run file: it has a write-ahead log, which SQLite would start to
+ * use. The bytes at offsets 18 and 19 of an SQLite file are 2 for WAL. SQLite
+ * itself reports a missing or foreign file. */
 static es_status refuse_wal(const es_database *database)
 {
     sqlite3_file *file = NULL;
@@ -209,7 +213,7 @@ static es_status open_file(es_ledger *ledger, const char *path)
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
     sqlite3_progress_handler(database->handle, STEPS_EACH, count_steps, ledger);
-    /* Full: an alert is on the disk before it is delivered. */
+    /* FULL: an alert is on the disk before it is delivered. */
     if ((status = refuse_wal(database)) < 0 ||
         (status = es_database_harden(database)) < 0 ||
         (status = es_database_execute(database, "PRAGMA synchronous = FULL")) <
@@ -253,7 +257,7 @@ void es_ledger_close(es_ledger *ledger)
 
 /* --- transactions --------------------------------------------------------- */
 
-/* At the start of each call. */
+/* Called at the start of each call. */
 static es_status enter(es_ledger *ledger)
 {
     ledger->n_steps = 0;
@@ -278,7 +282,7 @@ static es_status end(es_ledger *ledger, es_status status)
     return status;
 }
 
-/* Runs a statement without rows, and how many rows it changed. */
+/* Runs a statement that returns no rows; counts the changed rows. */
 static es_status run(es_ledger *ledger, int statement, int64_t *n_changed)
 {
     sqlite3_stmt *s = ledger->statements[statement];
@@ -378,12 +382,13 @@ es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
     return status == ES_OK && !n_claimed ? ES_DONE : status;
 }
 
-/* Nothing that we have entered is ever taken out. */
+/* Entries are never deleted, so a missing one means that the file was
+   replaced. */
 static es_status fail_replaced(const es_ledger *ledger)
 {
     return es_fail(ES_EFORMAT,
-                   "%s: the delivery that was made is not in it: another "
-                   "program has replaced it",
+                   "%s: the delivery is no longer in the file: another "
+                   "program has replaced the file",
                    ledger->database.path);
 }
 
@@ -416,7 +421,7 @@ es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
         int64_t *out;
         const char *sql;
     } counts[] = {
-        /* count(*) alone would be a single step */
+        /* count(*) would be a single step, which escapes the step limit */
         {&out->alerts, "SELECT count(id) FROM alert"},
         {&out->delivered, COUNT "('delivered')"},
         {&out->owed, COUNT "('owed', 'claimed')"},

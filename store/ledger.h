@@ -1,13 +1,13 @@
 /**
- * What a watcher has found and reported: a small database of its own, never the
- * run file. Alerts are entered once, each with the deliveries that it owes;
- * a delivery is claimed by exactly one process before it is made, so that
- * watchers that are killed, restarted or run side by side neither repeat one
- * nor forget one.
+ * A watcher's ledger: a small database of the alerts that it has found and the
+ * deliveries that it has made, separate from the run file. An alert is entered
+ * once, together with its deliveries. A process claims a delivery before it
+ * makes it, and only one process can claim it; watchers that are killed,
+ * restarted or run in parallel therefore neither repeat nor lose a delivery.
  *
- * A ledger belongs to one thread at a time and to the process that opened it:
- * who delivers in a child opens the file again there. Every call is one
- * transaction, on the disk when it returns.
+ * A ledger belongs to one thread at a time and to the process that opened it: a
+ * forked child that delivers opens the file again. Every call is one
+ * transaction, which is on the disk when the call returns.
  */
 #ifndef ES_LEDGER_H
 #define ES_LEDGER_H
@@ -21,29 +21,30 @@
 typedef struct es_ledger es_ledger;
 
 /**
- * Opens `path`, making it if absent or empty. What a killed watcher has left
- * half done is rolled back.
+ * Opens `path`; creates it if it is absent or empty. Rolls back the unfinished
+ * transaction of a killed watcher.
  *
- * ES_OK; ES_EIO (no such folder, no permission, a disk that is full; the file
- * or its journal is a link, no regular file or another user's, or the journal
- * names a further file: nothing is touched); ES_EFORMAT (another program's
- * file, or its schema is not ours to the byte: it is left untouched);
- * ES_EVERSION; ES_ELOCKED (locked for longer than five seconds); ES_ENOMEM.
+ * ES_OK; ES_EIO (no such folder, no permission, a full disk; the file or its
+ * journal is a link, not a regular file or another user's, or the journal names
+ * another file: nothing is touched); ES_EFORMAT (another program's file, or its
+ * schema is not exactly ours: it is left untouched); ES_EVERSION; ES_ELOCKED
+ * (locked for longer than five seconds); ES_ENOMEM.
  *
- * Every later call checks the files again, and ends with ES_EFORMAT after a
- * second or two of computing: a damaged file may be without an end.
+ * Every later call checks the files again. It fails with ES_EFORMAT after a
+ * second or two of computing, because a crafted file could keep it busy for
+ * hours.
  */
 es_status es_ledger_open(es_ledger **out, const char *path) ES_MUST_USE;
 
 void es_ledger_close(es_ledger *ledger); /* NULL is fine */
 
 /**
- * Enters an alert and what it owes, unless it is there already.
+ * Enters an alert and its deliveries, unless the alert is already there.
  *
- *   id       what makes it this alert and no other: the event's dedupe key
- *   json     what is delivered: one JSON object
- *   actions  (n_actions) names, each a delivery
- *   fresh    written: it was not there
+ *   id       identifies the alert: the event's dedupe key
+ *   json     text to deliver: one JSON object
+ *   actions  (n_actions) names; each is one delivery
+ *   fresh    set to true if the alert is new
  *
  * ES_OK; ES_EIO, ES_ELOCKED, ES_ENOMEM: nothing is entered; ES_EFORK.
  */
@@ -51,20 +52,21 @@ es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
                         es_severity severity, const char *const *actions,
                         size_t n_actions, bool *fresh) ES_MUST_USE;
 
-/** One delivery. Strings are the ledger's until its next call. */
+/** One delivery. The strings belong to the ledger and are valid until its
+ *  next call. */
 typedef struct es_delivery {
     int64_t number;
     const char *id, *json, *action;
     es_severity severity;
-    int64_t tries;    /* that failed */
-    int64_t claimant; /* pid; 0: nobody has it */
+    int64_t tries;    /* number of failed attempts */
+    int64_t claimant; /* process that has claimed it (pid); 0: unclaimed */
 } es_delivery;
 
 /**
- * The first delivery after number `after` that is not made yet: one to claim
- * (claimant 0), or one that a process has claimed and not settled.
+ * Finds the first unsettled delivery after number `after`. It is either
+ * unclaimed (claimant 0) or claimed by a process that has not settled it.
  *
- * ES_OK; ES_DONE: there is none; ES_EIO, ES_ELOCKED, ES_EFORK.
+ * ES_OK; ES_DONE: there are no more; ES_EIO, ES_ELOCKED, ES_EFORK.
  */
 es_status es_ledger_next(es_ledger *ledger, int64_t after,
                          es_delivery *out) ES_MUST_USE;
@@ -72,27 +74,29 @@ es_status es_ledger_next(es_ledger *ledger, int64_t after,
 /**
  * Claims a delivery for process `claimant`.
  *
- *   from  who has it now: 0, or a process that is known to be gone
+ *   from  current claimant: 0, or a process that is known to have exited
  *
- * ES_OK: it is ours; ES_DONE: somebody else was first; ES_EIO, ES_ELOCKED.
+ * ES_OK: claimed; ES_DONE: another process was first; ES_EIO, ES_ELOCKED.
  */
 es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
                           int64_t claimant) ES_MUST_USE;
 
 typedef enum es_delivery_outcome {
     ES_OUTCOME_DELIVERED,
-    ES_OUTCOME_AGAIN, /* it failed, and is to be tried again */
-    ES_OUTCOME_FAILED /* it failed, and will not be tried again */
+    ES_OUTCOME_AGAIN, /* failed; to be retried */
+    ES_OUTCOME_FAILED /* failed; not retried */
 } es_delivery_outcome;
 
-/** Settles a claimed delivery; `note` says why it failed, or NULL. ES_OK,
- *  ES_EIO, ES_ELOCKED, ES_EFORMAT: it is not in the file any more. */
+/**
+ * Settles a claimed delivery; `note` is the reason of a failure, or NULL.
+ * ES_OK, ES_EIO, ES_ELOCKED; ES_EFORMAT: the delivery is no longer in the file.
+ */
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
                            es_delivery_outcome outcome,
                            const char *note) ES_MUST_USE;
 
-/** How many alerts there are; how many deliveries were made, are owed, were
- *  given up. */
+/** Number of alerts; number of deliveries that were made, are due, or were
+ *  abandoned. */
 typedef struct es_ledger_counts {
     int64_t alerts, delivered, owed, failed;
 } es_ledger_counts;

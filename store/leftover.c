@@ -1,8 +1,8 @@
 /*
- * What killed processes leave in folders: for es_outfile, which cleans where it
- * writes, and for checkpoints, whose folder has a lock as well. That nobody has
- * a file open is known from a write lease, which the kernel grants to whoever
- * is alone with it.
+ * Removes the temporary files that killed processes leave in folders: for
+ * es_outfile, which cleans the folder it writes to, and for checkpoints, whose
+ * folder also has a lock. A write lease shows that no process has a file open:
+ * the kernel grants it only if there is no other open descriptor.
  */
 #include "store/leftover.h"
 
@@ -37,14 +37,14 @@ bool es_leftover_is_ours(int fd)
            about.st_nlink == 1 && about.st_uid == geteuid();
 }
 
-/* A lease of this kernel says nothing about another machine's processes. */
+/* A lease from this kernel does not cover processes on other machines. */
 static bool is_local(int folder)
 {
     struct statfs about;
     if (fstatfs(folder, &about) != 0)
         return false;
     switch ((unsigned long)about.f_type) {
-    case EXT4_SUPER_MAGIC: /* ext2 and ext3, too */
+    case EXT4_SUPER_MAGIC: /* also ext2 and ext3 */
     case XFS_SUPER_MAGIC:
     case BTRFS_SUPER_MAGIC:
     case F2FS_SUPER_MAGIC:
@@ -57,8 +57,9 @@ static bool is_local(int folder)
     }
 }
 
-/* The lease lasts until the file is closed. Whoever opens it meanwhile makes
- * the kernel send a signal: one that is ignored, for SIGIO would end us. */
+/* The lease lasts until the file is closed. When another process opens the
+ * file, the kernel sends a signal: SIGURG, which is ignored by default, instead
+ * of SIGIO, which would end this process. */
 static bool take_lease(int fd)
 {
     return fcntl(fd, F_SETSIG, SIGURG) == 0 &&
@@ -67,7 +68,7 @@ static bool take_lease(int fd)
 
 void es_leftover_unlink(int folder, const char *file)
 {
-    /* The file itself comes last: it leads to the others. */
+    /* The file itself is removed last, because its name leads to the others. */
     static const char *const endings[] = {"-wal", "-shm", "-journal", "-lock",
                                           ""};
     char name[PATH_MAX];
@@ -87,7 +88,8 @@ static void remove_one(int folder, const char *file)
     close(fd);
 }
 
-/** False if this thread has been there; it remembers the last folder. */
+/** Returns false if this thread has already cleaned the folder; it remembers
+ *  only the last one. */
 static bool is_new(int folder)
 {
     static _Thread_local dev_t device;

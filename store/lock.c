@@ -1,6 +1,7 @@
-/* The writer's lock of a run file, and which of them this process holds: a
-   reader in the process that writes must not close a descriptor of the file.
-   An open-file-description lock, so that threads count as others. */
+/* Implements the writer's lock of a run file, and records which locks this
+   process holds: a reader in the writing process must not close a descriptor of
+   the file. Open-file-description locks are used, so that threads exclude each
+   other, too. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +16,8 @@
 #include <unistd.h>
 
 #define SUFFIX "-lock"
-#define N_TRIES 100 /* at a lock file that is removed under our hands */
+#define N_TRIES                                                                \
+    100 /* attempts if the lock file is removed between open and lock */
 
 /* --- the locks of this process ------------------------------------------- */
 
@@ -57,8 +59,8 @@ static es_status fail_locked(int fd, const char *shown)
                    shown);
 }
 
-/** Whether `path` still names the file open as fd: its last holder may have
- *  removed it between our open and our lock. */
+/** Returns true if `path` still names the file that is open as fd: the last
+ *  holder may have removed it between our open and our lock. */
 static bool names(const char *path, int fd)
 {
     struct stat by_name, by_fd;
@@ -74,7 +76,8 @@ static es_status open_lock_file(int *fd, const char *path)
     if (*fd < 0)
         return es_fail(ES_EIO, "%s: cannot create the lock file: %s", path,
                        strerror(errno));
-    /* With a second name it may be somebody's file: it will be cut off. */
+    /* The file will be truncated; with a second name it may be a user's
+       file. */
     if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1) {
         close(*fd);
         *fd = -1;
@@ -89,7 +92,7 @@ static bool has_no_locks(int reason)
            reason == EINVAL;
 }
 
-/** ES_DONE: the file was removed meanwhile, try again. */
+/** ES_DONE: the file was removed in the meantime; try again. */
 static es_status try_lock(int fd, const char *path, const char *shown,
                           bool is_optional)
 {
@@ -104,7 +107,7 @@ static es_status try_lock(int fd, const char *path, const char *shown,
     return names(path, fd) ? ES_OK : ES_DONE;
 }
 
-/** The pid is for people; without it the lock holds all the same. */
+/** The pid is information for people; the lock does not depend on it. */
 static es_status write_pid(int fd, const char *path)
 {
     char text[32];
@@ -128,7 +131,8 @@ es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
             close(fd);
     }
     if (status == ES_DONE)
-        status = es_fail(ES_EIO, "%s: somebody keeps removing it", path);
+        status = es_fail(
+            ES_EIO, "%s: another process keeps removing the lock file", path);
     if (status < 0)
         return status;
     *lock = (es_lock){
@@ -157,7 +161,8 @@ void es_lock_release(es_lock *lock, bool remove)
             break;
         }
     pthread_mutex_unlock(&guard);
-    /* While locked nobody can hold this name, unless somebody removed it. */
+    /* While we hold the lock, the name is ours unless another process has
+       removed it. */
     if (remove && names(lock->path, lock->fd))
         unlink(lock->path);
     close(lock->fd);
@@ -173,7 +178,7 @@ es_status es_lock_check(bool *held, const char *file, const char *shown)
     int fd = open(es_beside(path, file, SUFFIX),
                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ELOOP))
-        return ES_OK; /* a symbolic link is no lock of ours */
+        return ES_OK; /* a symbolic link is never our lock */
     bool known = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
     int reason = errno;
     if (fd >= 0)

@@ -1,5 +1,5 @@
-/* The table `attention_map` of a run file: made with the first map, checked
-   before it is relied on. */
+/* Reads and writes the table `attention_map` of a run file. The table is
+   created with the first map, and its schema is checked before every use. */
 #include "store/map.h"
 
 #include "store/postgres_in.h"
@@ -34,7 +34,8 @@ static int32_t checksum(const char *uuid, const es_map *map, const void *value)
                                      sizeof(float));
 }
 
-/** *there: whether the file has the table. ES_EFORMAT: another one. */
+/** Sets *there if the file has the table. ES_EFORMAT: a foreign table has
+ *  its name. */
 static es_status look(const es_database *database, bool *there)
 {
     sqlite3_stmt *s = NULL;
@@ -50,7 +51,7 @@ static es_status look(const es_database *database, bool *there)
         *there = true;
         if (!sql || strcmp(sql, es_map_sql) != 0)
             status = es_fail(ES_EFORMAT,
-                             "%s: its table attention_map is not ours: rename "
+                             "%s: its table attention_map is foreign: rename "
                              "or drop it",
                              database->path);
     } else {
@@ -68,21 +69,24 @@ static es_status check_map(const es_writer *writer, const es_written_run *run,
     const char *path = writer->database.path;
     if ((unsigned)map->phase > ES_PHASE_EVAL || map->step < 0 ||
         map->step > ES_MAX_STEP)
-        return es_fail(ES_EARGUMENT, "%s: a map of no step or phase", path);
+        return es_fail(ES_EARGUMENT,
+                       "%s: attention map: step or phase out of range", path);
     if (map->layer < 0 || map->layer >= run->n_layer ||
         map->head < ES_MAP_MEAN || map->head >= run->n_head)
-        return es_fail(ES_EARGUMENT,
-                       "%s: a map of layer %lld, head %lld: there are %lld "
-                       "layers of %lld heads",
-                       path, (long long)map->layer, (long long)map->head,
-                       (long long)run->n_layer, (long long)run->n_head);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: attention map of layer %lld, head %lld: the run has %lld "
+            "layers of %lld heads",
+            path, (long long)map->layer, (long long)map->head,
+            (long long)run->n_layer, (long long)run->n_head);
     if (!values || map->size < 1 || map->size > ES_MAP_MAX ||
         map->n_ctx < map->size || map->n_ctx > INT32_MAX)
-        return es_fail(ES_EARGUMENT,
-                       "%s: a map of %lld cells a side: 1 to %d, and no more "
-                       "than the %lld tokens of the context",
-                       path, values ? (long long)map->size : 0, ES_MAP_MAX,
-                       (long long)map->n_ctx);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: attention map of %lld cells a side: expected 1 to %d, at most "
+            "the %lld tokens of the context",
+            path, values ? (long long)map->size : 0, ES_MAP_MAX,
+            (long long)map->n_ctx);
     return ES_OK;
 }
 
@@ -142,7 +146,7 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
     es_status status = look(database, &there);
     if (!there)
         return status;
-    /* Somebody else's table is not ours to cut. */
+    /* A foreign table is left alone. */
     if (status < 0)
         return ES_OK;
     status = es_database_prepare(
@@ -159,7 +163,7 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
 
 /* --- reading -------------------------------------------------------------- */
 
-/** A row of the query below. ES_EFORMAT: out of bounds. */
+/** Reads a row of the query below. ES_EFORMAT: a value is out of bounds. */
 static es_status take_map(es_map *out, sqlite3_stmt *s,
                           const es_database *database, const es_run_info *run)
 {
@@ -198,7 +202,7 @@ static es_status hand_out(const es_reader *reader, sqlite3_stmt *s,
     if (!blob || (size_t)sqlite3_column_bytes(s, 7) != bytes ||
         sqlite3_column_int64(s, 6) != checksum(run->uuid, &map, blob))
         return handler(user, &map, NULL);
-    memcpy(values, blob, bytes); /* aligned */
+    memcpy(values, blob, bytes); /* to align them */
     return handler(user, &map, values);
 }
 

@@ -1,11 +1,11 @@
 /**
- * Attention maps: where the queries of a head look, on average.
+ * Attention maps: the average attention of a head's queries to its keys.
  *
- * A map is what is left of a (T,T) matrix of attention weights when it is
- * averaged over sequences and over blocks of it: (S,S), S at most ES_MAP_MAX.
- * Maps are large, few, and off by default; so they have a table of their own
- * beside the four of the run file, which exists where there are maps. Programs
- * that know nothing of it leave it alone.
+ * A map is a (T,T) matrix of attention weights, averaged over sequences and
+ * over blocks of the matrix to (S,S), S at most ES_MAP_MAX. Maps are large,
+ * rare and off by default, so they have a separate table next to the four of
+ * the run file, which is created with the first map. Programs that do not know
+ * the table ignore it.
  */
 #ifndef ES_MAP_H
 #define ES_MAP_H
@@ -13,44 +13,44 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/** What makes the table. */
+/** The SQL that creates the table. */
 extern const char es_map_sql[];
 
 /**
- * One map. A second one of the same place and step replaces the first.
+ * Writes one map. It replaces an existing map of the same place and step.
  *
  *   values  (S,S) mean weights, queries by keys, row-major. NaN: a row in the
- *           block was not finite; es_missing(): no query of the block sees a
- *           key of it
+ *           block was not finite; es_missing(): no query of the block sees any
+ * of its keys
  *
  * ES_OK; ES_EARGUMENT: out of bounds, nothing is changed; ES_EFORMAT: the file
- * has a table of this name that is not ours; ES_EIO.
+ * has a foreign table of this name; ES_EIO.
  */
 es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
                         const float *values) ES_MUST_USE;
 
-/** Those of a run from step on are deleted, as what is resumed writes them
- *  again. ES_OK, ES_EIO. */
+/** Deletes a run's maps from `step` on: a resumed run writes them again.
+ *  ES_OK, ES_EIO. */
 es_status es_writer_cut_maps(es_writer *writer, int64_t run_id,
                              int64_t step) ES_MUST_USE;
 
 /**
- * Called with each map, in order of (phase, step, layer, head), train first, a
+ * Called with each map in order of (phase, step, layer, head): train first, a
  * layer's mean before its heads.
  *
- *   values  (S,S) borrowed during the call; NULL: they are damaged, as their
- *           checksum says
+ *   values  (S,S) borrowed during the call; NULL if their checksum does not
+ *           match
  *
- * What it returns ends the walk if it is not ES_OK.
+ * A return value other than ES_OK ends the iteration.
  */
 typedef es_status es_map_handler(void *user, const es_map *map,
                                  const float *values);
 
 /**
- * Calls `handler` for the maps of a run; not once where it has none.
+ * Calls `handler` for each map of a run; never if the run has no maps.
  *
- * ES_OK; ES_EFORMAT: the table is not ours, a map of it is out of bounds;
- * ES_EIO, ES_ENOMEM, ES_EFORK; what the handler returned.
+ * ES_OK; ES_EFORMAT: the table is foreign, or a map is out of bounds; ES_EIO,
+ * ES_ENOMEM, ES_EFORK; the handler's return value.
  */
 es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
                          void *user) ES_MUST_USE;

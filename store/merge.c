@@ -1,5 +1,5 @@
-/* Copying whole runs from one file into another, each in one transaction, under
-   new ids but the same uuid. */
+/* Copies whole runs from one file into another, each in one transaction. Runs
+   get new ids but keep their uuids. */
 #include "store/merge.h"
 
 #include "analyzer/base/value.h"
@@ -73,7 +73,8 @@ static es_status copy_map(void *user, const es_map *map, const float *values)
                          values ? values : missing);
 }
 
-/** Within a transaction. ES_DONE: the run is there already. */
+/** Copies a run within a transaction. ES_DONE: the target already has the
+ *  run. */
 static es_status copy_run(es_writer *writer, es_reader *reader, size_t run,
                           void (*on_sample)(size_t n_bytes))
 {

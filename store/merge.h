@@ -1,48 +1,50 @@
-/** Many run files into one. */
+/** Copies the runs of many files into one. */
 #ifndef ES_MERGE_H
 #define ES_MERGE_H
 
 #include "store/reader.h"
 #include "store/writer.h"
 
-/** What else is to be written of a run that was copied, in the transaction of
- *  its copy: a failure undoes that, too. */
+/** Writes additional data of a copied run, within the transaction of the
+ *  copy: a failure undoes the copy, too. */
 typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
                                    size_t run);
 
 /**
- * Copies every run of `reader` with its series, samples and events, bit by
- * bit: uuid, times and status too. A run whose uuid is there already is
- * skipped and counted. A damaged sample is copied as missing values, with an
- * event of the kind "damaged"; what came without a checksum gets one of what
- * was read.
+ * Copies every run of `reader` with its series, samples and events, bit by bit,
+ * including uuid, times and status. A run whose uuid is already in the target
+ * is skipped and counted. A damaged sample is copied as missing values, with an
+ * event of the kind "damaged"; a sample without a checksum gets one computed
+ * from the values as read.
  *
- *   n_copied, n_skipped   added to
- *   handler               called for each run that was copied; NULL: none
+ *   n_copied, n_skipped   incremented
+ *   handler               called for each copied run; may be NULL
  *
- * Each run is one transaction: at a failure the runs before it are there and
- * counted, and nothing of the one that failed.
+ * Each run is one transaction: after a failure, the earlier runs are in the
+ * target and counted, and nothing of the failed run is.
  *
- * ES_OK; ES_EARGUMENT (within a transaction); what reading or writing says;
- * what the handler returned.
+ * ES_OK; ES_EARGUMENT (called within a transaction); the errors of reading and
+ * writing; the handler's return value.
  */
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;
 
-/** The same of one run, by its index; `on_sample` is called with the bytes of
- *  each sample that was copied, NULL: nobody. */
+/** Does the same for the run of index `run`; `on_sample`, if not NULL, is
+ *  called with the size of each copied sample. */
 es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
                        size_t *n_copied, size_t *n_skipped,
                        es_merge_handler *handler,
                        void (*on_sample)(size_t n_bytes)) ES_MUST_USE;
 
-/** Whether the reader's fragment has frames that cannot be read yet, as one
- *  before them is damaged or not seen by this host (esf.h): what was copied is
- *  not all of it. False of a run file. */
+/**
+ * Returns true if the reader's fragment has frames that cannot be read yet,
+ * because a frame before them is damaged or not visible to this host (esf.h):
+ * the copy is incomplete. False for a run file.
+ */
 bool es_merge_is_behind(const es_reader *reader);
 
-/** A reader of what the writer has committed to its file by now. Close it
- *  before the writer. Returns as es_reader_open. */
+/** Opens a reader of what the writer has committed so far. Close it before
+ *  the writer. Returns as es_reader_open. */
 es_status es_merge_open(es_reader **out, const es_writer *writer) ES_MUST_USE;
 
 #endif

@@ -1,6 +1,7 @@
-/* Which file systems hosts share, from statfs's magic number and from the text
-   of /proc/self/mountinfo, which also says what an overlay lies on. The header
-   is the manual; only es_mount_of_file looks at the system. */
+/* Detects file systems that hosts share, from statfs's magic number and from
+   the text of /proc/self/mountinfo, which also names the layers of an overlay.
+   The header describes the functions; only es_mount_of_file reads the system's
+   state. */
 #include "store/mount.h"
 
 #include "store/infile.h"
@@ -12,10 +13,10 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#define OVERLAYS_MOST 8 /* one upon the other */
+#define OVERLAYS_MOST 8 /* stacked on each other */
 
-/** Names as mountinfo has them, magic numbers of linux/magic.h and of those
- *  who maintain them elsewhere. */
+/** Type names as in mountinfo; magic numbers from linux/magic.h and from
+ *  file systems outside the kernel. */
 static const struct {
     const char *type;
     unsigned long magic;
@@ -34,7 +35,7 @@ static const struct {
 
 #define N_SHARED (sizeof shared / sizeof *shared)
 
-/** fuse.sshfs is fuse; fuseblk, a local disk, is not. */
+/** A type such as fuse.sshfs is shared; fuseblk, a local disk, is not. */
 static bool is_shared(const char *type)
 {
     if (strncmp(type, "fuse.", 5) == 0)
@@ -55,7 +56,7 @@ static const char *type_of(unsigned long magic)
 
 /* --- mountinfo ------------------------------------------------------------ */
 
-/** A line's fields, as far as they matter, borrowed and not unescaped. */
+/** The relevant fields of a line, borrowed and still escaped. */
 typedef struct mount {
     const char *point, *type, *options; /* of the super block */
     size_t n_point, n_type, n_options;
@@ -69,7 +70,7 @@ static const char *next_field(const char **field, size_t *n, const char *at)
     return at + *n;
 }
 
-/** False: not a line of mountinfo. */
+/** Returns false if the line is not one of mountinfo. */
 static bool read_line(mount *out, const char *line)
 {
     const char *field;
@@ -78,7 +79,7 @@ static bool read_line(mount *out, const char *line)
     for (int i = 0; i < 5; i++)
         at = next_field(i == 4 ? &out->point : &field,
                         i == 4 ? &out->n_point : &n, at);
-    do /* options, and optional fields up to a dash */
+    do /* skip options and optional fields up to a dash */
         at = next_field(&field, &n, at);
     while (n > 0 && !(n == 1 && *field == '-'));
     if (n == 0)
@@ -95,7 +96,7 @@ static bool is_octal(const char *text, size_t n)
            text[2] >= '0' && text[2] <= '7' && text[3] >= '0' && text[3] <= '7';
 }
 
-/** \040 is a blank. Cut to what fits. */
+/** Replaces octal escapes such as \040 (a blank). Truncates to `size`. */
 static void unescape(char *out, size_t size, const char *text, size_t n)
 {
     size_t used = 0;
@@ -119,7 +120,7 @@ static bool is_below(const char *folder, const char *point)
            (folder[n] == '\0' || folder[n] == '/');
 }
 
-/** The mount that a folder is in; false: none. */
+/** Finds the mount that contains a folder; false if there is none. */
 static bool find_mount(mount *out, const char *mountinfo, const char *folder)
 {
     char point[PATH_MAX];
@@ -142,8 +143,8 @@ static bool find_mount(mount *out, const char *mountinfo, const char *folder)
     return found;
 }
 
-/** The folder that an overlay writes to, or the first that it reads; false: it
- *  does not say. */
+/** Finds the folder that an overlay writes to, or else the first that it
+ *  reads; false if the options name neither. */
 static bool find_upper(char out[PATH_MAX], const mount *overlay)
 {
     static const char *const names[] = {"upperdir=", "lowerdir="};
@@ -182,14 +183,15 @@ void es_mount_judge(char type[ES_MOUNT_TYPE_SIZE], const char *mountinfo,
             return;
         }
         if (strcmp(name, "fuseblk") == 0)
-            return; /* its magic number is fuse's */
+            return; /* it has the magic number of fuse */
         if (strcmp(name, "overlay") != 0 || !find_upper(at, &found))
             break;
     }
     snprintf(type, ES_MOUNT_TYPE_SIZE, "%s", type_of(magic));
 }
 
-/* --- this machine's ------------------------------------------------------- */
+/* --- this machine
+   ----------------------------------------------------------- */
 
 void es_mount_of_file(char type[ES_MOUNT_TYPE_SIZE], const char *path)
 {
@@ -210,7 +212,7 @@ void es_mount_of_file(char type[ES_MOUNT_TYPE_SIZE], const char *path)
     snprintf(why, sizeof why, "%s", es_message());
     if (es_infile_load(&text, &n, given ? given : "/proc/self/mountinfo",
                        &limit) < 0)
-        es_fail(ES_EIO, "%s", why); /* the magic number decides alone */
+        es_fail(ES_EIO, "%s", why); /* the magic number alone decides */
     es_mount_judge(type, text, (unsigned long)about.f_type & 0xffffffff,
                    absolute);
     free(text);

@@ -1,6 +1,7 @@
-/* Output files of all programs: written beside the name that they get, synced,
-   and renamed, so that a file appears whole or not at all. What cannot be
-   renamed (a terminal, a FIFO, /dev/fd/N) is written as it stands. */
+/* Writes the output files of all programs: each is written to a temporary file
+   in the same folder, synced and renamed, so that it appears whole or not at
+   all. A file that cannot be replaced by renaming (a terminal, a FIFO,
+   /dev/fd/N) is written directly. */
 #include "store/outfile.h"
 
 #include "analyzer/base/checked.h"
@@ -17,23 +18,25 @@
 
 struct es_outfile {
     FILE *stream;
-    char *path;      /* the file that is to appear; links followed */
-    char *temporary; /* NULL: `stream` writes into path itself */
-    int held;        /* the temporary file; -1. Open until it has its name: a
-                        file that nobody has open is one left over */
+    char *path;      /* the final file, with links followed */
+    char *temporary; /* NULL: `stream` writes to `path` directly */
+    int held; /* descriptor of the temporary file, or -1. It stays open until
+                 the file has its final name: a temporary file that no process
+                 has open counts as left over */
 };
 
-#define N_TRIES 100  /* at a name that is free */
-#define MAX_LINKS 40 /* as the kernel's own limit */
+#define N_TRIES 100  /* attempts to find a free name */
+#define MAX_LINKS 40 /* the same as the kernel's limit */
 
-/** Length of the path's directory, with its last slash; 0: none is named. */
+/** Length of the path's directory including its last slash; 0 if there is
+ *  none. */
 static size_t directory_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/** Replaces *path, a symbolic link, by what it points to. */
+/** Replaces *path, a symbolic link, by its target. */
 static es_status follow_link(char **path)
 {
     char target[PATH_MAX];
@@ -54,10 +57,8 @@ static es_status follow_link(char **path)
     return ES_OK;
 }
 
-/**
- * Follows links to the file itself, so that renaming replaces the file and
- * not the link. The link's target need not exist.
- */
+/** Follows links to the file itself, so that renaming replaces the file and
+ *  not the link. The link's target need not exist. */
 static es_status follow_links(char **path)
 {
     struct stat st;
@@ -71,7 +72,8 @@ static es_status follow_links(char **path)
     return es_fail(ES_EIO, "%s: too many symbolic links", *path);
 }
 
-/** The open descriptor that a path like /dev/fd/3 names; -1 for others. */
+/** Returns the open descriptor that a path like /dev/fd/3 names; -1 for
+ *  other paths. */
 static int named_descriptor(const char *path)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -86,8 +88,8 @@ static int named_descriptor(const char *path)
     return -1;
 }
 
-/** A device, or a FIFO that somebody reads: one that nobody does would block
- *  here, where no signal ends the wait. */
+/** Opens a device, or a FIFO that has a reader. Without O_NONBLOCK, opening
+ *  a FIFO that has no reader would block, and no signal would end the wait. */
 static int open_special(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -99,12 +101,12 @@ static int open_special(const char *path)
     return -1;
 }
 
-/** What cannot be replaced by renaming is written as it stands: `fd`. */
+/** Writes to `fd` directly, for a file that cannot be replaced by renaming. */
 static es_status write_directly(es_outfile *file, int fd)
 {
     if (fd < 0 && errno == ENXIO)
         return es_fail(ES_EIO,
-                       "%s: a FIFO that nobody reads: start its reader first",
+                       "%s: a FIFO without a reader: start its reader first",
                        file->path);
     if (fd < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
@@ -112,7 +114,7 @@ static es_status write_directly(es_outfile *file, int fd)
     file->stream = fdopen(fd, "w");
     if (file->stream)
         return ES_OK;
-    int reason = errno; /* EINVAL: open for reading alone */
+    int reason = errno; /* EINVAL: opened for reading only */
     close(fd);
     return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
                    strerror(reason));
@@ -130,7 +132,8 @@ static bool write_random_name(char *name)
     return true;
 }
 
-/** Creates a new file beside file->path; mode 0666 less the umask. */
+/** Creates a temporary file in the folder of file->path, with mode 0666
+ *  minus the umask. */
 static int create_beside(es_outfile *file)
 {
     static const char name[] = ES_TEMPORARY_PREFIX;
@@ -152,7 +155,7 @@ static int create_beside(es_outfile *file)
     return -1;
 }
 
-/** The folder that a path's file lies in; false if its name is too long. */
+/** Copies the folder of a path's file; false if its name is too long. */
 static bool folder_of(char out[PATH_MAX], const char *path)
 {
     size_t n = directory_length(path);
@@ -185,7 +188,7 @@ static es_status open_beside(es_outfile *file, const struct stat *existing)
         return es_fail(ES_EIO, "%s: cannot create a file in its directory: %s",
                        file->path, strerror(reason));
     }
-    /* Failing to keep the mode harms nobody: some file systems have none. */
+    /* A file system without modes is no reason to fail. */
     if (existing && fchmod(fd, existing->st_mode & 0777) != 0)
         errno = 0;
     file->stream = fdopen(fd, "w");
@@ -200,9 +203,10 @@ static es_status open_path(es_outfile *file)
 {
     struct stat st;
     int fd = named_descriptor(file->path);
-    if (fd >= 0) /* not opened again: what is there stays */
+    if (fd >= 0) /* the descriptor is duplicated, not opened again: existing
+                    content stays */
         return write_directly(file, fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    /* By the kernel first: it knows links that ought not to be followed. */
+    /* stat() first: the kernel knows which links must not be followed. */
     bool exists = stat(file->path, &st) == 0;
     if (!exists && errno != ENOENT)
         return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
@@ -228,7 +232,7 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
     *out = NULL;
     *stream = NULL;
     if (!path[0])
-        return es_fail(ES_EIO, "no output file named");
+        return es_fail(ES_EIO, "no output file given");
     es_outfile *file;
     es_status status = es_alloc(&file, 1, sizeof *file, "an output file");
     if (status < 0)
@@ -248,7 +252,8 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
     return ES_OK;
 }
 
-/** fsync, content with what cannot be synced: pipes, some file systems. */
+/** Calls fsync; a descriptor that cannot be synced (a pipe, some file
+ *  systems) is no error. */
 static int sync_descriptor(int fd)
 {
     if (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS)
@@ -256,7 +261,7 @@ static int sync_descriptor(int fd)
     return -1;
 }
 
-/** A name is lasting once its directory is synced. */
+/** Syncs the file's directory: only then does its new name survive a crash. */
 static int sync_directory(const char *path)
 {
     char name[PATH_MAX];
@@ -264,7 +269,7 @@ static int sync_directory(const char *path)
         return 0;
     int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return 0; /* a directory that may be written but not read */
+        return 0; /* the directory is writable but not readable */
     int failed = sync_descriptor(fd);
     int reason = errno;
     close(fd);
@@ -272,7 +277,8 @@ static int sync_directory(const char *path)
     return failed;
 }
 
-/** Why an earlier write failed: stdio has forgotten, so fail once more. */
+/** Finds the reason of an earlier failed write. stdio does not keep it, so
+ *  the write is provoked once more. */
 static int find_reason(const es_outfile *file)
 {
     int fd = fileno(file->stream);
@@ -282,7 +288,7 @@ static int find_reason(const es_outfile *file)
     return EIO;
 }
 
-/** Brings what was written to the disk; 0 or an errno. */
+/** Flushes the stream to the disk; returns 0 or an errno. */
 static int finish_stream(es_outfile *file)
 {
     bool standard = file->stream == stdout;

@@ -1,5 +1,6 @@
-/* Where a recording goes, by the file system and by what lies there already,
-   and the end of a fragment on a local disk. */
+/* Chooses where a recording is stored, by the type of the file system and the
+   existing files, and folds a finished fragment on a local disk into its run
+   file. */
 #include "store/place.h"
 
 #include "analyzer/base/text.h"
@@ -25,7 +26,8 @@ bool es_place_beside(char out[PATH_MAX], const char *path)
                     path) < PATH_MAX;
 }
 
-/** A fragment holds all of a run, or its file does. */
+/** Fails if the run is in the run file already: a run is either in its
+ *  fragment or in its run file, not in both. */
 static es_status check_run_file(const es_place *place, const char *path,
                                 const char *uuid)
 {
@@ -40,12 +42,13 @@ static es_status check_run_file(const es_place *place, const char *path,
         es_run_info info;
         status = es_reader_run(reader, i, &info);
         if (status == ES_OK && strcmp(info.uuid, uuid) == 0)
-            status = es_fail(
-                ES_EIO,
-                "%s: has the run already, which a fragment%s%s cannot go on "
-                "with: record into another file, or say --store sqlite if no "
-                "other host reads it",
-                path, place->type[0] ? " on " : "", place->type);
+            status =
+                es_fail(ES_EIO,
+                        "%s: has the run already, which a fragment%s%s cannot "
+                        "continue: record into another file, or give --store "
+                        "sqlite if no "
+                        "other host reads it",
+                        path, place->type[0] ? " on " : "", place->type);
     }
     es_reader_close(reader);
     return status;
@@ -72,7 +75,7 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
     return check_run_file(out, path, uuid);
 }
 
-/** With the lock of the fragment held. */
+/** Copies the fragment's runs while the fragment's lock is held. */
 static es_status move(const char *fragment, const char *run_file)
 {
     es_reader *reader = NULL;
@@ -87,10 +90,11 @@ static es_status move(const char *fragment, const char *run_file)
     writer = NULL;
     if (status == ES_OK &&
         (skipped || es_reader_n_damaged(reader) || es_merge_is_behind(reader)))
-        status = es_fail(ES_EFORMAT,
-                         "%s: kept beside %s: parts of it are damaged, or "
-                         "there already",
-                         fragment, run_file);
+        status =
+            es_fail(ES_EFORMAT,
+                    "%s: kept next to %s: some of its runs are damaged, or "
+                    "already there",
+                    fragment, run_file);
     if (status == ES_OK && unlink(fragment) != 0)
         status =
             es_fail(ES_EIO, "%s: cannot remove: %s", fragment, strerror(errno));

@@ -1,5 +1,5 @@
-/** Where a recording goes: into the run file that it was sent to, or into a
- *  fragment beside it. */
+/** Chooses the place of a recording: the run file that the user named, or a
+ *  fragment next to it. */
 #ifndef ES_PLACE_H
 #define ES_PLACE_H
 
@@ -8,34 +8,38 @@
 #include <limits.h>
 
 typedef struct es_place {
-    char path[PATH_MAX];           /* to be written */
-    char type[ES_MOUNT_TYPE_SIZE]; /* of a file system that hosts share; "" */
-    bool folds; /* a fragment on a local disk: at its end the run goes into the
-                   run file, and the fragment is removed */
+    char path[PATH_MAX];           /* file to be written */
+    char type[ES_MOUNT_TYPE_SIZE]; /* file system that hosts share, or "" */
+    bool folds; /* true for a fragment on a local disk: when the run ends, it is
+                   copied into the run file and the fragment is removed */
 } es_place;
 
 /**
- * Chooses it.
+ * Chooses the place.
  *
- *   path   as the user gave it. One that ends in ".esf" is a fragment, and
+ *   path   as given by the user; a path that ends in ".esf" is a fragment and
  *          stays one
- *   store  ES_STORE_AUTO: a fragment on a file system that hosts share, and
- *          where an earlier one lies without its run file
- *   uuid   of the run; NULL: a new one
+ *   store  ES_STORE_AUTO: a fragment on a file system that hosts share, and if
+ *          an earlier fragment exists without its run file
+ *   uuid   uuid of the run; NULL for a new run
  *
- * ES_OK; ES_EIO: the run is in the run file already, which a fragment cannot
- * go on with; ES_EARGUMENT (no such store, too long a path).
+ * ES_OK; ES_EIO: the run is already in the run file, and a fragment cannot
+ * continue it; ES_EARGUMENT (unknown store, path too long).
  */
 es_status es_place_choose(es_place *out, const char *path, es_store store,
                           const char *uuid) ES_MUST_USE;
 
-/** The fragment's path beside RUN.db: RUN.esf. False: too long. */
+/** Writes the path of the fragment that belongs to RUN.db: RUN.esf. False if
+ *  it is too long. */
 bool es_place_beside(char out[PATH_MAX], const char *path);
 
-/** Copies the runs of a closed fragment into its run file, which is made if it
- *  is not there, and removes the fragment. On failure that stays, and the run
- *  file is as it was or has whole runs. What es_merge says; ES_EFORMAT: parts
- *  of it are damaged; ES_ELOCKED: another process goes on with it. */
+/**
+ * Copies the runs of a closed fragment into its run file, which is created if
+ * it does not exist, and removes the fragment. On failure the fragment stays,
+ * and the run file is unchanged or has additional whole runs. Returns as
+ * es_merge; ES_EFORMAT: parts of the fragment are damaged; ES_ELOCKED: another
+ * process continues the fragment.
+ */
 es_status es_place_fold(const char *fragment, const char *run_file) ES_MUST_USE;
 
 #endif

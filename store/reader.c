@@ -1,6 +1,6 @@
-/* Readers of run files: runs, configurations, series and single samples. The
-   small tables are in memory (reader_load.c); samples are read when they are
-   requested. The header is the manual. */
+/* Implements readers of run files: runs, configurations, series and single
+   samples. The small tables are kept in memory (reader_load.c); samples are
+   read on request. The header describes the functions. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Defined here without the macros that set a size. */
+/* The functions are defined here without the macros that set a size. */
 #undef es_reader_run
 #undef es_reader_series
 #undef es_reader_find
 
 /* --- opening and closing ------------------------------------------------- */
 
-/* +: as in reader_load.c */
+/* The unary + saves time: see ES_RUN_COLUMNS in store_internal.h. */
 static const char *const sql_text[ES_N_READER_SQL] = {
     [ES_SQL_STEP_UP] = "SELECT +step FROM sample WHERE series_id = ?1"
                        " AND step BETWEEN ?2 AND ?3 ORDER BY step LIMIT 1",
@@ -30,7 +30,7 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                          " AND step BETWEEN ?2 AND ?3 ORDER BY step",
 };
 
-/** One of them, prepared on its first use. */
+/** Finds a statement; prepares it on its first use. */
 static es_status find_statement(sqlite3_stmt **out, es_reader *reader, int sql)
 {
     es_status status = ES_OK;
@@ -46,7 +46,7 @@ int64_t es_reader_newest(const es_reader *reader, int64_t series_id, int64_t to)
     const es_contents *contents = &reader->contents;
     for (size_t i = contents->n_runs; reader->frozen && i-- > 0;) {
         const es_stored_run *run = &contents->runs[i];
-        if (run->info.status != ES_RUN_RUNNING) /* it does not grow */
+        if (run->info.status != ES_RUN_RUNNING) /* the run does not grow */
             continue;
         for (size_t k = 0; k < run->n_series; k++)
             if (contents->series[run->first_series + k].id == series_id)
@@ -87,7 +87,8 @@ void es_reader_end_query(es_reader *reader, sqlite3_stmt *query)
         sqlite3_finalize(query);
 }
 
-/** Also leaves out what where= of a URL does by what they say. */
+/** Loads the small tables. If the URL's where= tests the configuration, runs
+ *  that do not match are left out. */
 static es_status load_contents(es_contents *contents, es_reader *reader)
 {
     es_remote *remote = reader->source.remote;
@@ -113,8 +114,8 @@ static es_status let_go(es_reader *reader)
     return es_database_execute(&reader->database, "ROLLBACK");
 }
 
-/** Finds out whether the reader's file is a run file that grows. A fragment and
- *  a database of PostgreSQL are in memory here. */
+/** Finds out if the reader's file is a run file that grows. A fragment and a
+ *  PostgreSQL database are held in memory and do not count. */
 static es_status find_growth(es_reader *reader)
 {
     const es_run_source *source = &reader->source;
@@ -258,7 +259,8 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
-/** Where they cannot be read, that is damage of one that is not known. */
+/** Loads the events. Events that cannot be read count as one damaged row of
+ *  unknown id. */
 static es_status load_events(es_reader *reader)
 {
     struct es_changed_row unknown = {ES_ROW_EVENT, 0, 0, ES_UNKNOWN};
@@ -315,7 +317,8 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
     return status;
 }
 
-/** The first and the last step of a series; both ES_UNKNOWN: no samples. */
+/** Finds the first and the last step of a series; both are ES_UNKNOWN if it
+ *  has no samples. */
 static es_status find_ends(es_reader *reader, int64_t series_id, int64_t *first,
                            int64_t *last)
 {
@@ -351,7 +354,7 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
     if (status < 0)
         return status;
     es_series found = reader->contents.series[run->first_series + series];
-    /* Also where its steps cannot be found. */
+    /* The other members are set even if the steps cannot be found. */
     if ((status = es_sized_give(out, &found, sizeof found, "es_series")) < 0 ||
         (status = find_ends(reader, found.id, &found.first_step,
                             &found.last_step)) < 0)
@@ -371,7 +374,7 @@ es_status es_reader_find(es_reader *reader, size_t index, const char *name,
         if (series->phase == phase && strcmp(series->name, name) == 0)
             return es_reader_series(reader, index, i, out);
     }
-    /* Names the series that are there, as far as they fit into a message. */
+    /* The message lists as many of the run's series as fit. */
     char wanted[ES_MAX_NAME + 1], list[ES_MESSAGE_MAX / 2] = "none";
     size_t used = 0;
     es_text_escape(wanted, sizeof wanted, name, ES_ESCAPE_TERMINAL);
@@ -384,7 +387,7 @@ es_status es_reader_find(es_reader *reader, size_t index, const char *name,
             (size_t)snprintf(list + used, sizeof list - used, "%s%s (%s)",
                              i ? ", " : "", text, es_phase_name(series->phase));
     }
-    return es_fail(ES_ENOTFOUND, "%s: no series %s (%s); there are: %s%s",
+    return es_fail(ES_ENOTFOUND, "%s: no series %s (%s); available: %s%s",
                    reader->database.path, wanted, es_phase_name(phase), list,
                    used < sizeof list ? "" : "...");
 }
@@ -407,7 +410,8 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
     while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
         int64_t step = sqlite3_column_int64(s, 0);
         if (step <= last)
-            break; /* pages that lead to each other would never end */
+            break; /* pages that refer to each other would form an endless loop
+                    */
         last = step;
         n++;
     }
@@ -423,7 +427,7 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
 
 /* --- one sample ---------------------------------------------------------- */
 
-/** Names the first, the last and the nearest step. */
+/** The message names the first, the last and the nearest step. */
 static es_status fail_no_step(es_reader *reader, const es_series *series,
                               int64_t step)
 {

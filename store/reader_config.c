@@ -1,6 +1,6 @@
-/* Configurations of runs, which SQLite's JSON functions take apart: on a
-   connection without a file, so that its statements are prepared once and not
-   for each reader. One that is not in use is kept for the next call. */
+/* Reads the configurations of runs with SQLite's JSON functions, on a
+   connection without a file, so that the statements are prepared once and not
+   for each reader. One idle connection is kept for the next call. */
 #include "store/layers.h"
 #include "store/reader_internal.h"
 
@@ -13,18 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is not JSON is an error here, json_valid() is not called before: it
-   says 0 where memory is short (SQLite before 3.42), and a run would seem to
-   have no configuration. parsed_status() forgives it. */
+/* Ill-formed JSON makes a statement fail, which parsed_status() forgives.
+   json_valid() is not called first: before SQLite 3.42 it returns 0 when memory
+   is short, and the run would seem to have no configuration. */
 
-/* The members of the object ?1, and nothing of what is none. */
+/* The members of the object ?1; no rows if ?1 is not an object. */
 #define MEMBERS "json_each(CASE json_type(?1) WHEN 'object' THEN ?1 END)"
 #define MEMBER_COLUMNS                                                         \
     "key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN 'true'"     \
     " WHEN 'false' THEN 'false' ELSE value END, value"
 
-/* The elements of an array "layers", if it has an object: another program's
-   configuration may call a number so, or a list of numbers. */
+/* The elements of the array "layers" if it contains an object: another
+   program's configuration may use this name for a number or a list of
+   numbers. */
 #define LAYERS                                                                 \
     "json_each(CASE WHEN json_type(?1, '$.layers') = 'array' AND EXISTS"       \
     " (SELECT 1 FROM json_each(?1, '$.layers') WHERE type = 'object')"         \
@@ -32,12 +33,12 @@
 #define LAYER_OBJECT "CASE type WHEN 'object' THEN value END"
 
 enum {
-    SQL_NUMBER,   /* what the JSON ?1 has at the path ?2 */
-    SQL_CONFIG,   /* the object ?1 without blanks; NULL if it is none */
-    SQL_MEMBERS,  /* of an object that has no other inside, as most */
-    SQL_NESTED,   /* of any */
-    SQL_LAYERS,   /* the elements of the array "layers" */
-    SQL_CEILINGS, /* the numbers of each: one, or one a head */
+    SQL_NUMBER,  /* the value at path ?2 of the JSON ?1 */
+    SQL_CONFIG,  /* the object ?1 without blanks; NULL if ?1 is not an object */
+    SQL_MEMBERS, /* members of an object without nested objects, as most are */
+    SQL_NESTED,  /* members of any object */
+    SQL_LAYERS,  /* the elements of the array "layers" */
+    SQL_CEILINGS, /* the numbers of each layer: one, or one per head */
     N_SQL
 };
 
@@ -73,7 +74,7 @@ static const char *const sql_text[N_SQL] = {
 /* --- connections ---------------------------------------------------------- */
 
 typedef struct parser {
-    es_database database; /* its path is the reader's */
+    es_database database; /* the path is borrowed from the reader */
     sqlite3_stmt *statements[N_SQL];
 } parser;
 
@@ -94,7 +95,8 @@ static void put_back(parser *p)
     close_parser(atomic_exchange(&spare, p));
 }
 
-/** A statement of a connection that nobody else uses until it is put back. */
+/** Takes a connection for exclusive use until put_back, and one of its
+ *  statements. */
 static es_status take(parser **out, sqlite3_stmt **statement,
                       const es_reader *reader, int sql)
 {
@@ -104,7 +106,8 @@ static es_status take(parser **out, sqlite3_stmt **statement,
     if (!p && (status = es_alloc(&p, 1, sizeof *p, "a configuration")) < 0)
         return status;
     p->database.path = reader->database.path;
-    p->database.owner = getpid(); /* without a file a fork takes nothing away */
+    p->database.owner =
+        getpid(); /* a connection without a file may be used after a fork */
     if (!p->database.handle)
         status = es_database_open_private(&p->database);
     if (status == ES_OK && !p->statements[sql])
@@ -126,13 +129,13 @@ static void end(parser *p, sqlite3_stmt *statement)
     put_back(p);
 }
 
-/** That of a step: what is not JSON has no rows. */
+/** Translates a result of sqlite3_step: text that is not JSON gives no rows. */
 static es_status parsed_status(const parser *p, int rc)
 {
     return rc == SQLITE_ERROR ? ES_OK : es_database_status(&p->database, rc);
 }
 
-/** The configuration of a run; *out is NULL if it has none. */
+/** Finds the configuration of a run; *out is NULL if it has none. */
 static es_status find_config(const char **out, const es_reader *reader,
                              size_t index)
 {
@@ -146,8 +149,11 @@ static es_status find_config(const char **out, const es_reader *reader,
 
 /* --- members -------------------------------------------------------------- */
 
-/** A number of a run's configuration, in the type that it has there; the other
- *  is NULL or left alone, as both are where it has none. */
+/**
+ * Reads a number of a run's configuration into `integer` if it is an integer,
+ * and into `real` if it is any number; either may be NULL. Both are left alone
+ * if there is no number.
+ */
 static es_status read_number(es_reader *reader, size_t index, const char *path,
                              int64_t *integer, double *real)
 {
@@ -226,7 +232,7 @@ static es_config_kind config_kind_of(const char *type)
     return ES_CONFIG_NESTED;
 }
 
-/** Calls the handler for the member in the statement's row. */
+/** Calls the handler for the member in the statement's current row. */
 static es_status pass_member(const es_reader *reader, sqlite3_stmt *s,
                              es_config_handler *handler, void *user)
 {
@@ -281,7 +287,8 @@ const char *es_layer_kind_name(es_layer_kind kind)
     return kind_names[kind];
 }
 
-/* Of a word that a later version may know ES_LAYER_UNKNOWN. */
+/* Returns ES_LAYER_UNKNOWN for an unknown name, which a later version may
+   define. */
 static es_layer_kind layer_kind_of(const char *name)
 {
     for (int i = 1; i < ES_N_LAYER_KINDS; i++)
@@ -296,7 +303,7 @@ static bool is_type(sqlite3_stmt *s, int column, const char *type)
     return text && strcmp(text, type) == 0;
 }
 
-/* A member that need not be there. */
+/* Returns true if an optional member is missing or null. */
 static bool is_absent(sqlite3_stmt *s, int column)
 {
     return sqlite3_column_type(s, column) == SQLITE_NULL ||
@@ -308,7 +315,7 @@ static bool is_number(sqlite3_stmt *s, int column)
     return is_type(s, column, "integer") || is_type(s, column, "real");
 }
 
-/* A row of SQL_LAYERS. */
+/* Reads a row of SQL_LAYERS. */
 static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
 {
     if (!is_type(s, 0, "object")) {
@@ -332,7 +339,8 @@ static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
     return ES_OK;
 }
 
-/* A row of SQL_CEILINGS: a number for all heads of a layer, or for the next. */
+/* Reads a row of SQL_CEILINGS: a number for all heads of a layer, or for the
+   next head. */
 static es_status read_ceiling(es_layers *to, size_t head, sqlite3_stmt *s)
 {
     const size_t n_heads = to->n_heads, n_values = to->n_layers * n_heads;
@@ -394,7 +402,7 @@ static es_status read_ceilings(es_layers *to, parser *p, sqlite3_stmt *s)
     return status < 0 ? status : parsed_status(p, rc);
 }
 
-/* Runs one of the two statements on a configuration. */
+/* Runs SQL_LAYERS or SQL_CEILINGS on a configuration. */
 static es_status read_part(es_layers *to, const es_reader *reader,
                            const char *config, int sql)
 {

@@ -1,16 +1,15 @@
-/** The reader's inside, for reader*.c and cursor.c. */
+/** Internals of the reader, for reader*.c and cursor.c. */
 #ifndef ES_READER_INTERNAL_H
 #define ES_READER_INTERNAL_H
 
 #include "store/reader.h"
 #include "store/store_internal.h"
 
-/* More than this is no run file, whatever made it: a damaged tree of pages
- * can pretend to have rows without end. */
+/* Limits of a run file: a damaged B-tree can pretend to have endless rows. */
 #define ES_MAX_ROWS 4000000         /* of run, of series, of event */
 #define ES_MAX_ALL_TEXT (256 << 20) /* bytes of all strings together */
 
-/** Strings that live and die together. */
+/** Strings that are freed together. */
 typedef struct es_strings {
     struct es_strings_block *blocks;
     size_t total;
@@ -24,22 +23,23 @@ typedef struct es_stored_run {
     size_t first_event, n_events;
 } es_stored_run;
 
-/** Damaged samples and rows, each once, by (run, step, table, id). */
+/** Damaged samples and rows, each once, in order of (run, step, table, id). */
 typedef struct es_damage {
     struct es_damage_place {
         size_t run;
         int64_t step;
         es_row_table table;
-        int64_t id;        /* of the row; of a sample its series_id */
+        int64_t id;        /* of the row; for a sample its series_id */
         uint64_t n_frames; /* 0: a sample or a row; else id is 0 */
-        bool is_lost;      /* the frames */
+        bool is_lost;      /* the frames were lost during the recording */
     } * places;
     size_t n;
-    es_event *events; /* of one run, its own and of damage */
+    es_event
+        *events; /* of one run: those in the file, and one for each damage */
     struct es_damage_texts *texts;
 } es_damage;
 
-/** The rows that are not as they were recorded. */
+/** The rows that differ from what was recorded. */
 typedef struct es_changed_rows {
     struct es_changed_row {
         es_row_table table;
@@ -49,32 +49,33 @@ typedef struct es_changed_rows {
     size_t n;
 } es_changed_rows;
 
-/** What the small tables hold. */
+/** The contents of the small tables. */
 typedef struct es_contents {
     es_strings strings;
     es_changed_rows changed;
     es_stored_run *runs;
     size_t n_runs;
-    es_series *series; /* by run, name, phase; their steps are not set */
+    es_series
+        *series; /* in order of run, name, phase; their steps are not set */
     size_t n_series;
 } es_contents;
 
 typedef struct es_stored_events {
     es_strings strings;
     es_changed_rows changed;
-    es_event *events; /* by run, step, event_id */
+    es_event *events; /* in order of run, step, event_id */
     size_t n_events;
     bool loaded;
 } es_stored_events;
 
 enum {
     ES_SQL_STEP_UP,   /* first step of series ?1 in [?2, ?3] */
-    ES_SQL_STEP_DOWN, /* last */
-    ES_SQL_ALL_STEPS, /* of series ?1 */
+    ES_SQL_STEP_DOWN, /* last step of series ?1 in [?2, ?3] */
+    ES_SQL_ALL_STEPS, /* all steps of series ?1 in [?2, ?3] */
     ES_N_READER_SQL
 };
 
-#define ES_SPARE_QUERIES 8 /* of samples, kept for the next ones */
+#define ES_SPARE_QUERIES 8 /* number of idle sample queries kept for reuse */
 
 struct es_reader {
     es_database database;
@@ -82,31 +83,35 @@ struct es_reader {
     es_contents contents;
     es_stored_events events;
     es_damage damage;
-    bool held;   /* in a transaction: es_reader_open_held of a file at rest */
-    bool grows;  /* somebody writes it: no statement may wait for the caller */
-    bool frozen; /* es_reader_open_held of a file that grows */
+    bool held;   /* in a transaction: es_reader_open_held of a file without a
+                    writer */
+    bool grows;  /* the file has a writer: no statement may stay open between
+                    calls */
+    bool frozen; /* es_reader_open_held of a file that grows: newer samples are
+                    hidden */
     sqlite3_stmt *statements[ES_N_READER_SQL]; /* NULL before their first use */
     sqlite3_stmt *spare[ES_SPARE_QUERIES];
     size_t n_spare;
 };
 
-/** es_reader_open; what is known of a fragment's tails. */
+/** Does the same as es_reader_open; `tails` is what is known of a fragment's
+ *  tails. */
 es_status es_reader_open_with(es_reader **out, const char *path,
                               const es_tails *tails) ES_MUST_USE;
 
-/** The run; NULL, and the message set, if there is no such index. */
+/** Returns run `run`; NULL with the message set if there is no such index. */
 const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
 
 /**
- * The samples of a series from step to step, in order: rows of step, value and,
- * unless the schema is 1, crc. es_reader_end_query it. ES_OK;
- * es_database_status's errors.
+ * Queries the samples of a series for the steps from..to, in order: rows of
+ * step, value and, unless the schema is 1, crc. End it with
+ * es_reader_end_query. ES_OK; the errors of es_database_status.
  */
 es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
                           int64_t series_id, int64_t from,
                           int64_t to) ES_MUST_USE;
 
-/** NULL is fine. Not in a forked child. */
+/** NULL is fine. Must not be called in a forked child. */
 void es_reader_end_query(es_reader *reader, sqlite3_stmt *query);
 
 /** Fills in zeroed contents. ES_OK, ES_EFORMAT, ES_EIO, ES_ENOMEM. */
@@ -114,72 +119,76 @@ es_status es_contents_load(es_contents *contents,
                            const es_database *database) ES_MUST_USE;
 void es_contents_free(es_contents *contents);
 
-/** The series of that id, and the index of its run; NULL, and *run as it was:
- *  there is none. */
+/** Finds a series by its id, and the index of its run. If there is no such
+ *  series, returns NULL and leaves *run alone. */
 const es_series *
 es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
 
-/** Fills in zeroed events and each run's part of them. */
+/** Fills in zeroed events, and each run's range of them. */
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
 
-/** `to`, or the last step that a frozen reader sees of the series. */
+/** Returns `to`, or the last visible step of the series if that is lower
+ *  because the reader is frozen. */
 int64_t es_reader_newest(const es_reader *reader, int64_t series_id,
                          int64_t to);
 
-/** The first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a series
- *  within [from, to]; ES_UNKNOWN if there is none. */
+/** Finds the first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a
+ *  series within [from, to]; ES_UNKNOWN if there is none. */
 es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
                               int64_t from, int64_t to,
                               int64_t *step) ES_MUST_USE;
 
 /**
- * The value of a sample, in a row's `column`, its checksum in the next. It may
- * lie at any address, and lasts as long as the row; NULL, and noted: the
- * sample is damaged.
+ * Finds the value of a sample in `column` of a row; its checksum is in the next
+ * column. *bytes may be unaligned and is valid as long as the row. A damaged
+ * sample is noted, and *bytes is NULL.
  *
- * ES_OK; ES_EFORMAT: no checksum, and not a BLOB of the series' values;
- * ES_ENOMEM.
+ * ES_OK; ES_EFORMAT: the file has no checksums, and the value is not a BLOB of
+ * the series' size; ES_ENOMEM.
  */
 es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step) ES_MUST_USE;
 
-/** Notes the damaged frames of the reader's fragment; its runs are loaded.
- * ES_OK, ES_ENOMEM. */
+/** Notes the damaged frames of the reader's fragment; its runs must be
+ *  loaded. ES_OK, ES_ENOMEM. */
 es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
 
-/** Notes rows that are not as they were recorded. ES_OK, ES_ENOMEM. */
+/** Notes rows that differ from what was recorded. ES_OK, ES_ENOMEM. */
 es_status es_damage_note_rows(es_reader *reader,
                               const es_changed_rows *rows) ES_MUST_USE;
 
-/** Notes the frames that were lost while the runs were recorded; their events
- *  are loaded. ES_OK, ES_ENOMEM. */
+/** Notes the frames that were lost while the runs were recorded; the events
+ *  must be loaded. ES_OK, ES_ENOMEM. */
 es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 
-/** values (n): what es_value_find found; missing values for NULL. */
+/** Copies the result of es_value_find to values (n); NULL gives missing
+ *  values. */
 void es_value_copy(float *values, const void *bytes, size_t n);
 
-/** Replaces the events (n) of a run by those and one for each of its damaged
- *  samples, in order of step. ES_OK, ES_ENOMEM. */
+/** Replaces the n events of a run by a list that also has one event for each
+ *  of its damaged samples, in order of step. ES_OK, ES_ENOMEM. */
 es_status es_damage_add_events(es_reader *reader, size_t run,
                                const es_event **events, size_t *n) ES_MUST_USE;
 void es_damage_free(es_damage *damage);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 
-/** True if where= has conditions by members of the configuration, which
- *  es_remote_leave_out applies. */
+/** Returns true if where= has conditions on members of the configuration,
+ *  which es_remote_leave_out applies. */
 bool es_remote_reads_config(const es_remote *remote);
 
 /**
- * Leaves out, of the private database, those of a reader's runs for which the
- * conditions by members of the configuration do not hold.
+ * Deletes from the private database the reader's runs that fail the conditions
+ * on members of the configuration.
  *
- *   n   how many: what the reader has of runs is void then
+ *   n   number of deleted runs; if it is not 0, what the reader has loaded of
+ *       runs is invalid
  *
- * ES_OK; ES_EUSAGE: no run has such a member; as es_reader_config_each.
+ * ES_OK; ES_EUSAGE: no run has such a member; the errors of
+ * es_reader_config_each.
  */
 es_status es_remote_leave_out(size_t *n, es_remote *remote,
                               es_reader *reader) ES_MUST_USE;

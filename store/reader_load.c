@@ -1,6 +1,6 @@
-/* The small tables of a run file, run, series and event, as arrays for a
-   reader. Every column is checked here, so that nothing behind this file has
-   to. A row that is not the one that its checksum was made of is listed. */
+/* Loads the small tables of a run file (run, series and event) into arrays for
+   a reader. Every column is checked here, so that other files can rely on the
+   values. Rows that do not match their checksum are listed. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -46,7 +46,8 @@ static char *strings_reserve(es_strings *strings, size_t n)
 
 /* --- rows ---------------------------------------------------------------- */
 
-/** Where the columns of a row go; the first failure stays. */
+/** The row being read, and the storage for its strings; keeps the first
+ *  failure. */
 typedef struct row {
     const es_database *database;
     sqlite3_stmt *statement;
@@ -66,7 +67,7 @@ static void fail_row(row *r, int column, const char *problem)
                     name && *name == '+' ? name + 1 : name, problem);
 }
 
-/** The text in a column, cut at a NUL; NULL for NULL. */
+/** Returns the text in a column, cut at a NUL; NULL for NULL. */
 static const char *take_text(row *r, int column)
 {
     if (r->status < 0 ||
@@ -76,7 +77,7 @@ static const char *take_text(row *r, int column)
     size_t n = text ? strlen(text) + 1 : 0;
     r->strings->total += n;
     if (r->strings->total > ES_MAX_ALL_TEXT) {
-        fail_row(r, column, "has more text than a run file may");
+        fail_row(r, column, "exceeds the text limit of a run file");
         return NULL;
     }
     char *copy = text ? strings_reserve(r->strings, n) : NULL;
@@ -95,7 +96,7 @@ static const char *take_required_text(row *r, int column)
     return text ? text : "";
 }
 
-/** The integer in a column; ES_UNKNOWN for NULL. */
+/** Returns the integer in a column; ES_UNKNOWN for NULL. */
 static int64_t take_number(row *r, int column)
 {
     int type = sqlite3_column_type(r->statement, column);
@@ -106,14 +107,15 @@ static int64_t take_number(row *r, int column)
     return ES_UNKNOWN;
 }
 
-/** Index of the column's text among names; fails if it is none of them. */
+/** Returns the index of the column's text among `n` names; fails if the text
+ *  is not one of them. */
 static int take_choice(row *r, int column, const char *(*name)(int), int n)
 {
     const char *text = (const char *)sqlite3_column_text(r->statement, column);
     for (int i = 0; text && i < n; i++)
         if (strcmp(text, name(i)) == 0)
             return i;
-    fail_row(r, column, "is no such word");
+    fail_row(r, column, "has an unknown value");
     return 0;
 }
 
@@ -132,7 +134,7 @@ static const char *phase_name(int i)
     return es_phase_name((es_phase)i);
 }
 
-/** Calls take for each row of a query; ES_EFORMAT after ES_MAX_ROWS. */
+/** Calls `take` for each row of a query; ES_EFORMAT after ES_MAX_ROWS. */
 static es_status each_row(const es_database *database, es_strings *strings,
                           const char *table, const char *sql,
                           void (*take)(row *, void *), void *user)
@@ -144,7 +146,7 @@ static es_status each_row(const es_database *database, es_strings *strings,
     while (r.status == ES_OK &&
            (rc = sqlite3_step(r.statement)) == SQLITE_ROW) {
         if (n++ == ES_MAX_ROWS)
-            fail_row(&r, 0, "is one too many");
+            fail_row(&r, 0, "exceeds the row limit of a run file");
         else
             take(&r, user);
     }
@@ -154,7 +156,7 @@ static es_status each_row(const es_database *database, es_strings *strings,
     return r.status;
 }
 
-/** Capacity for element n of an array that only ever grows. */
+/** Reserves room for element n of an array that grows one element at a time. */
 static bool reserve(row *r, void *array, size_t n, size_t size)
 {
     if (r->status == ES_OK)
@@ -164,7 +166,8 @@ static bool reserve(row *r, void *array, size_t n, size_t size)
 
 /* --- checksums ----------------------------------------------------------- */
 
-/* The statements that read a table: without and with its checksums. */
+/* The two statements that read a table: without its checksums, and with
+   them. */
 #define WITH_CHECKSUMS(columns, table, id, tail)                               \
     {                                                                          \
         "SELECT " columns ", NULL FROM " table tail,                           \
@@ -181,9 +184,12 @@ static void list_changed(row *r, es_changed_rows *changed, es_row_table table,
             table, run, sqlite3_column_int64(r->statement, 0), step};
 }
 
-/** Whether the n columns behind the id are as they were recorded; the checksum
- *  is the last column. A row that has none is one of another program's. Before
- *  a column is taken, which may convert it. */
+/**
+ * Returns true if the n columns after the id are as they were recorded. The
+ * checksum is the last column; a row without a checksum comes from another
+ * program and counts as recorded. Call it before any column is read, because
+ * reading may convert a value.
+ */
 static bool is_as_recorded(const row *r, int n)
 {
     sqlite3_stmt *s = r->statement;
@@ -207,9 +213,9 @@ static void check_run(row *r, const es_run_info *info)
         fail_row(r, 6, "is out of bounds");
     else if (info->last_step != ES_UNKNOWN &&
              (info->last_step < 0 || info->last_step > ES_MAX_STEP))
-        fail_row(r, 19, "is no step");
+        fail_row(r, 19, "is not a step");
     else if (!es_uuid_is(info->uuid))
-        fail_row(r, 1, "is no uuid");
+        fail_row(r, 1, "is not a uuid");
 }
 
 static void take_run(row *r, void *user)
@@ -256,10 +262,11 @@ static const char *const series_sql[] =
 
 typedef struct series_target {
     es_contents *contents;
-    size_t run; /* rows come in the order of runs */
+    size_t run; /* current run; the rows are in the order of runs */
 } series_target;
 
-/** The run a row of (id, run_id, ...) belongs to; NULL: there is none. */
+/** Finds the run that a row of (id, run_id, ...) belongs to; NULL if there
+ *  is none. */
 static es_stored_run *find_run(row *r, es_contents *contents, size_t *run)
 {
     int64_t id = sqlite3_column_int64(r->statement, 1);
@@ -277,7 +284,7 @@ static void take_series(row *r, void *user)
     const bool as_recorded = is_as_recorded(r, ES_N_SERIES_COLUMNS);
     es_stored_run *run = find_run(r, contents, &target->run);
     if (!run) {
-        fail_row(r, 1, "names no run");
+        fail_row(r, 1, "refers to no run");
         return;
     }
     if (!as_recorded)
@@ -308,7 +315,7 @@ static void take_series(row *r, void *user)
     contents->series[contents->n_series++] = series;
 }
 
-/* Checksums without a row: what had them is gone. */
+/* Checksums without a row: their rows were deleted. */
 static const char gone_sql[] =
     "SELECT id, of_table FROM row_checksum WHERE CASE of_table"
     " WHEN 'run' THEN id NOT IN (SELECT run_id FROM run)"
@@ -320,7 +327,7 @@ static const char *table_name(int i)
     return es_row_table_name((es_row_table)(i + ES_ROW_RUN));
 }
 
-/* Whose run it was is not known: it is said of the first. */
+/* The run of a deleted row is unknown; it is reported for the first run. */
 static void take_gone(row *r, void *user)
 {
     es_contents *contents = user;
@@ -328,8 +335,8 @@ static void take_gone(row *r, void *user)
     list_changed(r, &contents->changed, (es_row_table)table, 0, ES_UNKNOWN);
 }
 
-/* In one transaction, the one that is open or its own: a series is that of a
-   run that was there with it. */
+/* Loads run and series in one transaction (the open one, or a separate one), so
+   that each series belongs to a run that was read. */
 es_status es_contents_load(es_contents *contents, const es_database *database)
 {
     series_target target = {.contents = contents};
@@ -345,7 +352,7 @@ es_status es_contents_load(es_contents *contents, const es_database *database)
         sums)
         status = each_row(database, &contents->strings, "row_checksum",
                           gone_sql, take_gone, contents);
-    /* It has written nothing: whichever way it ends. */
+    /* The transaction has written nothing, so a rollback always ends it. */
     if (own)
         sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -388,7 +395,8 @@ typedef struct event_target {
     size_t run;
 } event_target;
 
-/** The event's own key: in the file it follows the run's uuid. */
+/** Returns the event's key without the run's uuid, which precedes it in the
+ *  file. */
 static const char *take_dedupe(row *r, int column, const es_stored_run *run)
 {
     const char *key = take_text(r, column);
@@ -405,7 +413,8 @@ static void take_event(row *r, void *user)
     const bool as_recorded = is_as_recorded(r, ES_N_EVENT_COLUMNS);
     es_stored_run *run = find_run(r, target->contents, &target->run);
     if (!run && target->run < target->contents->n_runs)
-        fail_row(r, 1, "names no run"); /* else of one that came later */
+        fail_row(r, 1, "refers to no run"); /* otherwise it is of a run that was
+                                               added later */
     if (!run)
         return;
     if (!reserve(r, &events->events, events->n_events, sizeof *events->events))

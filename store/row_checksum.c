@@ -1,5 +1,6 @@
-/* The checksum of a row of run, series or event, for the writer and for
-   readers. It finds a row that is not as it was recorded. */
+/* Computes the checksum of a row of run, series or event, for the writer and
+   for readers. A row that was changed after it was recorded no longer matches
+   it. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"
 
@@ -12,7 +13,8 @@ int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n)
         crc = es_crc32c(crc, &type, 1);
         if (type == SQLITE_NULL)
             continue;
-        const void *bytes = /* NULL of an empty text, whose number is 0 */
+        const void
+            *bytes = /* NULL for an empty text, whose integer value is 0 */
             type == SQLITE_INTEGER ? NULL : sqlite3_column_blob(statement, i);
         const int64_t number = bytes ? sqlite3_column_bytes(statement, i)
                                      : sqlite3_column_int64(statement, i);

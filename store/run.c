@@ -1,5 +1,5 @@
-/* Names, sizes and standard series of runs; uuids and times as the store writes
-   them. For everyone: no SQLite. */
+/* Names, sizes and standard series of runs, and uuids and times in the form in
+   which the store writes them. Does not use SQLite. */
 #include "store/run.h"
 
 #include "analyzer/heads/details.h"
@@ -42,16 +42,16 @@ size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head)
     return 0;
 }
 
-/* Those that are no reduction of rows and no detail. */
+/* Standard series that are neither head statistics nor details. */
 static const es_series_line others[] = {
     {"finite_rows", "rows", "rows that were finite", ES_SHAPE_HEAD},
-    {"theta", "", "EReg's threshold of a head, learnt", ES_SHAPE_HEAD},
+    {"theta", "", "learnt EReg threshold of a head", ES_SHAPE_HEAD},
     {"t_mean", "", "mean temperature of a head", ES_SHAPE_HEAD},
     {"t_min", "", "lowest temperature", ES_SHAPE_HEAD},
     {"t_max", "", "highest temperature", ES_SHAPE_HEAD},
     {"qk_clip", "", "factor of QK-Clip", ES_SHAPE_HEAD},
-    {"alpha", "", "the FFN is divided by it", ES_SHAPE_LAYER},
-    {"beta", "", "the residual is multiplied by it", ES_SHAPE_LAYER},
+    {"alpha", "", "divisor of the FFN's output", ES_SHAPE_LAYER},
+    {"beta", "", "factor of the residual", ES_SHAPE_LAYER},
     {"slope", "", "learnt slope of the activation", ES_SHAPE_LAYER},
     {"nan_activations", "activations", "activations that are not finite",
      ES_SHAPE_LAYER},
@@ -72,7 +72,7 @@ static const es_series_line others[] = {
     {"ereg", "nats^2", "term of the entropy regularisation", ES_SHAPE_RUN},
     {"range", "nats", "term of the range losses", ES_SHAPE_RUN},
     {"ce_exact", "nats", "cross entropy of exact inference", ES_SHAPE_RUN},
-    {"accuracy", "", "share of images that are named right", ES_SHAPE_RUN},
+    {"accuracy", "", "share of images classified correctly", ES_SHAPE_RUN},
     {"lr", "", "learning rate", ES_SHAPE_RUN},
     {"grad_norm", "", "norm of the gradient", ES_SHAPE_RUN},
     {"tokens_per_s", "1/s", "speed", ES_SHAPE_RUN},
@@ -135,10 +135,12 @@ es_status es_uuid_make(char out[ES_UUID_SIZE])
     unsigned char b[16];
     ssize_t n;
     do
-        n = getrandom(b, sizeof b, 0); /* 16 bytes come whole or not at all */
+        n = getrandom(b, sizeof b,
+                      0); /* 16 bytes are returned whole or not at all */
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof b)
-        return es_fail(ES_EIO, "no random numbers: %s", strerror(errno));
+        return es_fail(ES_EIO, "cannot get random numbers: %s",
+                       strerror(errno));
     b[6] = (unsigned char)(0x40 | (b[6] & 0x0f)); /* version 4 */
     b[8] = (unsigned char)(0x80 | (b[8] & 0x3f)); /* RFC 4122's variant */
     char *at = out;

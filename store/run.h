@@ -1,4 +1,4 @@
-/** What a run is: plain types, no SQLite. */
+/** The types that describe a run, independent of SQLite. */
 #ifndef ES_RUN_H
 #define ES_RUN_H
 
@@ -16,21 +16,21 @@ typedef enum es_run_status {
 } es_run_status;
 
 typedef enum es_shape {
-    ES_SHAPE_RUN,   /* 1 value a step */
+    ES_SHAPE_RUN,   /* 1 value per step */
     ES_SHAPE_LAYER, /* L values */
     ES_SHAPE_HEAD   /* L*H values, layer-major */
 } es_shape;
 
 typedef enum es_phase { ES_PHASE_TRAIN, ES_PHASE_EVAL } es_phase;
 
-/** What a recording is kept in while it is written. */
+/** The file format of a recording while it is written. */
 typedef enum es_store {
-    ES_STORE_AUTO,    /* a fragment on a file system that hosts share */
+    ES_STORE_AUTO, /* a fragment if hosts share the file system, else SQLite */
     ES_STORE_SQLITE,  /* the run file itself, with a write-ahead log */
-    ES_STORE_FRAGMENT /* RUN.esf, to which is only appended */
+    ES_STORE_FRAGMENT /* RUN.esf, an append-only fragment */
 } es_store;
 
-#define ES_UNKNOWN INT64_MIN /* a number nobody gave: NULL in the file */
+#define ES_UNKNOWN INT64_MIN /* an unknown number: NULL in the file */
 
 #define ES_MAX_LAYERS 4096
 #define ES_MAX_HEADS 4096
@@ -40,26 +40,27 @@ typedef enum es_store {
 #define ES_MAX_TEXT (1 << 20)       /* bytes of any other string */
 #define ES_MAX_STEP (INT64_MAX - 1) /* steps are 0..ES_MAX_STEP */
 
-/** Strings are borrowed; NULL means unknown except where noted. `size` is
- *  sizeof (es_run_info), set by whoever hands it to a library. */
+/** One run. Strings are borrowed; NULL means unknown except where noted.
+ *  `size` is sizeof (es_run_info); the caller of a library function sets it. */
 typedef struct es_run_info {
     size_t size;
-    const char *uuid;        /* 36 characters; NULL: a new one is made */
-    const char *name;        /* never NULL when read; UTF-8 */
-    const char *arch;        /* canonical notation where it is ours */
+    const char *uuid; /* 36 characters; NULL: a new one is made */
+    const char *name; /* never NULL when read; UTF-8 */
+    const char
+        *arch; /* canonical notation if the architecture is one of ours */
     const char *family;      /* "gpt2", "llama", ... */
     int64_t n_layer, n_head; /* known, 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
     int64_t d_model, ctx, vocab, batch, seed; /* or ES_UNKNOWN */
     const char *config;  /* JSON object; "steps" is the planned number */
-    const char *program; /* what recorded it, with its version */
+    const char *program; /* name and version of the recording program */
     const char *host;
-    const char *started_at, *ended_at; /* ISO 8601, UTC; written by store */
+    const char *started_at, *ended_at; /* ISO 8601, UTC; written by the store */
     es_run_status status;
     int64_t last_step; /* ES_UNKNOWN before the first sample */
 } es_run_info;
 
-/** Something that happened to a run. Strings may be NULL except where noted.
- *  Readers hand out arrays of it: it keeps its size. */
+/** An event of a run. Strings may be NULL except where noted. Readers return
+ *  arrays of events, so the size of this type never changes. */
 typedef struct es_event {
     int64_t step;     /* or ES_UNKNOWN */
     const char *kind; /* "nan", "dropped", ...; never NULL */
@@ -67,20 +68,20 @@ typedef struct es_event {
     int64_t layer, head; /* or ES_UNKNOWN */
     const char *message;
     const char *data;   /* JSON */
-    const char *dedupe; /* at most one event of a run has this key */
-    const char *at;     /* ISO 8601, UTC; NULL when written: now */
+    const char *dedupe; /* unique within the run */
+    const char *at;     /* ISO 8601, UTC; when written, NULL means now */
 } es_event;
 
-#define ES_MAP_MAX 64  /* cells a side of an attention map */
+#define ES_MAP_MAX 64  /* cells per side of an attention map */
 #define ES_MAP_MEAN -1 /* in place of a head: the mean over a layer's heads */
 
-/** Which attention map it is (store/map.h). */
+/** Identifies an attention map (store/map.h). */
 typedef struct es_map {
     es_phase phase;
     int64_t step;
-    int64_t layer, head; /* head: or ES_MAP_MEAN */
+    int64_t layer, head; /* `head` may be ES_MAP_MEAN */
     int64_t size;        /* S, 1..ES_MAP_MAX */
-    int64_t n_ctx;       /* T: a cell is about T / S queries by T / S keys */
+    int64_t n_ctx; /* T: a cell covers about T / S queries by T / S keys */
 } es_map;
 
 ES_API const char *es_run_status_name(es_run_status status); /* "running" */
@@ -90,8 +91,8 @@ ES_API const char *es_phase_name(es_phase phase);            /* "train" */
 /** Number of values of one sample: 1, L or L*H. */
 ES_API size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head);
 
-/** The shape and unit of a standard series; run shape and "" of any other.
- *  Returns 1 if it is a standard one, else 0. */
+/** Returns the shape and unit of a standard series; run shape and "" for any
+ *  other. Returns 1 if the series is a standard one, else 0. */
 ES_API int es_series_standard(es_shape *shape, const char **unit,
                               const char *name);
 
@@ -102,25 +103,26 @@ typedef struct es_series_line {
     es_shape shape;
 } es_series_line;
 
-/** By number, those of heads first; false after the last. */
+/** Returns standard series i, those with head statistics first; false after
+ *  the last one. */
 bool es_series_standard_at(es_series_line *out, size_t i);
 
-/** True for a member of a parameter that is recorded whole, as "t.5": where
- *  series are listed for people there are too many of them. */
+/** Returns true for one element of a parameter that is recorded whole, such
+ *  as "t.5". Lists for people omit these series, because there are too many. */
 bool es_series_is_member(const char *name);
 
 #define ES_UUID_SIZE 37 /* with the terminating NUL */
 
-/** True for 36 hexadecimal digits and dashes: all that is required of a uuid.
- */
+/** Returns true for 36 hexadecimal digits and dashes, the only requirement
+ *  for a uuid. */
 ES_API bool es_uuid_is(const char *text);
 
-/** A new random uuid (RFC 4122, version 4). ES_OK or ES_EIO. */
+/** Makes a new random uuid (RFC 4122, version 4). ES_OK or ES_EIO. */
 ES_API es_status es_uuid_make(char out[ES_UUID_SIZE]) ES_MUST_USE;
 
 #define ES_TIME_SIZE 32
 
-/** The time now as the store writes it: "2025-01-31T23:59:59.123Z". */
+/** Writes the current time in the store's form: "2025-01-31T23:59:59.123Z". */
 ES_API void es_time_now(char out[ES_TIME_SIZE]);
 
 #endif

@@ -1,6 +1,6 @@
-/* What holds runs, for readers: a run file, which is a SQLite database, a
-   fragment, or a PostgreSQL database. By its name or its first bytes; behind
-   this file all are a connection with the tables of a run file. */
+/* Opens any source of runs for readers: a run file (an SQLite database), a
+   fragment, or a PostgreSQL database, told apart by name. The result is always
+   a connection to the tables of a run file. */
 #include "store/esf_in.h"
 #include "store/place.h"
 #include "store/postgres_in.h"
@@ -25,7 +25,8 @@ es_status es_run_file_open(es_database *database, es_run_source *source,
         if (es_esf_is_name(path) || !es_place_beside(fragment, path) ||
             access(fragment, F_OK) != 0)
             return es_fail(ES_EIO, "%s: no such file", path);
-        es_database_close(database); /* the recording went beside it */
+        es_database_close(
+            database); /* the recording went into a fragment next to it */
         database->tails = tails;
         return es_run_file_open(database, source, fragment);
     }

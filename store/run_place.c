@@ -1,5 +1,6 @@
-/* Where one of a reader's runs is, and whether somebody still writes it: of run
-   files and fragments the file says it, of databases each run. */
+/* Returns where one of a reader's runs is stored, and whether it is still being
+   written. For run files and fragments this holds for the whole file, for
+   PostgreSQL databases for each run. */
 #include "store/run_place.h"
 
 #include "analyzer/base/checked.h"

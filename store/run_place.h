@@ -1,4 +1,5 @@
-/** Where one of a reader's runs is, for who opens it again. */
+/** Returns where one of a reader's runs is stored, so that a caller can open
+ *  it again. */
 #ifndef ES_RUN_PLACE_H
 #define ES_RUN_PLACE_H
 
@@ -6,21 +7,22 @@
 
 typedef struct es_run_place {
     char *path;    /* for es_reader_open; to be freed */
-    size_t number; /* of the run in it, from 1 */
-    size_t n_runs; /* that it has */
+    size_t number; /* number of the run in `path`, from 1 */
+    size_t n_runs; /* number of runs in `path` */
 } es_run_place;
 
 /**
- * A run file is the place of all of its runs; the runs that a URL of
- * PostgreSQL names have one each, which fetches no other.
+ * Returns the place of run `run`. All runs of a run file have the file as their
+ * place. Each run that a PostgreSQL URL names gets a separate URL, which
+ * fetches no other run.
  *
  * ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
 es_status es_reader_place(es_run_place *out, const es_reader *reader,
                           size_t run) ES_MUST_USE;
 
-/** As es_reader_is_written; in PostgreSQL, whether this run was pushed of
- *  late and has not ended. */
+/** Does the same as es_reader_is_written for one run. In PostgreSQL: sets
+ *  *out to true if the run was pushed to recently and has not ended. */
 es_status es_reader_is_run_written(const es_reader *reader, size_t run,
                                    bool *out) ES_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* The table `summary` of a run file, which `entropy-scan merge` fills for plain
-   SQL. Not part of the schema: readers leave it alone. */
+/* Writes the table `summary` of a run file, which `entropy-scan merge` fills
+   for plain SQL. The table is not part of the schema; readers ignore it. */
 #include "store/run_row.h"
 
 #include "analyzer/base/value.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ANY keeps a number a number and 'NaN' a text. */
+/* The type ANY stores a number as a number and 'NaN' as a text. */
 const char es_run_row_sql[] =
     "CREATE TABLE IF NOT EXISTS summary(\n"
     "  run_id INTEGER PRIMARY KEY REFERENCES run,\n"

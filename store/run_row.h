@@ -1,30 +1,31 @@
-/** A run in one row, for plain SQL: no BLOB has to be read. */
+/** A summary of a run in one row, for plain SQL without reading any BLOB. */
 #ifndef ES_RUN_ROW_H
 #define ES_RUN_ROW_H
 
 #include "analyzer/flags/bands.h"
 #include "store/writer.h"
 
-/** What makes the table `summary`. */
+/** The SQL that creates the table `summary`. */
 extern const char es_run_row_sql[];
 
-/** A float that was not recorded is es_missing(). */
+/** The numbers of a run. A float that was not recorded is es_missing(). */
 typedef struct es_run_row {
     int64_t step; /* of the numbers; or ES_UNKNOWN */
     float loss, ppl, eval_loss, eval_ppl;
     double ceiling, largest; /* nats; NaN: unknown */
-    es_bands bands;          /* of the ceiling; n_heads 0: none */
-    es_severity severity;    /* that stands */
-    const char *flags;       /* that stand, in words; "ok" */
+    es_bands bands; /* bands relative to the ceiling; n_heads is 0 if there are
+                       none */
+    es_severity severity; /* highest severity of the current flags */
+    const char *flags;    /* the current flags in words, or "ok" */
 } es_run_row;
 
 /**
- * Puts the row of a run into the table `summary`, which it makes where it is
- * not there: a fifth table, which readers of run files leave alone. A number
+ * Writes the row of a run into the table `summary`, and creates the table if it
+ * does not exist: a fifth table, which readers of run files ignore. A number
  * that was not recorded is NULL; one that is not finite is the text 'NaN',
- * 'inf' or '-inf'; so `WHERE eval_ppl < 20` finds neither.
+ * 'inf' or '-inf'; `WHERE eval_ppl < 20` therefore selects neither.
  *
- *   uuid  of a run of the file
+ *   uuid  of a run in the file
  *
  * ES_OK; ES_ENOTFOUND: no such run; ES_EIO, ES_ELOCKED.
  */

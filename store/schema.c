@@ -1,19 +1,20 @@
-/* The tables of a run file, in each version of their schema. */
+/* Defines the tables of a run file in each version of their schema, and checks
+   a file against them. */
 #include "store/store_internal.h"
 
 #include <string.h>
 
-/* sample has a rowid: without one SQLite keeps at most a quarter of a page in
- * place, and the samples of 16 x 16 heads would take four times their size. Its
- * crc lies before the value: behind it SQLite would walk through all pages of
- * a long one to find it.
+/* The table sample has a rowid: without a rowid SQLite keeps at most a quarter
+ * of a page in place, and the samples of 16 x 16 heads would take four times
+ * their size. The column crc precedes the value; behind a long value SQLite
+ * would read through all of its pages to find the crc.
  *
- * row_checksum is optional: files that have none are read, and gone on with,
- * as they are, and programs that know nothing of it leave it alone. It lies
- * beside the rows and not in them, so that this is no new schema.
+ * The table row_checksum is optional: files without it are read and resumed as
+ * they are, and programs that do not know it ignore it. Checksums are in a
+ * separate table and not in the rows, so that they need no new schema version.
  *
- * SQLite keeps these texts in the file, and a reader compares them: a change
- * of a single letter is a new ES_SCHEMA_VERSION. */
+ * SQLite keeps these texts in the file, and readers compare them: any change of
+ * a text requires a new ES_SCHEMA_VERSION. */
 static const struct {
     const char *name, *sql;
 } tables[] = {
@@ -92,7 +93,7 @@ static bool is_optional(size_t table)
     return strcmp(tables[table].name, "row_checksum") == 0;
 }
 
-/* Schema 1 had no checksums; all else was the same. */
+/* Schema 1 had no checksums and was otherwise the same. */
 static const char sample_1[] =
     "CREATE TABLE sample(\n"
     "  series_id INTEGER NOT NULL REFERENCES series,\n"
@@ -123,12 +124,12 @@ es_status es_schema_image(unsigned char **out, size_t *n)
         image = sqlite3_serialize(handle, "main", &size, 0);
     es_status status = ES_OK;
     if (!image)
-        status = es_fail(ES_EINTERNAL, "cannot make a new run file: %s",
+        status = es_fail(ES_EINTERNAL, "cannot create a run file: %s",
                          handle ? sqlite3_errmsg(handle) : "out of memory");
     sqlite3_close(handle);
     if (status < 0)
         return status;
-    /* SQLite's file format, offsets 18 and 19: 2 is WAL. */
+    /* Offsets 18 and 19 of an SQLite file: 2 means WAL. */
     image[18] = image[19] = 2;
     *out = image;
     *n = (size_t)size;
@@ -201,10 +202,8 @@ static int find_table(const char *name)
     return -1;
 }
 
-/**
- * One row (type, name, table, sql) of the schema. `seen` gets a bit for each
- * of our tables. Tables and views of others are passed over.
- */
+/** Checks one row (type, name, table, sql) of the schema. Sets the bit of
+ *  one of our tables in `seen`. Foreign tables and views are skipped. */
 static es_status check_object(const es_database *database,
                               sqlite3_stmt *statement, unsigned *seen)
 {
@@ -221,14 +220,15 @@ static es_status check_object(const es_database *database,
         return ES_OK;
     bool index = strcmp(column[0], "index") == 0;
     if (index && !column[3])
-        return ES_OK; /* made by a UNIQUE of the table itself */
+        return ES_OK; /* an automatic index of a UNIQUE constraint */
     if (strcmp(column[0], "table") != 0)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a run file of ours: it has the %s %s: drop it",
-                       database->path, index ? "index" : "trigger", column[1]);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: not a valid run file: it has a foreign %s %s: drop it",
+            database->path, index ? "index" : "trigger", column[1]);
     if (!column[3] || strcmp(column[3], sql_of(ours, database->schema)) != 0)
         return es_fail(ES_EFORMAT,
-                       "%s: not a run file of ours: its table %s differs",
+                       "%s: not a valid run file: its table %s differs",
                        database->path, tables[ours].name);
     *seen |= 1u << ours;
     return ES_OK;

@@ -1,4 +1,4 @@
-/** The tables of a run file as text, for those who describe them. */
+/** The tables of a run file as SQL text, for programs that describe them. */
 #ifndef ES_TABLES_H
 #define ES_TABLES_H
 
@@ -6,10 +6,11 @@
 
 #define ES_APPLICATION_ID 0x454E5452 /* "ENTR" */
 #define ES_SCHEMA_VERSION                                                      \
-    2 /* 1 has no checksums; it is read, and gone on                           \
-         with, as it is */
+    2 /* files of schema 1, without checksums, are read and resumed as they    \
+         are */
 
-/** CREATE TABLE of the newest schema, by number; NULL after the last one. */
+/** Returns the CREATE TABLE statement of a table in the newest schema; NULL
+ *  after the last table. */
 const char *es_schema_sql(size_t table);
 
 #endif

@@ -1,24 +1,24 @@
 /*
- * A SQLite VFS for readers of run files: it writes nothing, creates nothing
- * and maps nothing, so that a reader leaves the folder as it was, and a file
- * that somebody else shortens is an error of that file and not a SIGBUS.
+ * An SQLite VFS for readers of run files. It writes nothing, creates nothing
+ * and maps nothing, so that a reader does not change the folder, and a file
+ * that another program truncates causes an error and not a SIGBUS.
  *
- * All of it is the system's VFS but the shared memory of a write-ahead log,
- * FILE-shm. SQLite reads the index of the log and the marks of the readers
- * there, and locks bytes of it. Here the index is a copy, refreshed by pread
- * where SQLite has its memory barriers, and the locks are real ones: a writer
- * sees a reader as it sees any other and keeps what the reader still needs.
- * SQLite learns that the memory may not be written (SQLITE_READONLY); where
- * no live process answers for it (SQLITE_READONLY_CANTINIT) SQLite makes an
- * index of its own out of the log, in memory.
+ * Everything is passed to the system's VFS except the shared memory of a
+ * write-ahead log, FILE-shm. SQLite keeps the index of the log and the readers'
+ * marks in this memory, and locks bytes of the file. Here the index is a copy,
+ * which is refreshed by pread at SQLite's memory barriers, while the locks are
+ * real: a writer sees this reader like any other, and keeps the frames that it
+ * needs. SQLite is told that the memory is read-only (SQLITE_READONLY). If no
+ * live process maintains the memory (SQLITE_READONLY_CANTINIT), SQLite builds a
+ * separate index from the log, in its own memory.
  *
  * Formats: sqlite.org/walformat.html, sections 2.1 to 2.3; protocol: SQLite's
- * readonly_shm, since 3.22. Without FILE-shm (a pair of files that was copied)
- * there is nothing to lock: a writer that resumes it meanwhile is not held up.
+ * readonly_shm, since 3.22. Without FILE-shm (a copied pair of files) there is
+ * nothing to lock, so a writer that resumes the log is not held up.
  *
- * Locks belong to the open file (F_OFD_SETLK). Closing a descriptor of
- * FILE-shm drops the POSIX locks that this process holds on it: where the
- * process writes the run file itself, the system's VFS has to be used.
+ * Locks belong to the open file (F_OFD_SETLK). Closing a descriptor of FILE-shm
+ * drops the POSIX locks that this process holds on it, so a process that writes
+ * the run file itself has to use the system's VFS.
  */
 #include "store/store_internal.h"
 
@@ -36,23 +36,26 @@
 
 enum {
     LOG_HEADER_BYTES = 32,
-    PAGE_BYTES = 32768,  /* the index grows by pages of this size */
-    HEADER_BYTES = 48,   /* of the index; it lies there twice */
-    SHARED_BYTES = 136,  /* both, and the state of checkpoints and readers */
-    INITIALISED = 12,    /* a byte of the header: not 0 */
-    LOCK_BASE = 120,     /* of FILE-shm: the first byte that is locked */
-    WRITE_LOCK = 0,      /* SQLite's number of a lock */
+    PAGE_BYTES = 32768, /* the index grows by pages of this size */
+    HEADER_BYTES =
+        48, /* size of the index header, of which there are two copies */
+    SHARED_BYTES =
+        136, /* both headers, and the state of checkpoints and readers */
+    INITIALISED =
+        12, /* offset of a header byte that is not 0 once initialised */
+    LOCK_BASE = 120,     /* offset of the first lock byte in FILE-shm */
+    WRITE_LOCK = 0,      /* SQLite's number of the writer's lock */
     LIVE_BYTE = 128,     /* locked by each process that uses the memory */
-    MAX_PAGES = 1 << 14, /* of a log of 256 GiB */
+    MAX_PAGES = 1 << 14, /* enough for a log of 256 GiB */
 };
 
-/** A main file or a log. The system's file lies behind it. */
+/** A main file or a log. The system VFS's file follows it in memory. */
 typedef struct view_file {
     sqlite3_file head;
     sqlite3_file *real;
-    const char *path;      /* of a main file; SQLite's own */
+    const char *path;      /* path of a main file; owned by SQLite */
     int shm;               /* descriptor of FILE-shm; -1: none */
-    bool live;             /* other processes answer for the memory */
+    bool live;             /* other processes maintain the memory */
     bool stale;            /* the copy could not be refreshed */
     unsigned char **pages; /* (n_pages) copies; NULL: not mapped yet */
     int n_pages;
@@ -63,7 +66,7 @@ static view_file *view_of(sqlite3_file *file)
     return (view_file *)file;
 }
 
-/* --- what is the system's ------------------------------------------------ */
+/* --- calls passed to the system's VFS ------------------------------------ */
 
 static int view_read(sqlite3_file *file, void *out, int n, sqlite3_int64 offset)
 {
@@ -77,7 +80,7 @@ static uint32_t big_endian(const unsigned char *bytes)
            (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/** Whether a header has what SQLite looks at before it takes the salts over. */
+/** Checks the header fields that SQLite checks before it accepts the salts. */
 static bool is_log_header(const unsigned char *header)
 {
     const uint32_t page = big_endian(header + 8);
@@ -86,9 +89,9 @@ static bool is_log_header(const unsigned char *header)
 }
 
 /**
- * A log without frames, or with a header that a power loss has spoilt, is
- * empty: SQLite does not take over the salts of such a header, and then waits
- * for the file to have those it knows.
+ * Reports a log without frames, or with a header that a power loss has damaged,
+ * as empty: SQLite does not accept the salts of such a header, and would wait
+ * for the salts that it knows.
  */
 static int view_size(sqlite3_file *file, sqlite3_int64 *size)
 {
@@ -144,7 +147,7 @@ static int view_device(sqlite3_file *file)
     return real->pMethods->xDeviceCharacteristics(real);
 }
 
-/* --- what a view has not ------------------------------------------------- */
+/* --- refused calls ------------------------------------------------------ */
 
 static int refuse_write(sqlite3_file *file, const void *bytes, int n,
                         sqlite3_int64 offset)
@@ -174,8 +177,9 @@ static bool read_page(const view_file *view, int page)
 }
 
 /**
- * The header first: what it speaks of was written before it. SQLite compares
- * it once more behind its last barrier, and starts again if it has changed.
+ * Refreshes the copy. The header is read first, because everything that it
+ * refers to was written before it. SQLite compares the header again after its
+ * last barrier, and starts again if it has changed.
  */
 static void refresh(view_file *view)
 {
@@ -185,7 +189,8 @@ static void refresh(view_file *view)
         for (int i = 0; i < view->n_pages && !view->stale; i++)
             view->stale = view->pages[i] && !read_page(view, i);
     if (view->stale)
-        memset(known, 0, SHARED_BYTES); /* SQLite takes it for no header */
+        memset(known, 0,
+               SHARED_BYTES); /* SQLite treats zeros as a missing header */
     else
         memcpy(known, now, sizeof now);
 }
@@ -198,7 +203,7 @@ static void refresh_live(view_file *view)
 
 /* --- shared memory: locks ------------------------------------------------ */
 
-/** Locks n bytes of FILE-shm from `first` on, or unlocks them. */
+/** Locks or unlocks n bytes of FILE-shm, starting at `first`. */
 static int lock_bytes(const view_file *view, short type, int first, int n)
 {
     struct flock lock = {
@@ -209,7 +214,8 @@ static int lock_bytes(const view_file *view, short type, int first, int n)
                                               : SQLITE_IOERR_SHMLOCK;
 }
 
-/** Type of the lock of others that keeps this byte from being written. */
+/** Finds the type of the lock by another process that would block a write
+ *  lock on this byte. */
 static int find_lock(const view_file *view, int byte, short *type)
 {
     struct flock lock = {
@@ -220,7 +226,7 @@ static int find_lock(const view_file *view, int byte, short *type)
     return SQLITE_OK;
 }
 
-/** Both headers of the index, as FILE-shm has them now, are there and agree. */
+/** Returns true if both headers of the index are now in FILE-shm and agree. */
 static bool header_is_sound(const view_file *view)
 {
     unsigned char now[2 * HEADER_BYTES];
@@ -230,10 +236,11 @@ static bool header_is_sound(const view_file *view)
 }
 
 /**
- * SQLite takes this lock where the two headers differ, and gives up once it
- * has it. They differ also where a writer was between them, or the copy was
- * refreshed there: then it has to try again, which it does if it hears that a
- * writer is at work. With the lock no writer is between them any more.
+ * SQLite takes this lock if the two headers differ, and gives up if they still
+ * differ once it has the lock. They also differ if a writer was between
+ * updating the two, or the copy was refreshed at that moment. SQLite then has
+ * to retry, which it does if it is told that a writer is active. While the lock
+ * is held, no writer is between the two headers.
  */
 static int lock_against_writer(view_file *view)
 {
@@ -282,7 +289,8 @@ static int open_shm(view_file *view)
     return SQLITE_CANTOPEN;
 }
 
-/** *sound: the index can be used. SQLITE_BUSY: a writer is changing it. */
+/** Sets *sound if the index can be used. SQLITE_BUSY: a writer is changing
+ *  it. */
 static int check_index(const view_file *view, bool *sound)
 {
     short type = F_UNLCK;
@@ -291,12 +299,14 @@ static int check_index(const view_file *view, bool *sound)
         *sound ? SQLITE_OK : find_lock(view, LOCK_BASE + WRITE_LOCK, &type);
     if (rc == SQLITE_OK && !*sound && type != F_UNLCK)
         return SQLITE_BUSY;
-    *sound = *sound || header_is_sound(view); /* it may have been, until now */
+    *sound =
+        *sound || header_is_sound(
+                      view); /* the writer may have finished in the meantime */
     return rc;
 }
 
-/** Finds out whether other processes answer for the memory. Once they do, a
- *  lock of ours keeps the next one from starting it afresh. */
+/** Finds out if other processes maintain the memory. If they do, takes a
+ *  lock that keeps the next process from initialising it again. */
 static int join_living(view_file *view)
 {
     short type = F_UNLCK;
@@ -306,7 +316,7 @@ static int join_living(view_file *view)
     if (rc != SQLITE_OK || type == F_UNLCK)
         return rc;
     if (type == F_WRLCK)
-        return SQLITE_BUSY; /* it is being started */
+        return SQLITE_BUSY; /* another process is initialising it */
     rc = lock_bytes(view, F_RDLCK, LIVE_BYTE, 1);
     if (rc == SQLITE_OK)
         rc = check_index(view, &view->live);
@@ -315,8 +325,8 @@ static int join_living(view_file *view)
     return rc;
 }
 
-/** A page of the copy, made if need be; *out stays NULL if FILE-shm ends
- *  before it. */
+/** Returns a page of the copy, read at the first use; *out stays NULL if
+ *  FILE-shm ends before the page. */
 static int copy_page(view_file *view, int page, void volatile **out)
 {
     struct stat st;
@@ -353,7 +363,7 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
 {
     view_file *view = view_of(file);
     int rc = size == PAGE_BYTES ? SQLITE_OK : SQLITE_IOERR_SHMMAP;
-    (void)extend; /* writers alone extend */
+    (void)extend; /* only writers extend the file */
     *out = NULL;
     if (rc == SQLITE_OK && !view->live)
         rc = join_living(view);
@@ -364,7 +374,7 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
     return rc == SQLITE_OK ? SQLITE_READONLY : rc;
 }
 
-/** FILE-shm is never removed: `remove` is for who has made it. */
+/** Never removes FILE-shm: `remove` concerns the process that created it. */
 static int view_shm_unmap(sqlite3_file *file, int remove)
 {
     view_file *view = view_of(file);
@@ -376,7 +386,8 @@ static int view_shm_unmap(sqlite3_file *file, int remove)
     view->n_pages = 0;
     if (view->shm >= 0) {
         lock_bytes(view, F_UNLCK, LOCK_BASE, LIVE_BYTE + 1 - LOCK_BASE);
-        if (!es_lock_is_ours(view->path)) /* else one descriptor is lost */
+        if (!es_lock_is_ours(view->path)) /* else the descriptor stays open, to
+                                             keep the locks */
             close(view->shm);
     }
     view->shm = -1;
@@ -425,11 +436,11 @@ static int view_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     struct stat st;
     *view = (view_file){.shm = -1, .real = (sqlite3_file *)(view + 1)};
     if (!(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)))
-        return SQLITE_CANTOPEN; /* a journal, a temporary file */
+        return SQLITE_CANTOPEN; /* a journal or a temporary file */
     if (flags & SQLITE_OPEN_MAIN_DB)
         view->path = path;
     else if (lstat(path, &st) != 0 && errno == ENOENT)
-        path = "/dev/null"; /* a log that is not there has no frames */
+        path = "/dev/null"; /* an absent log has no frames */
     flags &= ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     int rc = system_vfs(vfs)->xOpen(system_vfs(vfs), path, view->real,
                                     flags | SQLITE_OPEN_READONLY, got);
@@ -447,13 +458,14 @@ static int refuse_delete(sqlite3_vfs *vfs, const char *path, int sync)
 static sqlite3_vfs view_vfs;
 static bool registered;
 
-/** "unix" by name: a VFS of the host program may lock in another way. */
+/** Uses "unix" by name: the host program's default VFS may lock in another
+ *  way. */
 static void register_view(void)
 {
     sqlite3_vfs *real = sqlite3_vfs_find("unix");
     if (!real)
         return;
-    view_vfs = *real; /* of those not replaced none looks at pAppData */
+    view_vfs = *real; /* none of the inherited functions uses pAppData */
     view_vfs.pNext = NULL;
     view_vfs.zName = VIEW_NAME;
     view_vfs.pAppData = real;

@@ -1,6 +1,6 @@
-/* Writers of run files: opening, transactions, closing. The header is the
-   manual; a transaction begins and ends with a check of the log (writer_log.c),
-   and closing leaves one plain file. */
+/* Implements writers of run files: opening, transactions, closing. The header
+   describes the functions. Each transaction begins and ends with a check of the
+   log (writer_log.c), and closing leaves one plain file. */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -84,7 +84,8 @@ es_status es_writer_prepare(es_writer *writer)
          i <= ES_SQL_RESUME_CHECKSUMS && !writer->database.has_row_checksums;
          i++)
         sql[i] = NULL;
-    if (writer->database.samples) /* es_writer_place, and cut_samples */
+    if (writer->database.samples) /* es_writer_place and es_writer_cut_run do
+                                     without these statements */
         sql[ES_SQL_SAMPLE] = sql[ES_SQL_RESUME_SAMPLES] = NULL;
     es_status status = es_database_prepare_all(
         &writer->database, writer->statements, sql, ES_N_SQL);
@@ -151,9 +152,8 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
 
 /* --- opening ------------------------------------------------------------- */
 
-/** Into the temporary file of an es_outfile, in place: another file under its
- *  name would have nobody who has it open, and be taken for one that is left.
- */
+/** Fills the temporary file of an es_outfile in place. A new file under the
+ *  same name would not be open in any process, and would count as left over. */
 static es_status fill_temporary(const char *path, const unsigned char *image,
                                 size_t n)
 {
@@ -166,7 +166,7 @@ static es_status fill_temporary(const char *path, const unsigned char *image,
                : ES_OK;
 }
 
-/** A new run file, or one that was empty, appears whole. */
+/** Creates a run file, or replaces an empty one; the new file appears whole. */
 static es_status create_file(const es_database *database)
 {
     unsigned char *image = NULL;
@@ -181,14 +181,14 @@ static es_status create_file(const es_database *database)
     } else if (status == ES_OK &&
                (status = es_outfile_open(&file, &stream, database->file)) ==
                    ES_OK) {
-        fwrite(image, 1, n, stream); /* close sees a failure */
+        fwrite(image, 1, n, stream); /* close reports a failure */
         status = es_outfile_close(file);
     }
     sqlite3_free(image);
     return status;
 }
 
-/** Runs a PRAGMA that answers with the journal mode. */
+/** Runs a PRAGMA that returns the journal mode. */
 static es_status query_log(const es_database *database, const char *sql,
                            bool *is_log)
 {
@@ -206,7 +206,7 @@ static es_status query_log(const es_database *database, const char *sql,
     return status;
 }
 
-/** By way of MEMORY, for settle's reason. */
+/** Switches to WAL by way of MEMORY, for the reason given at settle(). */
 static es_status start_log(const es_database *database)
 {
     bool is_log = false;
@@ -281,14 +281,14 @@ es_status es_writer_check_place(const es_writer *writer)
     if (has_moved(writer))
         return es_fail(ES_EIO,
                        "%s: removed, moved or replaced while it was "
-                       "written: what was recorded is in the old file, if "
-                       "that is still somewhere",
+                       "written: the recorded data is in the old file, if "
+                       "that still exists",
                        writer->database.path);
     return ES_OK;
 }
 
-/** Another file lies where ours was: the log beside it may be its own, and
- *  must stay there. */
+/** If another file has replaced ours, the log next to it may be its log, and
+ *  must stay. */
 static bool keep_log_of_other(es_writer *writer)
 {
     int yes = 1;
@@ -300,7 +300,7 @@ static bool keep_log_of_other(es_writer *writer)
 }
 
 /**
- * Moves the log into the file and makes it a plain one. The journal of this
+ * Moves the log into the file and makes it a plain file. The journal of this
  * last change is kept in memory: the change is within one disk sector, and a
  * journal left behind would make readers refuse the file.
  */
@@ -320,7 +320,7 @@ static es_status settle(es_writer *writer)
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/** `remove`: take the file away too. */
+/** Frees the writer; `remove` also removes the file. */
 static void release(es_writer *writer, bool remove)
 {
     bool ours = writer->database.owner == getpid();
@@ -329,9 +329,10 @@ static void release(es_writer *writer, bool remove)
     es_esf_out_free(writer->out);
     es_database_disconnect(&writer->database);
     if (broken || (ours && remove)) {
-        /* A log with a hole, and the index that knows of no hole: without them
-         * the file is what it was at the last whole checkpoint. A disk that is
-         * full leaves them, too, where a file is given up. */
+        /* Removes a log with a hole, and the index that does not know of the
+         * hole: without them the file is in the state of the last complete
+         * checkpoint. A full disk can leave both behind as well when a file is
+         * given up. */
         char path[PATH_MAX];
         unlink(es_beside(path, writer->database.file, "-wal"));
         unlink(es_beside(path, writer->database.file, "-shm"));
@@ -349,8 +350,8 @@ static es_status fail_away(const es_writer *writer)
 {
     return es_fail(ES_EIO,
                    "%s-wal: removed, moved or replaced while it was written: "
-                   "what it held is lost, for a reader kept it from being "
-                   "moved into the file",
+                   "its contents are lost, because a reader kept them from "
+                   "being moved into the run file",
                    writer->database.path);
 }
 
@@ -383,7 +384,7 @@ void es_writer_abandon(es_writer *writer)
     char why[ES_MESSAGE_MAX];
     snprintf(why, sizeof why, "%s", es_message());
     es_writer_rollback(writer);
-    bool useless = writer->fresh; /* nobody wants a file without a run */
+    bool useless = writer->fresh; /* a file without a run is of no use */
     if (writer->ready && writer->database.owner == getpid()) {
         useless = useless && !has_moved(writer);
         if (settle(writer) < 0)
@@ -394,7 +395,7 @@ void es_writer_abandon(es_writer *writer)
 
 /* --- transactions -------------------------------------------------------- */
 
-/** Writes the last step of each run that went on. */
+/** Writes the last step of each run that has new samples. */
 static es_status save_last_steps(es_writer *writer)
 {
     for (size_t i = 0; i < writer->n_runs; i++) {
@@ -413,7 +414,7 @@ static es_status save_last_steps(es_writer *writer)
     return ES_OK;
 }
 
-/** Sets no message: it follows a failure that has its own. */
+/** Rolls back without setting a message: the failure before it has set one. */
 static void roll_back(es_writer *writer)
 {
     sqlite3_stmt *s = writer->statements[ES_SQL_ROLLBACK];
@@ -423,7 +424,7 @@ static void roll_back(es_writer *writer)
     }
     es_esf_out_rollback(writer->out);
     es_esf_index_roll_back(writer->database.samples);
-    /* Series point to runs by index: pending runs lie behind all others. */
+    /* Series refer to runs by index, so pending runs are behind all others. */
     size_t n = 0;
     for (size_t i = 0; i < writer->n_series; i++)
         if (!writer->series[i].pending)
@@ -447,7 +448,7 @@ static es_status commit(es_writer *writer)
         return status;
     }
     es_esf_index_commit(writer->database.samples);
-    /* What was added since begin is in the file. */
+    /* Everything added since begin is now in the file. */
     for (size_t i = 0; i < writer->n_runs; i++) {
         writer->runs[i].saved_step = writer->runs[i].last_step;
         writer->runs[i].pending = false;
@@ -459,7 +460,8 @@ static es_status commit(es_writer *writer)
     return ES_OK;
 }
 
-/** What SQLite read from a log with a hole would be of another time. */
+/** Checks the log first: pages that SQLite read from a log with a hole would
+ *  be out of date. */
 static es_status begin(es_writer *writer)
 {
     es_status status;

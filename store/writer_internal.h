@@ -1,4 +1,4 @@
-/** The writer's inside, for writer*.c and merge.c. */
+/** Internals of the writer, for writer*.c and merge.c. */
 #ifndef ES_WRITER_INTERNAL_H
 #define ES_WRITER_INTERNAL_H
 
@@ -24,7 +24,7 @@ enum {
     ES_SQL_ADD_SERIES,
     ES_SQL_COUNT_SERIES,
     ES_SQL_IS_JSON,
-    /* For row_checksum, and NULL in a file that has none: */
+    /* For row_checksum; NULL in a file without this table: */
     ES_SQL_RUN_ROW,
     ES_SQL_SERIES_ROW,
     ES_SQL_EVENT_ROW,
@@ -37,10 +37,10 @@ enum {
 typedef struct es_written_run {
     char uuid[ES_UUID_SIZE]; /* for checksums */
     int64_t id, n_layer, n_head;
-    int64_t last_step;  /* with the transaction under way */
-    int64_t saved_step; /* as the file has it */
-    bool has_ended;     /* its row does not say that it is running */
-    bool pending;       /* known since begin: a rollback forgets it */
+    int64_t last_step;  /* including the current transaction */
+    int64_t saved_step; /* last step in the file */
+    bool has_ended;     /* its status is not "running" */
+    bool pending;       /* added since begin: a rollback discards it */
 } es_written_run;
 
 typedef struct es_written_series {
@@ -53,74 +53,79 @@ typedef struct es_written_series {
 
 #define ES_CLOSING_BUSY_MS 100 /* a reader may hold the file for hours */
 
-/** What is known of the write-ahead log. */
+/** State of the write-ahead log. */
 typedef struct es_log {
-    bool none;     /* a private database, a fragment's: the rest is zero */
-    bool is_known; /* from the first commit on: */
-    dev_t device;  /* of the file that FILE-wal named then; 0: none */
+    bool none; /* true for the private database of a fragment: the rest is zero
+                */
+    bool is_known; /* from the first commit on, device and inode are set */
+    dev_t device;  /* of FILE-wal at that time; 0: it did not exist */
     ino_t inode;
-    int n_frames;       /* after the last commit */
-    int next;           /* frames from which the next checkpoint is due */
-    uint32_t salt;      /* of the log whose frames were looked at */
-    uint32_t n_checked; /* of them */
-    bool settled;       /* all that was committed is in the run file itself */
-    bool broken;        /* it does not hold what was committed to it */
-    int64_t retry;      /* monotonic ms: not before, to be emptied */
-    int64_t pause;      /* ms between attempts */
+    int n_frames;  /* number of frames after the last commit */
+    int next;      /* number of frames at which the next checkpoint is due */
+    uint32_t salt; /* of the log whose frames were checked */
+    uint32_t n_checked; /* number of checked frames */
+    bool settled;       /* everything committed is in the run file itself */
+    bool broken;        /* the log has lost frames that were committed to it */
+    int64_t
+        retry; /* monotonic ms: earliest time of the next attempt to empty it */
+    int64_t pause; /* ms between attempts */
 } es_log;
 
 struct es_writer {
     es_database database;
     es_log log;
     es_lock lock;
-    es_esf_out *out; /* NULL, or the fragment that it writes: what is in the
-                        database then is what it knows of it */
+    es_esf_out *out; /* NULL, or the fragment being written: the database then
+                        holds its runs, series and events */
     sqlite3_stmt *statements[ES_N_SQL];
     es_written_run *runs;
     size_t n_runs;
-    es_written_series *series; /* by id */
+    es_written_series *series; /* in order of id */
     size_t n_series;
-    bool ready;          /* wholly open */
+    bool ready;          /* completely open */
     bool in_transaction; /* begin was called */
-    bool spoilt;         /* something failed since: it cannot be committed */
-    bool fresh;          /* made by this writer, nothing committed yet */
+    bool spoilt;         /* a call failed since begin: commit will fail */
+    bool fresh;          /* created by this writer, nothing committed yet */
 };
 
 /* --- writer_log.c -------------------------------------------------------- */
 
-/** Takes checkpoints over from SQLite. */
+/** Takes over checkpoints from SQLite. */
 es_status es_log_open(es_writer *writer) ES_MUST_USE;
 
 /**
- * Within a write transaction: whether the log still has the length of what was
- * committed. At its begin, and just before it grows and hides that it was cut:
- * one system call.
+ * Within a write transaction: checks that the log still has the length of
+ * everything committed. Called when a transaction begins, and just before the
+ * log grows, which would hide a truncation. One system call.
  *
- * ES_OK; ES_EIO: another program truncated or overwrote it, and from now on
+ * ES_OK; ES_EIO: another program truncated or overwrote the log; from now on
  * nothing may be read from it or copied out of it (log.broken).
  */
 es_status es_log_check(es_writer *writer) ES_MUST_USE;
 
-/** Checks every frame, then moves what readers allow into the run file.
- *  Outside a transaction. mode: SQLITE_CHECKPOINT_PASSIVE and so on. ES_OK,
- *  ES_ELOCKED, ES_EIO. */
+/**
+ * Checks every frame, then moves the frames that readers allow into the run
+ * file. Outside a transaction. mode: SQLITE_CHECKPOINT_PASSIVE and so on.
+ * ES_OK, ES_ELOCKED, ES_EIO.
+ */
 es_status es_log_checkpoint(es_writer *writer, int mode) ES_MUST_USE;
 
-/** A checkpoint, where one is due. */
+/** Makes a checkpoint if one is due. */
 void es_log_after_commit(es_writer *writer);
 
 /* --- writer.c ------------------------------------------------------------ */
 
-/** Its statements, which make it ready. */
+/** Prepares the writer's statements, which makes it ready. */
 es_status es_writer_prepare(es_writer *writer) ES_MUST_USE;
 
 /** Steps a statement that returns no rows, and resets it. */
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);
 
 /**
- * Around what a public function does to the file: a transaction of its own
- * unless one is under way. After es_writer_enter returned ES_OK call
- * es_writer_leave with the outcome; it returns it, or the commit's failure.
+ * Brackets the database work of a public function: uses a separate transaction
+ * unless one is open. After es_writer_enter has returned ES_OK, call
+ * es_writer_leave with the outcome; it returns the outcome, or the commit's
+ * failure.
  */
 es_status es_writer_enter(es_writer *writer, bool *own) ES_MUST_USE;
 es_status es_writer_leave(es_writer *writer, bool own,
@@ -135,32 +140,34 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
                                const char *text) ES_MUST_USE;
 
 /**
- * Gives a row its checksum, within the transaction that changed it. Does
+ * Writes the checksum of a row, within the transaction that changed it. Does
  * nothing in a file without row_checksum.
  *
  *   row   ES_SQL_RUN_ROW, ES_SQL_SERIES_ROW or ES_SQL_EVENT_ROW
  */
 es_status es_writer_seal(es_writer *writer, int row, int64_t id) ES_MUST_USE;
 
-/** Adds a run as it is, with its times and its status. */
+/** Adds a run unchanged, with its times and its status. */
 es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
                             const es_run_info *info) ES_MUST_USE;
 
-/** Resumes a run of this shape as es_writer_run does, without the environment's
- *  part of its configuration. */
+/** Resumes a run of this shape as es_writer_run does, but ignores the
+ *  environment's configuration. */
 es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
                                const es_run_info *info,
                                int64_t step) ES_MUST_USE;
 
-/** Deletes what a run has at this step and above. */
+/** Deletes a run's data at this step and above. */
 es_status es_writer_cut_run(es_writer *writer, int64_t run_id,
                             int64_t step) ES_MUST_USE;
 
-/** es_writer_end_run, at a time that is given; NULL: it runs. */
+/** Does the same as es_writer_end_run, at the given time; NULL: the run is
+ *  running. */
 es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status status, const char *at) ES_MUST_USE;
 
-/** es_writer_sample of a private database: where the values lie. */
+/** Adds a sample to a private database: `place` is the position of its
+ *  values. */
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
                           int64_t place) ES_MUST_USE;
 
@@ -170,21 +177,21 @@ es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
 es_status es_writer_open_fragment(es_writer *writer, const char *path,
                                   es_durability durability) ES_MUST_USE;
 
-/** A writer of a private database (es_schema_make_private), which is open and
- *  stays so. es_writer_detach frees it; NULL is fine. */
+/** Opens a fragment: es_writer_open for a path that ends in ".esf". */
 es_status es_writer_attach(es_writer **out,
                            const es_database *database) ES_MUST_USE;
 void es_writer_detach(es_writer *writer);
 
-/** Deletes everything in it, within a transaction. */
+/** Deletes everything in the private database, within a transaction. */
 es_status es_writer_forget(es_writer *writer) ES_MUST_USE;
 
-/** The run with this uuid: *run_id is 0 if there is none. */
+/** Finds the run with this uuid: *run_id is 0 if there is none. */
 es_status es_writer_find_run(es_writer *writer, int64_t *run_id,
                              int64_t *n_layer, int64_t *n_head,
                              const char *uuid) ES_MUST_USE;
 
-/** By id; NULL and the message set if this writer has not opened it. */
+/** Finds a run by its id; NULL with the message set if this writer has not
+ *  opened it. */
 es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id);
 
 #endif

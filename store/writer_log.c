@@ -1,9 +1,9 @@
-/* The write-ahead log of a file that is being written. SQLite believes its
-   index in shared memory: had another program truncated the log, it would go
-   on behind a hole and copy the hole into the run file. So the log's length is
-   compared with the index before each transaction and commit, its frames
-   before each checkpoint, which is made here. Relies on the format of both
-   files (sqlite.org/walformat.html). */
+/* Manages the write-ahead log of a file that is being written. SQLite trusts
+   its index in shared memory: if another program truncated the log, SQLite
+   would continue after a hole and copy the hole into the run file. The log's
+   length is therefore compared with the index before each transaction and
+   commit, and its frames before each checkpoint, which is made here. Relies on
+   the format of both files (sqlite.org/walformat.html). */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/kernel.h"
@@ -16,11 +16,12 @@
 
 #define LOG_HEADER 32
 #define FRAME_HEADER 24
-#define CHECKPOINT_FRAMES 1000 /* 4 MiB, as SQLite would */
-#define AGAIN_FRAMES 256       /* more, where readers left something to do */
-#define EMPTY_FRAMES 2000      /* readers must have kept it from restarting */
-#define LOG_BYTES "4194304"    /* what a log that restarts shrinks to */
-#define PATIENCE 500           /* naps of 1 ms for readers, at one attempt */
+#define CHECKPOINT_FRAMES 1000 /* 4 MiB, as in SQLite */
+#define AGAIN_FRAMES 256 /* additional frames if readers left some to copy */
+#define EMPTY_FRAMES                                                           \
+    2000 /* so many that readers must have kept the log from restarting */
+#define LOG_BYTES "4194304" /* size that a restarting log is truncated to */
+#define PATIENCE 500        /* naps of 1 ms per attempt, waiting for readers */
 #define SHORTEST_PAUSE_MS 1000 /* between two attempts */
 #define LONGEST_PAUSE_MS 8000
 
@@ -28,10 +29,10 @@
 typedef struct es_log_index {
     uint32_t version, unused, change;
     uint8_t is_init, big_endian;
-    uint16_t page_size; /* 1: 65536 */
+    uint16_t page_size; /* 1 means 65536 */
     uint32_t n_frames, n_pages;
     uint32_t checksum[2]; /* of the last frame */
-    uint32_t salt[2];     /* as they lie in the log */
+    uint32_t salt[2];     /* byte order as in the log */
     uint32_t own_checksum[2];
 } es_log_index;
 
@@ -49,11 +50,12 @@ static es_status fail_broken(es_writer *writer)
     writer->log.broken = true;
     return es_fail(ES_EIO,
                    "%s-wal: another program truncated or overwrote it while it "
-                   "was written: what it held is lost",
+                   "was written: its contents are lost",
                    writer->database.path);
 }
 
-/** In a write transaction. False: there is no index yet, or an empty log. */
+/** Reads the index, within a write transaction. False: there is no index
+ *  yet, or the log is empty. */
 static bool read_index(const es_writer *writer, es_log_index *index)
 {
     void volatile *region = NULL;
@@ -82,7 +84,7 @@ static uint32_t big_endian(const unsigned char *bytes)
            (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/** Whether the frames first..last, counted from 1, are those of the index. */
+/** Checks that the frames first..last, counted from 1, match the index. */
 static int compare_frames(sqlite3_file *log, const es_log_index *index,
                           uint32_t first, uint32_t last, bool *same)
 {
@@ -99,7 +101,7 @@ static int compare_frames(sqlite3_file *log, const es_log_index *index,
     return rc;
 }
 
-/** Whether the log is long enough. */
+/** Checks that the log is long enough. */
 static es_status compare_size(es_writer *writer, sqlite3_file *log,
                               const es_log_index *index)
 {
@@ -111,7 +113,7 @@ static es_status compare_size(es_writer *writer, sqlite3_file *log,
     return es_database_status(&writer->database, rc);
 }
 
-/** The log's size, its header, and its frames from `first` on. */
+/** Checks the log's size, its header, and its frames from `first` on. */
 static es_status compare(es_writer *writer, const es_log_index *index,
                          uint32_t first)
 {
@@ -142,8 +144,8 @@ es_status es_log_check(es_writer *writer)
                         &index);
 }
 
-/** Each frame that was not looked at before. Nobody else can restart the log
- *  while we hold the writer's lock. */
+/** Checks each frame that was not checked before. No other process can
+ *  restart the log while we hold the writer's lock. */
 static es_status check_all(es_writer *writer)
 {
     es_log_index index;
@@ -156,7 +158,8 @@ static es_status check_all(es_writer *writer)
     if (read_index(writer, &index)) {
         bool restarted = log->n_checked == 0 || index.salt[0] != log->salt ||
                          index.n_frames < log->n_checked;
-        /* The last one again: it has the checksum of all. */
+        /* The last checked frame is read again: its checksum covers all
+           frames. */
         status = compare(writer, &index, restarted ? 1 : log->n_checked);
         log->salt = index.salt[0];
         log->n_checked = status == ES_OK ? index.n_frames : 0;
@@ -166,7 +169,7 @@ static es_status check_all(es_writer *writer)
     return status;
 }
 
-/* --- where it lies ------------------------------------------------------- */
+/* --- its place ------------------------------------------------------------ */
 
 static bool find(const es_writer *writer, struct stat *st)
 {
@@ -240,7 +243,7 @@ static int count_frames(void *user, sqlite3 *handle, const char *name, int n)
 
 es_status es_log_open(es_writer *writer)
 {
-    /* In place of SQLite's own checkpoints. */
+    /* Replaces SQLite's automatic checkpoints. */
     sqlite3_wal_hook(writer->database.handle, count_frames, writer);
     return es_database_execute(&writer->database,
                                "PRAGMA journal_size_limit=" LOG_BYTES);
@@ -275,7 +278,7 @@ void es_log_after_commit(es_writer *writer)
     if (log->n_frames < CHECKPOINT_FRAMES)
         log->next = CHECKPOINT_FRAMES;
     else if (log->n_frames >= log->next) {
-        /* What failed is found by the next transaction, or does not matter. */
+        /* A failure either shows in the next transaction or does not matter. */
         (void)!es_log_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE);
         log->next = log->n_frames + AGAIN_FRAMES;
     }
@@ -298,9 +301,9 @@ bool es_writer_is_settled(const es_writer *writer)
     return writer->log.none || writer->log.settled;
 }
 
-/** Of one attempt to empty the log. */
+/** Limits the waiting of one attempt to empty the log. */
 typedef struct patience {
-    int naps; /* left: time that copying takes does not count */
+    int naps; /* naps left; the time of the copying does not count */
     bool (*has_time)(void *user);
     void *user;
 } patience;

@@ -1,6 +1,7 @@
-/* Writers of private databases: the one that puts a fragment's records into
-   one, and the one that appends to a fragment, whose private database has the
-   runs, series and events that it knows, and no samples of its own. */
+/* Implements writers of private databases: one that loads a fragment's records
+   into a private database, and one that appends to a fragment. The latter's
+   private database holds the runs, series and events that the writer knows, but
+   no samples. */
 #include "store/esf_in.h"
 #include "store/esf_index.h"
 #include "store/writer_internal.h"
@@ -12,8 +13,8 @@
 
 /* --- fragments ------------------------------------------------------------ */
 
-/** Where the frames that are there end; their runs, series and events are in
- *  the private database then. */
+/** Finds the end of the existing frames, and loads their runs, series and
+ *  events into the private database. */
 static es_status read_past(es_database *database, es_esf_place *place)
 {
     int64_t size = 0;
@@ -54,7 +55,8 @@ int64_t es_writer_beat_ms(const es_writer *writer)
     return writer->out ? ES_ESF_BEAT_MS : -1;
 }
 
-/* --- somebody else's private database ------------------------------------- */
+/* --- attaching to a private database
+   ---------------------------------------- */
 
 es_status es_writer_attach(es_writer **out, const es_database *database)
 {

@@ -1,5 +1,4 @@
-/* Runs of a file that is written: adding one, resuming one from a step, ending
-   it. */
+/* Writes runs: adds a run, resumes one from a step, ends it. */
 #include "store/esf_index.h"
 #include "store/map.h"
 #include "store/writer_internal.h"
@@ -10,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what this writer knows ---------------------------------------------- */
+/* --- known runs
+   ------------------------------------------------------------ */
 
 es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id)
 {
@@ -204,7 +204,7 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
         (status = find_last_step(writer, run_id, &last)) < 0 ||
         (status = es_esf_out_run(writer->out, run_id, info, step)) < 0)
         return status;
-    /* saved_step: what no step can be, so that commit writes the last one. */
+    /* saved_step is an impossible step, so that commit writes the last step. */
     return know_run(writer,
                     &(es_written_run){.id = run_id,
                                       .n_layer = info->n_layer,
@@ -215,12 +215,12 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
                     info->uuid);
 }
 
-/** `config` and the members that it lacks of the environment's, to be freed;
- *  NULL: as it is. */
+/** Adds to `config` the members of the environment's object that it lacks.
+ *  *out is to be freed; NULL: `config` is complete as it is. */
 static es_status complete_config(es_writer *writer, char **out,
                                  const char *config)
 {
-    /* Text is added, and nothing of what is there is written anew. */
+    /* The members are appended as text; existing text is not rewritten. */
     static const char sql[] =
         "WITH own(config) AS (SELECT CASE WHEN json_valid(coalesce(?1, '{}'))"
         "  THEN trim(coalesce(?1, '{}'), x'20090a0d') END),"
@@ -274,7 +274,7 @@ static es_status find_or_add_run(es_writer *writer, int64_t *run_id,
                        (long long)info->n_head);
     es_run_info completed = *info;
     char *config = NULL;
-    /* a run that goes on without a word keeps what it has */
+    /* a resumed run without a new configuration keeps the old one */
     if ((!there || info->config) &&
         (status = complete_config(writer, &config, info->config)) < 0)
         return status;

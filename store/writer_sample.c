@@ -1,12 +1,12 @@
-/* Series, samples and events of a file that is written. A sample gets its
-   checksum here, and a rowid that keeps the samples of a series together. */
+/* Writes series, samples and events. A sample gets its checksum here, and a
+   rowid that keeps the samples of a series together. */
 #include "store/esf_index.h"
 #include "store/writer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/** Index of the first series with an id of at least `id`. */
+/** Returns the index of the first series with an id of at least `id`. */
 static size_t lower_bound(const es_writer *writer, int64_t id)
 {
     size_t low = 0, high = writer->n_series;
@@ -180,10 +180,10 @@ static es_status put_sample(es_writer *writer, const es_written_series *series,
     sqlite3_bind_int64(s, 2, step);
     sqlite3_bind_blob64(s, 3, values, size, SQLITE_STATIC);
     /*
-     * The rowid, chosen so that the samples of a series lie together: a scan
-     * then reads that series' pages and no others. Nothing else relies on it;
-     * where it is taken (steps beyond 32 bits, a file that was vacuumed) SQLite
-     * chooses.
+     * The rowid is chosen so that the samples of a series are adjacent: a scan
+     * then reads only that series' pages. Nothing else relies on the rowid; if
+     * it is taken (steps beyond 32 bits, or a file after VACUUM), SQLite
+     * chooses another.
      */
     if (series->id > 0 && series->id <= INT32_MAX)
         sqlite3_bind_int64(s, 4,
@@ -216,7 +216,7 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
             ES_EARGUMENT, "%s: a sample of series %lld has %zu values, not %zu",
             writer->database.path, (long long)series_id, series->n_values, n);
     if (step < 0 || step > ES_MAX_STEP)
-        return es_fail(ES_EARGUMENT, "%s: no step can be %lld",
+        return es_fail(ES_EARGUMENT, "%s: step %lld is out of range",
                        writer->database.path, (long long)step);
     es_status status = es_writer_enter(writer, &own);
     if (status < 0)
@@ -235,7 +235,7 @@ es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
     if (!series)
         return ES_EARGUMENT;
     if (step < 0 || step > ES_MAX_STEP)
-        return es_fail(ES_EFORMAT, "%s: damaged: no step can be %lld",
+        return es_fail(ES_EFORMAT, "%s: damaged: step %lld is out of range",
                        writer->database.path, (long long)step);
     es_written_run *run = &writer->runs[series->run];
     if (step > run->last_step)
@@ -265,7 +265,7 @@ static es_status put_event(es_writer *writer, int64_t run_id,
     if (!dated.at)
         dated.at = now;
     if (status < 0 || sqlite3_changes(writer->database.handle) == 0)
-        return status; /* there already */
+        return status; /* the event exists already */
     const int64_t id = sqlite3_last_insert_rowid(writer->database.handle);
     if ((status = es_writer_seal(writer, ES_SQL_EVENT_ROW, id)) < 0)
         return status;
