@@ -1,5 +1,5 @@
-/* The header and the frames of a fragment file as bytes. Their format is in
-   esf.h, and nothing here reads or writes a file. */
+/* Converts the header and the frames of a fragment file to and from bytes, in
+   the format that esf.h describes. Does not read or write files. */
 #include "store/esf.h"
 
 #include "analyzer/base/text.h"

@@ -1,6 +1,7 @@
-/* Reading fragment files: whole frames are found, from where the last reading
-   ended, and their records handed to esf_replay.c. What is torn is left for
-   later, what is damaged is left out and counted. The header is the manual. */
+/* Reads fragment files: finds complete frames from the end of the last reading
+   on, and passes their records to esf_replay.c. A torn frame is left for a
+   later reading; a damaged one is skipped and counted. The header describes the
+   functions. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,13 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK 65536 /* bytes read, or looked through for a frame, at a time */
-#define SEARCH_MOST (64 << 20) /* bytes a reading looks through for frames */
+#define CHUNK 65536 /* bytes read, or searched for a frame, at a time */
+#define SEARCH_MOST                                                            \
+    (64 << 20) /* limit of the bytes that one reading searches for frames */
 #define N_TAILS (sizeof((es_tails *)0)->known / sizeof *((es_tails *)0)->known)
 
 /* --- bytes ---------------------------------------------------------------- */
 
-/** All n of them. ES_OK, ES_DONE (the file is shorter), ES_EIO. */
+/** Reads exactly n bytes. ES_OK, ES_DONE (the file is shorter), ES_EIO. */
 static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
 {
     unsigned char *bytes = out;
@@ -39,8 +41,8 @@ static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
     return ES_OK;
 }
 
-/** n of them, borrowed until the next call, and more ahead, as far as the file
- *  was long when it was opened. Returns as read_at. */
+/** Returns n bytes, borrowed until the next call, and reads ahead up to the
+ *  size that the file had when it was opened. Returns as read_at. */
 static es_status read_on(unsigned char **out, es_esf *esf, size_t n, int64_t at)
 {
     const int64_t left = esf->size - at;
@@ -51,8 +53,8 @@ static es_status read_on(unsigned char **out, es_esf *esf, size_t n, int64_t at)
                             : status;
 }
 
-/** An open looks again at what other hosts have written. `*same`: it is the
- *  file that was read before. */
+/** Opens the file again, which makes data from other hosts visible. Sets
+ *  `*same` if it is the file that was read before. */
 static es_status open_file(es_esf *esf, bool *same)
 {
     const es_database *database = esf->database;
@@ -68,7 +70,8 @@ static es_status open_file(es_esf *esf, bool *same)
     }
     if (!S_ISREG(st.st_mode)) {
         close(fd);
-        return es_fail(ES_EIO, "%s: no regular file: only those hold a run",
+        return es_fail(ES_EIO,
+                       "%s: not a regular file: only regular files hold a run",
                        database->path);
     }
     *same = esf->place.end > 0 && st.st_dev == esf->device &&
@@ -110,7 +113,7 @@ static es_status read_header(es_esf *esf)
 
 /* --- frames --------------------------------------------------------------- */
 
-/** The head of a frame at `at`. ES_OK; ES_DONE: there is none. */
+/** Reads the head of a frame at `at`. ES_OK; ES_DONE: no frame begins there. */
 static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
 {
     unsigned char *head;
@@ -123,8 +126,8 @@ static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
                : ES_DONE;
 }
 
-/** The payload of a frame at `at`, into esf->payload. ES_OK; ES_DONE: it is cut
- *  off; ES_EFORMAT without a message: it is damaged. */
+/** Reads the payload of a frame at `at` into esf->payload. ES_OK; ES_DONE:
+ *  it is truncated; ES_EFORMAT without a message: it is damaged. */
 static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                               int64_t at)
 {
@@ -140,7 +143,7 @@ static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                : ES_EFORMAT;
 }
 
-/** What is known of the bytes behind the frame that was read last. */
+/** Finds how far the bytes behind the last frame have been searched. */
 static int64_t *find_tail(es_esf *esf)
 {
     es_tails *tails = &esf->tails;
@@ -156,8 +159,11 @@ static int64_t *find_tail(es_esf *esf)
     return &tails->known[tails->n - 1].searched;
 }
 
-/** Bytes that are there stay what they are, but for those of another machine,
- *  of which earlier ones may be seen after later ones. */
+/**
+ * Stores how far the tail was searched. Bytes of this machine do not change
+ * afterwards; in a file from another machine, earlier bytes may become visible
+ * after later ones.
+ */
 static void remember_tail(es_esf *esf, int64_t at)
 {
     if (es_esf_is_of_this_machine(esf) ||
@@ -165,8 +171,8 @@ static void remember_tail(es_esf *esf, int64_t at)
         *find_tail(esf) = at;
 }
 
-/** *at, or where the next bytes behind a hole of a sparse file are. False:
- * there are none. */
+/** Moves *at to the next data behind a hole of a sparse file. False: no data
+ *  follows. */
 static bool skip_hole(const es_esf *esf, int64_t *at)
 {
     const off_t data = lseek(esf->fd, *at, SEEK_DATA);
@@ -175,8 +181,10 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
     return data >= 0 || errno != ENXIO;
 }
 
-/** The first head of a frame from *at on. ES_DONE: there is none, or none
- *  within the bytes that one reading searches, holes apart. */
+/**
+ * Finds the first head of a frame from *at on. ES_DONE: there is none, or none
+ * within the limit of bytes that one reading searches, not counting holes.
+ */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
     unsigned char bytes[CHUNK + ES_ESF_FRAME_BYTES];
@@ -187,8 +195,8 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
             break;
         if (esf->looked >= most) {
             esf->tails.more = true;
-            if (!esf->tails
-                     .most) /* nobody searches on, and no writer goes on */
+            if (!esf->tails.most) /* nobody continues the search, so no writer
+                                     may continue the file */
                 esf->is_behind = esf->has_lost = true;
             break;
         }
@@ -212,8 +220,10 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
     return ES_DONE;
 }
 
-/** Whether all hosts see what was written before a frame: it or the whole file
- *  is old enough. A date in the future says nothing, and nobody waits for it.
+/**
+ * Returns true if all hosts see everything written before a frame: the frame or
+ * the last change of the file is old enough. A date in the future is not waited
+ * for.
  */
 static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
 {
@@ -222,8 +232,8 @@ static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
            now - esf->changed >= ES_ESF_SETTLED_MS;
 }
 
-/** The frame that comes next, its payload read. `*n_lost`: damaged ones before
- *  it. ES_OK; ES_DONE: there is none yet. */
+/** Finds the next complete frame and reads its payload. `*n_lost`: number of
+ *  damaged frames before it. ES_OK; ES_DONE: there is none yet. */
 static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
                             uint64_t *n_lost)
 {
@@ -283,7 +293,7 @@ es_status es_esf_take_frames(es_esf *esf)
     }
 }
 
-/** Whether the file still has the frame that was read last. */
+/** Returns true if the file still has the frame that was read last. */
 static bool is_continued(const es_esf *esf)
 {
     unsigned char head[ES_ESF_FRAME_BYTES];
@@ -327,7 +337,7 @@ static es_status load(es_esf *esf, bool continued)
     if (esf->n_nobodys > 0)
         return es_fail(
             ES_EFORMAT,
-            "%s: damaged: the frame that says what the run is: restore a copy",
+            "%s: damaged: the frame that describes the run: restore a copy",
             esf->database->path);
     if (esf->place.sequence > 0)
         return ES_OK;
@@ -349,7 +359,8 @@ es_status es_esf_refresh(es_esf *esf)
         status = es_writer_commit(esf->writer);
     else
         es_writer_rollback(esf->writer);
-    esf->stale = status < 0; /* place and tables differ: anew next time */
+    esf->stale =
+        status < 0; /* place and tables differ: the next refresh starts over */
     return status;
 }
 
@@ -390,7 +401,7 @@ const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n)
     return esf->losses;
 }
 
-/* --- its writer ----------------------------------------------------------- */
+/* --- the writer ----------------------------------------------------------- */
 
 bool es_esf_is_of_this_machine(const es_esf *esf)
 {
@@ -409,8 +420,8 @@ es_status es_esf_find_end(const es_esf *esf, es_esf_place *out)
     *out = esf->place;
     if (esf->has_lost)
         return es_fail(ES_EFORMAT,
-                       "%s: damaged: what is left can be read, not gone on "
-                       "with: record into another file",
+                       "%s: damaged: the rest can be read, but not "
+                       "continued: record into another file",
                        esf->database->path);
     if (esf->place.end == 0 || esf->last_frame.closed ||
         es_esf_is_silent(esf) || es_esf_is_of_this_machine(esf))
@@ -433,7 +444,8 @@ es_status es_esf_is_written(const es_esf *esf, bool *out)
         es_lock_check(out, database->file, database->path) == ES_OK) {
         if (*out)
             return ES_OK;
-        /* Through another mount of it the lock may not be seen. */
+        /* The lock may be invisible through another mount of the file
+           system. */
         es_mount_of_file(type, database->file);
         if (!type[0])
             return ES_OK;

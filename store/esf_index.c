@@ -1,7 +1,7 @@
-/* Where the samples of a fragment lie, by series and step. Samples mostly come
-   in order of step and are appended; what did not is put in order when the
-   transaction ends or somebody looks. Before anything that was committed
-   changes, a copy is kept for a rollback. */
+/* Index of the samples of a fragment, by series and step. Samples mostly arrive
+   in order of step and are appended; others are sorted when the transaction
+   ends or the index is read. Before committed entries change, a copy is kept
+   for a rollback. */
 #include "store/esf_index_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -27,7 +27,8 @@ static es_status reserve(lane *l)
     return status;
 }
 
-/** Before what was committed changes in any way but by what follows it. */
+/** Copies the committed entries, before they change in any way other than by
+ *  appending. */
 static es_status save(lane *l)
 {
     if (l->is_saved)
@@ -50,7 +51,8 @@ static int by_step(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/** Of one step the last in the file stays. */
+/** Sorts the entries; of several with the same step, the last in the file is
+ *  kept. */
 static void put_in_order(lane *l)
 {
     size_t n = 0;
@@ -108,7 +110,7 @@ es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
 {
     es_status status;
     if (series_id < 1 || series_id > MOST_SERIES)
-        return es_fail(ES_EARGUMENT, "no series of a fragment: %lld",
+        return es_fail(ES_EARGUMENT, "not a series number of a fragment: %lld",
                        (long long)series_id);
     while ((int64_t)index->n_lanes < series_id) {
         if ((status = es_reserve_next(&index->lanes, index->n_lanes,
@@ -127,7 +129,7 @@ es_status es_esf_index_put(es_esf_index *index, int64_t series_id, int64_t step,
     lane *l = lane_of(index, series_id);
     es_status status;
     if (!l)
-        return es_fail(ES_EARGUMENT, "no series of a fragment: %lld",
+        return es_fail(ES_EARGUMENT, "not a series number of a fragment: %lld",
                        (long long)series_id);
     if ((status = reserve(l)) < 0)
         return status;
@@ -225,7 +227,8 @@ void es_esf_index_roll_back(es_esf_index *index)
     index->generation++;
 }
 
-/* --- making --------------------------------------------------------------- */
+/* --- creation
+   --------------------------------------------------------------- */
 
 void es_esf_index_set_file(es_esf_index *index, int fd)
 {
@@ -250,7 +253,7 @@ es_status es_esf_index_make(es_esf_index **out, const es_database *database)
     if (status < 0)
         return status;
     index->pieces.fd = -1;
-    /* SQLite frees it, also where it fails. */
+    /* SQLite frees the index, even on failure. */
     status = es_database_status(
         database,
         sqlite3_create_module_v2(database->handle, "sample",

@@ -1,7 +1,7 @@
 /**
- * The samples of a fragment: which there are and where in the file each lies,
- * in memory (16 bytes each), and the virtual table `sample` of its private
- * database, whose values are read out of the file when they are requested.
+ * The samples of a fragment: an index in memory of their steps and places in
+ * the file (16 bytes each), and the virtual table `sample` of the private
+ * database, whose values are read from the file on request.
  */
 #ifndef ES_ESF_INDEX_H
 #define ES_ESF_INDEX_H
@@ -10,40 +10,44 @@
 
 typedef struct es_esf_index es_esf_index;
 
-/** Makes the index, empty, and the table in a connection that has none of this
- *  name. The index lives as long as the connection. ES_OK, ES_ENOMEM, ES_EIO.
+/**
+ * Creates an empty index and the table `sample` in a connection that has no
+ * such table. The index lives as long as the connection. ES_OK, ES_ENOMEM,
+ * ES_EIO.
  */
 es_status es_esf_index_make(es_esf_index **out,
                             const es_database *database) ES_MUST_USE;
 
-/** The file that values are read from, anew; borrowed. -1: none, all samples
- *  read as damaged. */
+/** Sets the file that values are read from; borrowed. -1: no file, all
+ *  samples read as damaged. */
 void es_esf_index_set_file(es_esf_index *index, int fd);
 
-/** A series of the private database, numbered from 1 on, and of a run there;
- *  `bytes` of a sample. That it is there already is fine. ES_OK, ES_ENOMEM. */
+/**
+ * Adds a series of the private database, numbered from 1 on, with its run and
+ * the size of a sample in bytes. Adding it again is fine. ES_OK, ES_ENOMEM.
+ */
 es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
                                   int64_t run_id, uint32_t bytes) ES_MUST_USE;
 
 /**
- * What changes the index, all of it or nothing, like a transaction of SQLite:
- * es_esf_index_commit or es_esf_index_roll_back ends it. A sample takes the
- * place of an earlier one of its step.
+ * Adds a sample, which replaces an earlier one of its step. Changes of the
+ * index form a transaction as in SQLite; es_esf_index_commit or
+ * es_esf_index_roll_back ends it.
  *
- *   place  of the values in the file; es_esf_sample lies before them
+ *   place  of the values in the file; an es_esf_sample precedes them
  *
  * ES_OK, ES_ENOMEM.
  */
 es_status es_esf_index_put(es_esf_index *index, int64_t series_id, int64_t step,
                            int64_t place) ES_MUST_USE;
-/** Forgets what a run has at this step and above. NULL, of a run file, has
- *  nothing. */
+/** Removes a run's samples at this step and above. Does nothing for NULL,
+ *  the index of a run file. */
 es_status es_esf_index_cut(es_esf_index *index, int64_t run_id,
                            int64_t step) ES_MUST_USE;
-/** Forgets everything, series too. */
+/** Removes everything, including series. */
 void es_esf_index_clear(es_esf_index *index);
 
-/** NULL, of a run file, is fine. */
+/** NULL, the index of a run file, is fine. */
 void es_esf_index_commit(es_esf_index *index);
 void es_esf_index_roll_back(es_esf_index *index);
 

@@ -12,34 +12,39 @@ typedef struct es_esf_item {
 /** The samples of a series. */
 typedef struct es_esf_lane {
     int64_t run_id;
-    uint32_t bytes;     /* of a sample */
-    es_esf_item *items; /* (n) by step, unless they are mixed */
+    uint32_t bytes;     /* size of a sample */
+    es_esf_item *items; /* (n) in order of step, unless `mixed` */
     size_t n, capacity;
-    bool mixed;         /* there are steps out of order, or one twice */
-    size_t n_committed; /* these were, and are unchanged unless `saved` is */
-    es_esf_item *saved; /* (n_committed) if is_saved: what they were */
+    bool mixed; /* some steps are out of order or occur twice */
+    size_t
+        n_committed; /* number of committed items, unchanged unless is_saved */
+    es_esf_item *saved; /* (n_committed) if is_saved: the committed items */
     bool is_saved;
 } es_esf_lane;
 
 struct es_esf_index {
     es_esf_lane *lanes; /* (n_lanes) by series_id - 1 */
     size_t n_lanes;
-    es_esf_lane *past; /* (n_past) before es_esf_index_clear, if is_cleared */
+    es_esf_lane
+        *past; /* (n_past) if is_cleared: the lanes before es_esf_index_clear */
     size_t n_past;
     bool is_cleared;
-    uint64_t generation; /* positions are of it */
+    uint64_t
+        generation; /* changes whenever positions in lanes become invalid */
     es_esf_pieces pieces;
 };
 
-/** Puts the items in order. ES_OK, ES_ENOMEM. */
+/** Sorts the items. ES_OK, ES_ENOMEM. */
 es_status es_esf_lane_settle(es_esf_lane *lane) ES_MUST_USE;
 
-/** Index of the first item of a settled lane at this step or above. */
+/** Returns the index of the first item of a settled lane at this step or
+ *  above. */
 size_t es_esf_lane_find(const es_esf_lane *lane, int64_t step);
 
 /* --- esf_table.c ---------------------------------------------------------- */
 
-/** `sample`, there without a CREATE; its user is the index. */
+/** The table `sample`, which exists without a CREATE; its user data is the
+ *  index. */
 extern const sqlite3_module es_esf_sample_module;
 
 #endif

@@ -1,7 +1,7 @@
-/* Appending to a fragment file: records gathered in memory, a frame for each
-   transaction with one write and, where it has to last, one fdatasync. What
-   failed in between is written over by the next frame: the file's end is where
-   the last good frame ends. */
+/* Appends to a fragment file: gathers records in memory, and writes each
+   transaction as one frame with one write and, if it must be durable, one
+   fdatasync. A failed write is overwritten by the next frame, because the file
+   logically ends with the last good frame. */
 #include "store/esf_out.h"
 
 #include "analyzer/base/checked.h"
@@ -17,7 +17,7 @@
 
 #define HEAD ((size_t)ES_ESF_HEADER_BYTES + ES_ESF_FRAME_BYTES)
 
-/** What a rollback undoes. */
+/** The state that a rollback restores. */
 typedef struct state {
     uint32_t attempt;
     int64_t run, resume;
@@ -26,18 +26,19 @@ typedef struct state {
 
 struct es_esf_out {
     const es_database *database;
-    int fd; /* -1: the file is not made yet */
+    int fd; /* -1: the file is not created yet */
     bool durable;
     unsigned char *buffer; /* (size) a header, a frame, then the payload */
-    size_t size, used;     /* used: of the payload */
-    int64_t end;           /* of the last good frame; 0: no header yet */
+    size_t size, used;     /* used: bytes of the payload */
+    int64_t end;           /* end of the last good frame; 0: no header yet */
     uint64_t sequence;
     uint32_t seed;
     state now, saved;
     int64_t beat; /* monotonic ms of the last frame */
-    /* The records of the attempt's run and series, to be said again. */
+    /* The records of the attempt's run and series, to be repeated. */
     unsigned char *said;
-    size_t since, again; /* bytes since they were, and until they are */
+    size_t since, again; /* bytes since the last repetition, and bytes between
+                            repetitions */
 };
 
 /* --- opening and closing -------------------------------------------------- */
@@ -97,7 +98,7 @@ bool es_esf_out_has_moved(const es_esf_out *out)
 
 /* --- records -------------------------------------------------------------- */
 
-/** Makes the buffer hold n more bytes of the payload. */
+/** Makes room for n more bytes of payload in the buffer. */
 static es_status grow_payload(es_esf_out *out, size_t n)
 {
     if (n > ES_ESF_MOST - out->used)
@@ -115,7 +116,8 @@ static es_status grow_payload(es_esf_out *out, size_t n)
     return status;
 }
 
-/** *place: n bytes of the payload, zeros behind them to a multiple of 8. */
+/** Appends a record of n bytes, zero-filled to a multiple of 8, and sets
+ *  *place to them. */
 static es_status reserve(es_esf_out *out, unsigned char **place,
                          es_esf_kind kind, size_t n)
 {
@@ -150,7 +152,7 @@ static es_status put(es_esf_out *out, es_esf_kind kind,
     return ES_OK;
 }
 
-/** Keeps the last record, which begins at `from`, to say it again. */
+/** Keeps the last record, which begins at `from`, for repetition. */
 static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
 {
     const size_t n = out->used - from;
@@ -165,7 +167,7 @@ static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
     return ES_OK;
 }
 
-/** At the begin of a transaction, where it is due. */
+/** Repeats the records at the beginning of a transaction, if it is time. */
 static es_status say_again(es_esf_out *out)
 {
     if (out->used || out->since < out->again)
@@ -206,10 +208,11 @@ es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
     if (!out)
         return ES_OK;
     if (out->used)
-        return es_fail(ES_EARGUMENT,
-                       "%s: a run begins a transaction of its own in a "
-                       "fragment",
-                       out->database->path);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: a run must be the first record of a transaction in a "
+            "fragment",
+            out->database->path);
     es_esf_run record = {.info = *info, .resumed = resume >= 0};
     es_status status;
     if ((status = put_writer(out)) < 0)
@@ -229,7 +232,7 @@ static es_status check_run(const es_esf_out *out, int64_t run)
     if (out->now.run == run)
         return ES_OK;
     return es_fail(ES_EARGUMENT,
-                   "%s: run %lld: a fragment takes one run after the other",
+                   "%s: run %lld: a fragment records one run at a time",
                    out->database->path, (long long)run);
 }
 
@@ -303,7 +306,7 @@ es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status run_status,
 
 /* --- frames --------------------------------------------------------------- */
 
-/** The header is made now: a file that was not made has no uuid. */
+/** Creates the file, with a new uuid, and makes its header. */
 static es_status create(es_esf_out *out)
 {
     char uuid[ES_UUID_SIZE];
@@ -319,7 +322,7 @@ static es_status create(es_esf_out *out)
     return ES_OK;
 }
 
-/** The folder has the name of a file that is new. */
+/** Syncs the folder, which contains the name of a new file. */
 static void sync_folder(const es_esf_out *out)
 {
     char folder[PATH_MAX];
@@ -333,7 +336,7 @@ static void sync_folder(const es_esf_out *out)
     }
 }
 
-/** A frame of what was gathered, be it nothing. */
+/** Writes a frame of the gathered records, even if there are none. */
 static es_status append(es_esf_out *out, bool closed)
 {
     es_status status;
@@ -361,7 +364,7 @@ static es_status append(es_esf_out *out, bool closed)
     if (!reason && out->durable && fdatasync(out->fd) != 0)
         reason = errno;
     if (reason) {
-        /* Where it cannot be cut off the next frame lies over it. */
+        /* If it cannot be truncated, the next frame overwrites it. */
         (void)!ftruncate(out->fd, out->end);
         return fail(out, "write", reason);
     }
@@ -393,7 +396,7 @@ void es_esf_out_rollback(es_esf_out *out)
     if (!out)
         return;
     if (out->now.attempt != out->saved.attempt)
-        out->saved.n_said = 0; /* they were written over */
+        out->saved.n_said = 0; /* its records were overwritten */
     out->now = out->saved;
     out->used = 0;
 }

@@ -1,7 +1,7 @@
 /**
- * The writing half of fragment files (esf.h), for writer*.c: records are
- * gathered, and a commit appends them as one frame. All functions do nothing
- * and return ES_OK for NULL, a writer of a SQLite file.
+ * The writing half of fragment files (esf.h), for writer*.c: gathers records,
+ * and a commit appends them as one frame. All functions do nothing and return
+ * ES_OK for NULL, the value for a writer of an SQLite file.
  */
 #ifndef ES_ESF_OUT_H
 #define ES_ESF_OUT_H
@@ -11,16 +11,16 @@
 
 typedef struct es_esf_out es_esf_out;
 
-/** Where an earlier writer's frames end. */
+/** The end of an earlier writer's frames. */
 typedef struct es_esf_place {
-    int64_t end; /* 0: there is no file, or one without a byte */
+    int64_t end; /* 0: the file does not exist or is empty */
     uint64_t sequence;
     uint32_t attempt, seed;
 } es_esf_place;
 
 /**
- * Opens the file to append, cutting off a torn tail. A new one is made with
- * the first commit.
+ * Opens the file for appending and truncates a torn tail. A new file is created
+ * by the first commit.
  *
  *   database  borrowed: its path and its file
  *   durable   each commit is on the disk before it returns
@@ -34,11 +34,11 @@ es_status es_esf_out_open(es_esf_out **out, const es_database *database,
 void es_esf_out_free(es_esf_out *out);
 
 /**
- * Records of the transaction under way. A run begins an attempt; what follows
- * is about it, so that of other runs there is ES_EARGUMENT.
+ * Add records to the current transaction. A run begins an attempt; the records
+ * that follow belong to it, and those of other runs fail with ES_EARGUMENT.
  *
  *   run     its run_id, which is its number in the file
- *   resume  as es_writer_run's; < 0: the run is new
+ *   resume  as in es_writer_run; < 0: the run is new
  *
  * ES_OK, ES_EARGUMENT (a transaction beyond ES_ESF_MOST bytes), ES_ENOMEM.
  */
@@ -57,24 +57,26 @@ es_status es_esf_out_map(es_esf_out *out, int64_t run, const es_map *map,
 es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status status,
                          const char *at) ES_MUST_USE;
 
-/** Appends what was gathered, if anything was. On failure the file ends where
- *  it did, and what was gathered is forgotten. ES_OK, ES_EIO. */
+/**
+ * Appends the gathered records, if there are any. On failure the file logically
+ * ends where it did, and the records are discarded. ES_OK, ES_EIO.
+ */
 es_status es_esf_out_commit(es_esf_out *out) ES_MUST_USE;
 void es_esf_out_rollback(es_esf_out *out);
 
-/** Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. Failures are
- *  the next commit's to find. */
+/** Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. A failure
+ *  shows in the next commit. */
 void es_esf_out_beat(es_esf_out *out);
 
-/** Appends the mark that the writer is done; then es_esf_out_free. ES_OK,
- *  ES_EIO. */
+/** Appends the mark that the writer has finished; es_esf_out_free must
+ *  follow. ES_OK, ES_EIO. */
 es_status es_esf_out_finish(es_esf_out *out) ES_MUST_USE;
 
-/** Whether the path no longer names the file that is written; a file that was
- *  not made yet has not moved. */
+/** Returns true if the path no longer names the file that is being written.
+ *  A file that was not created yet has not moved. */
 bool es_esf_out_has_moved(const es_esf_out *out);
 
-/** This machine's boot_id; "" if it has none. */
+/** Returns this machine's boot_id; "" if it has none. */
 void es_esf_boot(char out[ES_UUID_SIZE]);
 
 #endif

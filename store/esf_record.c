@@ -1,5 +1,5 @@
-/* Records of a fragment as bytes: one function for each measures, writes and
-   reads, so that writer and reader cannot differ. */
+/* Packs the records of a fragment. One function per record measures, writes and
+   reads it, so that writer and reader cannot differ. */
 #include "store/esf_record.h"
 
 void es_esf_pack_writer(es_pack *pack, void *writer)
@@ -42,7 +42,7 @@ void es_esf_pack_series(es_pack *pack, void *series)
     es_pack_integer(pack, &record->phase);
 }
 
-/** An integer of another type. */
+/** Packs an integer of another type. */
 static int64_t pack_as(es_pack *pack, int64_t value)
 {
     es_pack_integer(pack, &value);

@@ -1,5 +1,5 @@
-/** The records in a frame of a fragment file: what the calls of es_writer were,
- *  in their order. Strings and integers as analyzer/base/pack.h writes them. */
+/** The records in a frame of a fragment file: the calls of es_writer in
+ *  their order. Strings and integers have the form of analyzer/base/pack.h. */
 #ifndef ES_ESF_RECORD_H
 #define ES_ESF_RECORD_H
 
@@ -14,30 +14,30 @@ typedef enum es_esf_kind {
     ES_ESF_EVENT,      /* es_event */
     ES_ESF_MAP,        /* es_map, then its values */
     ES_ESF_END,        /* es_esf_end */
-    /* What an earlier frame of the attempt said, for who finds that damaged:
-       passed over by who does not. */
+    /* Repetitions of an earlier record of the attempt, for readers that found
+       the original damaged; other readers skip them. */
     ES_ESF_RUN_AGAIN,    /* es_esf_run */
     ES_ESF_SERIES_AGAIN, /* es_esf_series */
 } es_esf_kind;
 
 #define ES_ESF_RECORD_BYTES 8 /* kind and size */
 
-/** Who writes. Times of other boots and processes of other hosts cannot be
- *  looked up here. */
+/** The writing process. Boot and host show whether its pid and its clock are
+ *  those of this machine. */
 typedef struct es_esf_writer {
     const char *host, *boot; /* /proc/sys/kernel/random/boot_id */
     int64_t pid;
 } es_esf_writer;
 
-/** A run that begins, or with `resumed` goes on: then only uuid, n_layer and
- *  n_head and what replaces config, program and host are read. */
+/** A run that begins or, with `resumed`, continues. For a resumed run only
+ *  uuid, n_layer and n_head and the new config, program and host are used. */
 typedef struct es_esf_run {
     es_run_info info;
     int64_t resumed;
 } es_esf_run;
 
 typedef struct es_esf_series {
-    int64_t number; /* what samples call it */
+    int64_t number; /* the number that samples refer to */
     const char *name, *unit;
     int64_t shape, phase;
 } es_esf_series;
@@ -51,7 +51,7 @@ typedef struct es_esf_sample {
 
 typedef struct es_esf_end {
     int64_t status;
-    const char *at; /* NULL: it runs */
+    const char *at; /* NULL: the run is running */
 } es_esf_end;
 
 void es_esf_pack_writer(es_pack *pack, void *writer);

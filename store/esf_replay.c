@@ -1,6 +1,6 @@
-/* A fragment's records, put into the private database by the calls of es_writer
-   that wrote them. Only the values of samples stay where they are: esf_index.c
-   knows their places. */
+/* Replays a fragment's records into the private database, by the calls of
+   es_writer that wrote them. Only the values of samples stay in the file:
+   esf_index.c stores their places. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NUMBERS_MOST (1 << 20) /* of runs, of series */
+#define NUMBERS_MOST (1 << 20) /* largest number of a run or series */
 
 /* --- the tables ----------------------------------------------------------- */
 
@@ -55,29 +55,30 @@ es_status es_esf_forget(es_esf *esf)
 
 /* --- records -------------------------------------------------------------- */
 
-/** A record of the frame at hand. */
+/** A record of the current frame. */
 typedef struct record {
     const es_esf_frame *frame;
     uint32_t kind, bytes;
     unsigned char *data; /* (bytes) */
-    int64_t place;       /* of it in the file */
+    int64_t place;       /* of `data` in the file */
 } record;
 
 static es_status fail_record(const es_esf *esf, const record *r)
 {
     return es_fail(ES_EFORMAT,
-                   "%s: damaged: frame %llu has a record that no writer makes: "
+                   "%s: damaged: frame %llu has an invalid record: "
                    "restore a copy",
                    esf->database->path, (unsigned long long)r->frame->sequence);
 }
 
-/** What was in a damaged frame is unknown. ES_OK: it may be that. */
+/** Fails unless frames were lost, because their unknown contents may explain
+ *  the record. */
 static es_status check_lost(const es_esf *esf, const record *r)
 {
     return esf->has_lost ? ES_OK : fail_record(esf, r);
 }
 
-/** A record that what was lost would explain is lost, too. */
+/** Skips a record that refers to a lost one. */
 static es_status miss(es_esf *esf, const record *r)
 {
     esf->has_missed = true;
@@ -106,7 +107,7 @@ static es_status take_writer(es_esf *esf, const record *r)
     return ES_OK;
 }
 
-/** run_id; 0: unknown. */
+/** Returns the run_id; 0 if it is unknown. */
 static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
 {
     return frame->run >= 1 && frame->run <= esf->n_runs
@@ -114,7 +115,7 @@ static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
                : 0;
 }
 
-/** A place for number n, with nothing known of those before it. */
+/** Extends the array to number n; new elements are unknown (zero). */
 static es_status reserve(void *array, size_t *n, int64_t number, size_t size)
 {
     es_status status = ES_OK;
@@ -132,7 +133,7 @@ static es_status add_run(es_esf *esf, const record *r, es_run_info *info)
     const time_t seconds = (time_t)(r->frame->time / 1000);
     struct tm then;
     gmtime_r(&seconds, &then);
-    if (!info->started_at && /* a run that goes on, its first frame lost */
+    if (!info->started_at && /* a resumed run whose first frame is lost */
         strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%S.000Z", &then))
         info->started_at = started;
     info->status = ES_RUN_RUNNING;
@@ -163,7 +164,7 @@ static es_status take_run(es_esf *esf, const record *r)
                                 r->frame->resume);
 }
 
-/** A run whose beginning was lost, as far as it is said again. */
+/** Adds a run whose first record was lost, from its repetition. */
 static es_status take_run_again(es_esf *esf, const record *r)
 {
     es_esf_run run = {.info = {.size = sizeof run.info}};
@@ -273,8 +274,8 @@ static es_status take_end(es_esf *esf, const record *r, int64_t run)
                              end.at);
 }
 
-/** A record of a run that has begun: if its beginning is lost, what it said of
- *  earlier samples is in the frame. */
+/** Takes a record of a run. If the record that began the attempt is lost,
+ *  the frame's `resume` still says which earlier samples are invalid. */
 static es_status take_of_run(es_esf *esf, const record *r)
 {
     const int64_t run = run_of(esf, r->frame);
@@ -324,7 +325,7 @@ static es_status take_record(es_esf *esf, const record *r)
 
 /* --- frames --------------------------------------------------------------- */
 
-/** Those behind the same step are one place. */
+/** Adds a loss; losses behind the same step are merged. */
 static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 {
     es_esf_loss *last = esf->n_losses ? &esf->losses[esf->n_losses - 1] : NULL;
@@ -340,8 +341,10 @@ static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
     return status;
 }
 
-/** That n frames before this one are lost: an event of its run, or of the first
- *  that is known; until one is, later. */
+/**
+ * Reports that n frames before this one are lost, by an event of the frame's
+ * run, or else of the first known run. Postponed while no run is known.
+ */
 static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
                            uint64_t n)
 {
@@ -370,7 +373,7 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
     return status < 0 ? status : es_writer_event(esf->writer, run, &event);
 }
 
-/** That this one is lost, too, as it cannot be understood without others. */
+/** Counts this frame as lost, too, because it depends on lost ones. */
 static void note_missed(es_esf *esf)
 {
     if (esf->n_losses)

@@ -1,21 +1,24 @@
-/* The virtual table `sample` of a fragment's private database: rows are those
-   of the index, by series and by step up or down, crc and value are read out of
-   the file. What is not there any more is NULL, which is a damaged sample. */
+/* Implements the virtual table `sample` of a fragment's private database. Its
+   rows are those of the index, by series and by ascending or descending step;
+   crc and value are read from the file. Values that are no longer in the file
+   are NULL, which counts as a damaged sample. */
 #include "store/esf_index_internal.h"
 
 #include "store/esf_record.h"
 
 #include <string.h>
 
-#define NEAR 2048   /* bytes between two samples that are read in one piece */
+#define NEAR                                                                   \
+    2048 /* largest gap in bytes between two samples that are read in one      \
+            piece */
 #define AHEAD 65536 /* bytes of such a piece */
 
 enum { SERIES, STEP, CRC, VALUE };
 
-/* idxNum: what xFilter is given, in this order, and which way it goes. */
+/* idxNum: the arguments of xFilter, in this order, and the direction. */
 enum {
     BY_SERIES = 1,
-    BY_LEAST = 2, /* of the step; with BY_STEP both are one */
+    BY_LEAST = 2, /* of the step; with BY_STEP the bounds are equal */
     BY_MOST = 4,
     BY_STEP = 8,
     DOWN = 16
@@ -28,11 +31,12 @@ typedef struct table {
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
-    size_t lane, end;    /* the lane that it is in, of those before end */
-    int64_t least, most; /* steps */
+    size_t lane, end; /* the current lane, and the end of the lanes to scan */
+    int64_t least, most; /* bounds of the steps */
     bool down;
-    int64_t step; /* of its row */
-    size_t at;    /* its item, if the index is of `generation` */
+    int64_t step; /* of the current row */
+    size_t at;    /* index of the current item, if `generation` is that of the
+                     index */
     uint64_t generation;
 } cursor;
 
@@ -59,7 +63,7 @@ static int disconnect(sqlite3_vtab *base)
 
 /* --- plans ---------------------------------------------------------------- */
 
-/** Bit of idxNum; 0: of no use. */
+/** Returns the bit of idxNum for a constraint; 0 if it cannot be used. */
 static int use_of(const struct sqlite3_index_constraint *constraint)
 {
     if (!constraint->usable)
@@ -71,7 +75,7 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
     switch (constraint->op) {
     case SQLITE_INDEX_CONSTRAINT_EQ:
         return BY_STEP;
-    case SQLITE_INDEX_CONSTRAINT_GT: /* SQLite looks again */
+    case SQLITE_INDEX_CONSTRAINT_GT: /* SQLite checks the bound again */
     case SQLITE_INDEX_CONSTRAINT_GE:
         return BY_LEAST;
     case SQLITE_INDEX_CONSTRAINT_LT:
@@ -84,7 +88,7 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
 
 static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    int chosen[BY_STEP + 1] = {0}; /* 1 + the constraint */
+    int chosen[BY_STEP + 1] = {0}; /* 1 + index of the constraint */
     (void)base;
     for (int i = 0; i < info->nConstraint; i++)
         chosen[use_of(&info->aConstraint[i])] = i + 1;
@@ -114,7 +118,7 @@ static es_esf_index *index_of(const cursor *c)
     return ((const table *)c->base.pVtab)->index;
 }
 
-/** The item of its row; NULL: it is not there any more. */
+/** Finds the item of the current row; NULL if it was deleted. */
 static const es_esf_item *item_of(cursor *c)
 {
     const es_esf_index *index = index_of(c);
@@ -129,8 +133,8 @@ static const es_esf_item *item_of(cursor *c)
                                                            : NULL;
 }
 
-/** Stands on the first row of its lane from `least` to `most`, or the last one;
- *  of the next lanes where this one has none. */
+/** Moves to the first row of the lane within [least, most], or to the last
+ *  one if `down`; to the next lanes if this one has none. */
 static int find_row(cursor *c)
 {
     es_esf_index *index = index_of(c);
@@ -157,7 +161,8 @@ static int next_row(sqlite3_vtab_cursor *base)
 {
     cursor *c = (cursor *)base;
     const es_esf_index *index = index_of(c);
-    const bool here = item_of(c) != NULL; /* else `at` is behind its place */
+    const bool here =
+        item_of(c) != NULL; /* else `at` is already the next item */
     const size_t at = c->down ? c->at - 1 : here ? c->at + 1 : c->at;
     const es_esf_lane *l =
         c->lane < index->n_lanes ? &index->lanes[c->lane] : NULL;
@@ -171,7 +176,8 @@ static int next_row(sqlite3_vtab_cursor *base)
     return find_row(c);
 }
 
-/** What is no integer leaves the bound as it is: SQLite compares again. */
+/** Sets a bound; ignores a value that is not an integer, because SQLite
+ *  compares again. */
 static void set_bound(int64_t *bound, sqlite3_value *given)
 {
     if (sqlite3_value_type(given) == SQLITE_INTEGER)
@@ -227,8 +233,8 @@ static int row_number(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 
 /* --- values --------------------------------------------------------------- */
 
-/** The sample as the file has it, the values behind it. *out is NULL: it is not
- *  there any more. */
+/** Reads the sample's record and the values behind it from the file. *out is
+ *  NULL if they are no longer there. */
 static int read_sample(unsigned char **out, cursor *c)
 {
     es_esf_index *index = index_of(c);

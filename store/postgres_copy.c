@@ -1,5 +1,6 @@
-/* COPY in binary out of PostgreSQL: rows as they arrive, none kept. Every
-   length is checked: who answers is not trusted. */
+/* Reads rows from PostgreSQL with COPY in binary form, one at a time and
+   without keeping them. Every length is checked, because the server is not
+   trusted. */
 #include "store/postgres_in_internal.h"
 
 #include <stdarg.h>
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_BYTES 19 /* signature, flags, bytes of an extension */
+#define HEADER_BYTES 19 /* signature, flags, length of the extension */
 #define ARRAY_BYTES 20  /* dimensions, flags, type, length, first index */
-#define REAL 700        /* the type of the values, in pg_type */
+#define REAL 700        /* float4 in pg_type */
 
 static const char signature[11] = "PGCOPY\n\377\r\n";
 
@@ -47,11 +48,12 @@ es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
 
 static es_status fail_form(const es_remote_copy *copy)
 {
-    return es_fail(ES_EFORMAT, "%s: what the server sent is no copy of rows",
+    return es_fail(ES_EFORMAT,
+                   "%s: the server's answer is not a valid COPY stream",
                    copy->postgres->base);
 }
 
-/** The next message of the server. */
+/** Receives the next message of the server. */
 static es_status receive(es_remote_copy *copy)
 {
     if (copy->message)
@@ -105,7 +107,7 @@ es_status es_remote_copy_next(es_remote_copy *copy, int n_fields)
         copy->at += 2;
         if (fields == n_fields)
             return ES_OK;
-        if (fields != -1) /* the end, which a message of its own follows */
+        if (fields != -1) /* -1 marks the end; another message follows */
             return fail_form(copy);
     }
 }
@@ -146,7 +148,8 @@ bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values, size_t n)
         return false;
     array += ARRAY_BYTES;
     uint32_t all = 0;
-    for (size_t i = 0; i < n; i++) { /* each has its length, 4, before it */
+    for (size_t i = 0; i < n;
+         i++) { /* each value is preceded by its length, 4 */
         uint64_t pair;
         memcpy(&pair, array + 8 * i, sizeof pair);
         pair = __builtin_bswap64(pair);
@@ -159,7 +162,8 @@ bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values, size_t n)
 
 void es_remote_copy_end(es_remote_copy *copy)
 {
-    char said[ES_MESSAGE_MAX]; /* this is no failure of its own */
+    char said[ES_MESSAGE_MAX]; /* cleaning up is not a failure: the message is
+                                  kept */
     snprintf(said, sizeof said, "%s", es_message());
     bool had_failed = said[0] != '\0';
     while (copy->is_under_way && receive(copy) == ES_OK)

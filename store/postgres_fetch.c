@@ -1,6 +1,6 @@
-/* Samples out of PostgreSQL: all of small runs, several runs at once, or a
-   piece of a series. What is fetched is put in the order of series and step
-   here: the server would sort it on its disk. */
+/* Fetches samples from PostgreSQL: whole small runs, several at once, or a
+   piece of one series. They are sorted by series and step here; the server
+   would sort them on its disk. */
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,14 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_OF 64         /* runs at once */
-#define BLOCK_RUNS_MOST 256 /* a list of them is a part of the query */
+#define STEPS_OF 64         /* runs per query */
+#define BLOCK_RUNS_MOST 256 /* limit of the list of runs in a query */
 #define FROM_SAMPLE                                                            \
     " FROM entropy_scan.sample WHERE run_id = %" PRId64                        \
     " AND series = %" PRId64 " AND month = '%s' AND step BETWEEN %" PRId64     \
     " AND %" PRId64
 
-/* --- what was fetched ----------------------------------------------------- */
+/* --- fetched rows
+   ----------------------------------------------------------- */
 
 void es_remote_rows_release(es_remote_rows *rows)
 {
@@ -47,7 +48,7 @@ static void sort(es_remote_rows *rows)
         }
 }
 
-/** Capacity for n bytes more. */
+/** Makes room for n more bytes. */
 static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
 {
     if (rows->n_data + n <= *capacity)
@@ -60,7 +61,7 @@ static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
     return status;
 }
 
-/** The series of a run by its number there; (size_t)-1: it came later. */
+/** Finds a series of a run by its number; (size_t)-1 if it was added later. */
 static size_t find_series(const es_remote *remote, const es_remote_run *run,
                           int64_t number)
 {
@@ -78,7 +79,7 @@ static size_t find_series(const es_remote *remote, const es_remote_run *run,
                : (size_t)-1;
 }
 
-/** A row of run_id, series, step, crc and, where they are requested, value. */
+/** Takes a row of run_id, series, step, crc and, if requested, value. */
 static es_status take_row(es_remote_rows *rows, size_t *capacity,
                           const es_remote *remote, es_remote_copy *copy,
                           bool with_values)
@@ -108,7 +109,7 @@ static es_status take_row(es_remote_rows *rows, size_t *capacity,
     return ES_OK;
 }
 
-/** All rows of a query under way. */
+/** Takes all rows of a running query. */
 static es_status take_rows(es_remote_rows **out, const es_remote *remote,
                            es_remote_copy *copy, bool with_values)
 {
@@ -131,8 +132,8 @@ static es_status take_rows(es_remote_rows **out, const es_remote *remote,
 
 /* --- queries -------------------------------------------------------------- */
 
-/** Runs [first, end): their numbers, or those and a series that is wanted, in
- *  the form (1,2), and their months, as lists. */
+/** Prints lists for the runs [first, end): their numbers, or (run, series)
+ *  pairs of the wanted series, such as (1,2); and their months. */
 static es_status list_runs(char **ids, char **months, const es_remote *remote,
                            size_t first, size_t end, bool with_series)
 {
@@ -181,7 +182,8 @@ size_t es_remote_run_bytes(const es_remote *remote, size_t run)
     return bytes;
 }
 
-/** Of the first run nobody knows yet what else is wanted. */
+/** Returns the end of the next block of runs. The first block has one run,
+ *  because the wanted kinds of series are not known yet. */
 static size_t end_of_block(const es_remote *remote, size_t run)
 {
     size_t end = run + 1, bytes = es_remote_run_bytes(remote, run);

@@ -1,5 +1,5 @@
-/* Puts the rows of runs in PostgreSQL, but for samples, into a private database
-   with the tables of a run file, by which they are checked and read. */
+/* Loads the rows of runs in PostgreSQL, except samples, into a private database
+   with the tables of a run file, where they are checked and read. */
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -51,7 +51,8 @@ es_status es_remote_begin(const es_remote *remote)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/** Where the rows of a query go; `take` gives them the ids of here. */
+/** Destination of the rows of a query; `take` renumbers them for the private
+ *  database. */
 typedef struct target {
     es_remote *remote;
     sqlite3_stmt *insert;
@@ -73,8 +74,8 @@ static int64_t number_of(const target *t, int column)
     return text ? strtoll(text, NULL, 10) : ES_UNKNOWN;
 }
 
-/** Columns [from, to) of the row as parameters of the same number and 1: in a
- *  STRICT table a number's text becomes the number. */
+/** Binds columns [from, to) of the row to the parameters of the same number
+ *  plus 1. A STRICT table converts a number's text to a number. */
 static void bind(const target *t, int from, int to)
 {
     for (int i = from; i < to; i++)
@@ -118,7 +119,7 @@ static es_status place_runs(es_remote *remote)
     return ES_OK;
 }
 
-/** The run whose id is in column 0; NULL: it came later. */
+/** Finds the run whose id is in column 0; NULL if it was added later. */
 static es_remote_run *run_of(const target *t)
 {
     return es_remote_find_run(t->remote, number_of(t, 0));
@@ -150,7 +151,8 @@ static size_t values_of(const char *shape, const es_remote_run *run)
     return 0;
 }
 
-/** There are as many as standard series have, or a few more. */
+/** Finds or adds the kind of a series. There are about as many kinds as
+ *  standard series. */
 static es_status find_kind(size_t *out, es_remote *remote, const char *name,
                            const char *phase)
 {
@@ -238,8 +240,8 @@ static es_status fetch_rows(target *t, const char *name)
 }
 
 /**
- * The rows of a query, which ends where conditions on entropy_scan.run may
- * follow, in an order.
+ * Loads the rows of a query. The query ends where conditions on
+ * entropy_scan.run may be appended; `order` is its ORDER BY.
  *
  *   insert   a statement; parameter 1 is the number of the run
  */
@@ -254,7 +256,8 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     if (status < 0)
         return status;
     PGresult *result = NULL;
-    const bool is_one = remote->url.run != NULL; /* its rows are few */
+    const bool is_one =
+        remote->url.run != NULL; /* few rows: no cursor is needed */
     if (asprintf(&sql, "%s%s%s%s%s%s", is_one ? "" : "DECLARE ",
                  is_one ? "" : name, is_one ? "" : " NO SCROLL CURSOR FOR ",
                  query, remote->where, order) < 0) {
@@ -276,7 +279,8 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     return status;
 }
 
-/* As es_paths_expand lists the files that they were pushed from. */
+/* The order in which es_paths_expand lists the files that the runs were pushed
+   from. */
 #define BY_SOURCE " ORDER BY run.source || '.db' COLLATE \"C\", run.run_id"
 #define OF_RUNS " JOIN entropy_scan.run USING (run_id) WHERE true"
 
@@ -408,8 +412,8 @@ bool es_remote_is_run_written(const es_remote *remote, int64_t run_id)
     return remote->runs[run_id - 1].is_written;
 }
 
-/** Conditions by members of the configuration stay with it: they are applied
- *  where the run is read. */
+/** Conditions on members of the configuration stay in the URL: they are
+ *  applied when the run is read. */
 es_status es_remote_run_url(char **out, const es_remote *remote,
                             const char *uuid)
 {

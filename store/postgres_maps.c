@@ -1,5 +1,5 @@
-/* Attention maps of a run in PostgreSQL: they are large, and few readers want
-   them, so that they are fetched when the run's are requested. */
+/* Loads the attention maps of a run from PostgreSQL when they are requested:
+   they are large, and few readers need them. */
 #include "store/postgres_in_internal.h"
 
 #include "store/map.h"
@@ -23,7 +23,7 @@ static es_status take_map(const es_remote *remote, int64_t run_id,
                                 : 0;
     if (!es_remote_copy_array(copy, (unsigned char *)values, n_values))
         return es_fail(ES_EFORMAT,
-                       "%s: damaged: an attention map of step %lld is none",
+                       "%s: damaged: an attention map of step %lld is invalid",
                        copy->postgres->base, (long long)map.step);
     return es_map_insert(remote->database, run_id, uuid, &map, values);
 }

@@ -1,30 +1,31 @@
-/* The table `sample` of runs in PostgreSQL, a virtual one: what a statement
-   scans of it is fetched then. A whole series, or several samples of a run,
-   bring all of a small run, and of those after it. */
+/* Implements the virtual table `sample` for runs in PostgreSQL: a scan fetches
+   its samples. Scanning a whole series, or several samples of a run, fetches
+   all of a small run and of the runs after it. */
 #include "store/postgres_in_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SERIES_ID, STEP, CRC, VALUE };
-/* What xBestIndex says to xFilter: the arguments come in this order. */
+/* The plan that xBestIndex passes to xFilter; the arguments have this order. */
 enum { BY_SERIES = 1, FROM = 2, TO = 4, FALLING = 8, WITH_VALUES = 16 };
-#define FIRST_PIECE 16 /* samples: a statement may want one alone */
+#define FIRST_PIECE 16 /* samples: a statement may need only one */
 
 typedef struct sample_table {
-    sqlite3_vtab base; /* first: SQLite hands it back */
+    sqlite3_vtab base; /* first: SQLite passes it back */
     es_remote *remote;
 } sample_table;
 
 typedef struct sample_cursor {
-    sqlite3_vtab_cursor base; /* first: SQLite hands it back */
+    sqlite3_vtab_cursor base; /* first: SQLite passes it back */
     int plan;
-    size_t series, end_series; /* index of the one under way, and past all */
-    int64_t from, to;          /* of its steps, what is left of them */
-    size_t n_pieces;           /* of the series, fetched so far */
+    size_t series, end_series; /* index of the current series, and the end of
+                                  the series to scan */
+    int64_t from, to;          /* remaining range of steps */
+    size_t n_pieces;           /* pieces of the series fetched so far */
     es_remote_rows *rows;      /* NULL: at the end */
-    size_t at, n;              /* rows [at, n) of them */
-    bool is_whole;             /* no more of this series follow */
+    size_t at, n;              /* remaining rows: [at, n) */
+    bool is_whole;             /* no more samples of this series follow */
     sqlite3_int64 rowid;
 } sample_cursor;
 
@@ -33,9 +34,10 @@ static es_remote *remote_of(const sample_cursor *cursor)
     return ((sample_table *)cursor->base.pVtab)->remote;
 }
 
-/* --- where a cursor stands ------------------------------------------------ */
+/* --- position
+   --------------------------------------------------------------- */
 
-/** The rows of a series within [from, to]. Of falling ones the last alone. */
+/** Sets [at, n) to the rows of the series within [from, to]. */
 static void narrow(sample_cursor *cursor)
 {
     const es_remote_rows *rows = cursor->rows;
@@ -64,9 +66,10 @@ static bool has_run(const es_remote_rows *rows, size_t run)
 }
 
 /**
- * Whether the series is in the block, or, of a run that begins, comes into it:
- * it is, from the second run on, if it was scanned before. Of a single sample
- * of many values the others are not worth it.
+ * Finds out if the series is in the block, and fetches the block of the run if
+ * that is worthwhile: from the second run on, if this kind of series was
+ * scanned before. A single sample of many values is not worth fetching the
+ * others.
  */
 static es_status find_block(bool *found, sample_cursor *cursor)
 {
@@ -79,7 +82,7 @@ static es_status find_block(bool *found, sample_cursor *cursor)
         return ES_OK;
     if (cursor->from < cursor->to || series->n_values == 1)
         kind->is_wanted = true;
-    if (is_there && kind->is_wanted) /* the runs after it will want it, too */
+    if (is_there && kind->is_wanted) /* the runs after it will need it, too */
         remote->block->end_run = series->run + 1;
     if (is_there || !kind->is_wanted ||
         es_remote_run_bytes(remote, series->run) > ES_REMOTE_BLOCK_BYTES)
@@ -88,7 +91,7 @@ static es_status find_block(bool *found, sample_cursor *cursor)
     return es_remote_fetch_runs(remote, series->run);
 }
 
-/** The first or last step is known without a look at the samples. */
+/** Finds the series' first or last step, which is known without its samples. */
 static es_status find_end(sample_cursor *cursor, int64_t *step)
 {
     es_remote *remote = remote_of(cursor);
@@ -101,8 +104,11 @@ static es_status find_end(sample_cursor *cursor, int64_t *step)
     return ES_OK;
 }
 
-/** Without values, and from the end on: in most cases the end alone is wanted,
- *  and is that of the series. The rest, if it is wanted, follows. */
+/**
+ * Returns the end of the series without fetching samples. Most scans without
+ * values need only this one row; the remaining rows are fetched if the scan
+ * continues.
+ */
 static es_status take_end(sample_cursor *cursor, bool *taken)
 {
     int64_t step;
@@ -127,7 +133,8 @@ static es_status take_end(sample_cursor *cursor, bool *taken)
     return ES_OK;
 }
 
-/** The next rows of the series under way; none are left: is_whole. */
+/** Fetches the next rows of the current series; sets is_whole if none are
+ *  left. */
 static es_status fetch(sample_cursor *cursor)
 {
     es_remote *remote = remote_of(cursor);
@@ -201,7 +208,8 @@ static es_status settle(sample_cursor *cursor)
     return ES_OK;
 }
 
-/** What a statement ends by: the message is kept for es_database_fail. */
+/** Converts a status to a result code of SQLite; keeps the message for
+ *  es_database_fail. */
 static int result_of(sample_cursor *cursor, es_status status)
 {
     es_remote *remote = remote_of(cursor);
@@ -247,7 +255,8 @@ static int sample_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/** The constraint of a column by one of two operators; -1: there is none. */
+/** Finds the constraint of a column with one of two operators; -1 if there
+ *  is none. */
 static int find_constraint(const sqlite3_index_info *info, int column, int op,
                            int other)
 {
@@ -259,7 +268,7 @@ static int find_constraint(const sqlite3_index_info *info, int column, int op,
     return -1;
 }
 
-/** > and < come as >= and <=: SQLite looks again. */
+/** Treats > and < as >= and <=, because SQLite checks again. */
 static int sample_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     const int eq = SQLITE_INDEX_CONSTRAINT_EQ;
@@ -369,7 +378,8 @@ static int sample_eof(sqlite3_vtab_cursor *base)
     return ((sample_cursor *)base)->rows == NULL;
 }
 
-/* The values last as long as the row: the cursor has a use of them. */
+/* The values stay valid as long as the row, because the cursor holds a use of
+   the rows. */
 static int sample_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                          int column)
 {
@@ -400,7 +410,8 @@ static int sample_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 }
 
 static const sqlite3_module sample_module = {
-    .xConnect = sample_connect, /* no xCreate: the table is simply there */
+    .xConnect =
+        sample_connect, /* no xCreate: the table exists without a CREATE */
     .xBestIndex = sample_best_index,
     .xDisconnect = sample_disconnect,
     .xOpen = sample_open,

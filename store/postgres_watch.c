@@ -1,5 +1,5 @@
-/* Watches the runs of a PostgreSQL database, for cli: a list of them, round by
-   round, and what LISTEN hears between. */
+/* Watches the runs of a PostgreSQL database for the command line: lists them in
+   each round, and receives LISTEN notifications in between. */
 #include "store/postgres_watch.h"
 
 #include "analyzer/base/checked.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-#define AGAIN_MOST 60 /* seconds between two tries to connect */
+#define AGAIN_MOST 60 /* longest pause between two connection attempts, s */
 
 struct es_remote_watch {
-    es_remote remote; /* its URL and conditions alone */
-    int n_tries;      /* that failed, one after the other */
-    time_t again;     /* not before; monotonic seconds */
+    es_remote remote; /* only its URL and conditions are used */
+    int n_tries;      /* number of consecutive failed attempts */
+    time_t again;     /* monotonic seconds: earliest time of the next attempt */
     char problem[ES_MESSAGE_MAX];
 };
 

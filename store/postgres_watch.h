@@ -1,7 +1,7 @@
 /**
- * Who watches the runs of a PostgreSQL database: which there are, which have
- * changed, and when an alert came. A connection of its own stays open, LISTENs,
- * and is made anew, after 1, 2, 4 ... 60 s, when it was lost.
+ * Watches the runs of a PostgreSQL database: which runs there are, which have
+ * changed, and when an alert arrives. A separate connection stays open with
+ * LISTEN; if it is lost, it is reopened after 1, 2, 4 ... 60 s.
  */
 #ifndef ES_POSTGRES_WATCH_H
 #define ES_POSTGRES_WATCH_H
@@ -12,8 +12,8 @@
 
 typedef struct es_remote_watch es_remote_watch;
 
-/** Does not connect. ES_OK, ES_EUSAGE (the URL, or its where=), ES_EIO (no
- *  libpq), ES_ENOMEM. */
+/** Does not connect. ES_OK, ES_EUSAGE (the URL or its where= is invalid),
+ *  ES_EIO (no libpq), ES_ENOMEM. */
 es_status es_remote_watch_open(es_remote_watch **out,
                                const char *url) ES_MUST_USE;
 
@@ -21,34 +21,37 @@ es_status es_remote_watch_open(es_remote_watch **out,
 void es_remote_watch_close(es_remote_watch *watch);
 
 /**
- *   url       of one run, borrowed during the call
- *   revision  another one after each push that changed the run
+ * Called for each run.
  *
- * What it returns ends the walk if it is not ES_OK.
+ *   url       of one run, borrowed during the call
+ *   revision  changes with each push that changes the run
+ *
+ * A return value other than ES_OK ends the iteration.
  */
 typedef es_status es_remote_watch_handler(void *user, const char *url,
                                           int64_t revision);
 
 /**
- * Calls `handler` for each run that the URL names, in the order of their URLs'
- * letters.
+ * Calls `handler` for each run that the URL names, in alphabetical order of
+ * their URLs.
  *
- * ES_OK; ES_EIO: the database cannot be reached, or it is too early to try
- * again: the message is that of the last try; es_postgres_fail's errors; what
- * the handler returned.
+ * ES_OK; ES_EIO: the database cannot be reached, or it is too early to retry:
+ * the message is that of the last attempt; the errors of es_postgres_fail; the
+ * handler's return value.
  */
 es_status es_remote_watch_list(es_remote_watch *watch,
                                es_remote_watch_handler *handler,
                                void *user) ES_MUST_USE;
 
-/** To be polled for input; -1: there is no connection. */
+/** Returns a descriptor to poll for input; -1 if there is no connection. */
 int es_remote_watch_fd(const es_remote_watch *watch);
 
-/** Takes what has arrived. True: an alert came, or the connection was lost. */
+/** Reads the received data. True: an alert arrived, or the connection was
+ *  lost. */
 bool es_remote_watch_heard(es_remote_watch *watch);
 
-/** A number that is another one when any of the runs of a URL has changed; 0:
- *  it cannot be known. */
+/** Returns a number that differs whenever any of the URL's runs has changed;
+ *  0 if it is unknown. */
 int64_t es_remote_state(const char *url);
 
 #endif

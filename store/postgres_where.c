@@ -1,6 +1,7 @@
-/* where= of a database's URL: conditions as of --where, by columns of the run,
-   which the server applies, and by members of the configuration, which are
-   applied here. Texts and numbers go to the server as parameters. */
+/* Implements where= of a database's URL: conditions as in --where.
+   Conditions on columns of the run are applied by the server, those on
+   members of the configuration here. Texts and numbers are sent to the
+   server as parameters. */
 #include "store/postgres_in_internal.h"
 #include "store/reader_internal.h"
 
@@ -17,11 +18,11 @@
 #include <string.h>
 
 #define COMPUTED                                                               \
-    "what is computed from samples is for --where, not for a URL; by columns " \
-    "there are run, arch, family, status, layers, heads, d_model, ctx, "       \
+    "values computed from samples need --where, not a URL; the columns "       \
+    "are run, arch, family, status, layers, heads, d_model, ctx, "             \
     "vocab, batch, seed, last_step, uuid, program, host, started, ended"
 
-/* Names as of --where; more that every run has. */
+/* Names as in --where, and further columns that every run has. */
 static const struct {
     const char *name, *column;
     bool is_text;
@@ -38,7 +39,7 @@ static const struct {
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-/** A condition as it was written; `sign` is NULL if it has none. */
+/** A condition as written; `sign` is NULL if it has none. */
 typedef struct condition {
     char *name, *value;
     const char *sign;
@@ -50,15 +51,15 @@ static es_status fail_condition(const char *text, const char *why)
     return es_fail(ES_EUSAGE, "where=%.60s: %s", text, why);
 }
 
-/** Takes the text apart, which is written to. */
+/** Splits the text, which it overwrites. */
 static es_status take_apart(condition *out, char *text)
 {
     const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
     const size_t n_sign = strspn(text + n_name, ES_RELATION_SIGNS);
     out->sign = es_relation_read(&out->relation, text + n_name, n_sign);
     if (!n_name || !out->sign)
-        return fail_condition(text, "conditions are such as arch=SM* or "
-                                    "seed<3, with blanks between them; "
+        return fail_condition(text, "expected conditions like arch=SM* or "
+                                    "seed<3, separated by blanks; "
                                     "relations are =, !=, <, <=, > and >=");
     text[n_name] = '\0';
     out->name = text;
@@ -68,7 +69,7 @@ static es_status take_apart(condition *out, char *text)
 
 /* --- by columns ----------------------------------------------------------- */
 
-/** A pattern with * ? [...] as a regular expression of PostgreSQL. */
+/** Converts a pattern with * ? [...] to a regular expression of PostgreSQL. */
 static es_status make_regex(char **out, const char *pattern)
 {
     es_status status = es_alloc(out, 2 * strlen(pattern) + 8, 1, "a pattern");
@@ -77,7 +78,8 @@ static es_status make_regex(char **out, const char *pattern)
     char *to = stpcpy(*out, "^(?:");
     for (const char *c = pattern; *c; c++) {
         const char *end = *c == '[' ? strchr(c + 1 + (c[1] == '!'), ']') : NULL;
-        if (end && end == c + 1 + (c[1] == '!')) /* a ] at its beginning */
+        if (end &&
+            end == c + 1 + (c[1] == '!')) /* a ] as the first character */
             end = strchr(end + 1, ']');
         if (end) {
             *to++ = *c++;
@@ -107,7 +109,7 @@ static es_status make_regex(char **out, const char *pattern)
     return ES_OK;
 }
 
-/** A time is compared by its letters, in their order. */
+/** Writes a condition on a text. Times are compared as texts. */
 static es_status write_text(FILE *sql, char **parameter, const condition *c,
                             const char *column, int n)
 {
@@ -118,8 +120,9 @@ static es_status write_text(FILE *sql, char **parameter, const condition *c,
         return make_regex(parameter, c->value);
     }
     if (strcmp(c->name, "started") != 0 && strcmp(c->name, "ended") != 0)
-        return fail_condition(c->name, "is a text: compare it by = or !=, with "
-                                       "* and ? for any characters");
+        return fail_condition(c->name,
+                              "is a text: compare it with = or !=, with "
+                              "* and ? for any characters");
     fprintf(sql, " AND %s COLLATE \"C\" %s $%d", column, c->sign, n);
     return es_copy_text(parameter, c->value);
 }
@@ -173,10 +176,11 @@ static es_status add_member(es_remote *remote, const condition *c)
                : ES_OK;
 }
 
-/** Of one run, by its members as they are met. */
+/** The conditions of one run, evaluated as its members are visited. */
 typedef struct choice {
     es_remote *remote;
-    int rank[ES_REMOTE_CONDITIONS]; /* 2: of that name, 1: inside, 0: none */
+    int rank[ES_REMOTE_CONDITIONS]; /* 2: the member of that name, 1: one inside
+                                       an object, 0: none */
     bool holds[ES_REMOTE_CONDITIONS];
 } choice;
 
@@ -234,7 +238,7 @@ static es_status leave_out(es_remote *remote, size_t run)
     return es_database_execute(remote->database, sql);
 }
 
-/* Before any is left out the reader's runs are ours, one by one. */
+/* Before any run is left out, the reader's runs are ours, in the same order. */
 es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
 {
     es_status status = ES_OK;
@@ -249,10 +253,9 @@ es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
     }
     for (size_t i = 0; i < remote->n_conditions && status == ES_OK; i++)
         if (remote->n_runs && !remote->url.run && !remote->conditions[i].seen)
-            return es_fail(
-                ES_EUSAGE,
-                "where=%.40s: no run's configuration has it; " COMPUTED,
-                remote->conditions[i].key);
+            return es_fail(ES_EUSAGE,
+                           "where=%.40s: in no run's configuration; " COMPUTED,
+                           remote->conditions[i].key);
     return status;
 }
 
