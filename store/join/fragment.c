@@ -1,11 +1,11 @@
-/* What a run's configuration says of it as a fragment. SQLite reads the JSON;
-   every number is checked here, for files are untrusted. */
+/* Reads the member "fragment" of a run's configuration. SQLite parses the JSON;
+   every number is checked here, because files are untrusted. */
 #include "store/join/fragment.h"
 
 #include "analyzer/base/checked.h"
 #include "store/reader_internal.h"
 
-/* NULL where there is no such member, or no JSON object. */
+/* NULL if there is no such member, or the text is not a JSON object. */
 static const char members_sql[] =
     "SELECT json_extract(c, '$.fragment.world'),"
     " json_extract(c, '$.fragment.layer'), json_extract(c, '$.fragment.head'),"
@@ -22,7 +22,7 @@ static es_status fail(const es_fragment *fragment, const char *problem)
                    problem);
 }
 
-/** ES_DONE: not one of ours. */
+/** ES_DONE: the run is not a fragment. */
 static es_status take_members(es_fragment *fragment, sqlite3_stmt *s,
                               int64_t *n_ranks)
 {
@@ -34,12 +34,12 @@ static es_status take_members(es_fragment *fragment, sqlite3_stmt *s,
     fragment->first_head = sqlite3_column_int64(s, 2);
     *n_ranks = sqlite3_column_int64(s, 3);
     if (fragment->world < 1 || fragment->world > ES_MAX_RANKS)
-        return fail(fragment, "no training has so many ranks");
+        return fail(fragment, "world is out of range");
     if (*n_ranks < 1 || *n_ranks > fragment->world)
-        return fail(fragment, "it holds no rank, or more than there are");
+        return fail(fragment, "ranks is empty, or longer than world");
     if (fragment->first_layer < 0 || fragment->first_layer >= ES_MAX_LAYERS ||
         fragment->first_head < 0 || fragment->first_head >= ES_MAX_HEADS)
-        return fail(fragment, "no run has such a layer or head");
+        return fail(fragment, "layer or head is out of range");
     return ES_OK;
 }
 
@@ -64,9 +64,9 @@ static es_status take_rank(es_fragment *fragment, sqlite3_stmt *s)
     const int64_t rank = sqlite3_column_int64(s, 0);
     if (sqlite3_column_type(s, 0) != SQLITE_INTEGER || rank < 0 ||
         rank >= fragment->world)
-        return fail(fragment, "there is no such rank");
+        return fail(fragment, "ranks has an entry out of range");
     if (fragment->n_ranks && fragment->ranks[fragment->n_ranks - 1] >= rank)
-        return fail(fragment, "its ranks are not in order, each once");
+        return fail(fragment, "ranks is not in ascending order");
     fragment->ranks[fragment->n_ranks++] = rank;
     return ES_OK;
 }

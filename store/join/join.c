@@ -1,5 +1,6 @@
-/* Joining the fragments of a distributed training: do they fit, what are they
-   parts of, and their samples, which are streamed in the order of steps. */
+/* Joins the fragments of a distributed training: checks that they fit together,
+   computes the size of the whole run, and streams their samples in order of
+   step. */
 #include "store/join/join.h"
 
 #include "analyzer/base/checked.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* --- do they fit ---------------------------------------------------------- */
+/* --- checks --------------------------------------------------------------- */
 
 static const char *path_of(const es_fragment *fragment)
 {
@@ -27,18 +28,19 @@ static es_status check_same_run(const es_fragment *a, const es_fragment *b)
 {
     if (strcmp(a->info.uuid, b->info.uuid) != 0)
         return es_fail(ES_EFORMAT,
-                       "%s: a fragment of run %s, and %s is one of run %s",
+                       "%s: a fragment of run %s, but %s belongs to run %s",
                        path_of(b), b->info.uuid, path_of(a), a->info.uuid);
     if (a->world != b->world)
         return es_fail(ES_EFORMAT,
-                       "%s: a fragment of a training of %lld ranks, and %s is "
+                       "%s: a fragment of a training of %lld ranks, but %s is "
                        "one of %lld, of the same run %s",
                        path_of(b), (long long)b->world, path_of(a),
                        (long long)a->world, a->info.uuid);
     return ES_OK;
 }
 
-/** owners (world): the fragment that holds each rank, or NULL. */
+/** Enters the fragment into owners (world), which has the fragment of each
+ *  rank, or NULL. */
 static es_status check_ranks(const es_fragment **owners,
                              const es_fragment *fragment)
 {
@@ -46,8 +48,8 @@ static es_status check_ranks(const es_fragment **owners,
         const es_fragment **owner = &owners[fragment->ranks[i]];
         if (*owner)
             return es_fail(ES_EFORMAT,
-                           "%s: rank %lld of run %s, which is in %s too: name "
-                           "one of them",
+                           "%s: rank %lld of run %s is also in %s: name "
+                           "only one of them",
                            path_of(fragment), (long long)fragment->ranks[i],
                            fragment->info.uuid, path_of(*owner));
         *owner = fragment;
@@ -60,7 +62,8 @@ static bool is_apart(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
     return a + n_a <= b || b + n_b <= a;
 }
 
-/** Marks replicas; two fragments hold the same heads or other ones. */
+/** Checks that two fragments hold the same heads or disjoint ones, and marks
+ *  replicas. */
 static es_status check_heads(es_join_part *a, es_join_part *b)
 {
     const es_fragment *x = a->fragment, *y = b->fragment;
@@ -77,8 +80,8 @@ static es_status check_heads(es_join_part *a, es_join_part *b)
     return es_fail(
         ES_EFORMAT,
         "%s: layers %lld to %lld, heads %lld to %lld overlap those of %s, "
-        "layers %lld to %lld, heads %lld to %lld: fragments hold the same "
-        "heads, or other ones",
+        "layers %lld to %lld, heads %lld to %lld: fragments must hold the same "
+        "heads, or disjoint ones",
         path_of(y), (long long)y->first_layer,
         (long long)(y->first_layer + y->info.n_layer - 1),
         (long long)y->first_head,
@@ -115,10 +118,10 @@ es_status es_join_fit(es_join_state *state)
     return status;
 }
 
-/* --- the run and its series ------------------------------------------------
- */
+/* --- the run and its series ----------------------------------------------- */
 
-/** running if one is, else failed, stopped, finished: the first that one is. */
+/** Returns running if a fragment is running, else failed, stopped or
+ *  finished: the first of these that a fragment has. */
 static es_run_status status_of(const es_join_state *state)
 {
     static const es_run_status order[] = {ES_RUN_RUNNING, ES_RUN_FAILED,
@@ -130,7 +133,8 @@ static es_run_status status_of(const es_join_state *state)
     return ES_RUN_FINISHED;
 }
 
-/** Sequences of a step: those of all ranks with the first one's heads. */
+/** Sequences per step: the sum over all ranks that hold the same heads as
+ *  the first fragment. */
 static int64_t batch_of(const es_join_state *state)
 {
     const es_fragment *first = state->parts[0].fragment;
@@ -169,7 +173,7 @@ static es_run_info info_of(const es_join_state *state)
     return info;
 }
 
-/** Adds the run; its configuration is the first one's, of no fragment. */
+/** Adds the run, with the first fragment's configuration without "fragment". */
 static es_status add_run(es_join_state *state)
 {
     const es_database *database = &state->writer->database;
@@ -207,8 +211,8 @@ static es_status add_series(es_join_state *state, const es_fragment *fragment,
     const es_join_series *there = find_series(state, series);
     if (there && there->shape != series->shape)
         return es_fail(ES_EFORMAT,
-                       "%s: series %s is one of shape %s, and in another "
-                       "fragment of run %s one of shape %s",
+                       "%s: series %s has the shape %s, but in another "
+                       "fragment of run %s the shape %s",
                        path_of(fragment), series->name,
                        es_shape_name(series->shape), fragment->info.uuid,
                        es_shape_name(there->shape));
@@ -249,8 +253,7 @@ static es_status add_all_series(es_join_state *state)
     return ES_OK;
 }
 
-/* --- samples ----------------------------------------------------------------
- */
+/* --- samples -------------------------------------------------------------- */
 
 static es_status advance(es_join_part *part)
 {
@@ -260,7 +263,7 @@ static es_status advance(es_join_part *part)
     return part->is_over ? ES_OK : status;
 }
 
-/** Order of a run's cursor: step, name, training first. */
+/** Compares in the order of a run's cursor: step, name, training first. */
 static int compare(const es_join_part *a, const es_join_part *b)
 {
     if (a->step != b->step)
@@ -280,7 +283,7 @@ static const es_join_part *find_next(const es_join_state *state)
     return next;
 }
 
-/** finite_rows of the part's fragment at its step. */
+/** Loads finite_rows of the part's fragment at the part's step. */
 static es_status load_rows(es_join_part *part, es_join_rows *rows)
 {
     const es_fragment *fragment = part->fragment;
@@ -305,7 +308,7 @@ static es_status load_rows(es_join_part *part, es_join_rows *rows)
     return status == ES_ENOTFOUND ? ES_OK : status;
 }
 
-/** The cell of the whole run that value i of a fragment belongs to. */
+/** Returns the cell of the whole run that value i of a fragment belongs to. */
 static size_t place_of(const es_join_state *state, const es_fragment *fragment,
                        es_shape shape, size_t i)
 {
@@ -363,13 +366,15 @@ static es_status write_values(es_join_state *state, es_join_series *series,
     return es_writer_sample(state->writer, series->id, step, state->values, n);
 }
 
-/** The next sample of the run: what all fragments have of it. */
+/** Writes the next sample of the run, combined from all fragments that have
+ *  it. */
 static es_status join_sample(es_join_state *state, const es_join_part *next)
 {
     const es_join_part key = {.step = next->step, .series = next->series};
     es_join_series *series = find_series(state, &key.series);
     if (!series)
-        return es_fail(ES_EFORMAT, "%s: series %s came while it was read",
+        return es_fail(ES_EFORMAT,
+                       "%s: series %s was added while the file was read",
                        path_of(next->fragment), key.series.name);
     memset(state->cells, 0,
            es_shape_values(series->shape, state->n_layer, state->n_head) *
@@ -387,7 +392,8 @@ static es_status join_sample(es_join_state *state, const es_join_part *next)
     return write_values(state, series, key.step);
 }
 
-/** After the last sample of a step: who had no attention that others had. */
+/** Counts, after the last sample of a step, the fragments without attention
+ *  that others have. */
 static void count_gaps(es_join_state *state, int64_t step)
 {
     for (int phase = 0; phase < 2; phase++) {
@@ -428,14 +434,13 @@ es_status es_join_samples(es_join_state *state)
     return status;
 }
 
-/* --- all of it ---------------------------------------------------------------
- */
+/* --- the whole run -------------------------------------------------------- */
 
 static es_status write_run(es_join_state *state)
 {
     es_status status;
     const size_t n = (size_t)(state->n_layer * state->n_head);
-    if ((status = add_run(state)) < 0 || /* which checks L and H */
+    if ((status = add_run(state)) < 0 || /* checks L and H */
         (status = es_alloc(&state->cells, n, sizeof *state->cells,
                            "the heads of a run")) < 0 ||
         (status = es_alloc(&state->values, n, sizeof *state->values,

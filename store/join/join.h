@@ -1,45 +1,47 @@
-/** The fragments of one distributed training as one run. */
+/** Joins the fragments of one distributed training into one run. */
 #ifndef ES_JOIN_H
 #define ES_JOIN_H
 
 #include "store/join/fragment.h"
 #include "store/writer.h"
 
-/** One line about the joined run: a gap, numbers left missing. Borrowed. */
+/** Receives one line about the joined run: a gap, or values left missing.
+ *  Borrowed. */
 typedef void es_join_handler(void *user, const char *line);
 
 /**
- * Adds the run that the fragments (n) are parts of: L and H are those of all
- * of them together, the uuid is theirs, the other facts those of the lowest
- * rank, but for `batch`, the sum over the ranks that hold the same heads.
+ * Adds the run that the fragments (n) are parts of. L and H cover all of them
+ * together, the uuid is theirs, and the other facts are those of the lowest
+ * rank, except `batch`, the sum over the ranks that hold the same heads.
  *
- * Fragments hold other layers or heads (stages of a pipeline, tensor
- * parallel), which are put side by side, or the very same ones (data
- * parallel), whose samples of a step become what all their rows give:
+ * Fragments hold different layers or heads (stages of a pipeline, tensor
+ * parallel), which are put side by side, or the same ones (data parallel),
+ * whose samples of a step are combined to the values that all their rows
+ * together give:
  *
- *   statistics of heads  as analyzer/heads: means weighted by the series
+ *   statistics of heads  as in analyzer/heads: means weighted by the series
  *                        finite_rows, lowest of lowest, highest of highest,
- *                        counts added. A rank without finite rows has no part
- *                        in a mean; without finite_rows there is none
- *   loss, ce, ereg       the mean of the ranks that have it, as the gradient
- *                        is: NaN if one is
- *   finite_rows, tokens_per_s, nan_activations   the sum
- *   other series         kept where all ranks say the same, else missing
+ *                        counts added. A rank without finite rows does not
+ * count in a mean; without finite_rows there is no mean loss, ce, ereg the mean
+ * of the ranks that have it, like the gradient: NaN if one is NaN finite_rows,
+ * tokens_per_s, nan_activations   the sum other series         kept if all
+ * ranks have the same value, else missing
  *
- * Nothing is invented: of a step that a rank lacks there is what the others
- * have, and an event of the kind "gap" says how many steps it lacks. So it does
- * of ranks that are in no fragment. What stays missing for want of a rule has
- * an event of the kind "unjoined". Events keep their text, after "rank 1: ".
+ * No values are made up: a step that a rank lacks has the values of the other
+ * ranks, and an event of the kind "gap" gives the number of steps that the rank
+ * lacks; another lists the ranks without a fragment. Values that no rule can
+ * combine stay missing, with an event of the kind "unjoined". Events keep their
+ * text, after "rank 1: ".
  *
- *   writer   outside a transaction: all of it is one
- *   handler  called with the message of each event of those two kinds; NULL:
- *            nobody
+ *   writer   outside a transaction: everything is one transaction
+ *   handler  called with the message of each event of those two kinds; may be
+ *            NULL
  *
- * ES_OK; ES_DONE: the run is there already, nothing is written; ES_EFORMAT: the
- * fragments do not fit: other uuids or numbers of ranks, a rank twice, layers
- * and heads that overlap, series of other shapes; ES_EARGUMENT (n is 0, L or H
- * beyond what a run can have); what reading or writing says. Memory grows with
- * n and L*H, not with steps.
+ * ES_OK; ES_DONE: the run already exists, nothing is written; ES_EFORMAT: the
+ * fragments do not fit: different uuids or numbers of ranks, a rank twice,
+ * layers and heads that overlap, series of different shapes; ES_EARGUMENT (n is
+ * 0, L or H is too large for a run); the errors of reading and writing. Memory
+ * grows with n and L*H, not with steps.
  */
 es_status es_join(es_writer *writer, const es_fragment *fragments, size_t n,
                   es_join_handler *handler, void *user) ES_MUST_USE;

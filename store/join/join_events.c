@@ -1,5 +1,5 @@
-/* The events of a joined run: those of its fragments, each with its rank, and
-   what they do not have, counted. */
+/* Writes the events of a joined run: those of its fragments, each with its
+   rank, and new ones that count the missing steps, ranks and values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "store/join/join_internal.h"
@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHOWN_RANKS 16 /* in a message */
+#define SHOWN_RANKS 16 /* largest number of ranks in a message */
 
-/** "PREFIX TEXT" to be freed; what would be too long keeps the text alone. */
+/** Joins prefix and text, to be freed; omits the prefix if the result would
+ *  be too long. */
 static es_status prefixed(char **out, const char *prefix, const char *text)
 {
     *out = NULL;

@@ -1,58 +1,64 @@
-/** The inside of joining, for join*.c. */
+/** Internals of joining, for join*.c. */
 #ifndef ES_JOIN_INTERNAL_H
 #define ES_JOIN_INTERNAL_H
 
 #include "store/join/join.h"
 
-/** How the values that several fragments have of one cell become one. */
+/** How the values of several fragments for one cell are combined. */
 typedef enum es_join_rule {
     ES_JOIN_MEAN_OF_ROWS, /* weighted by finite_rows */
     ES_JOIN_LOWEST,
     ES_JOIN_HIGHEST,
     ES_JOIN_SUM,
     ES_JOIN_MEAN,
-    ES_JOIN_SAME /* no rule: the value that all have */
+    ES_JOIN_SAME /* no rule: the value, if all fragments have the same */
 } es_join_rule;
 
 es_join_rule es_join_rule_of(const char *series, es_shape shape);
 
-/** One value of the whole run while fragments add theirs. Zeroed first. */
+/** One value of the whole run while the fragments' values are added. Zeroed
+ *  first. */
 typedef struct es_join_cell {
-    double sum, weight; /* of extremes: the extreme, 0 */
+    double sum, weight; /* for extremes: the extreme, and 0 */
     float first;
-    uint32_t n;        /* that are not missing */
-    bool has_no_value; /* rows of a value are unknown, or values differ */
+    uint32_t n;        /* number of values that are not missing */
+    bool has_no_value; /* the rows of a value are unknown, or the values differ
+                        */
 } es_join_cell;
 
-/** Adds a value; a missing one changes nothing. rows: its finite rows; below 0
- *  if that is not known; of ES_JOIN_MEAN_OF_ROWS alone. */
+/** Adds a value; a missing one changes nothing. `rows`: number of its finite
+ *  rows, below 0 if unknown; only used by ES_JOIN_MEAN_OF_ROWS. */
 void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
                  double rows);
 
-/** What the cell holds: bit by bit the value, if one was added; missing if none
- *  was, or *has_no_rule is set. */
+/**
+ * Returns the combined value: the added value bit by bit if there was one;
+ * missing if there was none, or if the values cannot be combined, which sets
+ * *has_no_rule.
+ */
 float es_join_value(const es_join_cell *cell, es_join_rule rule,
                     bool *has_no_rule);
 
 /** finite_rows of a fragment at a step. */
 typedef struct es_join_rows {
     float *values; /* (L,H of the fragment) or NULL */
-    int64_t step;  /* -1: of none so far */
+    int64_t step;  /* -1: nothing was loaded yet */
     bool is_there;
 } es_join_rows;
 
-/** Steps at which others have attention and a fragment has none. */
+/** Steps at which other fragments have attention but this one has not. */
 typedef struct es_join_gap {
-    bool has_attention; /* at the present step */
+    bool has_attention; /* at the current step */
     int64_t n, first, last;
 } es_join_gap;
 
-/** A fragment while its samples stream by. */
+/** A fragment whose samples are being streamed. */
 typedef struct es_join_part {
     const es_fragment *fragment;
-    bool has_replica; /* another one holds the same heads */
+    bool has_replica; /* another fragment holds the same heads */
     es_cursor *cursor;
-    bool is_over; /* the cursor is at its end; else its next sample is: */
+    bool is_over; /* the cursor is at its end; else these describe its next
+                     sample: */
     int64_t step;
     const float *values; /* (series.n_values) */
     es_series series;
@@ -67,32 +73,34 @@ typedef struct es_join_series {
     es_shape shape;
     es_join_rule rule;
     int64_t id;
-    int64_t n_missing, first_missing; /* steps with a cell that has no rule */
+    int64_t n_missing,
+        first_missing; /* steps with a value that could not be combined */
 } es_join_series;
 
 typedef struct es_join_state {
     es_writer *writer;
-    es_join_part *parts; /* (n_parts) by rank */
+    es_join_part *parts; /* (n_parts) in order of rank */
     size_t n_parts;
     int64_t n_layer, n_head, world;
     int64_t run_id;
     es_join_series *series; /* (n_series) */
     size_t n_series;
     es_join_cell *cells; /* (n_layer * n_head) */
-    float *values;       /* likewise */
-    int64_t n_steps[2];  /* with attention, by phase */
+    float *values;       /* (n_layer * n_head) */
+    int64_t n_steps[2];  /* steps with attention, by phase */
     es_join_handler *handler;
     void *user;
 } es_join_state;
 
-/** Parts by rank, L and H: ES_OK, or ES_EFORMAT as es_join. */
+/** Sorts the parts by rank, and computes L and H. ES_OK, or ES_EFORMAT as in
+ *  es_join. */
 es_status es_join_fit(es_join_state *state) ES_MUST_USE;
 
-/** All samples, in the order of steps. */
+/** Writes all samples, in order of step. */
 es_status es_join_samples(es_join_state *state) ES_MUST_USE;
 
-/** Events of the fragments, and those of what is not there. After the samples,
- *  which find what is damaged. */
+/** Writes the events of the fragments, and those about missing data. Call it
+ *  after the samples, which detect damage. */
 es_status es_join_events(es_join_state *state) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
-/* Opens libpq when the first database is: with it come OpenSSL and Kerberos,
-   which no run file needs. It stays open. */
+/* Loads libpq when the first database is opened, because it brings in OpenSSL
+   and Kerberos, which run files do not need. It stays loaded. */
 #include "store/postgresql/libpq.h"
 
 #include <dlfcn.h>

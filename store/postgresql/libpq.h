@@ -1,8 +1,9 @@
 /**
- * What store/ uses of libpq, PostgreSQL's client library, which is opened when
- * a database is: programs and libraries run, and are built, without it. Names,
- * numbers and signatures are those of libpq-fe.h, whose binary interface has
- * not changed since PostgreSQL 9; a test compares the two.
+ * The functions of libpq, PostgreSQL's client library, that store/ uses. The
+ * library is loaded when a database is opened: programs and libraries can be
+ * built and run without it. Names, numbers and signatures are those of
+ * libpq-fe.h, whose binary interface has not changed since PostgreSQL 9; a test
+ * compares the two.
  */
 #ifndef ES_LIBPQ_H
 #define ES_LIBPQ_H
@@ -37,7 +38,7 @@ enum {
 
 typedef void es_libpq_notice(void *user, const char *message);
 
-/* use(what it returns, its name after PQ, parameters) */
+/* use(return type, name after PQ, parameters) */
 #define ES_LIBPQ_CONNECTION(use)                                               \
     use(es_libpq_option *, conninfoParse,                                      \
         (const char *, char **)) use(void, conninfoFree, (es_libpq_option *))  \
@@ -88,8 +89,8 @@ typedef struct es_libpq {
 /** Filled in by es_libpq_load. */
 extern es_libpq es_pq;
 
-/** ES_OK, also if it is there already; ES_EIO: there is no libpq.so.5. Any
- *  thread. */
+/** Loads libpq unless it is loaded already. ES_OK; ES_EIO: there is no
+ *  libpq.so.5. Any thread. */
 es_status es_libpq_load(void) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
-/* Connections to PostgreSQL: opening them, keeping the last one for who opens
-   the same again, statements, and errors as one line with a remedy. */
+/* Manages connections to PostgreSQL: opens them, keeps the last one for reuse,
+   runs statements, and reports errors as one line with a remedy. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
@@ -10,10 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- what this process knows of databases --------------------------------- */
+/* --- the state of this process
+   --------------------------------------------- */
 
-/* A connection costs a process of the server: the last one that was closed is
- * kept for who opens the same again. And the passwords that URLs had. */
+/* A connection costs a process on the server, so the last closed one is kept
+ * for the next open of the same database. The passwords of URLs are kept,
+ * too. */
 static struct {
     pthread_mutex_t mutex;
     es_postgres *idle;
@@ -23,14 +25,15 @@ static struct {
     size_t n_known;
 } ours = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/** *conninfo: borrowed for ever, or url's own. */
+/** Finds the connection string with the password. *conninfo is borrowed for
+ *  ever, or belongs to url. */
 static es_status look_up(const char **conninfo, const es_postgres_url *url)
 {
     size_t i = 0;
     *conninfo = url->conninfo;
     while (i < ours.n_known && strcmp(ours.known[i].base, url->base) != 0)
         i++;
-    if (strcmp(url->conninfo, url->base) == 0) { /* it has no password */
+    if (strcmp(url->conninfo, url->base) == 0) { /* the URL has no password */
         if (i < ours.n_known)
             *conninfo = ours.known[i].conninfo;
         return ES_OK;
@@ -53,7 +56,7 @@ static es_status look_up(const char **conninfo, const es_postgres_url *url)
     if (i == ours.n_known)
         ours.known[ours.n_known++].base = base;
     else
-        free(base); /* what it had may be in use: it stays */
+        free(base); /* the old string may be in use, so it is not freed */
     ours.known[i].conninfo = copy;
     *conninfo = copy;
     return ES_OK;
@@ -88,7 +91,8 @@ es_status es_postgres_hide_password(char *text)
     return status;
 }
 
-/** The idle one, if it is that; NULL: it is not, or the server has ended. */
+/** Takes the idle connection if it fits; NULL if it does not, or the server
+ *  has closed it. */
 static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
 {
     es_postgres *idle = ours.idle;
@@ -96,7 +100,7 @@ static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
         strcmp(idle->base, url->base) != 0)
         return NULL;
     ours.idle = NULL;
-    /* What it was sent meanwhile says whether it was ended. */
+    /* Pending input tells if the server has closed it. */
     if (is_writer ? es_postgres_execute(idle, "SELECT 1") == ES_OK
                   : es_pq.consumeInput(idle->connection) &&
                         !es_postgres_is_lost(idle))
@@ -131,19 +135,19 @@ static es_status fail_connection(const es_postgres *postgres)
 }
 
 static const struct {
-    const char *state; /* SQLSTATE, or how it begins */
+    const char *state; /* SQLSTATE, or its beginning */
     es_status status;
     const char *remedy;
 } remedies[] = {
     {"57P", ES_EIO, "the server ended the connection: try again"},
     {"08", ES_EIO, "the connection was lost: try again"},
-    {"42501", ES_EIO, "the database's owner may GRANT it"},
+    {"42501", ES_EIO, "ask the database's owner to GRANT it"},
     {"25006", ES_EIO, "the server or this user may only read"},
-    {"53", ES_EIO, "see to the server's disk, memory and connections"},
+    {"53", ES_EIO, "check the server's disk, memory and connections"},
     {"58", ES_EIO, "see the server's log"},
-    {"40", ES_ELOCKED, "another program changed it meanwhile: try again"},
+    {"40", ES_ELOCKED, "another program changed it in the meantime: try again"},
     {"55P03", ES_ELOCKED, "another program holds a lock: try again"},
-    {"57014", ES_EIO, "it was cancelled, or took longer than the server lets"},
+    {"57014", ES_EIO, "it was cancelled, or exceeded the server's time limit"},
     {"42P01", ES_EFORMAT,
      "not a database of runs: entropy-scan push makes one"},
     {"3F000", ES_EFORMAT,
@@ -162,7 +166,7 @@ es_status es_postgres_fail(es_postgres *postgres, PGresult *result)
 {
     const char *state = NULL, *words = NULL;
     es_status status = ES_EIO;
-    const char *remedy = "the database says so";
+    const char *remedy = "the database reported this error";
     char reason[400];
     if (result) {
         state = es_pq.resultErrorField(result, ES_PG_SQLSTATE);
@@ -213,7 +217,7 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
     }
     es_libpq_option *options = es_pq.conninfoParse(conninfo, NULL);
     for (es_libpq_option *o = options; o && o->keyword && n < CAPACITY - 2; o++)
-        if (o->val) { /* of two the last is taken */
+        if (o->val) { /* of two values libpq takes the last */
             keywords[n] = o->keyword;
             values[n++] = o->val;
         }
@@ -230,7 +234,7 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
         return es_fail(ES_EVERSION, "%s: PostgreSQL %d: 12 or later is needed",
                        postgres->base,
                        es_pq.serverVersion(postgres->connection) / 10000);
-    /* A writer's plans are made, and kept, while the tables are small. */
+    /* A writer's plans are made, and cached, while the tables are small. */
     return es_postgres_execute(
         postgres, postgres->is_writer
                       ? "SET TimeZone = 'UTC'; SET DateStyle = ISO;"

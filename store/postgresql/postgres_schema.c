@@ -1,8 +1,9 @@
-/* The schema entropy_scan of a PostgreSQL database: runs as a run file has
-   them, with what a push has to know to go on; months, retention, alerts that
-   are notified, views in plain SQL. sample has no foreign key, whose check
-   would cost more than the row, and every row has its run_id: one number says
-   where a run is kept. EXTERNAL: float32 do not get smaller by compression. */
+/* The schema entropy_scan of a PostgreSQL database: runs as in a run file, the
+   state that a push resumes from, months, retention, alerts with notification,
+   and views in plain SQL. sample has no foreign key, because the check would
+   cost more than the row; instead every row has the run_id, a single number for
+   the place of a run. Storage is EXTERNAL because float32 values do not
+   compress. */
 #include "store/postgresql/postgres_schema.h"
 
 #include <stddef.h>
@@ -37,9 +38,9 @@ static const char runs[] =
     "  status text NOT NULL\n"
     "    CHECK(status IN ('running', 'finished', 'failed', 'stopped')),\n"
     "  last_step bigint, -- NULL before the first sample\n"
-    "  month date NOT NULL, -- in which it started: of its samples, too\n"
+    "  month date NOT NULL, -- of its start; also that of its samples\n"
     "  ceiling double precision, -- largest mean entropy of a head, nats\n"
-    "  low_below double precision, -- nats: a head below is low\n"
+    "  low_below double precision, -- nats: lower heads count as low\n"
     "  source text NOT NULL, -- the file that it was pushed from\n"
     "  changed_at timestamptz NOT NULL, -- its end, or its file's last change\n"
     "  revision bigint NOT NULL DEFAULT 0 -- one more with each push\n"
@@ -47,7 +48,7 @@ static const char runs[] =
     "CREATE INDEX run_month ON entropy_scan.run(month);\n"
     "CREATE INDEX run_changed_at ON entropy_scan.run(changed_at);\n"
     "\n"
-    "-- n_samples, last_step and digest: what was pushed of it.\n"
+    "-- n_samples, last_step and digest describe the pushed samples.\n"
     "CREATE TABLE entropy_scan.series(\n"
     "  run_id bigint NOT NULL REFERENCES entropy_scan.run ON DELETE CASCADE,\n"
     "  series integer NOT NULL, -- 1, 2, ... of the run\n"
@@ -62,7 +63,7 @@ static const char runs[] =
     "  UNIQUE(run_id, name, phase)\n"
     ") WITH (fillfactor = 50);\n"
     "\n"
-    "-- What was pushed of the rest: run, event, map/train, map/eval.\n"
+    "-- Digests of the other pushed parts: run, event, map/train, map/eval.\n"
     "CREATE TABLE entropy_scan.part(\n"
     "  run_id bigint NOT NULL REFERENCES entropy_scan.run ON DELETE CASCADE,\n"
     "  name text NOT NULL,\n"
@@ -177,7 +178,7 @@ static const char months[] =
     "  RETURN month;\n"
     "END $$;\n"
     "\n"
-    "-- Deletes one run and all of it; false: it is not there.\n"
+    "-- Deletes a run with its data; false if there is no such run.\n"
     "CREATE FUNCTION entropy_scan.drop_run(uuid text) RETURNS boolean\n"
     "LANGUAGE plpgsql SET search_path = pg_catalog AS $$\n"
     "DECLARE\n"

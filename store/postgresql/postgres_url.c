@@ -1,6 +1,6 @@
-/* The name of a PostgreSQL database: a URL, whose parameters `where` and `run`
-   are ours, or libpq's pairs. What is shown of it lacks passwords, whichever
-   way they were written. */
+/* Parses the name of a PostgreSQL database: a URL, whose parameters `where` and
+   `run` are ours, or libpq's pairs. Its shown form has no passwords, however
+   they were written. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
@@ -43,7 +43,7 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/** text (n) with its %XX as bytes, to be freed. ES_EUSAGE: a bad one. */
+/** Decodes %XX in text (n), to be freed. ES_EUSAGE: an invalid one. */
 static es_status decode(char **out, const char *text, size_t n)
 {
     es_status status = es_alloc(out, n + 1, 1, "a URL");
@@ -54,8 +54,9 @@ static es_status decode(char **out, const char *text, size_t n)
             high = i + 2 < n ? digit_of(text[i + 1]) : -1;
             low = i + 2 < n ? digit_of(text[i + 2]) : -1;
             if (high < 0 || low < 0 || high + low == 0)
-                return es_fail(ES_EUSAGE, "a URL of PostgreSQL: a %% that "
-                                          "begins no byte: write it as %%25");
+                return es_fail(ES_EUSAGE,
+                               "a PostgreSQL URL: a %% that "
+                               "is not part of %%XX: write it as %%25");
             byte = high * 16 + low;
             i += 2;
         }
@@ -64,7 +65,7 @@ static es_status decode(char **out, const char *text, size_t n)
     return status;
 }
 
-/** Appends text (n) to one of a URL's texts, which have the capacity. */
+/** Appends text (n) to one of the URL's strings, which have enough capacity. */
 static void append(char *to, const char *text, size_t n)
 {
     const size_t length = strlen(to);
@@ -76,15 +77,15 @@ static es_status take_ours(char **field, const char *keyword, const char *value,
                            size_t n)
 {
     if (*field)
-        return es_fail(ES_EUSAGE, "a URL of PostgreSQL: %s= twice", keyword);
+        return es_fail(ES_EUSAGE, "a PostgreSQL URL: %s= given twice", keyword);
     es_status status = decode(field, value, n);
     return status == ES_OK && !**field
-               ? es_fail(ES_EUSAGE, "a URL of PostgreSQL: %s= without a value",
+               ? es_fail(ES_EUSAGE, "a PostgreSQL URL: %s= without a value",
                          keyword)
                : status;
 }
 
-/** One KEYWORD=VALUE (n) goes to those of the texts that it is part of. */
+/** Adds one KEYWORD=VALUE (n) to the strings that it belongs to. */
 static es_status take_parameter(es_postgres_url *url, const char *text,
                                 size_t n)
 {
@@ -114,20 +115,20 @@ done:
     return status;
 }
 
-/** Everything before the parameters (n): user:password@hosts/database. */
+/** Takes everything before the parameters (n): user:password@hosts/database. */
 static es_status take_place(es_postgres_url *url, const char *text, size_t n)
 {
     const size_t begin = scheme_of(text);
     const char *at = memchr(text + begin, '@', n - begin);
     const char *slash = memchr(text + begin, '/', n - begin);
     const char *end = text + n;
-    /* An @ of a password that ended it too early would leave a part of that
-     * in the name of a host, which messages have. */
+    /* An unescaped @ in a password would end it too early, and leave a part of
+     * it in the name of the host, which messages show. */
     if (at &&
         (memchr(at + 1, '@', (size_t)(end - at - 1)) || (slash && slash < at)))
         return es_fail(ES_EUSAGE,
-                       "a URL of PostgreSQL: special characters of user and "
-                       "password are written as %%XX, @ as %%40: " EXAMPLE);
+                       "a PostgreSQL URL: special characters of user and "
+                       "password must be written as %%XX, @ as %%40: " EXAMPLE);
     const char *user = text + begin;
     const char *colon = at ? memchr(user, ':', (size_t)(at - user)) : NULL;
     append(url->conninfo, text, n);
@@ -150,7 +151,7 @@ static es_status read_url(es_postgres_url *url, const char *text)
         (status = take_place(url, text, n)) < 0)
         return status;
     for (const char *at = text + n; *at && status == ES_OK; at += n) {
-        at++; /* ? or & */
+        at++; /* skip ? or & */
         n = strcspn(at, "&");
         if (n)
             status = take_parameter(url, at, n);
@@ -181,7 +182,8 @@ static es_status show_pairs(es_postgres_url *url,
     return es_copy_text(&url->shown, shown);
 }
 
-/** What libpq makes of it; its own words may have the password. */
+/** Checks the result with libpq, whose own message is dropped because it may
+ *  contain the password. */
 static es_status check(es_postgres_url *url, bool is_url)
 {
     char *words = NULL;
@@ -190,12 +192,12 @@ static es_status check(es_postgres_url *url, bool is_url)
         es_pq.freemem(words);
     if (!options)
         return is_url ? es_fail(ES_EUSAGE,
-                                "%s: no URL that libpq reads: " EXAMPLE
+                                "%s: not a URL that libpq reads: " EXAMPLE
                                 "?service=NAME, special characters as %%XX, "
                                 "parameters of libpq, where= and run=",
                                 url->shown)
                       : es_fail(ES_EUSAGE, "a database is a URL, " EXAMPLE
-                                           ", or KEYWORD=VALUE pairs as of "
+                                           ", or KEYWORD=VALUE pairs as in "
                                            "psql");
     const es_status status = is_url ? ES_OK : show_pairs(url, options);
     es_pq.conninfoFree(options);

@@ -1,5 +1,5 @@
-/* Rows for PostgreSQL in its binary form: big-endian fields, each after its
-   length, in blocks that libpq sends. */
+/* Writes rows to PostgreSQL in its binary COPY form: big-endian fields, each
+   preceded by its length, sent in blocks through libpq. */
 #include "store/push/copy_in.h"
 
 #include "analyzer/base/checked.h"
@@ -58,7 +58,8 @@ static void put_bytes(es_copy_in *copy, const char *bytes, size_t n)
 es_status es_copy_in_begin(es_copy_in *copy, es_postgres *postgres,
                            const char *sql)
 {
-    static const char header[19] = "PGCOPY\n\377\r\n"; /* no flags, no more */
+    static const char header[19] =
+        "PGCOPY\n\377\r\n"; /* no flags, no extension */
     PGresult *result = es_pq.exec(postgres->connection, sql);
     if (!result || es_pq.resultStatus(result) != ES_PGRES_COPY_IN)
         return es_postgres_fail(postgres, result);
@@ -124,7 +125,7 @@ void es_copy_in_reals(es_copy_in *copy, const float *values, size_t n)
     put_32(copy, 0); /* no NULL */
     put_32(copy, REAL);
     put_32(copy, (uint32_t)n);
-    put_32(copy, 1); /* the first index */
+    put_32(copy, 1); /* first index */
     while (n) {
         const size_t part = n < BLOCK ? n : BLOCK;
         unsigned char *out = reserve(copy, part * ITEM);
@@ -139,7 +140,7 @@ void es_copy_in_reals(es_copy_in *copy, const float *values, size_t n)
     }
 }
 
-/* Everything that the server says before it is ready again. */
+/* Reads all results until the server is ready for a new command. */
 static es_status finish(es_copy_in *copy)
 {
     es_postgres *postgres = copy->postgres;
@@ -173,7 +174,8 @@ void es_copy_in_abandon(es_copy_in *copy)
 {
     if (!copy->postgres)
         return;
-    copy->status = ES_EARGUMENT; /* somebody else's failure is the message */
+    copy->status =
+        ES_EARGUMENT; /* the message of the earlier failure is kept */
     (void)es_pq.putCopyEnd(copy->postgres->connection, "given up");
     (void)finish(copy);
 }

@@ -1,5 +1,5 @@
-/* A pusher: its connection, the tables, transactions and retention.
-   push_run.c has the runs. */
+/* Implements a pusher: its connection, the tables, transactions and retention.
+   push_run.c pushes the runs. */
 #include "store/push/push.h"
 
 #include "analyzer/base/checked.h"
@@ -13,7 +13,7 @@
 
 /* --- the tables ----------------------------------------------------------- */
 
-/** One integer; `missing` for NULL. */
+/** Queries one integer; `missing` for NULL. */
 static es_status query_integer(int64_t *out, es_postgres *postgres,
                                const char *sql, int64_t missing)
 {
@@ -27,7 +27,8 @@ static es_status query_integer(int64_t *out, es_postgres *postgres,
     return status;
 }
 
-/* to_regclass may remember for a transaction that they are not. */
+/* to_regclass() is not used: it may cache for a whole transaction that the
+   tables do not exist. */
 static es_status are_there(bool *out, es_postgres *postgres)
 {
     int64_t there = 0;
@@ -40,7 +41,7 @@ static es_status are_there(bool *out, es_postgres *postgres)
     return status;
 }
 
-/* Of several that find no tables one makes them, and the others wait. */
+/* If several pushers find no tables, one creates them and the others wait. */
 static es_status make_tables(es_pusher *pusher)
 {
     bool there;
@@ -133,7 +134,7 @@ bool es_pusher_may_retry(const es_pusher *pusher, es_status status)
            es_postgres_is_lost(pusher->postgres);
 }
 
-/* Messages of a database begin with it. */
+/* Messages about a database begin with its URL. */
 bool es_pusher_is_blamed(const es_pusher *pusher, es_status status)
 {
     const char *base = pusher->url->base;

@@ -1,13 +1,13 @@
 /**
- * Runs into a PostgreSQL database (postgres_schema.c): what a reader has and
- * the database has not. Each run is there once, whatever is killed, cut off or
- * done twice: what belongs together is one transaction, and the next push goes
- * on behind the last one.
+ * Pushes runs into a PostgreSQL database (postgres_schema.c): the data that a
+ * reader has and the database lacks. Each run is stored once, even if pushes
+ * are killed, interrupted or repeated: data that belongs together is one
+ * transaction, and the next push resumes after the last one.
  *
- * A push compares a digest of what the database has of each series with the
- * file. Where they differ, as after a training that was resumed from an earlier
- * step, the first sample that differs and all after it are replaced. Values are
- * written bit by bit; a damaged sample as missing values.
+ * A push compares a digest of each series in the database with the file. If
+ * they differ, for example after a training was resumed from an earlier step,
+ * the first sample that differs and all later ones are replaced. Values are
+ * written bit by bit; a damaged sample is written as missing values.
  */
 #ifndef ES_PUSH_H
 #define ES_PUSH_H
@@ -18,51 +18,53 @@
 typedef struct es_pusher es_pusher;
 
 /**
- * Connects, and makes the tables if there are none.
+ * Connects, and creates the tables if there are none.
  *
  *   url        borrowed until the end
- *   low_share  a head is low below this part of the ceiling: the flags'
- *              collapse_head; counted for each sample of entropies as it is
- *              written. A run keeps that of its first push
+ *   low_share  a head is low below this share of the ceiling: collapse_head of
+ *              the flags. Low heads are counted when samples of entropies are
+ *              written. A run keeps the share of its first push
  *
- * ES_OK; ES_EVERSION: the tables are newer; es_postgres_open's and
- * es_postgres_fail's errors.
+ * ES_OK; ES_EVERSION: the tables are newer; the errors of es_postgres_open and
+ * es_postgres_fail.
  */
 es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
                          double low_share) ES_MUST_USE;
 
-/** The same with the URL and share of another one, which is open. */
+/** Does the same with the URL and share of another pusher, which is open. */
 es_status es_pusher_open_another(es_pusher **out,
                                  const es_pusher *pusher) ES_MUST_USE;
 
 void es_pusher_close(es_pusher *pusher); /* NULL is fine */
 
-/** After a failure: whether to try again is sensible, as after the end of a
- *  connection. It is opened anew at the next call. */
+/** After a failure: returns true if a retry makes sense, for example after a
+ *  lost connection. The next call reconnects. */
 bool es_pusher_may_retry(const es_pusher *pusher, es_status status);
 
-/** After a failure: it is the database's, of whatever file, as a full disk. */
+/** After a failure: returns true if the database is the cause, whatever the
+ *  file, for example a full disk. */
 bool es_pusher_is_blamed(const es_pusher *pusher, es_status status);
 
 typedef struct es_push_source {
-    const char *path; /* the file, absolute; how it is stored does not count */
+    const char *path; /* absolute path of the file; its storage format does not
+                         matter */
     int64_t changed_at; /* Unix time of the file's last change */
 } es_push_source;
 
-/** Added to by each push. */
+/** Incremented by each push. */
 typedef struct es_push_counts {
     uint64_t runs;    /* new */
-    uint64_t changed; /* there before, gone on with */
+    uint64_t changed; /* existing runs that were continued */
     uint64_t same;    /* nothing to do */
     uint64_t samples; /* written */
-    uint64_t cut;     /* samples that an earlier attempt had written */
+    uint64_t cut;     /* deleted samples of an earlier attempt */
     uint64_t events, maps;
     uint64_t alerts; /* new */
 } es_push_counts;
 
 void es_push_counts_add(es_push_counts *to, const es_push_counts *more);
 
-/** Strings are borrowed; step and onset may be ES_UNKNOWN. */
+/** One alert. Strings are borrowed; step and onset may be ES_UNKNOWN. */
 typedef struct es_push_alert {
     const char *id, *title, *line, *json;
     es_severity severity;
@@ -70,39 +72,40 @@ typedef struct es_push_alert {
 } es_push_alert;
 
 /**
- * Finds all alerts of a run that is being pushed, called when its samples are
- * in the database and not committed yet.
+ * Finds all alerts of a run that is being pushed; called when its samples are
+ * in the database but not committed yet.
  *
- *   alerts  written: (n) the finder's own until its next call
+ *   alerts  written: (n) owned by the finder until its next call
  *
- * What it returns ends the push if it is not ES_OK.
+ * A return value other than ES_OK ends the push.
  */
 typedef es_status es_push_alert_finder(void *user, const es_push_alert **alerts,
                                        size_t *n);
 
 /**
- * One run of a reader. Committed every 16 MiB, with the last samples all the
- * rest: a failure leaves what was committed, counted, to be gone on with.
+ * Pushes one run of a reader. Commits every 16 MiB, and everything else with
+ * the last samples: a failure leaves the committed samples, counted, for a
+ * later push to continue.
  *
- *   finder  of alerts, with `user`: those that are there already are passed
- *           over, and who listens is notified of the others; NULL: none
+ *   finder  of alerts, called with `user`; existing alerts are skipped, and
+ *           listeners are notified of new ones; may be NULL
  *
- * ES_OK; ES_EFORMAT: other numbers of layers or heads, a series of another
- * shape, a series' name that is no UTF-8, or another file of this uuid with
- * other samples was pushed; ES_ELOCKED: others kept pushing this run; what
- * reading the run, the finder, or es_postgres_fail, says.
+ * ES_OK; ES_EFORMAT: the database has other numbers of layers or heads, a
+ * series of another shape, or other samples from another file of this uuid, or
+ * a series' name is not UTF-8; ES_ELOCKED: other processes kept pushing this
+ * run; the errors of reading the run, of the finder and of es_postgres_fail.
  */
 es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                       const es_push_source *source,
                       es_push_alert_finder *finder, void *user,
                       es_push_counts *counts) ES_MUST_USE;
 
-/** *last_step: the highest step that the database has of the run; ES_UNKNOWN:
- *  none. ES_OK; as es_postgres_fail. */
+/** Finds the run's highest step in the database; ES_UNKNOWN if there is
+ *  none. ES_OK; the errors of es_postgres_fail. */
 es_status es_push_find_last_step(es_pusher *pusher, const char *uuid,
                                  int64_t *last_step) ES_MUST_USE;
 
-/** A run for es_push_group: as es_push_run's parameters. */
+/** A run for es_push_group; parameters as for es_push_run. */
 typedef struct es_push_item {
     es_reader *reader;
     size_t run;
@@ -113,19 +116,20 @@ typedef struct es_push_item {
 } es_push_item;
 
 /**
- * Small runs (n, at most 4096) that the database has not, in one transaction:
- * far cheaper than one each. Those that it has, or that are too large for it,
- * are left: not is_pushed. On failure all are, and es_push_run says of which
- * one it is, and why.
+ * Pushes small runs (n, at most 4096) that are not in the database in one
+ * transaction, which is far cheaper than one each. Runs that are already there
+ * or too large are left, with is_pushed false. On failure all are left, and
+ * es_push_run finds out which one fails, and why.
  */
 es_status es_push_group(es_pusher *pusher, es_push_item *items, size_t n,
                         es_push_counts *counts) ES_MUST_USE;
 
-/** When a run changed last, Unix time: its end, or that of its file's last
- *  change. */
+/** Returns when a run last changed, Unix time: its end, or the last change
+ *  of its file. */
 int64_t es_push_changed_at(const es_run_info *info, int64_t file_changed_at);
 
-/** Deletes runs that changed last more than `days` ago; *n_runs: how many. */
+/** Deletes runs that last changed more than `days` ago; *n_runs is set to
+ *  their number. */
 es_status es_push_keep(es_pusher *pusher, double days,
                        int64_t *n_runs) ES_MUST_USE;
 

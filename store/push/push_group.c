@@ -1,7 +1,7 @@
-/* Several new runs in one transaction: a row each by one INSERT, in order of
-   uuid, so that no two pushers wait for each other; then their samples, series,
-   events and alerts by one COPY each. What does not fit is left to push_run.c,
-   and so is everything if anything fails. */
+/* Pushes several new runs in one transaction: their rows with one INSERT, in
+   order of uuid so that two pushers cannot deadlock; then their samples,
+   series, events and alerts with one COPY each. Runs that do not fit are left
+   to push_run.c, and so are all of them if anything fails. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -15,25 +15,26 @@
 typedef struct group {
     es_pusher *pusher;
     es_push_job *jobs;    /* (n) in order of uuid */
-    es_push_item **items; /* (n) of the jobs */
+    es_push_item **items; /* (n) the items of the jobs */
     size_t n;
 } group;
 
-/* --- which ones ----------------------------------------------------------- */
+/* --- the selection
+   --------------------------------------------------------- */
 
 static es_status print_uuids(char **out, const group *g)
 {
     size_t size;
     es_json_writer json = {.stream = es_text_stream(out, &size)};
     if (!json.stream)
-        return es_fail(ES_ENOMEM, "no memory for the names of runs");
+        return es_fail(ES_ENOMEM, "out of memory for the names of runs");
     es_json_write_array(&json, NULL);
     for (size_t i = 0; i < g->n; i++)
         es_json_write_text(&json, NULL, g->jobs[i].info.uuid);
     es_json_write_end(&json, "]");
     if (fclose(json.stream) == 0)
         return ES_OK;
-    return es_fail(ES_ENOMEM, "no memory for the names of runs");
+    return es_fail(ES_ENOMEM, "out of memory for the names of runs");
 }
 
 static void leave(group *g, size_t i)
@@ -44,7 +45,7 @@ static void leave(group *g, size_t i)
     memmove(&g->items[i], &g->items[i + 1], n * sizeof(es_push_item *));
 }
 
-/* Those that the database has. */
+/* Leaves out the runs that the database has. */
 static es_status leave_known(group *g)
 {
     char *text = NULL;
@@ -66,7 +67,7 @@ static es_status leave_known(group *g)
     return status;
 }
 
-/** Takes the item in, unless another one has its uuid. */
+/** Adds the item to the group, unless another item has its uuid. */
 static es_status add(group *g, es_push_item *item, es_push_counts *counts)
 {
     es_push_job job = {.pusher = g->pusher,
@@ -112,7 +113,8 @@ static es_status choose(group *g, es_push_item *items, size_t n,
 
 /* --- the transaction ------------------------------------------------------ */
 
-/* Months are made first: who makes one then waits for no run. */
+/* Months are created first, so that no one waiting for a month holds up a
+   run. */
 static es_status add_months(const group *g)
 {
     es_status status = ES_OK;

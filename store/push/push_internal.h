@@ -1,4 +1,4 @@
-/** What the files of a push share. */
+/** Declarations shared by the files of a push. */
 #ifndef ES_PUSH_INTERNAL_H
 #define ES_PUSH_INTERNAL_H
 
@@ -8,9 +8,10 @@
 
 #define ES_DATE_SIZE 11 /* "2026-11-01" */
 
-/** How much of a series there is: as a digest of steps and checksums. */
+/** The pushed part of a series, with a digest of its steps and checksums. */
 typedef struct es_push_place {
-    int64_t n, last; /* samples; the last one's step, or ES_UNKNOWN */
+    int64_t n,
+        last; /* number of samples; step of the last one, or ES_UNKNOWN */
     uint32_t digest;
 } es_push_place;
 
@@ -20,7 +21,7 @@ typedef struct es_pushed_series {
     es_phase phase;
     es_shape shape;
     es_push_place place;
-    bool is_found; /* in the file */
+    bool is_found; /* the file has it, too */
 } es_pushed_series;
 
 typedef enum es_push_part_kind {
@@ -31,19 +32,19 @@ typedef enum es_push_part_kind {
     ES_N_PUSH_PARTS
 } es_push_part_kind;
 
-/** Of what has no series; digest 0 of none. */
+/** A part of a run without series; the digest is 0 if it is empty. */
 typedef struct es_push_part {
     int64_t n;
     uint32_t digest;
 } es_push_part;
 
-/** What a database has of a run. */
+/** The state of a run in the database. */
 typedef struct es_pushed {
-    int64_t run_id; /* 0: nothing */
+    int64_t run_id; /* 0: the run is not there */
     int64_t revision, n_layer, n_head;
     char run[24]; /* run_id as text */
     char month[ES_DATE_SIZE];
-    double low_below; /* nats; NaN: not known */
+    double low_below; /* nats; NaN: unknown */
     char *source;
     es_pushed_series *series;
     size_t n_series;
@@ -53,31 +54,31 @@ typedef struct es_pushed {
 
 const char *es_push_part_name(es_push_part_kind kind);
 
-/** What the database has of the run `uuid`, into a zeroed `out`, which is to be
- *  es_pushed_free'd in either case. */
+/** Loads the state of the run `uuid` from the database into a zeroed `out`;
+ *  call es_pushed_free in either case. */
 es_status es_pushed_load(es_pushed *out, es_postgres *postgres,
                          const char *uuid) ES_MUST_USE;
 void es_pushed_free(es_pushed *pushed);
 
-/** One more sample. */
+/** Adds one sample. */
 void es_push_place_add(es_push_place *place, int64_t step, int32_t crc);
 
-/** The checksum of a sample that a cursor gave. */
+/** Computes the checksum of a sample that a cursor returned. */
 int32_t es_push_crc(const es_series *series, int64_t step, const float *values);
 
 typedef enum es_push_difference {
-    ES_PUSH_AGREES,  /* what was pushed is in the file */
+    ES_PUSH_AGREES,  /* the file has everything that was pushed */
     ES_PUSH_ENDS,    /* the file ends earlier, and agrees up to there */
-    ES_PUSH_DIFFERS, /* from some sample on */
-    ES_PUSH_LACKS    /* the database lacks what it once had */
+    ES_PUSH_DIFFERS, /* they differ from some sample on */
+    ES_PUSH_LACKS    /* the database has lost samples that were pushed */
 } es_push_difference;
 
 /**
- * Compares what was pushed of a series with the file.
+ * Compares the pushed samples of a series with the file.
  *
- *   place  written: up to where they agree
- *   cut    written: the step from which the database's is to be deleted, if
- *          they do not agree
+ *   place  written: the part on which they agree
+ *   cut    written: if they do not agree, the step from which on the database's
+ *          samples have to be deleted
  */
 es_status es_push_compare(es_push_difference *out, es_push_place *place,
                           int64_t *cut, es_postgres *postgres,
@@ -85,23 +86,28 @@ es_status es_push_compare(es_push_difference *out, es_push_place *place,
                           const es_pushed_series *known, es_reader *reader,
                           const es_series *series) ES_MUST_USE;
 
-/** Digests of the events and maps (ES_PUSH_EVENT to ES_PUSH_MAP_EVAL) of a
- *  file: `whole` (ES_N_PUSH_PARTS) of all of them, `begun` of the first as many
- *  as were pushed. */
+/**
+ * Computes digests of the events and maps (ES_PUSH_EVENT to ES_PUSH_MAP_EVAL)
+ * of a file: `whole` (ES_N_PUSH_PARTS) over all of them, `begun` over as many
+ * as were pushed.
+ */
 es_status es_push_measure(es_push_part *whole, es_push_part *begun,
                           const es_pushed *pushed, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
-/** All events of a new run, into the COPY that es_push_begin_events began. */
+/** Writes the events of a run after the first n_kept into the COPY that
+ *  es_push_begin_events began. */
 es_status es_push_begin_events(es_copy_in *copy,
                                es_postgres *postgres) ES_MUST_USE;
 es_status es_push_put_events(es_copy_in *copy, int64_t run_id, int64_t n_kept,
                              es_reader *reader, size_t run,
                              es_push_counts *counts) ES_MUST_USE;
 
-/** Writes what is new of them: behind what was pushed where that is how they
- *  begin, and else all anew. A file that grows may have more maps than were
- *  measured: `whole` becomes what was written. */
+/**
+ * Writes the new events or maps: appends to the pushed ones if those are still
+ * the first in the file, else replaces all. A file that grows may have more
+ * maps than were measured, so `whole` is set to the written ones.
+ */
 es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
                          const es_pushed *pushed, const es_push_part *begun,
                          es_reader *reader, size_t run,
@@ -114,14 +120,15 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
 /** One series of the file. */
 typedef struct es_push_lane {
     es_series series;
-    int32_t number;      /* in the database */
-    es_push_place place; /* what is there, when the transaction ends */
-    int64_t cut;         /* delete from this step on; ES_UNKNOWN: nothing */
+    int32_t number; /* in the database */
+    es_push_place
+        place;   /* the state in the database at the end of the transaction */
+    int64_t cut; /* delete from this step on; ES_UNKNOWN: nothing */
     bool is_new, has_more, has_changed;
-    bool has_low; /* entropies of heads, whose ceiling is known */
+    bool has_low; /* entropies of heads with a known ceiling */
 } es_push_lane;
 
-/** One run under way. */
+/** One run that is being pushed. */
 typedef struct es_push_job {
     es_pusher *pusher;
     es_reader *reader;
@@ -138,58 +145,67 @@ typedef struct es_push_job {
     uint32_t about; /* digest of the run's row */
     es_pushed pushed;
     es_push_lane *lanes;  /* (n_lanes) */
-    size_t n_lanes, lane; /* the one under way */
+    size_t n_lanes, lane; /* lane: index of the current one */
     es_cursor *cursor;
     es_push_part whole[ES_N_PUSH_PARTS], begun[ES_N_PUSH_PARTS];
     es_push_counts added; /* in this transaction */
     bool is_elsewhere;    /* it was pushed from another file */
 } es_push_job;
 
-/** What is to be done, into the job; nothing is locked. ES_OK; ES_DONE: nothing
- *  is; ES_EFORMAT: see es_push_run; as es_postgres_fail. */
+/** Finds out what has to be done, without a lock. ES_OK; ES_DONE: nothing;
+ *  ES_EFORMAT: see es_push_run; the errors of es_postgres_fail. */
 es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 
-/** The same of a run that the database has not. */
+/** Does the same for a run that is not in the database. */
 es_status es_push_plan_new(es_push_job *job) ES_MUST_USE;
 
-/** What is to be known of the run before; es_push_forget it in any case. */
+/** Reads the facts about the run that the plan needs; call es_push_forget in
+ *  any case. */
 es_status es_push_prepare(es_push_job *job) ES_MUST_USE;
 
-/** Of the plan, and of the job. */
+/** es_push_forget frees the plan, es_push_job_free the whole job. */
 void es_push_forget(es_push_job *job);
 void es_push_job_free(es_push_job *job);
 
-/** COPY into sample begins; then samples from where the job stands, up to a
- *  transaction's most: ES_DONE: that was all of them. */
+/**
+ * es_push_begin_samples begins a COPY into sample; es_push_put_samples writes
+ * samples from the job's position on, up to a transaction's limit. ES_DONE: all
+ * of them are written.
+ */
 es_status es_push_begin_samples(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;
 
-/** The same of new series. */
+/** Do the same for new series. */
 es_status es_push_begin_series(es_pusher *pusher) ES_MUST_USE;
 void es_push_put_series(es_push_job *job);
 
-/** Series `i` of the database is not in the file any more. */
+/** Returns true if series `i` of the database is no longer in the file. */
 bool es_push_is_vanished(const es_push_job *job, size_t i);
 
 /** Enters the alerts of the job's finder. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
-/** The same of a new run, into the COPY that es_push_begin_alerts began. */
+/** Do the same for a new run, with the COPY that es_push_begin_alerts began. */
 es_status es_push_begin_alerts(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_alerts(es_push_job *job) ES_MUST_USE;
 
-/** The run's row: a new one (ES_DONE: somebody else has just made it), its last
- *  columns, and the digest of all of them. */
+/**
+ * The run's row: es_push_insert_run adds it (ES_DONE: another process has just
+ * added it), es_push_update_run sets its columns when all data is written.
+ */
 es_status es_push_insert_run(es_push_job *job) ES_MUST_USE;
 es_status es_push_update_run(const es_push_job *job) ES_MUST_USE;
 
-/** The whole rows of new runs (n), in order of uuid, whose months are there:
- *  those that somebody else has made meanwhile get no run_id. */
+/**
+ * es_push_insert_runs adds the complete rows of new runs (n), in order of uuid;
+ * their months must exist. Runs that another process has added in the meantime
+ * get no run_id. es_push_measure_run computes the digest of a run's row.
+ */
 es_status es_push_insert_runs(es_push_job *jobs, size_t n) ES_MUST_USE;
 es_status es_push_measure_run(uint32_t *digest,
                               const es_push_job *job) ES_MUST_USE;
 
-/** The members of es_pusher are push.c's and push_run.c's. */
+/** Only push.c and push_run.c use the members of es_pusher. */
 struct es_pusher {
     const es_postgres_url *url;
     es_postgres *postgres; /* NULL: to be opened */
@@ -198,10 +214,11 @@ struct es_pusher {
     es_copy_in copy;
 };
 
-/** Opens the connection again if it is lost, and makes the tables. */
+/** Reconnects if the connection is lost, and creates the tables. */
 es_status es_pusher_connect(es_pusher *pusher) ES_MUST_USE;
 
-/** BEGIN, beside other pushers and never beside es_push_keep. */
+/** Begins a transaction, concurrently with other pushers but never with
+ *  es_push_keep. */
 es_status es_pusher_begin(es_pusher *pusher) ES_MUST_USE;
 es_status es_pusher_commit(es_pusher *pusher) ES_MUST_USE;
 void es_pusher_rollback(es_pusher *pusher); /* keeps the message */

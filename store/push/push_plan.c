@@ -1,5 +1,5 @@
-/* What a push of one run has to do: where each of its series is to go on, and
-   from which step on the database's samples are to go. Nothing is locked. */
+/* Plans the push of one run: where each of its series continues, and from which
+   step on the database's samples have to be deleted. Takes no lock. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The month that a run started in: of what is no time, 1970. */
+/* Finds the month in which a run started; 1970-01 for an invalid time. */
 static void find_month(char out[ES_DATE_SIZE], const char *started_at)
 {
     int year, month, n = 0;
@@ -37,8 +37,8 @@ static es_status refuse_elsewhere(const es_push_job *j)
                    j->info.uuid);
 }
 
-/* A file elsewhere may go on with what was pushed, and be an older copy of it;
-   only the file that was pushed may change it. */
+/* A file at another path may extend the pushed data, and may be an older copy
+   of it; only the file that was pushed may replace samples. */
 static es_status plan_known(es_push_lane *l, const es_push_job *j,
                             es_pushed_series *known)
 {
@@ -73,7 +73,7 @@ static es_status plan_lane(es_push_lane *l, es_push_job *j, size_t index)
     const es_series *s = &l->series;
     if (!es_text_is_utf8(s->name, strlen(s->name)))
         return es_fail(ES_EFORMAT,
-                       "%s: the name of its series %.*s is no UTF-8",
+                       "%s: the name of its series %.*s is not UTF-8",
                        es_reader_path(j->reader), ES_MAX_NAME, s->name);
     l->cut = ES_UNKNOWN;
     l->place.last = ES_UNKNOWN;
@@ -101,7 +101,7 @@ bool es_push_is_vanished(const es_push_job *j, size_t i)
     return !known->is_found && known->place.n && !j->is_elsewhere;
 }
 
-/* ES_DONE: nothing. */
+/* ES_DONE: there is nothing to do. */
 static es_status find_work(es_push_job *j)
 {
     bool has_work = !j->pushed.run_id;
@@ -119,7 +119,7 @@ static es_status find_work(es_push_job *j)
         has_work |= es_push_is_vanished(j, i);
     if (has_work)
         return ES_OK;
-    if (j->is_elsewhere) /* a copy, or an older one */
+    if (j->is_elsewhere) /* an equal or older copy */
         return ES_DONE;
     if ((status = es_push_measure(j->whole, j->begun, &j->pushed, j->reader,
                                   j->run)) < 0)

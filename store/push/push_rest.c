@@ -1,6 +1,6 @@
-/* Events, attention maps and alerts of a run for a push: they are few. What was
-   pushed of events and maps is compared by one digest, and written anew where
-   it is another; an alert is entered once, by its id. */
+/* Pushes the events, attention maps and alerts of a run, which are few. Events
+   and maps are compared by one digest, and replaced if it differs; an alert is
+   entered once, identified by its id. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
@@ -20,7 +20,7 @@ static uint32_t add_text(uint32_t digest, const char *text)
     return es_crc32c(digest, text ? text : "\001", text ? strlen(text) + 1 : 2);
 }
 
-/* Never 0, which is the digest of none. */
+/* The digest is never 0, the digest of an empty list. */
 static void add_event(es_push_part *part, const es_event *event)
 {
     const int64_t numbers[] = {event->step, event->severity, event->layer,
@@ -99,7 +99,7 @@ static bool goes_on(const es_pushed *pushed, const es_push_part *begun,
            pushed->parts[kind].digest == begun[kind].digest;
 }
 
-/** How many of them stay; of none the table's rows are deleted. */
+/** Finds how many rows are kept; deletes the table's rows if none are. */
 static es_status keep(int64_t *n_kept, es_postgres *postgres,
                       const es_pushed *pushed, const es_push_part *begun,
                       es_push_part_kind kind, const char *rows)
@@ -179,8 +179,9 @@ es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
 typedef struct map_target {
     es_copy_in *copy;
     int64_t run_id;
-    int64_t kept[ES_N_PUSH_PARTS]; /* still to be passed over */
-    map_measure measure;           /* of what is written, which may be more */
+    int64_t kept[ES_N_PUSH_PARTS]; /* number still to be skipped */
+    map_measure
+        measure; /* of the written maps, which may be more than were measured */
     es_push_counts *counts;
 } map_target;
 
@@ -247,7 +248,7 @@ static es_status print_alerts(char **out, const es_push_alert *alerts, size_t n)
     size_t size;
     es_json_writer json = {.stream = es_text_stream(out, &size)};
     if (!json.stream)
-        return es_fail(ES_ENOMEM, "no memory for the alerts of a run");
+        return es_fail(ES_ENOMEM, "out of memory for the alerts of a run");
     es_json_write_array(&json, NULL);
     for (size_t i = 0; i < n; i++) {
         es_json_write_object(&json, NULL);
@@ -263,7 +264,7 @@ static es_status print_alerts(char **out, const es_push_alert *alerts, size_t n)
     es_json_write_end(&json, "]");
     if (fclose(json.stream) == 0)
         return ES_OK;
-    return es_fail(ES_ENOMEM, "no memory for the alerts of a run");
+    return es_fail(ES_ENOMEM, "out of memory for the alerts of a run");
 }
 
 es_status es_push_alerts(es_push_job *job)
@@ -303,7 +304,7 @@ es_status es_push_begin_alerts(es_pusher *pusher)
         " step, line, data) FROM STDIN (FORMAT binary)");
 }
 
-/* Of two with one id the COPY fails. */
+/* The COPY fails if two alerts have the same id. */
 es_status es_push_put_alerts(es_push_job *job)
 {
     const es_push_alert *alerts = NULL;

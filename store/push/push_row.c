@@ -1,5 +1,5 @@
 /* The row of a run in a database: its columns, and the digest by which a push
-   sees that they have changed. */
+   detects changes. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
@@ -50,7 +50,7 @@ static void add_real(row *r, double number)
     " seed, config, program, host, started_at, status, ended_at, last_step,"   \
     " ceiling, source"
 
-/* In the order of ROW_COLUMNS; row_free it in any case. */
+/* Fills the row in the order of ROW_COLUMNS; call row_free in any case. */
 static es_status fill_row(row *r, const es_push_job *j)
 {
     const es_run_info *info = &j->info;
@@ -84,7 +84,7 @@ static void row_free(row *r)
         free(r->owned[i]);
 }
 
-/* Where it was pushed from is no difference. */
+/* The digest leaves out the last column, the path of the pushed file. */
 static uint32_t digest_of(const row *r)
 {
     uint32_t digest = 0;
@@ -103,7 +103,7 @@ es_status es_push_insert_run(es_push_job *j)
     es_status status = fill_row(&r, j);
     const char *parameters[N_FIELDS + 2];
     memcpy(parameters, r.text, sizeof r.text);
-    parameters[ROW_STATUS] = "running"; /* until all of it is there */
+    parameters[ROW_STATUS] = "running"; /* until all data is written */
     parameters[ROW_STATUS + 1] = parameters[ROW_STATUS + 2] = NULL;
     parameters[N_FIELDS] = j->pushed.month;
     es_double_print(low, j->pushed.low_below);
@@ -161,13 +161,13 @@ static es_status print_runs(char **out, const es_push_job *jobs, size_t n)
     es_status status = ES_OK;
     es_json_writer json = {.stream = es_text_stream(out, &size)};
     if (!json.stream)
-        return es_fail(ES_ENOMEM, "no memory for the rows of runs");
+        return es_fail(ES_ENOMEM, "out of memory for the rows of runs");
     es_json_write_array(&json, NULL);
     for (size_t i = 0; i < n && status == ES_OK; i++)
         status = print_run(&json, &jobs[i]);
     es_json_write_end(&json, "]");
     if (fclose(json.stream) != 0 && status == ES_OK)
-        status = es_fail(ES_ENOMEM, "no memory for the rows of runs");
+        status = es_fail(ES_ENOMEM, "out of memory for the rows of runs");
     return status;
 }
 
@@ -214,7 +214,8 @@ es_status es_push_insert_runs(es_push_job *jobs, size_t n)
     return status;
 }
 
-/* --- its last columns ----------------------------------------------------- */
+/* --- updates
+   --------------------------------------------------------------- */
 
 es_status es_push_update_run(const es_push_job *j)
 {

@@ -1,7 +1,7 @@
-/* One run into a database: what is to be done is found out without a lock, then
-   done in transactions of at most 16 MiB, each of which begins by raising the
-   run's revision: if another pusher was there in between all is found out
-   anew. */
+/* Pushes one run. It is planned without a lock and then written in
+   transactions of at most 16 MiB. Each transaction begins by incrementing
+   the run's revision; if another pusher has changed it since, the run is
+   planned again. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/flags/bands.h"
@@ -13,9 +13,9 @@
 #include <time.h>
 
 #define BATCH_BYTES (16 << 20)
-#define MOST_TRIES 100 /* while others push the same run */
+#define MOST_TRIES 100 /* attempts while other processes push the same run */
 
-/* As PostgreSQL counts dates: from 2000 on. */
+/* Converts a month to PostgreSQL's count of days since 2000-01-01. */
 static int32_t days_of(const char *month)
 {
     struct tm t = {.tm_mday = 1};
@@ -24,9 +24,10 @@ static int32_t days_of(const char *month)
     return (int32_t)((timegm(&t) - 946684800) / 86400);
 }
 
-/* --- a transaction's beginning -------------------------------------------- */
+/* --- the beginning of a transaction
+   ------------------------------------------ */
 
-/* ES_DONE: it has been pushed, or deleted, since we looked. */
+/* ES_DONE: the run has been pushed or deleted since the plan was made. */
 static es_status lock_run(es_push_job *j)
 {
     char revision[24];
@@ -87,7 +88,7 @@ static es_status cut(es_push_job *j)
 
 /* --- samples -------------------------------------------------------------- */
 
-/* Each head by its own ceiling. */
+/* Counts low heads, each relative to its own ceiling. */
 static int32_t count_low(const es_push_job *j, const float *values, size_t n)
 {
     int32_t low = 0;
@@ -122,7 +123,7 @@ static void put_sample(es_push_job *j, es_push_lane *l, int32_t month,
     j->added.samples++;
 }
 
-/* The next sample of any series. ES_DONE: there is none. */
+/* Returns the next sample of any series. ES_DONE: there are no more. */
 static es_status next_sample(es_push_job *j, int64_t *step,
                              const float **values)
 {
@@ -170,7 +171,7 @@ es_status es_push_put_samples(es_push_job *j)
     return status;
 }
 
-/* ES_DONE: that was all of them. */
+/* ES_DONE: all samples are written. */
 static es_status copy_samples(es_push_job *j)
 {
     bool has_more = false;
@@ -180,12 +181,13 @@ static es_status copy_samples(es_push_job *j)
         return ES_DONE;
     es_status copied, status = es_push_begin_samples(j->pusher);
     if (status < 0 || (status = es_push_put_samples(j)) < 0)
-        return status; /* the rollback gives it up */
+        return status; /* the rollback abandons the COPY */
     copied = es_copy_in_end(&j->pusher->copy);
     return copied < 0 ? copied : status;
 }
 
-/* --- a transaction's end -------------------------------------------------- */
+/* --- the end of a transaction
+   ----------------------------------------------- */
 
 es_status es_push_begin_series(es_pusher *pusher)
 {
@@ -277,7 +279,7 @@ static es_status update_parts(es_push_job *j)
     return status;
 }
 
-/* What is not samples, once all of these were read. */
+/* Writes everything but samples, once all samples are written. */
 static es_status finish(es_push_job *j)
 {
     es_pusher *p = j->pusher;
@@ -293,7 +295,7 @@ static es_status finish(es_push_job *j)
     return es_push_update_run(j);
 }
 
-/* ES_OK: there is more to do; ES_DONE: that was all. */
+/* ES_OK: there is more to do; ES_DONE: everything is written. */
 static es_status push_batch(es_push_job *j, bool *is_stale)
 {
     es_status begun, status, copied;
@@ -335,7 +337,8 @@ void es_push_job_free(es_push_job *j)
     j->config = NULL;
 }
 
-/* *is_stale: somebody else pushed it meanwhile, and nothing is done. */
+/* *is_stale: another process has pushed the run in the meantime, and nothing
+   was done. */
 static es_status push_once(es_push_job *j, bool *is_stale)
 {
     *is_stale = false;
@@ -387,11 +390,12 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
     for (int i = 0; status == ES_OK && is_stale; i++) {
         es_push_forget(&j);
         es_pusher_rollback(pusher);
-        status = i < MOST_TRIES
-                     ? push_once(&j, &is_stale)
-                     : es_fail(ES_ELOCKED,
-                               "%s: others keep pushing run %s: try again",
-                               es_reader_path(reader), j.info.uuid);
+        status =
+            i < MOST_TRIES
+                ? push_once(&j, &is_stale)
+                : es_fail(ES_ELOCKED,
+                          "%s: other processes keep pushing run %s: try again",
+                          es_reader_path(reader), j.info.uuid);
     }
     if (status < 0)
         es_pusher_rollback(pusher);

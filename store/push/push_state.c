@@ -1,5 +1,6 @@
-/* What a database has of a run, and how far a series of the file agrees with
-   it: by a digest, and sample by sample only where that is another. */
+/* Loads the state of a run in the database, and finds how far a series of
+   the file agrees with it: by a digest, and sample by sample if the digests
+   differ. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -19,7 +20,8 @@ const char *es_push_part_name(es_push_part_kind kind)
     return part_names[kind];
 }
 
-/* --- what was pushed ------------------------------------------------------ */
+/* --- the state of the database
+   ---------------------------------------------- */
 
 static int64_t number_of(const PGresult *result, int row, int column)
 {
@@ -159,7 +161,7 @@ static es_status measure(es_push_place *out, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** Samples of a series in the database, as they come. */
+/** Streams the samples of a series in the database. */
 typedef struct stored {
     es_postgres *postgres;
     int64_t step;
@@ -212,7 +214,7 @@ static es_status stored_end(stored *s, es_status status)
     return status;
 }
 
-/** Both in order of step, up to where they part. */
+/** Reads both in order of step, up to the first difference. */
 static es_status walk(es_push_difference *out, es_push_place *place,
                       int64_t *cut, stored *s, es_cursor *cursor,
                       const es_series *series)

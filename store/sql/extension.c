@@ -1,6 +1,6 @@
-/* entropyscan_sqlite.so: es_values for any program that loads extensions of
- * SQLite, as sqlite3's .load does. All of SQLite that it calls comes from that
- * program: it links with no SQLite of its own. */
+/* entropyscan_sqlite.so: makes es_values available in any program that loads
+ * SQLite extensions, such as sqlite3 with .load. It uses the loading program's
+ * SQLite and does not link with another one. */
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
 
@@ -24,7 +24,7 @@ int sqlite3_entropyscan_init(sqlite3 *handle, char **message,
                                     NULL);
 }
 
-/* The name that SQLite looks for where nobody says one. */
+/* The entry point that SQLite uses if none is named. */
 int sqlite3_extension_init(sqlite3 *handle, char **message,
                            const sqlite3_api_routines *api)
 {

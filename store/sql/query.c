@@ -1,5 +1,5 @@
-/* A connection without a file of its own, in which the tables of run files are
- * virtual, and an authorizer that lets nothing but reading pass. */
+/* Implements queries on a connection without a file, in which the tables of run
+ * files are virtual, and an authorizer allows only reading. */
 #include "store/sql/query.h"
 
 #include "analyzer/base/checked.h"
@@ -19,7 +19,7 @@ struct es_query {
     const char *refused; /* what the authorizer denied last; NULL: nothing */
 };
 
-/* --- what a query may do ---------------------------------------------------*/
+/* --- permissions --------------------------------------------------------- */
 
 static bool is_one_of(const char *text, const char *const *list)
 {
@@ -29,7 +29,7 @@ static bool is_one_of(const char *text, const char *const *list)
     return false;
 }
 
-/* NULL: it may. */
+/* Returns what is refused, in words; NULL if the action is allowed. */
 static const char *find_refusal(int action, const char *first,
                                 const char *second)
 {
@@ -95,7 +95,7 @@ static es_status fail_handle(const es_query *query, int rc)
         return ES_OK;
     return rc == SQLITE_NOMEM
                ? es_fail(ES_ENOMEM, "out of memory")
-               : es_fail(ES_EINTERNAL, "a query cannot be made: %s",
+               : es_fail(ES_EINTERNAL, "cannot prepare a query: %s",
                          query->handle ? sqlite3_errmsg(query->handle)
                                        : sqlite3_errstr(rc));
 }
@@ -117,10 +117,11 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
             return status;
         if (query->behind[i].remote &&
             es_remote_reads_config(query->behind[i].remote))
-            return es_fail(ES_EUSAGE,
-                           "%s: where= by members of the configuration: use "
-                           "WHERE of SQL, as config ->> 'lr' < 1",
-                           file->path);
+            return es_fail(
+                ES_EUSAGE,
+                "%s: where= has conditions on the configuration: use "
+                "SQL's WHERE instead, as in config ->> 'lr' < 1",
+                file->path);
         query->sources.list[i] =
             (es_sql_source){.handle = file->handle,
                             .schema = "main",
@@ -131,7 +132,8 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
 
 static es_status open_handle(es_query *query)
 {
-    /* To connect a virtual table is a CREATE TABLE, which is denied later. */
+    /* Connecting a virtual table counts as CREATE TABLE, which is denied later,
+       so all of them are connected here. */
     static const char connect[] =
         "SELECT 1 FROM run, series, sample, event, es_values WHERE 0;"
         "PRAGMA query_only=ON";
@@ -145,7 +147,7 @@ static es_status open_handle(es_query *query)
     }
     if (rc == SQLITE_OK)
         rc = es_sql_add_values(query->handle, &query->sources);
-    if (rc == SQLITE_OK) /* what is sorted: capped, and no file */
+    if (rc == SQLITE_OK) /* sorting uses no file, and memory is capped */
         rc = sqlite3_exec(query->handle, "PRAGMA temp_store=MEMORY", NULL, NULL,
                           NULL);
     if (rc == SQLITE_OK)
@@ -163,7 +165,7 @@ es_status es_query_open(es_query **out, const char *const *paths, size_t n)
     es_status status;
     *out = NULL;
     if (n > ES_SQL_MAX_FILES)
-        return es_fail(ES_EUSAGE, "%zu run files: %d at most", n,
+        return es_fail(ES_EUSAGE, "%zu run files: the limit is %d", n,
                        ES_SQL_MAX_FILES);
     if ((status = es_alloc(&query, 1, sizeof *query, "a query")) < 0)
         return status;
@@ -196,7 +198,7 @@ static es_status fail_query(es_query *query, int rc)
     const char *reason = sqlite3_errmsg(query->handle);
     switch (rc & 0xff) {
     case SQLITE_NOMEM:
-        return es_fail(ES_ENOMEM, "the query: out of memory: narrow it, by "
+        return es_fail(ES_ENOMEM, "the query: out of memory: narrow it by "
                                   "a range of steps or a series");
     case SQLITE_CORRUPT:
         return es_fail(ES_EFORMAT, "the query: a run file is damaged: %s",
@@ -213,10 +215,11 @@ static es_status fail_query(es_query *query, int rc)
     case SQLITE_FULL:
         return es_fail(ES_EIO, "the query: %s", reason);
     case SQLITE_AUTH:
-        return es_fail(ES_EUSAGE,
-                       "the query: %s is refused: run files are read, with "
-                       "SELECT alone",
-                       query->refused ? query->refused : "that");
+        return es_fail(
+            ES_EUSAGE,
+            "the query: %s is refused: run files can only be read, with "
+            "SELECT",
+            query->refused ? query->refused : "that");
     default:
         return es_fail(ES_EUSAGE, "the query: %s", reason);
     }
@@ -235,7 +238,8 @@ es_status es_query_prepare(es_query *query, const char *sql)
         return fail_query(query, rc);
     if (!query->statement)
         return es_fail(ES_EUSAGE, "the query is empty");
-    if (sqlite3_column_count(query->statement) == 0) { /* REINDEX of nothing */
+    if (sqlite3_column_count(query->statement) ==
+        0) { /* such as REINDEX without a table */
         query->refused = "a statement that writes";
         return fail_query(query, SQLITE_AUTH);
     }

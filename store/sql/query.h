@@ -1,13 +1,13 @@
 /**
- * SQL over run files, read-only: the tables run, series, sample and event, the
- * function es_values (values.inc.h) and the views of views.c, over all of the
- * files together.
+ * Read-only SQL over run files: the tables run, series, sample and event, the
+ * function es_values (values.inc.h) and the views of views.c, over all files
+ * together.
  *
- * Query and files are both untrusted. A file is opened as es_reader_open opens
- * it, and nothing but its four tables is in reach; of statements only SELECT
- * and what reads (authorizer): no ATTACH, no PRAGMA that sets anything, no
- * extension, nothing is written. A query may run without end: who calls this
- * lives with a signal, or does not step it on.
+ * Query and files are both untrusted. A file is opened as by es_reader_open,
+ * and only its four tables are accessible. An authorizer allows only SELECT and
+ * other reading: no ATTACH, no PRAGMA that sets anything, no extension, nothing
+ * is written. A query may run for ever: the caller has to be ready for an
+ * interrupting signal, or to stop stepping it.
  */
 #ifndef ES_SQL_QUERY_H
 #define ES_SQL_QUERY_H
@@ -17,35 +17,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What the numbers of rows of the second file are larger by than those of the
- *  first, and so on: run_id, series_id, event_id. */
+/** The run_id, series_id and event_id of each file are larger by this number
+ *  than those of the file before it. */
 #define ES_SQL_FILE_IDS (INT64_C(1) << 40)
 
 #define ES_SQL_MAX_FILES 1000
 
 typedef struct es_query es_query;
 
-/**
- * Opens run files. ES_OK; es_reader_open's errors; ES_EUSAGE (more than
- * ES_SQL_MAX_FILES); ES_ENOMEM.
- */
+/** Opens run files. ES_OK; the errors of es_reader_open; ES_EUSAGE (more
+ *  than ES_SQL_MAX_FILES); ES_ENOMEM. */
 es_status es_query_open(es_query **out, const char *const *paths,
                         size_t n) ES_MUST_USE;
 
 /** NULL is fine. */
 void es_query_close(es_query *query);
 
-/** One statement, in place of the one before. ES_OK; ES_EUSAGE (SQL that is
- *  wrong or refused, none, or more than one). */
+/** Prepares one statement, which replaces the previous one. ES_OK; ES_EUSAGE
+ *  (the SQL is wrong, refused or empty, or has more than one statement). */
 es_status es_query_prepare(es_query *query, const char *sql) ES_MUST_USE;
 
-/** The next row. ES_OK; ES_DONE; ES_EUSAGE (the query fails); ES_EFORMAT,
- *  ES_EIO (a file does); ES_ENOMEM. */
+/** Moves to the next row. ES_OK; ES_DONE; ES_EUSAGE (the query fails);
+ *  ES_EFORMAT, ES_EIO (a file fails); ES_ENOMEM. */
 es_status es_query_next(es_query *query) ES_MUST_USE;
 
 size_t es_query_n_columns(const es_query *query);
 
-/** Its name, "" at worst; borrowed until the next es_query_prepare. */
+/** Returns a column's name, "" if there is none; borrowed until the next
+ *  es_query_prepare. */
 const char *es_query_name(const es_query *query, size_t column);
 
 typedef enum es_cell_kind {
@@ -56,19 +55,21 @@ typedef enum es_cell_kind {
     ES_CELL_BLOB
 } es_cell_kind;
 
-/** A value of the row at hand; text and bytes are borrowed until the next. */
+/** A value of the current row; text and bytes are borrowed until the next
+ *  row. */
 typedef struct es_cell {
     es_cell_kind kind;
     int64_t integer;
-    double real;       /* never NaN */
-    const void *bytes; /* (n) of a text or a blob; a text is terminated, may be
-                          bad UTF-8 and have a NUL inside */
+    double real; /* never NaN */
+    const void
+        *bytes; /* (n) bytes of a text or a blob; a text is NUL-terminated, may
+                   be invalid UTF-8 and may contain a NUL */
     size_t n;
 } es_cell;
 
 void es_query_cell(es_cell *out, const es_query *query, size_t column);
 
-/** The version of SQLite that is loaded: "3.40.1". */
+/** Returns the version of the loaded SQLite: "3.40.1". */
 const char *es_query_sqlite(void);
 
 /** The views as SQL, for any program that has a run file open. */

@@ -1,5 +1,5 @@
-/** Where es_values and the tables of a query read: run files, each by a
- *  connection. Included by the files of store/sql alone. */
+/** The files that es_values and the tables of a query read: run files, each
+ *  with a connection. Only for the files of store/sql. */
 #ifndef ES_SQL_SOURCE_H
 #define ES_SQL_SOURCE_H
 
@@ -9,20 +9,21 @@
 typedef struct es_sql_source {
     sqlite3 *handle;
     const char *schema;   /* "main", or the name of an attached file */
-    sqlite3_int64 offset; /* is added to its run_id, series_id, event_id */
+    sqlite3_int64 offset; /* added to its run_id, series_id and event_id */
 } es_sql_source;
 
-/** Lives longer than the connection that the modules belong to. */
+/** Must outlive the connection that the modules belong to. */
 typedef struct es_sql_sources {
     es_sql_source *list; /* (n) */
     size_t n;
 } es_sql_sources;
 
-/** Adds es_values, over these files, to a connection. SQLite's result code. */
+/** Adds es_values over these files to a connection. Returns SQLite's result
+ *  code. */
 int es_sql_add_values(sqlite3 *handle, es_sql_sources *sources);
 
 /** Adds the tables run, series, sample and event, each over all these files.
- *  SQLite's result code. */
+ *  Returns SQLite's result code. */
 int es_sql_add_tables(sqlite3 *handle, es_sql_sources *sources);
 
 #endif

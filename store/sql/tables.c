@@ -1,8 +1,8 @@
-/* The tables run, series, sample and event of a query, each over all of its run
- * files. They are virtual tables: the query's own connection has no file open,
- * so that nothing in a file but its four tables is in reach. Numbers of runs,
- * series and events stay apart: those of file k are larger by k times
- * ES_SQL_FILE_IDS. */
+/* Implements the tables run, series, sample and event of a query, each over all
+ * of its run files. They are virtual tables: the query's own connection has no
+ * file open, so that only the four tables of a file are accessible. Numbers of
+ * runs, series and events of different files do not collide: those of file k
+ * are larger by k times ES_SQL_FILE_IDS. */
 #include "store/sql/query.h"
 #include "store/sql/source.h"
 #include "store/store_internal.h"
@@ -13,8 +13,9 @@ typedef struct table_form {
     const char *name, *declaration, *columns; /* columns of schema 2 */
     const char *columns_1;                    /* of schema 1; NULL: the same */
     int n_columns;
-    const char *keys[3]; /* by column: what a condition may be pushed down on */
-    unsigned ids;        /* bits: columns that hold a number of a row */
+    const char *keys[3]; /* by column: names of the columns whose conditions can
+                            be pushed down */
+    unsigned ids; /* bits: columns with a run_id, series_id or event_id */
 } table_form;
 
 static const table_form forms[] = {
@@ -59,7 +60,7 @@ static const table_form forms[] = {
 };
 enum { N_FORMS = sizeof forms / sizeof *forms, MAX_KEYS = 3 };
 
-/* What a module is created with. */
+/* User data of a module. */
 typedef struct table_module {
     es_sql_sources *sources;
     const table_form *form;
@@ -216,7 +217,7 @@ static int prepare(union_cursor *cursor, const es_sql_source *source)
     return rc;
 }
 
-/* To the next row, in the next file where one has no more. */
+/* Moves to the next row; in the next file if there are no more in this one. */
 static int settle(union_cursor *cursor)
 {
     const es_sql_source *source;
@@ -253,7 +254,7 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan,
     for (int i = 0; i < argc && rc == SQLITE_OK; i++) {
         int column = plan[3 * i] - 'a';
         bool is_id = form->ids >> column & 1;
-        /* SQLite itself compares what is no number. */
+        /* SQLite itself compares values that are not integers. */
         if (is_id && sqlite3_value_type(argv[i]) != SQLITE_INTEGER)
             continue;
         sqlite3_value *copy = sqlite3_value_dup(argv[i]);
@@ -306,7 +307,8 @@ static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* Without xCreate: the table is there, and no other can be made. */
+/* Without xCreate: the table exists from the start, and no other can be
+   created. */
 static const sqlite3_module union_module = {
     .iVersion = 1,
     .xConnect = table_connect,

@@ -1,4 +1,4 @@
-/* es_values for connections that this program opened itself: see
+/* Adds es_values to the connections that this program opens: see
  * values.inc.h. */
 #include "store/sql/source.h"
 

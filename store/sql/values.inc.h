@@ -4,17 +4,17 @@
  *     SELECT step, layer, head, value FROM es_values('entropy')
  *     WHERE step BETWEEN 100 AND 200 AND state = 'value';
  *
- * run, step, layer, head, value, state; hidden: series, phase, run_id,
+ * Columns: run, step, layer, head, value, state; hidden: series, phase, run_id,
  * series_id, of which series and phase are the function's arguments. state is
- * 'value', 'nan', 'missing' or 'damaged'; value is NULL but in the first.
+ * 'value', 'nan', 'missing' or 'damaged'; value is NULL unless state is
+ * 'value'.
  *
- * Included by values.c, for connections of ours, and by extension.c, whose
- * sqlite3_ functions are those of the program that loads it. Conditions on
- * step, run_id, series_id, run, series and phase become conditions of the query
- * below, so that a range of steps is all that is read; those on layer and head
- * choose within a sample. SQLite checks every condition once more. A file is
- * untrusted here as well: lengths and limits are checked before values are
- * read.
+ * Included by values.c, for our connections, and by extension.c, which uses the
+ * sqlite3_ functions of the loading program. Conditions on step, run_id,
+ * series_id, run, series and phase become conditions of the query below, so
+ * that only the wanted steps are read; those on layer and head select values
+ * within a sample. SQLite checks every condition again. A file is untrusted
+ * here as well: lengths and limits are checked before values are read.
  */
 #include "analyzer/base/value.h"
 #include "store/sql/source.h"
@@ -58,7 +58,7 @@ enum {
     ROW_CRC
 };
 
-/* Every column of the function that can be a condition of the query. */
+/* The columns of the function that can become conditions of the query. */
 static const char *const conditions[N_COLUMNS] = {
     [COLUMN_RUN] = "r.name",      [COLUMN_STEP] = "m.step",
     [COLUMN_SERIES] = "s.name",   [COLUMN_PHASE] = "s.phase",
@@ -66,24 +66,24 @@ static const char *const conditions[N_COLUMNS] = {
 };
 
 typedef struct values_table {
-    sqlite3_vtab base; /* first: SQLite's */
+    sqlite3_vtab base; /* first: owned by SQLite */
     es_sql_sources *sources;
-    es_sql_sources own; /* of the extension: the connection itself */
+    es_sql_sources own; /* for the extension: the connection itself */
     es_sql_source source;
     char *schema;
 } values_table;
 
 typedef struct values_cursor {
     sqlite3_vtab_cursor base;
-    char *where;           /* conditions of the query at hand */
+    char *where;           /* conditions of the current query */
     sqlite3_value **given; /* (n_given) their right-hand sides */
-    bool *is_id;           /* (n_given) of run_id or series_id */
+    bool *is_id;           /* (n_given) true for run_id or series_id */
     int n_given;
-    size_t source; /* of the sources, the one being read */
+    size_t source; /* index of the source that is being read */
     sqlite3_stmt *query;
     sqlite3_int64 row_number;
 
-    /* The sample at hand. */
+    /* The current sample. */
     const unsigned char *bytes; /* n * 4; NULL: damaged */
     size_t n, at;               /* at: index of the row's value */
     size_t n_heads;
@@ -108,7 +108,7 @@ static int values_disconnect(sqlite3_vtab *base)
     return SQLITE_OK;
 }
 
-/* argv: module, schema, table, and of CREATE VIRTUAL TABLE the schema of an
+/* argv: module, schema, table and, for CREATE VIRTUAL TABLE, the schema of an
    attached run file. */
 static int values_connect(sqlite3 *db, void *sources, int argc,
                           const char *const *argv, sqlite3_vtab **out,
@@ -136,7 +136,7 @@ static int values_connect(sqlite3 *db, void *sources, int argc,
 
 /* --- planning -------------------------------------------------------------*/
 
-/* The operator of a condition that the query can have; NULL: it cannot. */
+/* Returns the operator of a condition that the query can take over, or NULL. */
 static const char *operator_of(sqlite3_index_info *info, int i)
 {
     int column = info->aConstraint[i].iColumn;
@@ -164,7 +164,7 @@ static const char *operator_of(sqlite3_index_info *info, int i)
     }
 }
 
-/* By how much a condition shrinks what is read; guesses. */
+/* Guesses the factor by which a condition reduces the rows to read. */
 static double factor_of(int column, const char *comparison)
 {
     if (column == COLUMN_STEP)
@@ -237,7 +237,7 @@ static const es_sql_source *source_of(const values_cursor *cursor)
     return cursor->source < sources->n ? &sources->list[cursor->source] : NULL;
 }
 
-/* A file of schema 1 has no checksums. */
+/* Tries schema 2 first; a file of schema 1 has no checksums. */
 static int prepare(values_cursor *cursor, const es_sql_source *source)
 {
     int rc = SQLITE_ERROR;
@@ -290,7 +290,7 @@ static uint32_t series_crc(sqlite3_stmt *query)
                                  name ? name : "");
 }
 
-/* The sample of the query's row. */
+/* Takes the sample of the query's row. */
 static int take_sample(values_cursor *cursor)
 {
     sqlite3_stmt *query = cursor->query;
@@ -318,7 +318,7 @@ static int take_sample(values_cursor *cursor)
     return SQLITE_OK;
 }
 
-/* Whether the value at hand is of the layer and head that are wanted. */
+/* Returns true if the current value is of the wanted layer and head. */
 static bool is_wanted(const values_cursor *cursor)
 {
     sqlite3_int64 at = (sqlite3_int64)cursor->at;
@@ -329,7 +329,7 @@ static bool is_wanted(const values_cursor *cursor)
            (cursor->head < 0 || !by_head || at % heads == cursor->head);
 }
 
-/* To the first value that is wanted, from the one at hand on. */
+/* Moves to the first wanted value, starting at the current one. */
 static int settle(values_cursor *cursor)
 {
     for (;;) {
@@ -359,8 +359,8 @@ static int settle(values_cursor *cursor)
     }
 }
 
-/* A layer or head that is wanted; any where it is no whole number: SQLite
-   compares by itself. */
+/* Returns the wanted layer or head; -1 if the value is not an integer >= 0,
+   because SQLite compares by itself. */
 static sqlite3_int64 index_of(sqlite3_value *value)
 {
     return sqlite3_value_type(value) == SQLITE_INTEGER &&

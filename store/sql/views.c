@@ -1,7 +1,7 @@
-/* The views of run files in plain SQL: `entropy-scan sql` has them, and
- * `entropy-scan sql --views` prints them for other programs, which need nothing
- * but SQLite. They are temporary: the file itself stays as it is. A float32 is
- * taken apart in integers, and every step of its scaling is exact. */
+/* The views of run files in plain SQL. `entropy-scan sql` has them, and
+ * `entropy-scan sql --views` prints them for other programs, which need only
+ * SQLite. They are temporary: the file does not change. A float32 is decoded
+ * with integer operations, and every step of its scaling is exact. */
 #include "store/sql/query.h"
 
 #define DIGIT(place) "instr('123456789ABCDEF', substr(hex, " #place ", 1))"
@@ -9,8 +9,8 @@
 const char es_sql_views[] =
     "-- Views of entropy-scan over a run file, for any program with SQLite:\n"
     "--   sqlite3 -readonly -init views.sql run.db 'SELECT * FROM run_series'\n"
-    "-- They are temporary, nothing is written. Where the extension\n"
-    "-- entropyscan_sqlite or `entropy-scan sql` is at hand, es_values has "
+    "-- They are temporary, nothing is written. If the extension\n"
+    "-- entropyscan_sqlite or `entropy-scan sql` is available, es_values has "
     "the\n"
     "-- rows of sample_value, faster, and checks the checksums.\n"
     "\n"
@@ -33,7 +33,7 @@ const char es_sql_views[] =
     "\n"
     "-- Every value as a row. state is 'value', 'nan', 'missing' or "
     "'damaged';\n"
-    "-- value is NULL but in the first.\n"
+    "-- value is NULL unless state is 'value'.\n"
     "CREATE TEMP VIEW IF NOT EXISTS sample_value AS\n"
     "WITH RECURSIVE place(i) AS (\n"
     "    SELECT 0 UNION ALL SELECT i + 1 FROM place\n"
