@@ -24,10 +24,10 @@ printf '[collapse]\nrows = 1\n' >wrong.ini
 exits 'an unknown key is named' 2 '^entropy-scan: wrong.ini:2: \[collapse\] has no key' "$scan" heat.db --rules wrong.ini
 exits 'a missing file is named' 3 'none.ini: No such file' "$scan" heat.db --rules none.ini
 mkfifo fifo.ini
-exits 'a FIFO without a writer is refused' 3 'fifo.ini: a FIFO that nobody writes' timeout 60 "$scan" heat.db --rules fifo.ini
-exits 'an endless device is refused' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
-check 'rules are read from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
-exits 'a binary file is refused' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
+exits 'a FIFO that nobody writes' 3 'fifo.ini: a FIFO without a writer' timeout 60 "$scan" heat.db --rules fifo.ini
+exits 'a device without end' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
+check 'rules from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
+exits 'a binary' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
 
 # --- judging
 cat >own.ini <<END

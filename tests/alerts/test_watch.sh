@@ -154,7 +154,7 @@ for answer in "${owed[@]}"; do
     matches "a post with the answer $answer is still owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK "${patience[@]}")"
 done
 mkfifo fifo
-exits 'a FIFO instead of a URL file is refused' 3 'fifo: a FIFO that nobody writes' \
+exits 'a FIFO in place of a URL' 3 'fifo: a FIFO without a writer' \
     timeout 60 "$scan" watch . --once --webhook-file fifo
 refused=$(once_to refused '' --webhook-file refused)
 matches 'a post to a closed port is still owed' 'still owed: 1.*exit 3' "$refused"

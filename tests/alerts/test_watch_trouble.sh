@@ -294,12 +294,12 @@ same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.al
 same_text 'a note explains how to use the old state' \
     "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with it: --state $dir/$old" \
     "$(cat shared.err)"
-same_text 'the note appears once' '' "$("$scan" watch --once shared 2>&1)"
-exits 'a prepared state is refused even if it is named' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old
-same_text 'no file is deleted for the named state either' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
+same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
+exits 'unless it is prepared' 3 "$old: its -journal names another file" "$scan" watch --once shared --state $old
+same_text 'then neither deletes a file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
 rm $old-journal
 mkfifo $old-journal
-exits 'a FIFO instead of a journal is refused' 3 "$old: its -journal is no regular file" timeout 60 "$scan" watch --once shared --state $old
+exits 'nor is a FIFO waited for' 3 "$old: its -journal is not a regular file" timeout 60 "$scan" watch --once shared --state $old
 rm $old-journal
 sqlite3 other.db ".backup $old"
 sqlite3 $old "DELETE FROM delivery WHERE action = 'exec'; DELETE FROM alert WHERE id = 'x'"

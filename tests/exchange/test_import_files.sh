@@ -115,14 +115,14 @@ refused() { # NAME REGEX TEXT: the file is what printf makes of TEXT
 refused "W&B's own log" "is W&B's own log of a run \(.wandb\): wandb sync it, .* import --help shows" \
     ':W&B\xe1\xbe\0\x01\x02\x03\x04'
 pointer='version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n'
-refused 'a pointer of Git LFS' 'a pointer of Git LFS, not the file: git lfs pull' "$pointer"
-exits 'also from standard input' 3 'standard input: a pointer of Git LFS' \
+refused 'a pointer of Git LFS' 'a Git LFS pointer, not the file: run git lfs pull' "$pointer"
+exits 'also from standard input' 3 'standard input: a Git LFS pointer' \
     sh -c '"$0" import - -o no.db <other.file' "$scan"
-exits 'also as weights' 3 'other.file: a pointer of Git LFS' \
+exits 'also as weights' 3 'other.file: a Git LFS pointer' \
     "$train" probe --init other.file --data none.tok -o no.db
-exits 'also as a run' 3 'other.file: a pointer of Git LFS' "$scan" other.file
-refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
-refused 'a compressed file' 'is compressed: gunzip it' '\x1f\x8b\x08\0'
+exits 'also as a run' 3 'other.file: a Git LFS pointer' "$scan" other.file
+refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
+refused 'what is compressed' 'compressed: gunzip it' '\x1f\x8b\x08\0'
 check 'nothing was written' test ! -e no.db
 
 finish

@@ -60,7 +60,7 @@ exits 'a rank without a fragment is named' 4 'run.db: ranks 1 of 2: no fragment 
     "$scan" merge run.db -o one.db
 check 'and the other ranks are written' sh -c '"$0" one.db --csv | grep -q "^one.db"' "$scan"
 cp run.rank1.db copy.db
-exits 'a rank twice is refused' 3 'copy.db: rank 1 of run .*, which is in run.rank1.db too|none.db: not written' \
+exits 'a rank twice is refused' 3 'copy.db: rank 1 of run .* is also in run.rank1.db|none.db: not written' \
     "$scan" merge run.db run.rank1.db copy.db -o none.db
 check 'nothing is written of it alone' test ! -e none.db
 exits 'the other runs are written' 4 'rank 1 of run' \

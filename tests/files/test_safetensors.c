@@ -402,7 +402,7 @@ TEST(a_file_truncated_while_it_is_read_is_an_error)
     const es_tensor *tensor = es_safetensors_find(opened, ours[1].name);
     assert_int_equal(truncate(es_scratch_file, (off_t)tensor->offset + 100), 0);
     es_assert_ok(es_safetensors_read(opened, tensor, values, 0, 25));
-    es_assert_status(ES_EIO, "became shorter",
+    es_assert_status(ES_EIO, "was truncated",
                      es_safetensors_read(opened, tensor, values, 0, 26));
 }
 

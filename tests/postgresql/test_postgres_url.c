@@ -49,7 +49,7 @@ static void assert_text(const char *got, const char *want)
         assert_null(got);
 }
 
-TEST(what_is_shown_of_a_database_has_no_password)
+TEST(the_shown_name_of_a_database_has_no_password)
 {
     need_libpq();
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
@@ -80,7 +80,7 @@ static const struct {
     {"pearl", "KEYWORD=VALUE"},
 };
 
-TEST(what_is_no_url_is_refused_without_its_password)
+TEST(an_invalid_url_is_refused_without_its_password)
 {
     need_libpq();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -94,7 +94,7 @@ TEST(what_is_no_url_is_refused_without_its_password)
     }
 }
 
-TEST(only_urls_of_postgresql_are_taken_for_one)
+TEST(only_postgresql_urls_are_recognised)
 {
     assert_true(es_postgres_is_url("postgresql://h/d"));
     assert_false(es_postgres_is_url("runs/postgresql:/a.db"));
@@ -115,7 +115,7 @@ static bool is_apart(const char *name)
     return false;
 }
 
-TEST(our_declarations_of_libpq_are_those_of_its_header)
+TEST(our_declarations_of_libpq_match_its_header)
 {
 #define SAME(returned, name, parameters)                                       \
     assert_true(is_apart(#name) ||                                             \

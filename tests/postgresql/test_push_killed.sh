@@ -104,7 +104,7 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=$((8600 + n_runs * n_samples * 7
     sql 'CREATE DATABASE little TABLESPACE small'
     check 'a database on a disk of its own takes a run' "$scan" push -q "$files/0/run-0.db" --to "${postgres_url%runs}little"
     mount -o "remount,size=$(($(du -sk "$dir/small" | cut -f1) + n_runs * n_samples / 5))k" "$dir/small"
-    exits 'a full disk is named' 3 'No space left on device: see to the server' push "${postgres_url%runs}little"
+    exits 'a full disk is named' 3 'No space left on device: check the server' push "${postgres_url%runs}little"
     mount -o remount,size=2g "$dir/small"
     check 'with space it goes on' push "${postgres_url%runs}little"
     PGDATABASE=little same 'after a full disk'

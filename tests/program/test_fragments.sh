@@ -104,7 +104,7 @@ check 'and after a kill, as interrupted' until_true is_interrupted
 # --- logs of SQLite on a shared file system
 cp plain.db logged.db
 : >logged.db-wal
-exits 'a run file with a log is refused' 3 'logged.db: lies on nfs4 with a log.*--store fragment' \
+exits 'a run file with a log is refused' 3 'logged.db: is on nfs4 and has a log.*--store fragment' \
     on_nfs "$scan" logged.db
 check 'not on a local disk' "$scan" logged.db
 rm logged.db-wal

@@ -53,6 +53,6 @@ check 'without damage' test "$("$scan" there/long.esf --json | grep -o '"damaged
 
 cp local.db disk/logged.db
 : >disk/logged.db-wal
-exits 'a run file with a log is refused' 3 'there/logged.db: lies on fuse with a log' \
+exits 'a run file with a log is refused' 3 'there/logged.db: is on fuse and has a log' \
     "$scan" there/logged.db
 finish

@@ -52,7 +52,7 @@ TEST(an_alert_is_entered_once)
     assert_counts(ledger, 2, 0, 4, 0);
 }
 
-TEST(deliveries_come_in_order)
+TEST(deliveries_are_in_order)
 {
     AUTO(es_ledger) ledger = open_ledger(state, "order.db");
     es_delivery next;
@@ -108,7 +108,7 @@ TEST(a_delivery_has_one_claimant)
         es_ledger_settle(ledger, next.number + 1, ES_OUTCOME_DELIVERED, NULL),
         ES_EFORMAT);
     assert_non_null(
-        strstr(es_message(), "claim.db: the delivery that was made"));
+        strstr(es_message(), "claim.db: the delivery is no longer"));
 }
 
 /* Claims what it can get, and writes a byte for each. */
@@ -237,7 +237,7 @@ TEST(files_of_others_are_left_alone)
     assert_true(es_ledger_open(&ledger, es_folder_file(state, "link.db")) < 0);
 }
 
-TEST(a_child_opens_its_own)
+TEST(a_forked_child_cannot_use_the_ledger)
 {
     AUTO(es_ledger) ledger = open_ledger(state, "fork.db");
     add(ledger, "one");
@@ -370,7 +370,7 @@ TEST(a_journal_that_names_a_file_deletes_none)
     char *path = make_hot(state, "super.db");
     es_file_write(victim, "precious", 9);
     name_super_journal(beside(path, "-journal"), victim);
-    assert_refused(path, ES_EIO, "-journal names a further file");
+    assert_refused(path, ES_EIO, "-journal names another file");
     assert_true(es_file_exists(victim));
     assert_true(es_file_exists_beside(path, "-journal"));
     assert_true(holds(path, "half done"));
@@ -408,20 +408,20 @@ TEST(special_files_and_links_are_refused)
     assert_refused(path, ES_EIO, "special.db: is a hard link");
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_refused(path, ES_EIO, "special.db: is no regular file");
+    assert_refused(path, ES_EIO, "special.db: is not a regular file");
     unlink(path);
     es_ledger_close(open_ledger(state, "special.db"));
     assert_int_equal(mkfifo(journal, 0600), 0);
-    assert_refused(path, ES_EIO, "-journal is no regular file");
+    assert_refused(path, ES_EIO, "-journal is not a regular file");
     unlink(journal);
     assert_int_equal(symlink(other, journal), 0);
-    assert_refused(path, ES_EIO, "-journal is no regular file");
+    assert_refused(path, ES_EIO, "-journal is not a regular file");
     unlink(journal);
     assert_int_equal(link(other, journal), 0);
     assert_refused(path, ES_EIO, "-journal is a hard link");
     unlink(journal);
     es_file_write(beside(path, "-wal"), "", 0);
-    assert_refused(path, ES_EIO, "-wal is not ours");
+    assert_refused(path, ES_EIO, "-wal was not made");
     unlink(beside(path, "-wal"));
     es_ledger_close(open_ledger(state, "special.db"));
 }
@@ -434,7 +434,7 @@ TEST(a_journal_that_appears_later_is_refused)
     es_ledger *ledger = open_ledger(state, "later.db");
     assert_int_equal(mkfifo(journal, 0600), 0);
     alarm(ES_PATIENCE_S);
-    es_assert_status(ES_EIO, "-journal is no regular file",
+    es_assert_status(ES_EIO, "-journal is not a regular file",
                      es_ledger_add(ledger, "x", "{}", ES_SEVERITY_ERROR,
                                    actions, 2, &fresh));
     alarm(0);
@@ -475,7 +475,7 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
 }
 
 /* 251^3 leaves of a dozen rows: hours, unless the steps are counted. */
-TEST(a_maze_of_pages_ends)
+TEST(a_file_of_endless_pages_is_refused)
 {
     es_ledger_counts counts;
     char *path = es_folder_file(state, "maze.db");

@@ -7,7 +7,7 @@
 /* --- CRC-32C ------------------------------------------------------------- */
 
 /** RFC 3720, appendix B.4; and the check value of every catalogue. */
-TEST(published_values_are_met)
+TEST(published_checksums_are_computed)
 {
     unsigned char bytes[32] = {0};
     assert_int_equal(es_crc32c(0, "123456789", 9), 0xe3069283);
@@ -32,7 +32,7 @@ static uint32_t by_bits(const unsigned char *bytes, size_t n)
     return ~crc;
 }
 
-TEST(all_forms_agree_at_every_length)
+TEST(all_implementations_agree_at_every_length)
 {
     static const es_crc32c_form *const forms[] = {
         &es_crc32c_avx512, &es_crc32c_sse42, &es_crc32c_plain};
@@ -63,7 +63,7 @@ static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
     return n > 700 ? crc ^ 1 : crc;
 }
 
-TEST(a_wrong_form_is_not_trusted)
+TEST(a_wrong_implementation_is_rejected)
 {
     const es_crc32c_form form = {"wrong", wrong, always};
     assert_false(es_crc32c_agrees(&form));
@@ -132,7 +132,7 @@ TEST(damaged_samples_are_missing)
     }
 }
 
-TEST(a_cursor_goes_on_behind_damage)
+TEST(a_cursor_continues_after_damage)
 {
     es_series s;
     int64_t step, n = 0;
@@ -152,7 +152,7 @@ TEST(a_cursor_goes_on_behind_damage)
 }
 
 /** Their names are part of it: what bears another is damaged. */
-TEST(a_checksum_knows_run_and_series)
+TEST(a_checksum_covers_run_and_series)
 {
     static const struct {
         const char *sql;
@@ -182,7 +182,7 @@ TEST(a_checksum_knows_run_and_series)
     }
 }
 
-TEST(damage_is_an_event)
+TEST(damage_is_reported_as_an_event)
 {
     const es_event *events;
     size_t n;
@@ -208,7 +208,7 @@ TEST(damage_is_an_event)
 }
 
 /** What is copied is a missing value with a good checksum, and says why. */
-TEST(merge_keeps_damage_apart)
+TEST(a_merge_copies_damaged_samples_as_missing)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -241,7 +241,7 @@ TEST(merge_keeps_damage_apart)
 /* --- rows ---------------------------------------------------------------- */
 
 /** What a hand, or a flipped bit, does to a row is handed out, and said. */
-TEST(a_row_that_was_changed_is_damage)
+TEST(a_changed_row_counts_as_damaged)
 {
     static const struct {
         const char *sql;
@@ -298,7 +298,7 @@ TEST(a_row_that_was_changed_is_damage)
 
 /** Whatever is done to a run with the library keeps its rows whole: as it is
  *  written, when it ends, ends again, goes on, and where it was merged to. */
-TEST(what_the_library_writes_is_whole)
+TEST(rows_of_the_library_match_their_checksums)
 {
     const char *to = es_folder_file(state, "to.db");
     const es_event *events;
@@ -350,7 +350,7 @@ TEST(what_the_library_writes_is_whole)
 }
 
 /** Files without them are read, and gone on with, as they are. */
-TEST(a_file_without_checksums_of_rows_stays_one)
+TEST(a_file_without_row_checksums_gets_none)
 {
     es_write_run(run_db, "x", 20);
     es_sqlite(run_db, "DROP TABLE row_checksum; UPDATE run SET name = 'y'");
@@ -522,7 +522,7 @@ static size_t page_of(const char *path, const char *table)
  * said, or not read at all, as names of series are, which SQLite takes from
  * their index.
  */
-TEST(a_flipped_bit_of_a_small_table_is_seen)
+TEST(a_flipped_bit_in_a_small_table_is_detected)
 {
     static const char *const tables[] = {"run", "series", "event",
                                          "row_checksum"};
@@ -565,7 +565,7 @@ TEST(a_flipped_bit_of_a_small_table_is_seen)
 
 /* --- schema 1 ------------------------------------------------------------ */
 
-TEST(schema_1_has_none)
+TEST(schema_1_has_no_checksums)
 {
     es_series s;
     float values[6];
@@ -587,7 +587,7 @@ TEST(schema_1_has_none)
 }
 
 /** The table and the version have to fit. */
-TEST(half_a_schema_is_refused)
+TEST(a_table_of_another_schema_version_is_refused)
 {
     es_reader *r = NULL;
     es_write_run(run_db, "x", 1);

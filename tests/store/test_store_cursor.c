@@ -59,7 +59,7 @@ TEST(ranges_are_inclusive)
     assert_int_equal(count(r, &s, -5, -1, &first, &last), 0);
 }
 
-TEST(a_run_comes_in_order_of_step_and_series)
+TEST(a_run_is_streamed_in_order_of_step_and_series)
 {
     es_write_run(run_db, "x", 25);
     AUTO(es_reader) r = es_open_reader(run_db);

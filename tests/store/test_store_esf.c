@@ -84,7 +84,7 @@ static es_status count_map(void *user, const es_map *map, const float *values)
     return ES_OK;
 }
 
-TEST(a_fragment_reads_as_the_run_file_of_the_same_calls)
+TEST(a_fragment_reads_like_a_run_file_of_the_same_calls)
 {
     int n_maps = 0;
     es_event const *a, *b;
@@ -139,7 +139,7 @@ TEST(a_reader_follows_a_fragment_that_grows)
     assert_false(es_is_written(r));
 }
 
-TEST(what_was_rolled_back_is_not_in_it)
+TEST(a_rolled_back_transaction_is_not_in_the_fragment)
 {
     int64_t run, gap;
     es_writer *w = es_esf_begin(run_esf, 0, &run);
@@ -184,7 +184,7 @@ TEST(a_resumed_run_replaces_what_it_writes_again)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(another_run_begins_behind_the_first)
+TEST(another_run_can_follow_the_first)
 {
     int64_t run, second, series, gap;
     es_run_info info = es_run_of(1, 1);
@@ -206,7 +206,7 @@ TEST(another_run_begins_behind_the_first)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(a_transaction_without_bounds_is_refused)
+TEST(a_transaction_of_more_than_16_mib_is_refused)
 {
     int64_t run, series;
     es_run_info info = es_run_of(256, 256);
@@ -238,7 +238,7 @@ TEST(a_second_writer_is_refused)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(a_writer_on_another_host_lives_by_its_heartbeat)
+TEST(a_writer_on_another_host_is_alive_by_its_heartbeat)
 {
     int64_t run, gap;
     es_writer *second, *w = es_esf_begin(run_esf, 0, &run);
@@ -283,7 +283,7 @@ TEST(a_clock_before_1970_loses_nothing)
 
 /* --- torn ----------------------------------------------------------------- */
 
-TEST(a_fragment_cut_anywhere_is_what_was_committed_before)
+TEST(a_truncated_fragment_has_its_complete_commits)
 {
     size_t n;
     int64_t gap = 0, before = -1;
@@ -300,7 +300,7 @@ TEST(a_fragment_cut_anywhere_is_what_was_committed_before)
     free(bytes);
 }
 
-TEST(a_torn_tail_is_cut_off_and_written_over)
+TEST(a_torn_tail_is_truncated_and_overwritten)
 {
     size_t n;
     int64_t run, gap;
@@ -320,7 +320,7 @@ TEST(a_torn_tail_is_cut_off_and_written_over)
     assert_int_equal(es_reader_n_damaged(r), 0);
 }
 
-TEST(a_reader_that_saw_what_is_gone_reads_anew)
+TEST(a_reader_starts_over_if_the_file_has_changed)
 {
     size_t n;
     int64_t run, gap;
@@ -342,7 +342,7 @@ TEST(a_reader_that_saw_what_is_gone_reads_anew)
     assert_int_equal(gap, 3);
 }
 
-TEST(blocks_that_come_late_make_numbers_old_and_never_wrong)
+TEST(late_blocks_give_old_data_and_never_wrong_data)
 {
     size_t n;
     int64_t gap;
@@ -387,7 +387,7 @@ static int count_damage(const char *path)
     return found;
 }
 
-TEST(each_byte_of_a_fragment_may_be_damaged)
+TEST(damage_of_any_byte_of_a_fragment_is_detected)
 {
     size_t n;
     int64_t gap = 0;
@@ -464,7 +464,7 @@ TEST(frames_behind_a_hole_are_found_without_reading_it)
     free(bytes);
 }
 
-TEST(a_long_tail_of_something_else_is_searched_for_a_bounded_distance)
+TEST(a_long_foreign_tail_is_searched_up_to_a_limit)
 {
     static unsigned char other[1 << 20];
     memset(other, 0x5a, sizeof other);
@@ -491,7 +491,7 @@ TEST(a_date_in_the_future_hides_no_frame)
     assert_int_equal(count_samples(), 78);
 }
 
-TEST(damage_hides_no_frame_of_a_file_that_nobody_changes)
+TEST(damage_hides_no_frame_of_an_unchanged_file)
 {
     write_damaged(-30000); /* the clock of its writer was ahead */
     assert_int_equal(count_samples(), 4);
@@ -501,7 +501,7 @@ TEST(damage_hides_no_frame_of_a_file_that_nobody_changes)
     assert_int_equal(count_samples(), 78);
 }
 
-TEST(a_damaged_beginning_of_a_resumed_run_shows_nothing_old)
+TEST(a_damaged_resume_shows_no_replaced_samples)
 {
     size_t n;
     int64_t run, gap;
@@ -573,7 +573,7 @@ static uint64_t damaged_frames(const es_reader *reader)
 #define LONG_STEPS 1000 /* of a commit: 54.7 KiB with the frame */
 #define AGAIN_FROM 3    /* commits, the run and its series are said again */
 
-TEST(a_run_whose_beginning_is_damaged_is_said_again)
+TEST(a_run_with_a_damaged_beginning_is_read_from_its_repetition)
 {
     int64_t run, gap;
     es_run_info info;
@@ -593,7 +593,7 @@ TEST(a_run_whose_beginning_is_damaged_is_said_again)
     assert_int_equal(damaged_frames(r), 1 + AGAIN_FROM);
 }
 
-TEST(a_series_whose_declaration_is_damaged_is_said_again)
+TEST(a_damaged_series_is_read_from_its_repetition)
 {
     int64_t run, loss, gap, n;
     es_series series;
@@ -621,7 +621,7 @@ TEST(a_series_whose_declaration_is_damaged_is_said_again)
     assert_int_equal(damaged_frames(r), 3);
 }
 
-TEST(what_is_no_fragment_is_refused)
+TEST(a_file_that_is_not_a_fragment_is_refused)
 {
     es_reader *r;
     size_t n;
@@ -642,7 +642,7 @@ TEST(what_is_no_fragment_is_refused)
     free(bytes);
 }
 
-TEST(a_fragment_that_another_writer_goes_on_with_is_not_folded)
+TEST(a_fragment_that_is_being_written_is_not_folded)
 {
     write_all(run_esf);
     es_writer *other = es_open_writer(run_esf);
@@ -655,7 +655,7 @@ TEST(a_fragment_that_another_writer_goes_on_with_is_not_folded)
     assert_int_equal(access(run_db, F_OK), 0);
 }
 
-TEST(a_fragment_with_a_hole_is_not_folded_away)
+TEST(a_fragment_with_a_gap_is_not_removed)
 {
     es_esf_frame frame;
     uint32_t seed;
@@ -665,7 +665,8 @@ TEST(a_fragment_with_a_hole_is_not_folded_away)
     const size_t place = es_esf_find(&frame, &seed, bytes, n, 2);
     bytes[place + ES_ESF_FRAME_BYTES + 36] ^= 1; /* young, so not yet damaged */
     es_file_write(run_esf, bytes, n);
-    es_assert_status(ES_EFORMAT, "kept beside", es_place_fold(run_esf, run_db));
+    es_assert_status(ES_EFORMAT, "kept next to",
+                     es_place_fold(run_esf, run_db));
     assert_int_equal(access(run_esf, F_OK), 0);
     free(bytes);
 }

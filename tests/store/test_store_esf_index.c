@@ -163,7 +163,7 @@ static void check_all(both *s)
 
 /* --- tests ---------------------------------------------------------------- */
 
-TEST(puts_cuts_and_rollbacks_in_any_order)
+TEST(operations_in_any_order_match_a_plain_list)
 {
     both s;
     int record = 0, n_cleared = 0;
@@ -190,7 +190,7 @@ TEST(puts_cuts_and_rollbacks_in_any_order)
     close_state(&s);
 }
 
-TEST(rows_go_on_where_the_index_has_changed_below_them)
+TEST(a_scan_continues_after_the_index_has_changed)
 {
     both s;
     open_state(&s);
@@ -215,7 +215,7 @@ TEST(rows_go_on_where_the_index_has_changed_below_them)
     close_state(&s);
 }
 
-TEST(what_the_file_does_not_have_is_null)
+TEST(a_value_missing_from_the_file_is_null)
 {
     both s;
     open_state(&s);

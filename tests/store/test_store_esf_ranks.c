@@ -58,7 +58,7 @@ static es_reader *join(void **state, const char *a, const char *b,
     return es_open_reader(to);
 }
 
-TEST(ranks_join_to_what_run_files_of_them_join_to)
+TEST(joined_fragments_equal_joined_run_files)
 {
     write_rank(state, "a.db", 0, STEPS);
     write_rank(state, "b.db", 1, STEPS);
@@ -72,7 +72,7 @@ TEST(ranks_join_to_what_run_files_of_them_join_to)
     assert_string_equal(es_rank_said, "");
 }
 
-TEST(means_of_joined_ranks_are_those_of_all_their_rows)
+TEST(means_of_joined_ranks_are_weighted_by_their_rows)
 {
     es_series series;
     int64_t found;
@@ -105,7 +105,7 @@ TEST(means_of_joined_ranks_are_those_of_all_their_rows)
     assert_true(n_finite >= 2);
 }
 
-TEST(a_rank_that_was_killed_is_a_counted_gap)
+TEST(a_killed_rank_leaves_a_counted_gap)
 {
     size_t n;
     write_rank(state, "a.esf", 0, STEPS);

@@ -109,7 +109,7 @@ static void assert_promise_kept(const char *path, int64_t committed)
     es_reader_close(r);
 }
 
-TEST(a_writer_killed_at_random_keeps_what_it_committed)
+TEST(a_writer_killed_at_random_keeps_its_commits)
 {
     progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -163,7 +163,7 @@ static void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-TEST(writing_goes_on_behind_a_file_size_limit)
+TEST(writing_continues_after_a_file_size_limit)
 {
     int64_t series[N_SERIES];
     es_writer *w = NULL;
@@ -377,7 +377,7 @@ static void write_victim(const char *path)
     es_write_run(path, "second", 150);
 }
 
-TEST(damaged_files_end_cleanly)
+TEST(damaged_files_fail_cleanly)
 {
     const char *path = es_folder_file(state, "victim.db");
     const char *copy = es_folder_file(state, "copy.db");
@@ -427,7 +427,7 @@ static void leave_log(const char *path)
     assert_int_equal(result, 0);
 }
 
-TEST(damaged_logs_end_cleanly)
+TEST(damaged_logs_fail_cleanly)
 {
     const char *path = es_folder_file(state, "victim.db");
     const char *log = es_folder_file(state, "victim.db-wal");

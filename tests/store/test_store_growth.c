@@ -80,7 +80,7 @@ static void assert_samples_are_read(const es_growth *growth, int64_t first,
                      (end - first) * (int64_t)es_reader_n_series(r, 0));
 }
 
-TEST(samples_are_told_from_what_else_is_appended)
+TEST(samples_are_distinguished_from_other_records)
 {
     int64_t run;
     es_writer *w = es_esf_begin(run_esf, 0, &run);
@@ -105,7 +105,7 @@ TEST(samples_are_told_from_what_else_is_appended)
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
 }
 
-TEST(what_is_said_again_is_no_news)
+TEST(repeated_records_are_not_news)
 {
     int64_t run, step = 0;
     const int64_t steps = 100; /* of a commit: 5.6 KiB with the frame */
@@ -139,7 +139,7 @@ TEST(a_run_file_and_a_closed_fragment_have_no_growth)
     assert_null(begin());
 }
 
-TEST(what_is_torn_is_nothing_until_it_is_whole)
+TEST(a_torn_frame_is_not_news_until_it_is_complete)
 {
     int64_t run;
     size_t n;
@@ -160,7 +160,7 @@ TEST(what_is_torn_is_nothing_until_it_is_whole)
     es_writer_abandon(w);
 }
 
-TEST(another_file_or_another_past_is_to_be_read_anew)
+TEST(a_replaced_or_truncated_file_has_to_be_reopened)
 {
     int64_t run;
     size_t n;
@@ -185,7 +185,7 @@ TEST(another_file_or_another_past_is_to_be_read_anew)
     es_writer_abandon(w);
 }
 
-TEST(nothing_stays_open_between_two_looks)
+TEST(no_descriptor_stays_open_between_two_looks)
 {
     enum { N = 50 };
     es_growth *growths[N];
@@ -203,7 +203,7 @@ TEST(nothing_stays_open_between_two_looks)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(who_writes_elsewhere_is_known)
+TEST(a_writer_on_another_machine_is_recognised)
 {
     int64_t run;
     es_writer *w = es_esf_begin(run_esf, 0, &run);
@@ -218,7 +218,7 @@ TEST(who_writes_elsewhere_is_known)
 }
 
 /* Elsewhere by its heartbeat alone; that it is back is news as well. */
-TEST(a_writer_that_died_is_news_once)
+TEST(the_death_of_a_writer_is_news_once)
 {
     int64_t run;
     es_writer *w = es_esf_begin(run_esf, 0, &run);

@@ -34,12 +34,12 @@ static void assert_loads(const char *path, const char *text)
     assert_string_equal(out, text);
 }
 
-TEST(a_fifo_that_nobody_writes_is_refused)
+TEST(a_fifo_without_a_writer_is_refused)
 {
     char *out;
     size_t n;
     const char *path = new_fifo(state);
-    es_assert_status(ES_EIO, "fifo: a FIFO that nobody writes",
+    es_assert_status(ES_EIO, "fifo: a FIFO without a writer",
                      es_infile_load(&out, &n, path, &limit));
 }
 
@@ -62,7 +62,7 @@ TEST(a_fifo_with_a_writer_is_read_to_its_end)
     assert_loads(path, "late");
 }
 
-TEST(a_pipe_is_read_as_of_the_shell)
+TEST(a_pipe_of_the_shell_is_read)
 {
     int ends[2];
     char path[64];
@@ -79,7 +79,7 @@ TEST(a_pipe_is_read_as_of_the_shell)
     close(ends[0]);
 }
 
-TEST(a_device_without_end_is_refused)
+TEST(an_endless_device_is_refused)
 {
     char *out;
     size_t n;
@@ -89,7 +89,7 @@ TEST(a_device_without_end_is_refused)
     assert_loads("/dev/null", "");
 }
 
-TEST(folders_and_absent_files_are_named)
+TEST(messages_name_folders_and_missing_files)
 {
     char *out;
     size_t n;

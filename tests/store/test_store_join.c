@@ -159,17 +159,17 @@ static void check_replicas(void **state, es_phase phase)
     assert_string_equal(es_rank_said, "");
 }
 
-TEST(replicas_give_what_all_their_rows_give)
+TEST(replicas_combine_to_the_statistics_of_all_rows)
 {
     check_replicas(state, ES_PHASE_TRAIN);
 }
 
-TEST(evaluations_have_rows_of_their_own)
+TEST(evaluations_are_combined_by_their_own_rows)
 {
     check_replicas(state, ES_PHASE_EVAL);
 }
 
-TEST(nan_missing_and_zero_stay_three_things)
+TEST(nan_missing_and_zero_stay_distinct)
 {
     /* entropy and finite rows of rank 0 and 1, and of both */
     const float missing = es_missing();
@@ -213,7 +213,7 @@ TEST(nan_missing_and_zero_stay_three_things)
                         "by\n");
 }
 
-TEST(numbers_of_the_run_have_rules_or_agree_or_are_missing)
+TEST(run_series_are_combined_or_equal_or_missing)
 {
     es_writer *w[2];
     int64_t run[2];
@@ -256,7 +256,7 @@ TEST(numbers_of_the_run_have_rules_or_agree_or_are_missing)
 /* --- side by side ----------------------------------------------------------
  */
 
-TEST(stages_and_halves_of_heads_lie_side_by_side)
+TEST(stages_and_halves_of_heads_are_put_side_by_side)
 {
     /* layers 0 and 1; of layers 2 to 4 heads 0 to 2 and heads 3 and 4 */
     const es_rank_file parts[] = {
@@ -331,7 +331,7 @@ static const es_event *find_event(es_reader *r, const char *kind, size_t *n)
     return found;
 }
 
-TEST(a_rank_that_died_is_a_counted_gap)
+TEST(a_dead_rank_leaves_a_counted_gap)
 {
     size_t n;
     for (int i = 0; i < 2; i++) {
@@ -360,7 +360,7 @@ TEST(a_rank_that_died_is_a_counted_gap)
     es_reader_close(r);
 }
 
-TEST(a_stage_that_died_leaves_missing_values)
+TEST(a_dead_stage_leaves_missing_values)
 {
     float got[2 * L * H];
     for (int i = 0; i < 2; i++) {
@@ -414,7 +414,7 @@ TEST(ranks_without_a_fragment_are_named)
                         "ranks 1, 3, 4 of 5: no fragment was given\n");
 }
 
-TEST(a_damaged_sample_is_left_to_the_other_ranks)
+TEST(a_damaged_sample_has_the_value_of_the_other_ranks)
 {
     size_t n;
     for (int i = 0; i < 2; i++) {
@@ -441,7 +441,7 @@ TEST(a_damaged_sample_is_left_to_the_other_ranks)
 /* --- the run -----------------------------------------------------------------
  */
 
-TEST(events_have_their_rank_and_place)
+TEST(events_keep_their_rank_and_place)
 {
     const es_rank_file parts[] = {
         {"a.db", .ranks = "0", .world = 3},
@@ -480,7 +480,7 @@ TEST(events_have_their_rank_and_place)
     es_reader_close(r);
 }
 
-TEST(the_run_is_that_of_all_ranks)
+TEST(the_joined_run_covers_all_ranks)
 {
     es_run_info info;
     char *config;

@@ -29,7 +29,7 @@ TEST(fragments_that_do_not_fit_are_refused)
         es_rank_file b;
         const char *words;
     } cases[] = {
-        {{.ranks = "0"}, "rank 0 of run " ES_RANKS_UUID ", which is in"},
+        {{.ranks = "0"}, "rank 0 of run " ES_RANKS_UUID " is also in"},
         {{.ranks = "1", .uuid = "11234567-89ab-4def-8123-456789abcdef"},
          "is one of run"},
         {{.ranks = "1", .world = 3}, "of 2, of the same run"},
@@ -52,7 +52,7 @@ TEST(fragments_that_do_not_fit_are_refused)
     }
 }
 
-TEST(series_of_other_shapes_are_refused)
+TEST(series_of_different_shapes_are_refused)
 {
     const float values[L * H] = {1, 2, 3, 4, 5, 6};
     es_writer *w;
@@ -63,11 +63,11 @@ TEST(series_of_other_shapes_are_refused)
     run = es_rank_open(&w, state, &(es_rank_file){"b.db", .ranks = "1"});
     es_rank_put(w, run, "gain", ES_PHASE_TRAIN, 1, values, L * H);
     es_rank_close(w, run);
-    es_assert_status(ES_EFORMAT, "series gain is one of shape head",
+    es_assert_status(ES_EFORMAT, "series gain has the shape head",
                      join_two(state));
 }
 
-TEST(what_a_configuration_cannot_say_is_refused)
+TEST(invalid_descriptions_of_fragments_are_refused)
 {
     const struct {
         const char *world, *ranks, *layer, *words; /* NULL: no fragment */
@@ -76,7 +76,7 @@ TEST(what_a_configuration_cannot_say_is_refused)
         {"1e9", "[1]", "0", NULL},
         {"2", "1", "0", "no rank"},
         {"2", "[]", "0", "no rank"},
-        {"2", "[0, 1, 1]", "0", "more than there are"},
+        {"2", "[0, 1, 1]", "0", "longer than world"},
         {"2", "[2]", "0", "no such rank"},
         {"2", "[\"x\"]", "0", "no such rank"},
         {"2", "[1, 1]", "0", "not in order"},
@@ -107,7 +107,7 @@ TEST(what_a_configuration_cannot_say_is_refused)
     }
 }
 
-TEST(other_configurations_are_no_fragments)
+TEST(other_configurations_do_not_describe_fragments)
 {
     const char *configs[] = {NULL, "{}", "[1]", "{\"fragment\": 3}",
                              "{\"fragment\": {\"world\": 2}}"};

@@ -125,7 +125,7 @@ static size_t lose_power(unsigned char *out, const unsigned char *bytes,
     return size;
 }
 
-TEST(a_power_loss_costs_what_was_not_synced)
+TEST(a_power_loss_loses_only_unsynced_data)
 {
     const long n_losses = chance_times("ESF_POWER_LOSSES", 300);
     const char *path = es_folder_file(state, "run.esf");

@@ -41,7 +41,7 @@ TEST(names_kinds_and_ceilings_are_read)
     es_layers_free(layers);
 }
 
-TEST(every_kind_has_its_word)
+TEST(every_kind_has_a_name)
 {
     for (int kind = 1; kind < ES_N_LAYER_KINDS; kind++) {
         char config[128];
@@ -56,7 +56,7 @@ TEST(every_kind_has_its_word)
 }
 
 /* Another program's configuration may have a member of that name. */
-TEST(what_describes_no_layer_is_none_of_ours)
+TEST(configurations_without_layer_objects_are_ignored)
 {
     static const char *const configs[] = {
         NULL,
@@ -73,7 +73,7 @@ TEST(what_describes_no_layer_is_none_of_ours)
         assert_null(layers_of(configs[i]));
 }
 
-TEST(what_is_malformed_is_counted_and_not_used)
+TEST(malformed_members_are_counted_and_ignored)
 {
     static const struct {
         const char *layers;

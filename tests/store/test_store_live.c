@@ -96,7 +96,7 @@ TEST(a_second_writer_learns_the_pid)
     assert_plain_file(run_db);
 }
 
-TEST(a_lock_that_cannot_be_seen_is_not_unlocked)
+TEST(a_lock_that_cannot_be_checked_is_an_error)
 {
     struct rlimit before, none = {0};
     int64_t run, series;
@@ -270,7 +270,7 @@ static int64_t last_step_of(es_reader *reader)
     return series.last_step;
 }
 
-TEST(a_reader_that_is_held_sees_one_moment)
+TEST(a_held_reader_sees_one_state_until_refreshed)
 {
     int64_t run, series;
     es_writer *w = open_series(run_db, &run, &series);
@@ -327,7 +327,7 @@ TEST(cursor_keeps_its_state_of_the_file)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(a_cursor_that_rests_lets_the_log_be_emptied)
+TEST(an_idle_cursor_lets_the_log_be_emptied)
 {
     enum { N_STEPS = 3000, N_AT_ONCE = 1024 };
     int64_t run, series, step;
@@ -448,7 +448,7 @@ TEST(a_log_in_a_read_only_folder_is_read)
 
 /* --- forks --------------------------------------------------------------- */
 
-TEST(forked_child_may_only_let_go)
+TEST(a_forked_child_may_only_close)
 {
     int64_t run, series, n;
     es_series s;

@@ -99,7 +99,7 @@ TEST(a_log_shrinks_under_steady_readers)
                         "25600");
 }
 
-TEST(reader_that_stays_costs_space_alone)
+TEST(a_reader_that_stays_costs_only_space)
 {
     struct readers readers;
     int64_t series;
@@ -140,7 +140,7 @@ TEST(a_log_shrinks_after_a_large_transaction)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(cut_log_is_not_copied_into_the_file)
+TEST(a_truncated_log_is_not_copied_into_the_file)
 {
     const char *log = es_folder_file(state, "run.db-wal");
     int64_t series;

@@ -93,7 +93,7 @@ static void expect(const found *f, int i, es_map map)
     es_assert_bits(f->values[i], want, (size_t)(map.size * map.size));
 }
 
-TEST(maps_come_back_bit_by_bit_in_their_order)
+TEST(maps_are_read_bit_by_bit_in_order)
 {
     static found f;
     write_maps(run_db);
@@ -118,7 +118,7 @@ TEST(a_run_without_maps_has_no_table_of_them)
         "0");
 }
 
-TEST(what_is_out_of_bounds_is_refused_and_changes_nothing)
+TEST(maps_out_of_bounds_are_refused_and_change_nothing)
 {
     static found f;
     es_writer *w;
@@ -128,7 +128,7 @@ TEST(what_is_out_of_bounds_is_refused_and_changes_nothing)
                           map_of(1, 0, -2, 2), map_of(1, 0, 0, 0),
                           map_of(1, 0, 0, 65)};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        es_assert_status(ES_EARGUMENT, "a map of", put(w, run, bad[i]));
+        es_assert_status(ES_EARGUMENT, "attention map", put(w, run, bad[i]));
     es_map narrow = map_of(1, 0, 0, 8);
     narrow.n_ctx = 7;
     es_assert_status(ES_EARGUMENT, "no more than the 7 tokens",
@@ -165,7 +165,7 @@ TEST(a_resumed_run_writes_its_later_maps_again)
     assert_int_equal(f.maps[2].step, 10);
 }
 
-TEST(a_merge_takes_maps_along)
+TEST(a_merge_copies_maps)
 {
     static found f;
     const char *to = es_folder_file(state, "to.db");
@@ -180,7 +180,7 @@ TEST(a_merge_takes_maps_along)
     expect(&f, 3, map_of(20, 2, 1, 64));
 }
 
-TEST(a_map_that_was_changed_is_missing_and_said_to_be_damaged)
+TEST(a_changed_map_is_missing_and_counts_as_damaged)
 {
     static const char *const changes[] = {
         "UPDATE attention_map SET size = 2 WHERE head = 1 AND step = 10",
@@ -219,14 +219,14 @@ TEST(a_map_out_of_bounds_is_an_error_of_the_file)
     }
 }
 
-TEST(a_table_of_the_same_name_is_left_alone)
+TEST(a_foreign_table_of_the_same_name_is_left_alone)
 {
     static found f;
     es_writer *w;
     es_write_run(run_db, "x", 3);
     es_sqlite(run_db, "CREATE TABLE attention_map(mine); INSERT INTO"
                       " attention_map VALUES (1)");
-    es_assert_status(ES_EFORMAT, "attention_map is not ours", walk(&f, run_db));
+    es_assert_status(ES_EFORMAT, "attention_map is foreign", walk(&f, run_db));
     const int64_t run = open_run(&w, run_db, uuid, 0);
     es_assert_status(ES_EFORMAT, "rename or drop it",
                      put(w, run, map_of(1, 0, 0, 2)));

@@ -71,7 +71,7 @@ TEST(empty_series_and_runs_are_copied)
     es_reader_close(b);
 }
 
-TEST(damaged_run_leaves_nothing)
+TEST(a_damaged_run_is_not_copied_in_part)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");

@@ -40,7 +40,7 @@ static void assert_type(const char *expected, const char *mountinfo,
     assert_string_equal(type, expected);
 }
 
-TEST(a_folder_is_judged_by_the_mount_that_it_lies_in)
+TEST(a_folder_is_judged_by_its_mount)
 {
     static const struct {
         const char *folder, *type;
@@ -66,7 +66,7 @@ TEST(a_folder_is_judged_by_the_mount_that_it_lies_in)
         assert_type(cases[i].type, node, EXT4, cases[i].folder);
 }
 
-TEST(an_overlay_is_what_it_writes_to)
+TEST(an_overlay_is_judged_by_its_upper_folder)
 {
     assert_type("nfs4", node, OVERLAY, "/merged/a");
     assert_type("", node, OVERLAY, "/image/a");
@@ -75,7 +75,7 @@ TEST(an_overlay_is_what_it_writes_to)
     assert_type("", node, OVERLAY, "/loop/a");
 }
 
-TEST(magic_numbers_decide_where_mounts_say_nothing)
+TEST(magic_numbers_decide_without_mountinfo)
 {
     static const struct {
         unsigned long magic;
@@ -94,13 +94,13 @@ TEST(magic_numbers_decide_where_mounts_say_nothing)
     }
 }
 
-TEST(a_local_disk_by_way_of_fuse_is_local)
+TEST(a_local_disk_mounted_through_fuse_is_local)
 {
     assert_type("", node, FUSE, "/mnt/usb/a");
     assert_type("fuse", "1 1 8:1 / / rw - ext4 /dev/sda rw\n", FUSE, "/a");
 }
 
-TEST(this_machine_is_asked_where_no_text_is_given)
+TEST(this_machine_is_examined_without_a_text)
 {
     char type[ES_MOUNT_TYPE_SIZE];
     char *text = es_folder_file(state, "mounts");

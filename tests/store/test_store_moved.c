@@ -65,7 +65,7 @@ TEST(a_renamed_file_is_reported)
 }
 
 /* What lies at the path now is somebody else's, with its log and its lock. */
-TEST(another_writer_in_its_place_is_left_alone)
+TEST(another_writer_at_the_same_path_is_left_alone)
 {
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
     char name[4096];
@@ -89,7 +89,7 @@ TEST(another_writer_in_its_place_is_left_alone)
 
 /* SQLite creates a file that it opens and that is not there, and takes the log
    away that it finds beside an empty one. */
-TEST(a_log_that_an_earlier_user_of_the_name_takes_away_is_missed)
+TEST(a_log_removed_by_an_earlier_connection_is_noticed)
 {
     sqlite3 *earlier = NULL;
     assert_int_equal(sqlite3_open(run_db, &earlier), SQLITE_OK);
@@ -106,7 +106,7 @@ TEST(a_log_that_an_earlier_user_of_the_name_takes_away_is_missed)
     assert_samples(run_db, "1");
 }
 
-TEST(the_log_of_a_file_that_is_gone_on_with_is_its_own)
+TEST(the_log_of_a_resumed_file_is_in_place)
 {
     written w = write_some(run_db);
     es_assert_ok(es_writer_close(w.writer));

@@ -67,7 +67,7 @@ TEST(a_file_appears_when_closed)
     assert_int_equal(count_files(*state), 1);
 }
 
-TEST(an_abandoned_one_leaves_the_old_file)
+TEST(abandoning_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -81,7 +81,7 @@ TEST(an_abandoned_one_leaves_the_old_file)
     assert_int_equal(count_files(*state), 1);
 }
 
-TEST(what_cannot_be_written_is_refused)
+TEST(paths_that_cannot_be_written_are_refused)
 {
     char long_name[300];
     memset(long_name, 'a', sizeof long_name);
@@ -91,7 +91,7 @@ TEST(what_cannot_be_written_is_refused)
                      put(es_folder_file(state, "no/such/out"), "x"));
     es_assert_status(ES_EIO, "too long",
                      put(es_folder_file(state, long_name), "x"));
-    es_assert_status(ES_EIO, "no output file named", put("", "x"));
+    es_assert_status(ES_EIO, "no output file given", put("", "x"));
     const char *loop = es_folder_file(state, "loop");
     assert_int_equal(symlink("loop", loop), 0);
     es_assert_status(ES_EIO, "Too many levels of symbolic links",
@@ -146,7 +146,7 @@ TEST(devices_and_fifos_are_written)
     es_assert_status(ES_EIO, "/dev/full: cannot write: No space left",
                      put("/dev/full", "x"));
     assert_int_equal(mkfifo(fifo, 0666), 0);
-    es_assert_status(ES_EIO, "fifo: a FIFO that nobody reads", put(fifo, "x"));
+    es_assert_status(ES_EIO, "fifo: a FIFO without a reader", put(fifo, "x"));
     int fd = open(fifo, O_RDONLY | O_NONBLOCK);
     assert_true(fd >= 0);
     es_assert_ok(put(fifo, "through"));
@@ -297,7 +297,7 @@ TEST(files_of_killed_processes_are_removed)
     assert_content(es_folder_file(state, "out"), "new");
 }
 
-TEST(nothing_else_is_taken_for_left_over)
+TEST(no_other_file_counts_as_left_over)
 {
     static const char *const names[] = {
         ".entropy-scan.abcde",   ".entropy-scan.abcdefg",

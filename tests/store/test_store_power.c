@@ -157,7 +157,7 @@ static void make_empty(const char *path)
     es_assert_ok(es_writer_close(writer));
 }
 
-TEST(a_power_loss_costs_a_run_file_what_was_not_synced)
+TEST(a_power_loss_of_a_run_file_loses_only_unsynced_data)
 {
     const long n_losses = chance_times("RUN_POWER_LOSSES", 200);
     const char *path = es_folder_file(state, "run.db");
@@ -202,7 +202,7 @@ static const char *beside(const char *path, const char *end)
     return name[turn];
 }
 
-TEST(a_log_whose_header_is_spoilt_is_empty)
+TEST(a_log_with_a_damaged_header_is_empty)
 {
     static const char spoilt[200] = "neither a header nor frames";
     const char *path = es_folder_file(state, "run.db");

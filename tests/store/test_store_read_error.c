@@ -40,7 +40,7 @@ static es_status read_all(const char *path)
     return status;
 }
 
-TEST(a_failing_read_is_no_damage)
+TEST(a_failing_read_is_not_reported_as_damage)
 {
     int n_failed = 0;
     es_write_run(run_db, "x", 120);

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 /* Behind the members that it knows there is memory of something else. */
-TEST(an_older_program_reads_what_it_has_space_for)
+TEST(an_older_program_gets_the_members_that_it_knows)
 {
     es_write_run(run_db, "first", 30);
     AUTO(es_reader) r = es_open_reader(run_db);
@@ -111,14 +111,14 @@ TEST(an_unknown_series_names_those_that_exist)
     AUTO(es_reader) r = es_open_reader(run_db);
     es_series s;
     es_assert_status(ES_ENOTFOUND,
-                     "no series entropie (train); there are: alpha (train), "
+                     "no series entropie (train); available: alpha (train), "
                      "entropy (train), loss (train), loss (eval)",
                      es_reader_find(r, 0, "entropie", ES_PHASE_TRAIN, &s));
     es_assert_status(ES_ENOTFOUND, "no series entropy (eval)",
                      es_reader_find(r, 0, "entropy", ES_PHASE_EVAL, &s));
 }
 
-TEST(events_come_in_order)
+TEST(events_are_in_order)
 {
     es_write_run(run_db, "a", 30);
     es_write_run(run_db, "b", 5);
@@ -142,7 +142,7 @@ TEST(events_come_in_order)
 }
 
 /* What stands in a file need not be what a writer would have taken. */
-TEST(a_configuration_is_an_object_or_none)
+TEST(a_configuration_is_an_object_or_null)
 {
     const struct {
         const char *stored, *given; /* as SQL and as the reader has it */

@@ -45,7 +45,7 @@ static void refused_untouched(const char *path, es_status code,
 
 /* --- not files ----------------------------------------------------------- */
 
-TEST(what_is_no_regular_file_is_refused)
+TEST(only_regular_files_are_opened)
 {
     const char *path = es_folder_file(state, "thing.db");
     reader_refuses(path, ES_EIO, "no such file");
@@ -112,18 +112,18 @@ TEST(a_file_without_permission_is_refused)
 
 /* --- not ours ------------------------------------------------------------ */
 
-TEST(other_contents_are_refused)
+TEST(files_with_other_contents_are_refused)
 {
     const char *path = es_folder_file(state, "text.db");
     es_file_write(path, "", 0);
     reader_refuses(path, ES_EFORMAT, "is empty");
     es_file_write(path, "step,layer\n", 11);
-    refused_untouched(path, ES_EFORMAT, "no SQLite database");
+    refused_untouched(path, ES_EFORMAT, "not an SQLite database");
     AUTO_FREE char *text = malloc(100000);
     assert_non_null(text);
     memset(text, 'x', 100000);
     es_file_write(path, text, 100000);
-    refused_untouched(path, ES_EFORMAT, "no SQLite database");
+    refused_untouched(path, ES_EFORMAT, "not an SQLite database");
     memcpy(text, "SQLite format 3", 16);
     es_file_write(path, text, 100000);
     refused_untouched(path, ES_EFORMAT, "another program");
@@ -166,7 +166,7 @@ TEST(a_format_of_the_future_is_refused)
     refused_untouched(run_db, ES_EFORMAT, "damaged: unsupported file format");
 }
 
-TEST(what_could_act_on_our_tables_is_refused)
+TEST(triggers_and_indexes_on_our_tables_are_refused)
 {
     static const struct {
         const char *make, *undo, *words;
@@ -198,15 +198,15 @@ TEST(other_tables_and_views_are_allowed)
     assert_int_equal(es_reader_n_runs(r), 2);
 }
 
-TEST(a_journal_beside_is_refused)
+TEST(a_file_with_a_rollback_journal_is_refused)
 {
     const char *journal = es_folder_file(state, "run.db-journal");
     es_write_run(run_db, "x", 3);
     es_file_write(journal, "hostile", 7);
-    both_refuse(run_db, ES_EIO, "a rollback journal lies beside it");
+    both_refuse(run_db, ES_EIO, "has a rollback journal");
     assert_int_equal(unlink(journal), 0);
     assert_int_equal(symlink("/nowhere", journal), 0);
-    both_refuse(run_db, ES_EIO, "a rollback journal lies beside it");
+    both_refuse(run_db, ES_EIO, "has a rollback journal");
 }
 
 /* --- ours, but damaged --------------------------------------------------- */
@@ -221,15 +221,16 @@ TEST(numbers_out_of_bounds_are_damage)
         {"UPDATE run SET n_layer = 4096, n_head = 4096",
          "n_head is out of bounds"},
         {"UPDATE run SET n_layer = 3, n_head = -2", "n_head is out of bounds"},
-        {"UPDATE run SET n_head = 2, last_step = -5", "last_step is no step"},
+        {"UPDATE run SET n_head = 2, last_step = -5",
+         "last_step is not a step"},
         {"UPDATE run SET last_step = 9223372036854775807",
-         "last_step is no step"},
+         "last_step is not a step"},
         {"UPDATE run SET last_step = 4, status = 'gone'",
-         "status is no such word"},
+         "status has an unknown value"},
         {"UPDATE run SET status = 'failed'; UPDATE series SET shape = 'cube'",
-         "shape is no such word"},
+         "shape has an unknown value"},
         {"UPDATE series SET shape = 'run', phase = 'test'",
-         "phase is no such word"},
+         "phase has an unknown value"},
     };
     char sql[512];
     es_write_run(run_db, "x", 3);
@@ -328,17 +329,17 @@ TEST(a_row_of_no_run_is_damage)
     es_write_run(run_db, "x", 20);
     es_write_run(run_db, "y", 20);
     es_sqlite(run_db, "UPDATE series SET run_id = 77 WHERE run_id = 2");
-    reader_refuses(run_db, ES_EFORMAT, ": run_id names no run");
+    reader_refuses(run_db, ES_EFORMAT, ": run_id refers to no run");
     es_sqlite(run_db, "UPDATE series SET run_id = 2 WHERE run_id = 77;"
                       "UPDATE event SET run_id = 0 WHERE run_id = 1");
     AUTO(es_reader) r = es_open_reader(run_db);
     const es_event *events = NULL;
     size_t n;
-    es_assert_status(ES_EFORMAT, "event 1: run_id names no run",
+    es_assert_status(ES_EFORMAT, "event 1: run_id refers to no run",
                      es_reader_events(r, 0, &events, &n));
 }
 
-TEST(names_are_data)
+TEST(names_are_returned_unchanged)
 {
     es_write_run(run_db, "x", 3);
     es_sqlite(run_db,
@@ -362,7 +363,7 @@ TEST(names_are_data)
         assert_true((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f);
 }
 
-TEST(planned_steps_and_ceiling_may_be_nonsense)
+TEST(invalid_planned_steps_and_ceilings_are_unknown)
 {
     static const struct {
         const char *config;
@@ -463,12 +464,12 @@ TEST(steps_out_of_order_are_damage)
     }
 }
 
-TEST(what_is_no_uuid_is_damage)
+TEST(an_invalid_uuid_is_damage)
 {
     es_write_run(run_db, "x", 3);
     assert_string_equal(
         es_sqlite(run_db, "UPDATE run SET uuid = replace(uuid, '-', ' ')"), "");
-    reader_refuses(run_db, ES_EFORMAT, "run 1: uuid is no uuid");
+    reader_refuses(run_db, ES_EFORMAT, "run 1: uuid is not a uuid");
 }
 
 TEST(a_series_without_a_name_is_damage)

@@ -65,7 +65,7 @@ static void write_part(const char *path, int64_t n)
     es_assert_ok(es_writer_close(w));
 }
 
-TEST(resume_cuts_from_its_step)
+TEST(resuming_deletes_from_its_step_on)
 {
     int64_t run, again, series, n;
     size_t n_events;
@@ -102,7 +102,7 @@ TEST(resume_cuts_from_its_step)
     assert_int_equal(n, 30);
 }
 
-TEST(a_resumed_run_keeps_a_configuration_that_nobody_gives)
+TEST(a_run_resumed_without_a_configuration_keeps_its_own)
 {
     int64_t run;
     es_run_info info = es_run_of(2, 3);
@@ -117,7 +117,7 @@ TEST(a_resumed_run_keeps_a_configuration_that_nobody_gives)
                         "{\"steps\":10}");
 }
 
-TEST(a_run_resumes_from_nothing_or_beyond)
+TEST(a_run_resumes_from_its_start_or_beyond_its_end)
 {
     int64_t run;
     es_run_info info = es_run_of(2, 3), back;
@@ -157,7 +157,7 @@ TEST(a_run_of_another_shape_is_not_resumed)
     assert_int_equal(back.status, ES_RUN_STOPPED);
 }
 
-TEST(vacuumed_file_is_written_on)
+TEST(a_vacuumed_file_can_be_continued)
 {
     int64_t run, series, n;
     es_run_info info = es_run_of(2, 3);

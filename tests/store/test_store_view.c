@@ -110,7 +110,7 @@ static int64_t count_whole_steps(es_reader *r)
 /* --- beside a writer ----------------------------------------------------- */
 
 /** The log is moved into the file and begun again many times meanwhile. */
-TEST(each_look_is_one_state_of_the_run)
+TEST(each_read_sees_one_state_of_the_run)
 {
     progress *p = share_progress();
     pid_t child = start_writer(run_db, p, 3000);
@@ -159,7 +159,7 @@ TEST(a_log_of_several_index_pages_is_read)
 
 /** A reader of a crashed run, whose log is its own, is heeded by the writer
  *  that resumes the run. */
-TEST(a_resumed_run_keeps_what_is_being_read)
+TEST(a_resuming_writer_keeps_the_frames_being_read)
 {
     es_series s;
     const float *values;
@@ -208,7 +208,7 @@ static uint64_t fingerprint(const char *folder)
     return sum;
 }
 
-TEST(a_folder_stays_as_it_was)
+TEST(a_reader_does_not_change_the_folder)
 {
     const char *shm = es_folder_file(state, "run.db-shm");
     leave_log(run_db, 30);
@@ -323,7 +323,7 @@ TEST(companions_are_plain_files)
     es_reader_close(es_open_reader(run_db));
 }
 
-TEST(a_lock_file_with_two_names_is_no_lock)
+TEST(a_lock_file_with_two_names_is_refused)
 {
     const char *victim = es_folder_file(state, "victim");
     es_writer *w = NULL;
@@ -341,7 +341,7 @@ TEST(a_log_without_its_run_file_is_refused)
     es_writer *w = NULL;
     leave_log(run_db, 3);
     assert_int_equal(unlink(run_db), 0);
-    es_assert_status(ES_EIO, "the log of a run file that is gone",
+    es_assert_status(ES_EIO, "the log of a missing run file",
                      es_writer_open(&w, run_db, ES_FAST));
     assert_false(es_file_exists(run_db));
     assert_true(es_file_exists_beside(run_db, "-wal"));
@@ -370,7 +370,7 @@ TEST(a_torn_first_page_is_read_from_the_log)
 }
 
 /** A log can make something else of a run file. */
-TEST(a_writer_checks_what_the_log_makes)
+TEST(a_writer_checks_the_file_with_its_log_applied)
 {
     sqlite3 *handle = NULL;
     es_writer *w = NULL;
@@ -386,7 +386,7 @@ TEST(a_writer_checks_what_the_log_makes)
         SQLITE_OK);
     assert_int_equal(sqlite3_close(handle), SQLITE_OK);
     AUTO_FREE unsigned char *before = es_file_read(run_db, &n);
-    es_assert_status(ES_EFORMAT, "it has the trigger t",
+    es_assert_status(ES_EFORMAT, "it has a foreign trigger t",
                      es_writer_open(&w, run_db, ES_FAST));
     AUTO_FREE unsigned char *after = es_file_read(run_db, &m);
     assert_int_equal(n, m);

@@ -13,7 +13,7 @@ static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
     return w;
 }
 
-TEST(every_column_comes_back)
+TEST(every_column_is_read_back)
 {
     const es_run_info info = {
         .uuid = "12345678-1234-4234-8234-123456789abc",
@@ -171,7 +171,7 @@ TEST(a_run_of_one_head_is_written)
                      es_reader_sample(r, &s, 3, &back, 1, &found));
 }
 
-TEST(a_second_sample_replaces)
+TEST(a_second_sample_replaces_the_first)
 {
     const float first[] = {1, 2}, second[] = {3, 4};
     float back[2];
@@ -237,9 +237,9 @@ TEST(wrong_arguments_are_refused)
     es_writer *w = open_series(run_db, 2, 3, &run, &series);
     es_assert_status(ES_EARGUMENT, "6 values, not 5",
                      es_writer_sample(w, series, 0, x, 5));
-    es_assert_status(ES_EARGUMENT, "no step can be -1",
+    es_assert_status(ES_EARGUMENT, "step -1 is out of range",
                      es_writer_sample(w, series, -1, x, 6));
-    es_assert_status(ES_EARGUMENT, "no step can be",
+    es_assert_status(ES_EARGUMENT, "is out of range",
                      es_writer_sample(w, series, INT64_MAX, x, 6));
     es_assert_status(ES_EARGUMENT, "no series 99",
                      es_writer_sample(w, 99, 0, x, 6));
@@ -341,7 +341,7 @@ TEST(too_many_series_are_refused)
 
 /* --- transactions -------------------------------------------------------- */
 
-TEST(rollback_forgets_all)
+TEST(a_rollback_discards_samples_series_and_runs)
 {
     int64_t run, series, loss, second, n;
     es_run_info info = es_run_of(1, 2);
@@ -369,7 +369,7 @@ TEST(rollback_forgets_all)
     assert_int_equal(back.last_step, 5);
 }
 
-TEST(a_refused_sample_spoils_nothing)
+TEST(a_refused_sample_leaves_its_transaction_intact)
 {
     int64_t run, series, n;
     es_writer *w = open_series(run_db, 2, 3, &run, &series);
@@ -386,7 +386,7 @@ TEST(a_refused_sample_spoils_nothing)
     assert_int_equal(n, 2);
 }
 
-TEST(a_failure_spoils_its_transaction)
+TEST(a_failed_write_fails_its_transaction)
 {
     enum { N = 64 * 64 };
     int64_t run, series, n, step = 1;
@@ -411,7 +411,7 @@ TEST(a_failure_spoils_its_transaction)
     assert_int_equal(n, 2);
 }
 
-TEST(close_commits)
+TEST(closing_commits)
 {
     int64_t run, series;
     es_writer *w = open_series(run_db, 2, 3, &run, &series);
@@ -423,7 +423,7 @@ TEST(close_commits)
     assert_int_equal(s.last_step, 1);
 }
 
-TEST(abandon_rolls_back)
+TEST(abandoning_rolls_back)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
