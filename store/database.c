@@ -218,8 +218,8 @@ es_status es_database_fail(const es_database *database, int rc)
         /* fall through */
     case SQLITE_ERROR: /* our statements are valid in any sound file */
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* the step limit was exceeded: the damaged file has
-                              no end */
+    case SQLITE_INTERRUPT: /* the step limit was exceeded, as by a crafted file
+                            */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then reported again"

@@ -195,7 +195,7 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
             break;
         if (esf->looked >= most) {
             esf->tails.more = true;
-            if (!esf->tails.most) /* nobody continues the search, so no writer
+            if (!esf->tails.most) /* the search is not continued, so no writer
                                      may continue the file */
                 esf->is_behind = esf->has_lost = true;
             break;

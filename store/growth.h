@@ -10,7 +10,7 @@
 
 typedef struct es_growth es_growth;
 
-/** What was appended since es_growth_begin, or since the last look that
+/** The changes since es_growth_begin, or since the last look that
  *  found something. */
 typedef enum es_growth_news {
     ES_GROWTH_NONE,    /* nothing, or heartbeats only */

@@ -15,8 +15,8 @@
 #define LEDGER_VERSION 1
 
 /* Limit of one call, in steps of SQLite's virtual machine: a second or two.
- * Millions of alerts stay far below it; a file whose pages form a cycle exceeds
- * it. */
+ * Millions of alerts stay far below it; a crafted file whose pages refer to
+ * each other many times exceeds it. */
 #define STEPS_MOST 100000000
 #define STEPS_EACH 1000 /* steps between two checks of the count */
 

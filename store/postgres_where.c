@@ -253,9 +253,10 @@ es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
     }
     for (size_t i = 0; i < remote->n_conditions && status == ES_OK; i++)
         if (remote->n_runs && !remote->url.run && !remote->conditions[i].seen)
-            return es_fail(ES_EUSAGE,
-                           "where=%.40s: in no run's configuration; " COMPUTED,
-                           remote->conditions[i].key);
+            return es_fail(
+                ES_EUSAGE,
+                "where=%.40s: no run's configuration has it; " COMPUTED,
+                remote->conditions[i].key);
     return status;
 }
 

@@ -69,7 +69,7 @@ exits 'what is computed is for --where' 3 'eval_ppl: no run.*--where' "$scan" "$
 exits 'a text has no order' 3 'arch: is a text' "$scan" "$(where 'arch<SM')"
 exits 'a number is one' 3 'layers: is compared with a number' "$scan" "$(where 'layers=many')"
 exits 'a condition has a relation' 3 'relations are' "$scan" "$(where 'arch')"
-exits 'sql has no conditions by the configuration' 2 'use WHERE of SQL' "$scan" sql "$(where 'lr<1')" 'SELECT 1'
+exits 'sql has no conditions by the configuration' 2 'use SQL.s WHERE' "$scan" sql "$(where 'lr<1')" 'SELECT 1'
 output '--where goes on from there' '^1$' sh -c '"$0" "$1" --where "eval_ppl<10" --jsonl | wc -l' "$scan" "$(where 'arch=SM*')"
 
 # --- failures

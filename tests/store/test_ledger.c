@@ -1,5 +1,5 @@
-/* What a watcher has reported: each alert once, each delivery by one process.
- */
+/* Tests a watcher's ledger: each alert is entered once, each delivery made by
+   one process. */
 #include "store/ledger.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
@@ -85,7 +85,7 @@ TEST(a_delivery_has_one_claimant)
     assert_int_equal(es_ledger_claim(other, next.number, 0, 12), ES_DONE);
     es_assert_ok(es_ledger_next(other, 0, &next));
     assert_int_equal(next.claimant, 11);
-    /* 11 is found to be gone: one successor. */
+    /* Process 11 has exited; only one process can take over its claim. */
     es_assert_ok(es_ledger_claim(other, next.number, 11, 12));
     assert_int_equal(es_ledger_claim(ledger, next.number, 11, 13), ES_DONE);
     es_assert_ok(es_ledger_settle(other, next.number, ES_OUTCOME_AGAIN,
@@ -111,7 +111,7 @@ TEST(a_delivery_has_one_claimant)
         strstr(es_message(), "claim.db: the delivery is no longer"));
 }
 
-/* Claims what it can get, and writes a byte for each. */
+/* Claims as many deliveries as it can, and writes a byte for each. */
 static void claim_all(const char *path, int to)
 {
     es_ledger *ledger = NULL;
@@ -159,7 +159,7 @@ TEST(processes_that_race_share_the_work)
     assert_int_equal(n, 2 * ALERTS);
 }
 
-/* Killed anywhere: nothing half-entered, nothing twice. */
+/* Enters alerts until it is killed. No alert may be entered partly or twice. */
 static void enter_for_ever(const char *path, int says_the_first)
 {
     es_ledger *ledger = NULL;
@@ -177,7 +177,7 @@ static void enter_for_ever(const char *path, int says_the_first)
     }
 }
 
-/* Every second time before the first is known to be in, too. */
+/* In every second round the kill may come before the first alert is entered. */
 TEST(a_kill_leaves_alerts_whole)
 {
     const char *path = es_folder_file(state, "kill.db");
@@ -257,12 +257,12 @@ TEST(a_forked_child_cannot_use_the_ledger)
     assert_counts(ledger, 1, 0, 2, 0);
 }
 
-/* --- files that somebody has prepared ------------------------------------ */
+/* --- crafted files -------------------------------------------------------- */
 
 static void assert_refused(const char *path, es_status code, const char *words)
 {
     es_ledger *ledger = NULL;
-    alarm(ES_PATIENCE_S); /* a FIFO would be waited for */
+    alarm(ES_PATIENCE_S); /* opening a FIFO could block */
     es_assert_status(code, words, es_ledger_open(&ledger, path));
     alarm(0);
     assert_null(ledger);
@@ -287,8 +287,8 @@ static void run_sql(sqlite3 *handle, const char *sql)
     assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
-/* NAME as a kill within a transaction leaves it: changed, with the journal
-   that says what it was. */
+/* Makes the file NAME as a kill within a transaction leaves it: changed pages,
+   and the journal with their old contents. */
 static char *make_hot(void **state, const char *name)
 {
     sqlite3 *handle = NULL;
@@ -342,7 +342,8 @@ static void put_big_endian(unsigned char *to, uint32_t value)
         to[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* What SQLite writes at the end of a journal that is one of several. */
+/* Appends the name of a super-journal, as SQLite does for a transaction over
+   several databases. */
 static void name_super_journal(const char *journal, const char *name)
 {
     static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9,
@@ -426,7 +427,8 @@ TEST(special_files_and_links_are_refused)
     es_ledger_close(open_ledger(state, "special.db"));
 }
 
-/* One look at the files is not enough: SQLite looks again. */
+/* Checking the files once is not enough, because SQLite opens the journal
+   later. */
 TEST(a_journal_that_appears_later_is_refused)
 {
     bool fresh;
@@ -456,7 +458,7 @@ TEST(files_of_other_users_are_refused)
     assert_refused(path, ES_EIO, "owner.db: belongs to another user");
 }
 
-/* Page `number` becomes an inner one of a table, all of whose children are page
+/* Makes page `number` an inner page of a table whose children are all page
    `child`; the file may grow by it. */
 static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
 {
@@ -468,13 +470,13 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
         page[12 + 2 * i] = (unsigned char)(at >> 8);
         page[13 + 2 * i] = (unsigned char)at;
         put_big_endian(page + at, child);
-        page[at + 4] = (unsigned char)(i / 2); /* its key, in one byte */
+        page[at + 4] = (unsigned char)(i / 2); /* the key, in one byte */
     }
     assert_int_equal(fseek(file, (long)(number - 1) * SIZE, SEEK_SET), 0);
     assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);
 }
 
-/* 251^3 leaves of a dozen rows: hours, unless the steps are counted. */
+/* 251^3 leaves of a dozen rows would take hours without the step limit. */
 TEST(a_file_of_endless_pages_is_refused)
 {
     es_ledger_counts counts;
@@ -495,7 +497,7 @@ TEST(a_file_of_endless_pages_is_refused)
     write_inner_page(file, end + 2, end + 1);
     write_inner_page(file, end + 3, end + 2);
     write_inner_page(file, root, end + 3);
-    put_big_endian(bytes + 28, end + 3); /* pages of the file */
+    put_big_endian(bytes + 28, end + 3); /* number of pages in the file */
     fseek(file, 28, SEEK_SET);
     assert_int_equal(fwrite(bytes + 28, 1, 4, file), 4);
     fclose(file);

@@ -1,12 +1,12 @@
-/** Checksums of samples: what a flipped bit does, and what a file without them
- *  is like. */
+/** Tests the checksums of samples and rows: the effect of flipped bits, and
+ *  files without checksums. */
 #include "store/crc32c.h"
 #include "store/merge.h"
 #include "tests/support/test.h"
 
 /* --- CRC-32C ------------------------------------------------------------- */
 
-/** RFC 3720, appendix B.4; and the check value of every catalogue. */
+/** RFC 3720, appendix B.4, and the usual check value for "123456789". */
 TEST(published_checksums_are_computed)
 {
     unsigned char bytes[32] = {0};
@@ -56,7 +56,7 @@ static bool always(void)
     return true;
 }
 
-/** As plain as can be, but for the byte 700 of a long text. */
+/** Agrees with the portable implementation except beyond byte 700. */
 static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
 {
     crc = es_crc32c_plain.update(crc, bytes, n);
@@ -71,13 +71,14 @@ TEST(a_wrong_implementation_is_rejected)
 
 /* --- damaged samples ----------------------------------------------------- */
 
-/** The sample's values are missing, and it is the reader's only damaged one. */
+/** Fails unless the sample's values are missing, and the sample is the only
+ *  damaged one. */
 static void assert_damaged(es_reader *r, const es_series *s, int64_t step)
 {
     float values[6];
     int64_t found;
     es_damaged damaged;
-    for (int i = 0; i < 2; i++) /* it counts once */
+    for (int i = 0; i < 2; i++) /* two reads count once */
         es_assert_ok(es_reader_sample(r, s, step, values, s->n_values, &found));
     for (size_t i = 0; i < s->n_values; i++)
         assert_true(es_is_missing(values[i]));
@@ -107,7 +108,7 @@ TEST(damaged_samples_are_missing)
          "entropy", 8},
         {"UPDATE sample SET crc = crc + 1 WHERE series_id = 2 AND step = 0",
          "alpha", 0},
-        /* right at another step; right in another series */
+        /* correct at another step; correct in another series */
         {"UPDATE sample SET (crc, value) = (SELECT crc, value FROM sample"
          " WHERE series_id = 3 AND step = 6) WHERE series_id = 3 AND step = 38",
          "loss", 38},
@@ -151,7 +152,8 @@ TEST(a_cursor_continues_after_damage)
     assert_int_equal(es_reader_n_damaged(r), 3);
 }
 
-/** Their names are part of it: what bears another is damaged. */
+/** The checksum covers uuid, name and phase: a sample under another name is
+ *  damaged. */
 TEST(a_checksum_covers_run_and_series)
 {
     static const struct {
@@ -175,7 +177,7 @@ TEST(a_checksum_covers_run_and_series)
         es_assert_ok(es_cursor_open_run(&c, r, 0));
         while (es_cursor_next_of_run(c, &step, &values, &s) == ES_OK)
             continue;
-        /* and the row itself */
+        /* and the changed row itself */
         assert_int_equal(es_reader_n_damaged(r), cases[i].n_damaged + 1);
         es_cursor_close(c);
         es_reader_close(r);
@@ -189,7 +191,7 @@ TEST(damage_is_reported_as_an_event)
     es_series s;
     float value;
     int64_t found;
-    es_write_run(run_db, "x", 20); /* it has an event at step 20 */
+    es_write_run(run_db, "x", 20); /* the run has an event at step 20 */
     es_sqlite(run_db, "UPDATE sample SET crc = ~crc WHERE series_id = 3"
                       " AND step IN (8, 38)");
     AUTO(es_reader) r = es_open_series(run_db, "loss", &s);
@@ -207,7 +209,8 @@ TEST(damage_is_reported_as_an_event)
     assert_int_equal(events[2].step, 38);
 }
 
-/** What is copied is a missing value with a good checksum, and says why. */
+/** A damaged sample is copied as a missing value with a valid checksum, and
+ *  an event says so. */
 TEST(a_merge_copies_damaged_samples_as_missing)
 {
     const char *from = es_folder_file(state, "from.db");
@@ -240,7 +243,8 @@ TEST(a_merge_copies_damaged_samples_as_missing)
 
 /* --- rows ---------------------------------------------------------------- */
 
-/** What a hand, or a flipped bit, does to a row is handed out, and said. */
+/** A row that was edited, or damaged by a flipped bit, is returned as it is
+ *  and reported. */
 TEST(a_changed_row_counts_as_damaged)
 {
     static const struct {
@@ -289,15 +293,16 @@ TEST(a_changed_row_counts_as_damaged)
         es_assert_ok(es_reader_refresh(r)); /* it counts once */
         assert_int_equal(es_reader_n_damaged(r), 1);
         es_reader_close(r);
-        es_sqlite(path, "DELETE FROM row_checksum"); /* it is accepted */
+        es_sqlite(path, "DELETE FROM row_checksum"); /* without checksums the
+                                                        row is accepted */
         r = es_open_reader(path);
         es_assert_ok(es_reader_events(r, 0, &events, &n));
         assert_int_equal(es_reader_n_damaged(r), 0);
     }
 }
 
-/** Whatever is done to a run with the library keeps its rows whole: as it is
- *  written, when it ends, ends again, goes on, and where it was merged to. */
+/** All operations of the library keep the checksums of rows valid: while a
+ *  run is written, when it ends, ends again, is resumed, and is merged. */
 TEST(rows_of_the_library_match_their_checksums)
 {
     const char *to = es_folder_file(state, "to.db");
@@ -323,7 +328,7 @@ TEST(rows_of_the_library_match_their_checksums)
         }
         if (stage == 2)
             es_assert_ok(es_writer_end_run(w, run, ES_RUN_FAILED));
-        if (stage == 3) /* after its end */
+        if (stage == 3) /* after the run's end */
             es_assert_ok(es_write_values(w, loss, 32, 1));
         r = es_open_reader(run_db);
         es_assert_ok(es_reader_events(r, 0, &events, &n));
@@ -349,7 +354,7 @@ TEST(rows_of_the_library_match_their_checksums)
         "run1,series1,series2,series3,series4");
 }
 
-/** Files without them are read, and gone on with, as they are. */
+/** Files without row checksums are read and resumed as they are. */
 TEST(a_file_without_row_checksums_gets_none)
 {
     es_write_run(run_db, "x", 20);
@@ -370,7 +375,7 @@ TEST(a_file_without_row_checksums_gets_none)
 typedef struct contents {
     es_status status;
     uint64_t hash; /* of series, steps and values */
-    uint64_t rows; /* of what stands in run, series and event */
+    uint64_t rows; /* of the rows of run, series and event */
     size_t n_samples, n_damaged;
 } contents;
 
@@ -386,7 +391,8 @@ static void add_text(uint64_t *hash, const char *text)
     add(hash, text ? text : "(none)", text ? strlen(text) + 1 : 6);
 }
 
-/** Damage that the reader reports among the events is not one of the file's. */
+/** Hashes the rows of a run. Events that the reader adds for damage are not
+ *  in the file. */
 static void read_rows(contents *to, es_reader *r, size_t run)
 {
     es_run_info info;
@@ -462,10 +468,10 @@ static contents read_file(const char *path)
 }
 
 /**
- * A bit anywhere in the file: no sample, and nothing that is said of run,
- * series or events, is ever other than it was without a word. That a sample is
- * gone, which no checksum of samples can see, is rare: the first entry of a
- * series in the index says it is another's.
+ * Flips bits all over the file: no sample, and no field of a run, series or
+ * event, may change without being reported. Samples can disappear unnoticed,
+ * which no checksum of samples can detect, but rarely: if the first entry of a
+ * series in the index changes to another series.
  */
 TEST(a_flipped_bit_never_changes_what_is_read)
 {
@@ -506,7 +512,7 @@ TEST(a_flipped_bit_never_changes_what_is_read)
     free(bytes);
 }
 
-/** Where a table's first page begins. */
+/** Returns the offset of a table's first page. */
 static size_t page_of(const char *path, const char *table)
 {
     char sql[96];
@@ -518,9 +524,9 @@ static size_t page_of(const char *path, const char *table)
 }
 
 /**
- * Every byte of the small tables that is not 0: what it changes is refused, or
- * said, or not read at all, as names of series are, which SQLite takes from
- * their index.
+ * Flips a bit in every nonzero byte of the small tables: each change is
+ * refused, reported, or in a place that is not read, as the names of series,
+ * which SQLite reads from their index.
  */
 TEST(a_flipped_bit_in_a_small_table_is_detected)
 {
@@ -586,7 +592,7 @@ TEST(schema_1_has_no_checksums)
     assert_int_equal(es_reader_n_damaged(r), 0);
 }
 
-/** The table and the version have to fit. */
+/** The table and the version have to match. */
 TEST(a_table_of_another_schema_version_is_refused)
 {
     es_reader *r = NULL;

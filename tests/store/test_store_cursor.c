@@ -1,4 +1,4 @@
-/** Streaming samples: order, ranges, live files, damage. */
+/** Tests streaming of samples: order and ranges. */
 #include "tests/support/test.h"
 
 TEST(one_series_is_streamed)
@@ -20,7 +20,8 @@ TEST(one_series_is_streamed)
     assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
 }
 
-/** Number of samples that a cursor from..to gives; their ends. */
+/** Counts the samples of a cursor from..to, and returns the first and last
+ *  step. */
 static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
                      int64_t *first, int64_t *last)
 {

@@ -1,5 +1,6 @@
-/* Fragments: what is appended is what is read, while it grows, when it is torn,
-   on another host that sees it late, and after its writer is gone. */
+/* Tests fragments: a reader sees what was appended while the file grows,
+   when it is torn, on a host that sees blocks late, and after its writer has
+   died. */
 #include "store/crc32c.h"
 #include "store/map.h"
 #include "store/merge.h"
@@ -26,7 +27,8 @@ static int make(void **state)
     return 0;
 }
 
-/* --- the same as a run file ----------------------------------------------- */
+/* --- equal to a run file
+   --------------------------------------------------- */
 
 static void write_all(const char *path)
 {
@@ -65,7 +67,7 @@ static void write_all(const char *path)
         es_assert_ok(es_write_values(w, series[3], 100 - step, 1));
         es_assert_ok(es_writer_commit(w));
     }
-    es_assert_ok(es_write_values(w, series[2], 7, 1)); /* again */
+    es_assert_ok(es_write_values(w, series[2], 7, 1)); /* replaces the sample */
     es_assert_ok(es_writer_event(w, run, &event));
     es_assert_ok(es_writer_event(w, run, &event));
     const es_map map = {
@@ -126,7 +128,7 @@ TEST(a_reader_follows_a_fragment_that_grows)
         es_assert_ok(es_reader_refresh(r));
         assert_int_equal(es_esf_check(r, false, &gap), step + 5);
     }
-    es_writer_beat(w); /* too early: nothing */
+    es_writer_beat(w); /* too early: appends nothing */
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
     assert_int_equal(info.status, ES_RUN_RUNNING);
@@ -200,7 +202,7 @@ TEST(another_run_can_follow_the_first)
     assert_int_equal(es_esf_check(r, false, &gap), 4);
     es_reader_close(r);
     r = NULL;
-    w = es_esf_begin(run_esf, 4, &run); /* the first again */
+    w = es_esf_begin(run_esf, 4, &run); /* resumes the first run */
     es_assert_status(ES_EARGUMENT, "no series 2",
                      es_write_values(w, series, 6, 1));
     es_assert_ok(es_writer_close(w));
@@ -227,7 +229,7 @@ TEST(a_transaction_of_more_than_16_mib_is_refused)
     es_assert_ok(es_writer_close(w));
 }
 
-/* --- who writes ----------------------------------------------------------- */
+/* --- writers -------------------------------------------------------------- */
 
 TEST(a_second_writer_is_refused)
 {
@@ -243,7 +245,7 @@ TEST(a_writer_on_another_host_is_alive_by_its_heartbeat)
     int64_t run, gap;
     es_writer *second, *w = es_esf_begin(run_esf, 0, &run);
     es_esf_commit(w, 0, 4);
-    es_writer_abandon(w); /* marks the end; cut off below */
+    es_writer_abandon(w); /* appends the end mark, which is removed below */
     size_t n;
     es_esf_frame frame;
     uint32_t seed;
@@ -253,7 +255,8 @@ TEST(a_writer_on_another_host_is_alive_by_its_heartbeat)
     es_file_write(run_esf, bytes, end);
     free(bytes);
     AUTO(es_reader) r = es_open_reader(run_esf);
-    assert_false(es_is_written(r)); /* of this machine, without its lock */
+    assert_false(
+        es_is_written(r)); /* a writer on this machine without its lock */
     es_esf_move_abroad(run_esf);
     es_reader_close(r);
     r = es_open_reader(run_esf);
@@ -281,7 +284,7 @@ TEST(a_clock_before_1970_loses_nothing)
     assert_int_equal(es_esf_check(r, false, &gap), 6);
 }
 
-/* --- torn ----------------------------------------------------------------- */
+/* --- torn tails ----------------------------------------------------------- */
 
 TEST(a_truncated_fragment_has_its_complete_commits)
 {
@@ -309,7 +312,8 @@ TEST(a_torn_tail_is_truncated_and_overwritten)
     es_esf_frame frame;
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 4);
-    es_file_write(run_esf, bytes, place + 70); /* the last two samples */
+    es_file_write(run_esf, bytes,
+                  place + 70); /* without the last two samples */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 6, &run);
     es_esf_commit(w, 6, 20);
@@ -331,7 +335,8 @@ TEST(a_reader_starts_over_if_the_file_has_changed)
     es_esf_frame frame;
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
-    assert_int_equal(truncate(run_esf, (off_t)place), 0); /* a power loss */
+    assert_int_equal(truncate(run_esf, (off_t)place),
+                     0); /* as after a power loss */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 2, &run);
     es_esf_commit(w, 2, 3);
@@ -371,9 +376,10 @@ TEST(late_blocks_give_old_data_and_never_wrong_data)
     free(bytes);
 }
 
-/* --- damaged -------------------------------------------------------------- */
+/* --- damage
+   ---------------------------------------------------------------- */
 
-/** Events of the kind "damaged". */
+/** Counts the events of the kind "damaged". */
 static int count_damage(const char *path)
 {
     const es_event *events;
@@ -407,7 +413,7 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         es_esf_clock_after(bytes, n, ES_ESF_SETTLED_MS + 60000);
         int64_t old = es_esf_check_file(run_esf, false, &gap);
         assert_true(old < 6 || gap == 6);
-        if (old >= 0) { /* nothing is lost in silence but the tail */
+        if (old >= 0) { /* only the tail may be lost without an event */
             int noted = count_damage(run_esf);
             assert_true(noted == 1 || (old == 6 && noted == 0));
             n_whole += old == 6;
@@ -416,12 +422,13 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         }
     }
     assert_true(n_noted > (int)n / 3);
-    assert_true(n_whole > 60 && n_whole < 400); /* its end, its last mark */
+    assert_true(n_whole > 60 &&
+                n_whole < 400); /* the end and the last end mark */
     free(bytes);
 }
 
-/* A fragment of forty frames with a bit of the fourth flipped, and a clock that
-   is `ms` after its beginning. */
+/* Writes a fragment of forty frames with a flipped bit in the fourth, and sets
+   the clock to `ms` after its beginning. */
 static void write_damaged(int64_t ms)
 {
     size_t n;
@@ -458,7 +465,7 @@ TEST(frames_behind_a_hole_are_found_without_reading_it)
     assert_int_equal(count_samples(), 80);
     assert_true(es_bytes_read() - before < 10 << 20);
     assert_int_equal(ftruncate(fd, (off_t)place), 0);
-    assert_int_equal(ftruncate(fd, far), 0); /* nothing but a hole is left */
+    assert_int_equal(ftruncate(fd, far), 0); /* only a hole is left */
     assert_int_equal(count_samples(), 38);
     close(fd);
     free(bytes);
@@ -493,7 +500,7 @@ TEST(a_date_in_the_future_hides_no_frame)
 
 TEST(damage_hides_no_frame_of_an_unchanged_file)
 {
-    write_damaged(-30000); /* the clock of its writer was ahead */
+    write_damaged(-30000); /* the writer's clock was ahead */
     assert_int_equal(count_samples(), 4);
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
                                       {es_esf_clock() / 1000 - 61, 0}};
@@ -512,7 +519,7 @@ TEST(a_damaged_resume_shows_no_replaced_samples)
     es_esf_commit(w, 3, 5);
     es_assert_ok(es_writer_close(w));
     unsigned char *bytes = es_file_read(run_esf, &n);
-    /* run, 5 commits, end, closed */
+    /* frames: run, 5 commits, end, closed */
     size_t place = es_esf_find(&frame, &seed, bytes, n, 8);
     assert_int_equal(frame.attempt, 2);
     assert_int_equal(frame.resume, 3);
@@ -548,7 +555,7 @@ TEST(a_sample_that_changes_under_a_reader_is_damaged)
     free(bytes);
 }
 
-/** Flips a bit in frame i of a fragment that all hosts have seen. */
+/** Flips a bit in frame i of a fragment that all hosts can see. */
 static void damage_frame(int i)
 {
     es_esf_frame frame;
@@ -561,7 +568,7 @@ static void damage_frame(int i)
     free(bytes);
 }
 
-/** Of the only place where frames are. */
+/** Returns the number of damaged frames; there must be one damaged place. */
 static uint64_t damaged_frames(const es_reader *reader)
 {
     es_damaged damaged;
@@ -570,8 +577,9 @@ static uint64_t damaged_frames(const es_reader *reader)
     return damaged.n_frames;
 }
 
-#define LONG_STEPS 1000 /* of a commit: 54.7 KiB with the frame */
-#define AGAIN_FROM 3    /* commits, the run and its series are said again */
+#define LONG_STEPS 1000 /* per commit: 54.7 KiB with the frame */
+#define AGAIN_FROM                                                             \
+    3 /* commits after which the run and its series are repeated */
 
 TEST(a_run_with_a_damaged_beginning_is_read_from_its_repetition)
 {
@@ -609,7 +617,7 @@ TEST(a_damaged_series_is_read_from_its_repetition)
             es_assert_ok(es_writer_commit(w));
     }
     es_assert_ok(es_writer_close(w));
-    damage_frame(1); /* a transaction of its own */
+    damage_frame(1); /* a separate transaction */
     AUTO(es_reader) r = es_open_reader(run_esf);
     assert_int_equal(es_esf_check(r, false, &gap),
                      (AGAIN_FROM + 2) * LONG_STEPS);
@@ -617,7 +625,7 @@ TEST(a_damaged_series_is_read_from_its_repetition)
     es_assert_ok(es_reader_count(r, &series, &n));
     assert_int_equal(series.first_step, 2 * LONG_STEPS);
     assert_int_equal(n, AGAIN_FROM * LONG_STEPS);
-    /* Its own, and two whose losses nobody understands. */
+    /* the damaged frame, and two with losses of the unknown series */
     assert_int_equal(damaged_frames(r), 3);
 }
 
@@ -663,7 +671,8 @@ TEST(a_fragment_with_a_gap_is_not_removed)
     es_esf_write(run_esf, 3);
     unsigned char *bytes = es_file_read(run_esf, &n);
     const size_t place = es_esf_find(&frame, &seed, bytes, n, 2);
-    bytes[place + ES_ESF_FRAME_BYTES + 36] ^= 1; /* young, so not yet damaged */
+    bytes[place + ES_ESF_FRAME_BYTES + 36] ^=
+        1; /* too recent to count as damaged yet */
     es_file_write(run_esf, bytes, n);
     es_assert_status(ES_EFORMAT, "kept next to",
                      es_place_fold(run_esf, run_db));

@@ -1,5 +1,6 @@
-/* The index of a fragment's samples beside a plain list of them: what the table
-   `sample` shows after puts in any order, cuts, rollbacks and clearing. */
+/* Compares the index of a fragment's samples with a plain list: the rows of
+   the table `sample` after insertions in any order, cuts, rollbacks and
+   clearing. */
 #include "store/esf_index.h"
 #include "store/esf_record.h"
 #include "tests/support/test.h"
@@ -8,7 +9,7 @@
 
 enum { SERIES = 5, RUNS = 2, STEPS = 40, RECORDS = 4000 };
 
-/* (SERIES,STEPS) number of the record; 0: there is none. */
+/* (SERIES,STEPS) number of the record; 0: no sample */
 typedef struct plain_list {
     int record[SERIES][STEPS];
 } plain_list;
@@ -29,7 +30,7 @@ static int64_t place_of(int record)
     return (int64_t)((size_t)record * RECORD_BYTES + sizeof(es_esf_sample));
 }
 
-/* Sample i has the checksum i and the value i + 0.5. */
+/* Writes the records: sample i has the checksum i and the value i + 0.5. */
 static int make_records(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -87,7 +88,8 @@ static int chance(both *s, int n)
     return (int)(s->random % (uint64_t)n);
 }
 
-/* --- the same on both sides ----------------------------------------------- */
+/* --- operations on index and list
+   ------------------------------------------- */
 
 static void put(both *s, int series, int step, int record)
 {

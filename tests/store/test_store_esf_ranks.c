@@ -1,6 +1,6 @@
-/* Ranks of one training whose fragments are fragment files: joined they are
-   what run files of the same calls are, and a rank that was killed leaves a
-   counted gap. */
+/* Tests ranks of one training that record into fragment files: joining them
+   gives the same as joining run files of the same calls, and a killed rank
+   leaves a counted gap. */
 #include "tests/support/test.h"
 
 #include "tests/support/fragments.h"
@@ -21,7 +21,8 @@ static void put(es_writer *w, int64_t run, const char *name, int64_t step,
     es_rank_put(w, run, name, ES_PHASE_TRAIN, step, values, n);
 }
 
-/** Rows of a rank, other ones for each head; now and then none. */
+/** Writes finite_rows of a rank: different numbers for each head, sometimes
+ *  0. */
 static void put_rows(es_writer *w, int64_t run, int64_t step, int rank)
 {
     float rows[L * H];
@@ -30,7 +31,7 @@ static void put_rows(es_writer *w, int64_t run, int64_t step, int rank)
     es_rank_put(w, run, "finite_rows", ES_PHASE_TRAIN, step, rows, L * H);
 }
 
-/** The fragment of a rank until before a step. */
+/** Writes the fragment of a rank, for the steps before `end`. */
 static void write_rank(void **state, const char *name, int rank, int64_t end)
 {
     char ranks[2] = {(char)('0' + rank), '\0'};
@@ -48,7 +49,7 @@ static void write_rank(void **state, const char *name, int rank, int64_t end)
     es_rank_close(w, run);
 }
 
-/** all.db of these files, under another name. */
+/** Joins the files into all.db and renames it. */
 static es_reader *join(void **state, const char *a, const char *b,
                        const char *name)
 {
@@ -110,7 +111,7 @@ TEST(a_killed_rank_leaves_a_counted_gap)
     size_t n;
     write_rank(state, "a.esf", 0, STEPS);
     write_rank(state, "b.esf", 1, STEPS);
-    /* In the midst of a frame. */
+    /* Truncate it within a frame. */
     char *path = es_folder_file(state, "b.esf");
     unsigned char *bytes = es_file_read(path, &n);
     assert_int_equal(truncate(path, (off_t)(n - n / 3)), 0);
@@ -132,7 +133,7 @@ TEST(a_killed_rank_leaves_a_counted_gap)
             assert_true(events[i].step > 2);
         }
     assert_int_equal(n_gaps, 1);
-    /* What only the first has is its own. */
+    /* A step that only the first rank has keeps the first rank's value. */
     float loss;
     int64_t found;
     es_assert_ok(es_reader_sample(r, &series, STEPS - 1, &loss, 1, &found));

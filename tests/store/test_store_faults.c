@@ -1,4 +1,4 @@
-/** Killed writers, full disks, damaged bytes. */
+/** Tests killed writers, full disks and damaged bytes. */
 #include "tests/support/await.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
@@ -14,7 +14,7 @@
 
 static uint64_t random_state;
 
-/** 0..n-1, the same on every run. */
+/** Draws a number in 0..n-1, the same on every run. */
 static uint64_t draw(uint64_t n)
 {
     return splitmix_bits(&random_state) % n;
@@ -24,7 +24,7 @@ static uint64_t draw(uint64_t n)
 
 enum { N_SERIES = 3 };
 
-/** What the child has been promised to be in the file. */
+/** Shared with the child: the steps that it has committed. */
 typedef struct progress {
     volatile int64_t committed; /* steps */
 } progress;
@@ -47,7 +47,7 @@ static es_status open_run(es_writer **w, const char *path, int64_t *series,
     return status;
 }
 
-/** A step is three samples, which land together. */
+/** Writes a step: three samples in one transaction. */
 static es_status write_step(es_writer *w, const int64_t *series, int64_t step)
 {
     static const size_t sizes[N_SERIES] = {6, 3, 1};
@@ -57,7 +57,7 @@ static es_status write_step(es_writer *w, const int64_t *series, int64_t step)
     return status == ES_OK ? es_writer_commit(w) : status;
 }
 
-/** Writes step after step until it is killed; closes and resumes between. */
+/** Writes steps until it is killed; closes and resumes in between. */
 static void write_for_ever(const char *path, progress *p)
 {
     es_status status = ES_OK;
@@ -77,7 +77,7 @@ static void write_for_ever(const char *path, progress *p)
     _exit(1);
 }
 
-/** Every step that was promised is whole; the one beyond is, or is not. */
+/** Fails unless every committed step is complete; one more may be. */
 static void assert_promise_kept(const char *path, int64_t committed)
 {
     es_cursor *c = NULL;
@@ -138,7 +138,7 @@ TEST(a_writer_killed_at_random_keeps_its_commits)
 
 /* --- full disks ----------------------------------------------------------- */
 
-/** Writes steps from `step` until it fails; the step that did. */
+/** Writes steps from `step` on until a write fails; returns the failed step. */
 static int64_t write_until_failure(es_writer *w, const int64_t *series,
                                    int64_t step)
 {
@@ -197,10 +197,8 @@ TEST(a_new_file_without_space_does_not_appear)
     assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
-/**
- * In a child: a small file system of its own that nobody else sees. Returns
- * 77 where that is not allowed, else 0 or the line that failed.
- */
+/** Runs in a child, on a small private file system. Returns 77 if mounting
+ *  is not permitted, else 0, or 1 after printing the failed line. */
 static int fill_small_disk(const char *folder)
 {
 #define EXPECT(condition)                                                      \
@@ -293,14 +291,15 @@ static void read_one_run(es_reader *r, size_t run, const char *path)
     es_status status = es_cursor_open_run(&c, r, run);
     while (status == ES_OK) {
         status = es_cursor_next_of_run(c, &step, &values, &s);
-        if (status == ES_OK) /* every value can be had */
+        if (status == ES_OK) /* every value can be read */
             memcpy(sample, values, s.n_values * sizeof *sample);
-        assert_true(n++ < 100000); /* no file of this size has as many */
+        assert_true(n++ <
+                    100000); /* no file of this size has as many samples */
     }
     check_message(status, path);
 }
 
-/** Reads all there is; whether it could be opened. */
+/** Reads everything in the file; returns true if it could be opened. */
 static bool read_whatever(const char *path)
 {
     es_reader *r = NULL;
@@ -318,7 +317,7 @@ static bool read_whatever(const char *path)
     return true;
 }
 
-/** Writes on, as a resumed run would. */
+/** Continues to write as a resumed run would. */
 static void write_whatever(const char *path)
 {
     es_writer *w = NULL;
@@ -333,15 +332,16 @@ static void write_whatever(const char *path)
         es_writer_abandon(w);
 }
 
-/** Some way of damaging n bytes, which may lose their end. */
+/** Damages n bytes in a random way; returns the new size, which may be
+ *  smaller. */
 static size_t damage(unsigned char *bytes, size_t n)
 {
     const size_t page = 4096;
     size_t n_pages = n / page;
     switch (draw(6)) {
-    case 0: /* cut */
+    case 0: /* truncation */
         return draw(n);
-    case 1: { /* a page of zeros, or of another page */
+    case 1: { /* a page of zeros, or a copy of another page */
         size_t from = draw(n_pages) * page, to = draw(n_pages) * page;
         if (draw(2))
             memmove(bytes + to, bytes + from, page);
@@ -349,10 +349,10 @@ static size_t damage(unsigned char *bytes, size_t n)
             memset(bytes + to, 0, page);
         return n;
     }
-    case 2: /* within the header of the file or of a page */
+    case 2: /* a byte in the header of the file or of a page */
         bytes[draw(n_pages) * page + draw(108)] = (unsigned char)draw(256);
         return n;
-    case 3: { /* a run of noise */
+    case 3: { /* a stretch of noise */
         size_t at = draw(n), length = 1 + draw(64);
         for (size_t i = at; i < at + length && i < n; i++)
             bytes[i] = (unsigned char)draw(256);
@@ -365,7 +365,7 @@ static size_t damage(unsigned char *bytes, size_t n)
     }
 }
 
-/** Writes 40 steps of the run with UUID, twice as many samples, an event. */
+/** Writes 40 steps of the run with UUID, and a second run. */
 static void write_victim(const char *path)
 {
     es_writer *w = NULL;
@@ -446,7 +446,7 @@ TEST(damaged_logs_fail_cleanly)
         memcpy(bytes, original, m);
         es_file_write(copy, base, n);
         es_file_write(copied_log, bytes, i ? damage(bytes, m) : m);
-        assert_true(read_whatever(copy)); /* a log that is broken off is none */
+        assert_true(read_whatever(copy)); /* a torn log counts as empty */
         if (i == 0)
             assert_promise_kept(copy, 60);
         unlink(copied_index);

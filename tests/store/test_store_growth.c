@@ -1,5 +1,6 @@
-/* What a watcher remembers of a fragment that grows: a look finds what was
-   appended since, reads no more, and holds no descriptor. */
+/* Tests the state that a watcher keeps of a growing fragment: a look finds what
+   was appended since the last one, reads only that, and keeps no descriptor
+   open. */
 #include "store/growth.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/test.h"
@@ -22,7 +23,7 @@ static int make(void **state)
     return 0;
 }
 
-/* Of the file as it is now. */
+/* Begins to follow the current file. */
 static es_growth *begin(void)
 {
     es_growth *growth;
@@ -56,7 +57,8 @@ static int count_descriptors(void)
     return n;
 }
 
-/* A look's are those that a reader finds, in each series from step to step. */
+/* Fails unless the samples of a look are those that a reader finds at the steps
+   [first, end) of each series. */
 static void assert_samples_are_read(const es_growth *growth, int64_t first,
                                     int64_t end)
 {
@@ -108,7 +110,7 @@ TEST(samples_are_distinguished_from_other_records)
 TEST(repeated_records_are_not_news)
 {
     int64_t run, step = 0;
-    const int64_t steps = 100; /* of a commit: 5.6 KiB with the frame */
+    const int64_t steps = 100; /* per commit: 5.6 KiB with the frame */
     es_writer *w = es_esf_begin(run_esf, 0, &run);
     AUTO(es_growth) growth = begin();
     for (; step < 3 * ES_ESF_AGAIN_FIRST / 56; step += steps) {
@@ -124,7 +126,7 @@ TEST(repeated_records_are_not_news)
          (at = memmem(at, n - (size_t)(at - (char *)bytes), "SM+LN+G", 7));
          at++)
         n_again++;
-    assert_int_equal(n_again, 2); /* at first, and once again */
+    assert_int_equal(n_again, 2); /* the original, and one repetition */
     free(bytes);
 }
 
@@ -169,7 +171,8 @@ TEST(a_replaced_or_truncated_file_has_to_be_reopened)
     unsigned char *bytes = es_file_read(run_esf, &n);
     es_esf_commit(w, 2, 4);
     AUTO(es_growth) growth = begin();
-    assert_int_equal(truncate(run_esf, (off_t)n), 0); /* a power loss */
+    assert_int_equal(truncate(run_esf, (off_t)n),
+                     0); /* as after a power loss */
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
     es_growth_end(growth);
     growth = begin();
@@ -217,7 +220,8 @@ TEST(a_writer_on_another_machine_is_recognised)
     es_writer_abandon(w);
 }
 
-/* Elsewhere by its heartbeat alone; that it is back is news as well. */
+/* A writer on another machine is known only by its heartbeat. Its return is
+   news, too. */
 TEST(the_death_of_a_writer_is_news_once)
 {
     int64_t run;
@@ -235,11 +239,12 @@ TEST(the_death_of_a_writer_is_news_once)
     es_writer_abandon(w);
 }
 
-/* --- a long tail of something else ----------------------------------------*/
+/* --- a long foreign tail
+   --------------------------------------------------- */
 
 enum { STEP_BYTES = 1 << 20, TAIL = 12 }; /* MiB */
 
-/* Between the frames before `place` and the others. */
+/* Writes foreign bytes between the frames before `place` and the others. */
 static void write_tail(const unsigned char *bytes, size_t n, size_t place)
 {
     static unsigned char other[STEP_BYTES];
@@ -252,7 +257,7 @@ static void write_tail(const unsigned char *bytes, size_t n, size_t place)
     assert_int_equal(fwrite(bytes + place, 1, n - place, file), n - place);
 }
 
-/* How many looks it takes to search all of it. */
+/* Returns the number of looks until the search is finished. */
 static int search(es_growth *growth, es_growth_news *news)
 {
     int n = 0;
@@ -285,7 +290,7 @@ TEST(a_long_tail_is_searched_step_by_step_and_once)
         const int n_looks = search(growth, &news);
         assert_true(n_looks >= TAIL - 2 && n_looks <= TAIL);
         assert_int_equal(news, is_torn ? ES_GROWTH_NONE : ES_GROWTH_OTHER);
-        /* what lies ahead of the last frame is read each time */
+        /* the bytes behind the last frame are read each time */
         assert_true(es_bytes_read() - before <
                     TAIL * (STEP_BYTES + (200 << 10)));
         const long long searched = es_bytes_read();

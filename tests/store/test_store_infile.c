@@ -1,11 +1,12 @@
-/** Input files: nothing waits for what never comes, nothing reads for ever. */
+/** Tests input files: no call waits for a missing writer, and no endless
+ *  input is read. */
 #include "store/infile.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
 
 static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
 
-/* A wait for ever is a failure of this test, not of the suite. */
+/* Limits a hanging test to a failure of this test. */
 static int begin(void **state)
 {
     alarm(ES_PATIENCE_S);
@@ -43,7 +44,7 @@ TEST(a_fifo_without_a_writer_is_refused)
                      es_infile_load(&out, &n, path, &limit));
 }
 
-/* As a rule it sleeps because it reads. */
+/* The parent normally sleeps because it is reading. */
 static void await_sleep_of_parent(void)
 {
     es_await(es_is_asleep(getppid(), getppid()));
@@ -58,7 +59,7 @@ TEST(a_fifo_with_a_writer_is_read_to_its_end)
         await_sleep_of_parent();
         _exit(write(fd, "late", 4) == 4 ? 0 : 1);
     }
-    es_await(es_is_asleep(writer, writer)); /* in its open */
+    es_await(es_is_asleep(writer, writer)); /* in its call of open */
     assert_loads(path, "late");
 }
 
@@ -75,7 +76,7 @@ TEST(a_pipe_of_the_shell_is_read)
     }
     close(ends[1]);
     assert_loads(path, "a = 1\n");
-    assert_loads(path, ""); /* its writer has gone */
+    assert_loads(path, ""); /* the writer has exited */
     close(ends[0]);
 }
 

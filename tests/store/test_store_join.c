@@ -1,5 +1,5 @@
-/** Fragments of ranks as one run: what all their rows give, and nothing that
- *  no rank has. */
+/** Tests joining the fragments of ranks into one run: values are those of
+ *  all rows together, and none are made up. */
 
 #include "tests/support/fragments.h"
 
@@ -21,7 +21,7 @@ static void put_number(es_writer *w, int64_t run, const char *name,
     es_rank_put(w, run, name, ES_PHASE_TRAIN, step, &value, 1);
 }
 
-/** Values of a head series, the same for all heads. */
+/** Writes a head series with the same value for all heads. */
 static void put_heads(es_writer *w, int64_t run, const char *name, int64_t step,
                       float value)
 {
@@ -41,7 +41,7 @@ static es_reader *open_all(void **state)
     return es_open_reader(es_folder_file(state, "all.db"));
 }
 
-/** values: of a sample of the joined run, which must be there. */
+/** Reads a sample of the joined run into `values`; it must exist. */
 static void take(es_reader *r, const char *name, es_phase phase, int64_t step,
                  float *values, size_t n)
 {
@@ -67,17 +67,17 @@ static float first_head(es_reader *r, const char *name, int64_t step)
     return values[0];
 }
 
-/* --- data parallel ---------------------------------------------------------
- */
+/* --- data parallel -------------------------------------------------------- */
 
-#define B 3 /* sequences of a rank */
+#define B 3 /* sequences per rank */
 #define T 5
 
 typedef struct rows {
     float of[ES_N_ROW_STATISTICS][2 * B * H * T]; /* (2B,H,T) of both ranks */
 } rows;
 
-/** Rows of a layer; some are not finite, head 1 of rank 1 has no other. */
+/** Makes the rows of a layer. Some are not finite; in layer 1, head 1 of
+ *  rank 1 has no finite rows. */
 static void make_rows(rows *out, int layer)
 {
     for (int s = 0; s < ES_N_ROW_STATISTICS; s++)
@@ -95,7 +95,7 @@ static void make_rows(rows *out, int layer)
     }
 }
 
-/** sums (H) of the sequences b from `first` to before `last`. */
+/** Computes the sums (H) over the sequences first..last-1. */
 static void add_rows(es_head_sums *sums, const rows *from, int first, int last)
 {
     const float *at[ES_N_ROW_STATISTICS];
@@ -106,7 +106,7 @@ static void add_rows(es_head_sums *sums, const rows *from, int first, int last)
     es_head_sums_add_rows(sums, at, last - first, H, T);
 }
 
-/** All statistics of heads, (series,L,H), and finite rows (L,H). */
+/** Computes all head statistics, (series,L,H), and the finite rows (L,H). */
 static void make_heads(float heads[ES_N_HEAD_SERIES][L * H], float *finite,
                        int first, int last)
 {
@@ -171,7 +171,7 @@ TEST(evaluations_are_combined_by_their_own_rows)
 
 TEST(nan_missing_and_zero_stay_distinct)
 {
-    /* entropy and finite rows of rank 0 and 1, and of both */
+    /* entropy and finite rows of ranks 0 and 1, and the joined entropy */
     const float missing = es_missing();
     const struct {
         float a, n_a, b, n_b, both;
@@ -253,12 +253,11 @@ TEST(run_series_are_combined_or_equal_or_missing)
     es_reader_close(r);
 }
 
-/* --- side by side ----------------------------------------------------------
- */
+/* --- side by side -------------------------------------------------------- */
 
 TEST(stages_and_halves_of_heads_are_put_side_by_side)
 {
-    /* layers 0 and 1; of layers 2 to 4 heads 0 to 2 and heads 3 and 4 */
+    /* layers 0 and 1; heads 0 to 2 and heads 3 and 4 of layers 2 to 4 */
     const es_rank_file parts[] = {
         {"a.db", .ranks = "0", .world = 3, .n_layer = 2, .n_head = 5},
         {"b.db", .ranks = "1", .world = 3, .first_layer = 2, .n_head = 3},
@@ -316,8 +315,7 @@ TEST(replicas_of_stages_are_combined_stage_by_stage)
     es_reader_close(r);
 }
 
-/* --- what is not there ------------------------------------------------------
- */
+/* --- missing data -------------------------------------------------------- */
 
 static const es_event *find_event(es_reader *r, const char *kind, size_t *n)
 {
@@ -438,8 +436,8 @@ TEST(a_damaged_sample_has_the_value_of_the_other_ranks)
     es_reader_close(r);
 }
 
-/* --- the run -----------------------------------------------------------------
- */
+/* --- the run
+   --------------------------------------------------------------- */
 
 TEST(events_keep_their_rank_and_place)
 {
@@ -476,7 +474,7 @@ TEST(events_keep_their_rank_and_place)
     assert_int_equal(event[2].layer, L + 2);
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
-    assert_int_equal(info.batch, 4); /* all have the same sequences */
+    assert_int_equal(info.batch, 4); /* all ranks see the same sequences */
     es_reader_close(r);
 }
 

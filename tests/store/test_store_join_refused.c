@@ -1,4 +1,5 @@
-/** Fragments that do not fit, and configurations that no fragment has. */
+/** Tests fragments that do not fit together, and invalid descriptions of
+ *  fragments. */
 
 #include "tests/support/fragments.h"
 #include "tests/support/test.h"
@@ -13,8 +14,7 @@ static es_status join_two(void **state)
     return es_rank_join(state, (const char *[]){"b.db", "a.db"}, 2);
 }
 
-/* --- what does not fit
- * -------------------------------------------------------- */
+/* --- fragments that do not fit -------------------------------------------- */
 
 static void write_empty(void **state, const es_rank_file *f)
 {
@@ -70,7 +70,7 @@ TEST(series_of_different_shapes_are_refused)
 TEST(invalid_descriptions_of_fragments_are_refused)
 {
     const struct {
-        const char *world, *ranks, *layer, *words; /* NULL: no fragment */
+        const char *world, *ranks, *layer, *words; /* NULL: not a fragment */
     } cases[] = {
         {"2", "[0]", "[]", NULL},
         {"1e9", "[1]", "0", NULL},

@@ -1,8 +1,8 @@
-/* Fragments and run files whose writer is killed, or fragments whose machine
-   loses power, at any moment: nothing that was acknowledged is lost, nothing
-   wrong is shown, and the next writer goes on. ESF_KILLS, RUN_KILLS and
-   ESF_POWER_LOSSES say how often. test_store_power.c has the power losses of
-   run files. */
+/* Kills writers of fragments and run files, or simulates a power loss of
+   fragments, at random moments: acknowledged data is never lost, wrong data
+   never shown, and the next writer can continue. ESF_KILLS, RUN_KILLS and
+   ESF_POWER_LOSSES set the number of repetitions. test_store_power.c tests
+   power losses of run files. */
 #include "tests/support/chance.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/test.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/** SOAK_SEED in the environment draws others. */
+/** Seeds the random numbers; SOAK_SEED in the environment changes them. */
 static void seed(uint64_t usual)
 {
     chance_seed(usual + (uint64_t)chance_times("SOAK_SEED", 0));
@@ -21,8 +21,8 @@ static void seed(uint64_t usual)
 
 /* --- kill -9 -------------------------------------------------------------- */
 
-/** Goes on from a step with transactions of up to 8 steps, for ever, and closes
- *  the file now and then. */
+/** Continues from a step with transactions of up to 8 steps, for ever, and
+ *  sometimes closes the file. */
 static void write_until_killed(const char *path, int64_t step,
                                volatile int64_t *acknowledged)
 {
@@ -39,7 +39,7 @@ static void write_until_killed(const char *path, int64_t step,
     }
 }
 
-/** A child that writes, until it is killed. */
+/** Starts a child that writes, and kills it. */
 static void kill_writer(const char *path, int64_t resumed,
                         volatile int64_t *acknowledged)
 {
@@ -66,11 +66,11 @@ static void check_killed_writers(const char *path, long n_kills)
         kill_writer(path, resumed, acknowledged);
         const int64_t least = *acknowledged;
         int64_t n = es_esf_check_file(path, false, &gap);
-        if (n < 0) /* before there was a file */
+        if (n < 0) /* killed before the file was created */
             assert_int_equal(least, 0);
         else
             assert_true(n == gap && n >= least);
-        /* Some of it again, as from a checkpoint. */
+        /* Sometimes resume earlier, as from a checkpoint. */
         resumed = n > 0 ? chance_below(4) ? n : n / 2 : 0;
         if (n > 4000) {
             const char *const beside[] = {"", "-wal", "-shm"};
@@ -105,8 +105,11 @@ TEST(a_killed_writer_of_a_run_file_loses_nothing_that_it_acknowledged)
 #define COMMITS 12
 #define BLOCK 512
 
-/** What a disk may have of bytes (n) of which `safe` were synced: of the blocks
- *  behind them each, or zeros, or something else. Returns its size. */
+/**
+ * Simulates a power loss: of n bytes only `safe` were synced, and each block
+ * behind them has its new contents, zeros or random bytes. Returns the new
+ * size.
+ */
 static size_t lose_power(unsigned char *out, const unsigned char *bytes,
                          size_t n, size_t safe)
 {
@@ -153,14 +156,15 @@ TEST(a_power_loss_loses_only_unsynced_data)
         if (i % 16)
             continue;
         es_esf_clock_after(bytes, n, 1000);
-        int64_t run; /* and it goes on */
+        int64_t run; /* and the run can be continued */
         es_writer *writer = es_esf_begin(path, gap, &run);
         es_esf_commit(writer, found, found + 5);
         es_assert_ok(es_writer_close(writer));
         assert_int_equal(es_esf_check_file(path, false, &gap), found + 5);
         assert_int_equal(gap, found + 5);
     }
-    assert_true(n_beyond >= n_losses / 10); /* the blocks do come through */
+    assert_true(n_beyond >=
+                n_losses / 10); /* some unsynced blocks must survive */
     es_esf_shift_clock(0);
     free(left);
     free(bytes);

@@ -1,9 +1,9 @@
-/** What a configuration says of the layers, well-formed or not. */
+/** Tests the description of layers in a configuration, well-formed or not. */
 #include "store/layers.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* The run's three layers have two heads. */
+/* Records a run of three layers with two heads, and reads its layers. */
 static es_layers *layers_of(const char *config)
 {
     es_run_info info = es_run_of(3, 2);
@@ -55,7 +55,7 @@ TEST(every_kind_has_a_name)
     }
 }
 
-/* Another program's configuration may have a member of that name. */
+/* Another program's configuration may have a member named "layers". */
 TEST(configurations_without_layer_objects_are_ignored)
 {
     static const char *const configs[] = {
@@ -80,7 +80,7 @@ TEST(malformed_members_are_counted_and_ignored)
         size_t n_malformed;
         bool has_ceilings;
     } cases[] = {
-        {"{\"kind\":\"full\"}", 1, false}, /* one of three */
+        {"{\"kind\":\"full\"}", 1, false}, /* one element instead of three */
         {"{\"kind\":\"full\"},null,null,null", 4, false},
         {"{},7,null", 1, false},
         {"{\"name\":1},{\"kind\":2},null", 2, false},

@@ -1,4 +1,5 @@
-/** Files under way: locks, readers beside a writer, forks, odd paths. */
+/** Tests files that are being written: locks, concurrent readers, forks,
+ *  unusual paths. */
 #include "store/outfile.h"
 #include "store/store_internal.h"
 #include "tests/support/test.h"
@@ -10,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/** A run of 2 x 3 with one series. */
+/** Opens a run of 2 x 3 with one series. */
 static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
 {
     es_run_info info = es_run_of(2, 3);
@@ -36,7 +37,7 @@ static void assert_plain_file(const char *path)
         assert_false(es_file_exists_beside(path, rest[i]));
     size_t n;
     AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
-    assert_int_equal(bytes[18], 1); /* no write-ahead log */
+    assert_int_equal(bytes[18], 1); /* 1: no write-ahead log */
     assert_int_equal(bytes[19], 1);
     assert_string_equal(es_sqlite(path, "PRAGMA journal_mode"), "delete");
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
@@ -90,7 +91,8 @@ TEST(a_second_writer_learns_the_pid)
     assert_true(es_is_written(r));
     kill_holder(holder);
     assert_false(es_is_written(r));
-    assert_true(es_file_exists_beside(run_db, "-lock")); /* nobody tidied up */
+    assert_true(es_file_exists_beside(
+        run_db, "-lock")); /* the killed process could not remove it */
     es_reader_close(r);
     es_assert_ok(es_writer_close(open_series(run_db, &run, &series)));
     assert_plain_file(run_db);
@@ -155,13 +157,13 @@ TEST(a_lock_file_of_another_kind_is_refused)
     free(es_file_read(victim, &n));
     assert_int_equal(n, 8);
     assert_int_equal(unlink(lock), 0);
-    es_file_write(lock, "not a number", 12); /* a stale one, garbled */
+    es_file_write(lock, "not a number", 12); /* a stale, garbled lock file */
     es_write_run(run_db, "x", 1);
     assert_plain_file(run_db);
 }
 
-/* The race is between opening the lock file and locking it: its holder may
- * remove it meanwhile, and the lock is then on a file without a name. */
+/* The race is between opening and locking the lock file: if its holder removes
+ * it in between, the lock is on a file without a name. */
 TEST(lock_has_one_holder)
 {
     enum { N = 4, ROUNDS = 200 };
@@ -197,8 +199,8 @@ TEST(lock_has_one_holder)
     assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
-/* Many processes want one file: at any time one has it, and all get it once
- * the others have let go. */
+/* Many processes compete for one file: one at a time has it, and all get it in
+ * the end. */
 TEST(writers_take_turns)
 {
     enum { N = 6, ROUNDS = 5 };
@@ -233,7 +235,8 @@ TEST(writers_take_turns)
     assert_plain_file(run_db);
 }
 
-/* --- readers beside a writer --------------------------------------------- */
+/* --- concurrent readers
+   ------------------------------------------------------ */
 
 TEST(reader_sees_what_is_committed)
 {
@@ -428,7 +431,7 @@ TEST(log_of_a_killed_writer_is_read)
     es_assert_values(values, s.id, 39, 6);
 }
 
-/** By an unprivileged reader. */
+/** As an unprivileged reader. */
 TEST(a_log_in_a_read_only_folder_is_read)
 {
     kill_holder(start_holder(run_db, 5));
@@ -548,7 +551,7 @@ TEST(a_writer_fills_an_outfile)
     assert_plain_file(run_db);
 }
 
-/* 22 MiB of samples, read within 3 MiB. */
+/* Reads 22 MiB of samples with 3 MiB of memory. */
 TEST(memory_does_not_grow_with_steps)
 {
     enum { N_STEPS = 20000, N_VALUES = 144 };
@@ -581,7 +584,7 @@ TEST(memory_does_not_grow_with_steps)
     assert_int_equal(n, 2 * N_STEPS);
     es_cursor_close(c);
     es_reader_close(r);
-    es_reader_cap_memory(1); /* see it work */
+    es_reader_cap_memory(1); /* the limit takes effect */
     es_assert_status(ES_ENOMEM, "out of memory", es_reader_open(&r, run_db));
     es_reader_cap_memory(0);
 }

@@ -1,11 +1,11 @@
-/** The write-ahead log beside readers: it shrinks again under readers that
- *  come and go, and one that stays costs nothing but space. */
+/** Tests the write-ahead log under readers: it shrinks under readers that
+ *  come and go, and a reader that stays only costs space. */
 #include "store/store_internal.h"
 #include "tests/support/test.h"
 
 enum { N_VALUES = 1024, MANY = 4096, COMMITS = 100 };
 
-/** Two readers, of which at least one always holds a snapshot. */
+/** Two readers, at least one of which always holds a snapshot. */
 struct readers {
     sqlite3 *handles[2];
     int active;
@@ -40,7 +40,7 @@ static void close_readers(struct readers *readers)
         sqlite3_close(readers->handles[i]);
 }
 
-/** The second begins before the first ends. */
+/** The second reader begins before the first ends. */
 static bool move_on(void *user)
 {
     struct readers *readers = user;
@@ -68,7 +68,7 @@ static es_writer *open_writer(const char *path, int64_t *series)
     return w;
 }
 
-/** A transaction of 1 MiB. */
+/** Writes a transaction of 1 MiB. */
 static void write_batch(es_writer *w, int64_t series, int64_t first)
 {
     es_assert_ok(es_writer_begin(w));
@@ -91,7 +91,8 @@ TEST(a_log_shrinks_under_steady_readers)
         largest = size > largest ? size : largest;
     }
     printf("# the log had %lld KiB at most\n", (long long)(largest >> 10));
-    assert_true(readers.moves > COMMITS); /* it did wait for them */
+    assert_true(readers.moves >
+                COMMITS); /* the writer waited for the readers */
     assert_in_range(largest, 1 << 20, 16 << 20);
     close_readers(&readers);
     es_assert_ok(es_writer_close(w));
@@ -125,7 +126,7 @@ TEST(a_reader_that_stays_costs_only_space)
                         "5376");
 }
 
-/** Without readers, a log that one large transaction made is cut again. */
+/** Without readers, a log that a large transaction made is truncated again. */
 TEST(a_log_shrinks_after_a_large_transaction)
 {
     int64_t series;

@@ -1,4 +1,5 @@
-/** Attention maps: every bit, which map it is, and a table that is not ours. */
+/** Tests attention maps: their bits, their order, and foreign tables of the
+ *  same name. */
 #include "analyzer/base/value.h"
 #include "store/map.h"
 #include "store/merge.h"
@@ -8,7 +9,7 @@
 
 enum { MOST = 32 };
 
-/** What a walk has found. */
+/** The maps that es_reader_maps has passed to the handler. */
 typedef struct found {
     int n, n_damaged;
     es_map maps[MOST];
@@ -39,7 +40,7 @@ static es_map map_of(int64_t step, int64_t layer, int64_t head, int64_t size)
     return (es_map){ES_PHASE_EVAL, step, layer, head, size, 4 * size};
 }
 
-/** A NaN and a missing value are among them. */
+/** Fills in values that include a NaN and a missing value. */
 static void fill(float *values, const es_map *map)
 {
     for (int64_t i = 0; i < map->size * map->size; i++)

@@ -1,10 +1,10 @@
-/** Many run files into one: every bit, once. */
+/** Tests merging run files: every bit is copied, once. */
 #include "store/merge.h"
 #include "store/run_row.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
 
-/** Merges `from` into `to`; returns what es_merge does. */
+/** Merges `from` into `to`; returns the result of es_merge. */
 static es_status merge(const char *to, const char *from, size_t *n_copied,
                        size_t *n_skipped)
 {
@@ -122,7 +122,7 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
     es_assert_ok(es_writer_run_row(w, uuid, &row));
 }
 
-/* NaN, missing and zero are three things in SQL, too. */
+/* NaN, missing and zero are distinct in SQL, too. */
 TEST(a_run_has_a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");

@@ -1,5 +1,5 @@
-/* Which file systems hosts share, by mountinfo texts and magic numbers of
-   machines that this one is not. */
+/* Tests the detection of shared file systems, with mountinfo texts and magic
+   numbers of other machines. */
 #include "store/mount.h"
 #include "tests/support/test.h"
 

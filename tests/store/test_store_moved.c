@@ -1,4 +1,4 @@
-/** A run file that is removed, moved or replaced under its writer. */
+/** Tests a run file that is removed, moved or replaced while it is written. */
 #include "tests/support/test.h"
 
 #include <sqlite3.h>
@@ -22,7 +22,7 @@ static written write_some(const char *path)
     return w;
 }
 
-/** It goes on, and says so at the end. */
+/** The writer continues, and reports the move when it is closed. */
 static void finish_elsewhere(const written *w, const char *path)
 {
     const char *words = "removed, moved or replaced";
@@ -64,7 +64,8 @@ TEST(a_renamed_file_is_reported)
     assert_samples(other, "2");
 }
 
-/* What lies at the path now is somebody else's, with its log and its lock. */
+/* The file at the path now belongs to another writer, with its log and its
+   lock. */
 TEST(another_writer_at_the_same_path_is_left_alone)
 {
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
@@ -87,8 +88,8 @@ TEST(another_writer_at_the_same_path_is_left_alone)
     assert_samples(run_db, "2");
 }
 
-/* SQLite creates a file that it opens and that is not there, and takes the log
-   away that it finds beside an empty one. */
+/* SQLite creates a missing file that it opens, and removes the log that it
+   finds next to an empty one. */
 TEST(a_log_removed_by_an_earlier_connection_is_noticed)
 {
     sqlite3 *earlier = NULL;
@@ -119,7 +120,7 @@ TEST(the_log_of_a_resumed_file_is_in_place)
     es_assert_ok(es_writer_close(writer));
 }
 
-/* Given up before anything was committed: only its own file is taken away. */
+/* If nothing was committed, abandoning removes only the writer's own file. */
 TEST(an_abandoned_writer_leaves_other_files_alone)
 {
     es_writer *writer = es_open_writer(run_db);

@@ -1,4 +1,4 @@
-/** Output files: whole or not at all. */
+/** Tests output files: they appear whole or not at all. */
 #include "store/outfile.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
@@ -27,7 +27,7 @@ static void assert_content(const char *path, const char *text)
     assert_memory_equal(bytes, text, n);
 }
 
-/** Number of entries in a folder. */
+/** Counts the entries in a folder. */
 static int count_files(const char *path)
 {
     int n = 0;
@@ -128,7 +128,7 @@ TEST(links_are_followed)
     assert_int_equal(mkdir(es_folder_file(state, "folder"), 0777), 0);
     assert_int_equal(symlink("folder/target", link), 0);
     assert_int_equal(symlink(link, chain), 0);
-    es_assert_ok(put(chain, "first")); /* there is no target yet */
+    es_assert_ok(put(chain, "first")); /* the target does not exist yet */
     assert_content(target, "first");
     es_assert_ok(put(link, "second"));
     assert_content(target, "second");
@@ -158,7 +158,7 @@ TEST(devices_and_fifos_are_written)
     assert_true(S_ISFIFO(st.st_mode));
 }
 
-/** Runs put in a child whose standard output is fd; its status. */
+/** Runs put in a child whose standard output is fd; returns its status. */
 static int put_in_child(int fd, const char *path, const char *words)
 {
     pid_t child = fork();
@@ -211,7 +211,7 @@ TEST(a_dash_is_standard_output)
     es_outfile_abandon(file);
 }
 
-/* A file size limit stands for the full disk: the same path, any user. */
+/* A file size limit simulates a full disk: the same code path, for any user. */
 TEST(a_full_disk_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out");
@@ -238,9 +238,9 @@ TEST(a_full_disk_leaves_the_old_file)
     assert_int_equal(count_files(*state), 1);
 }
 
-/* --- what killed processes leave ------------------------------------------ */
+/* --- files left by killed processes -------------------------------------- */
 
-/* What was cleaned last is remembered: begin elsewhere. */
+/* The last cleaned folder is remembered, so another one is cleaned first. */
 static void put_anew(void **state)
 {
     const char *other = es_folder_file(state, "other");
@@ -249,7 +249,7 @@ static void put_anew(void **state)
     es_assert_ok(put(es_folder_file(state, "out"), "new"));
 }
 
-/* A process that begins to write `path`, until it is killed. */
+/* Starts a process that begins to write `path` and waits to be killed. */
 static pid_t begin_writing(const char *path)
 {
     int ends[2];
@@ -259,7 +259,7 @@ static pid_t begin_writing(const char *path)
     if (child == 0) {
         es_outfile *file = NULL;
         FILE *stream = NULL;
-        alarm(ES_PATIENCE_S); /* should the test fail first */
+        alarm(ES_PATIENCE_S); /* ends the child if the test fails first */
         if (es_outfile_open(&file, &stream, path) < 0 ||
             write(ends[1], "", 1) != 1)
             _exit(1);
@@ -289,7 +289,7 @@ TEST(files_of_killed_processes_are_removed)
     es_file_write(es_folder_file(state, ".entropy-scan.abc012-lock"), "x", 1);
     alive = begin_writing(es_folder_file(state, "picture"));
     put_anew(state);
-    /* out, other, and what is alive */
+    /* out, other, and the file that is being written */
     assert_int_equal(count_files(*state), 3);
     kill_it(alive);
     put_anew(state);

@@ -1,7 +1,7 @@
-/* Run files whose machine loses power at any moment: whatever a disk may have
-   of what was not synced, every sample that was acknowledged is there, none is
-   wrong, a transaction is there as a whole or not at all, and the next writer
-   goes on. RUN_POWER_LOSSES says how often. */
+/* Simulates power losses of run files at random moments. Whatever a disk may
+   have of unsynced data, every acknowledged sample is there, none is wrong, a
+   transaction is there whole or not at all, and the next writer can continue.
+   RUN_POWER_LOSSES sets the number of repetitions. */
 #include "store/writer_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/lossy_disk.h"
@@ -17,7 +17,8 @@
 
 enum { MOST_STEPS = 20000 };
 
-/** What has to be on the disk after each step of it, and what may be. */
+/** After each disk step: the number of steps that must be on the disk, and
+ *  that may be. */
 static struct {
     int64_t least, most;
 } promised[MOST_STEPS];
@@ -25,7 +26,7 @@ static size_t n_promised;
 
 static int64_t acknowledged, begun;
 
-/** The steps of the disk since it was called last. */
+/** Notes the current promise for all disk steps since the last call. */
 static void note(void)
 {
     const size_t n = lossy_disk_n_steps();
@@ -71,13 +72,13 @@ static void commit_some(es_writer *writer, int n)
     for (int i = 0; i < n; i++) {
         begun = acknowledged + PER_COMMIT;
         commit(writer, acknowledged);
-        note(); /* until then it was not */
+        note(); /* acknowledged only after this */
         acknowledged = begun;
     }
 }
 
-/** Appending, a checkpoint behind which the log begins again, one that empties
- *  it, a clean end, and a resumption that takes steps back. */
+/** Records with appends, a checkpoint after which the log restarts, one that
+ *  empties it, a clean close, and a resumption that replaces steps. */
 static void record(const char *path)
 {
     es_writer *writer = begin(path, 0);
@@ -100,10 +101,11 @@ static void record(const char *path)
     note();
 }
 
-/* --- what is left ----------------------------------------------------------*/
+/* --- the remaining data
+   ---------------------------------------------------- */
 
-/** Fails unless every sample of a series is right; their number, without a
- *  gap. */
+/** Fails unless every sample of a series is correct and there are no gaps;
+ *  returns their number. */
 static int64_t count_right(es_reader *reader, const char *name, int64_t id)
 {
     es_series series;
@@ -132,7 +134,7 @@ static int64_t check_file(const char *path)
     return n;
 }
 
-/** As SQLite sees it. */
+/** Runs SQLite's integrity check. */
 static void check_pages(const char *path)
 {
     sqlite3 *handle = NULL;
@@ -147,7 +149,7 @@ static void check_pages(const char *path)
     sqlite3_close(handle);
 }
 
-/** A run file without a run: what lies there before the power can be lost. */
+/** Makes a run file without a run, the state before any power loss. */
 static void make_empty(const char *path)
 {
     es_writer *writer = NULL;
@@ -175,13 +177,13 @@ TEST(a_power_loss_of_a_run_file_loses_only_unsynced_data)
         n_less += n < promised[at].most;
         if (i % 16)
             continue;
-        es_writer *writer = begin(left, n); /* and it goes on */
+        es_writer *writer = begin(left, n); /* and the run can be continued */
         commit(writer, n);
         es_assert_ok(es_writer_close(writer));
         assert_int_equal(check_file(left), n + PER_COMMIT);
         check_pages(left);
     }
-    assert_true(n_less >= n_losses / 20); /* something does get lost */
+    assert_true(n_less >= n_losses / 20); /* some data must get lost */
     lossy_disk_end();
 }
 
@@ -193,7 +195,7 @@ static void copy_file(const char *from, const char *to)
     free(bytes);
 }
 
-/** Its name in `path`, with an end. */
+/** Returns the path with `end` appended. */
 static const char *beside(const char *path, const char *end)
 {
     static char name[2][4310];

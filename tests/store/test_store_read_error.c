@@ -1,13 +1,14 @@
-/** A read that fails once, with EIO, is said to be that, whichever it is. */
+/** Tests that a read that fails once with EIO is reported as a read error,
+ *  whichever read it is. */
 #include "tests/support/test.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int n_reads, failing; /* 0: none fails */
+static int n_reads, failing; /* 0: no read fails */
 
-/* SQLite's library calls this one. */
+/* SQLite's library calls this function. */
 __attribute__((visibility("default"))) ssize_t pread64(int fd, void *bytes,
                                                        size_t n, off_t at);
 ssize_t pread64(int fd, void *bytes, size_t n, off_t at)

@@ -1,8 +1,8 @@
-/** What a reader says of a run file. */
+/** Tests what a reader returns of a run file. */
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Behind the members that it knows there is memory of something else. */
+/* The memory behind the members that it knows may belong to something else. */
 TEST(an_older_program_gets_the_members_that_it_knows)
 {
     es_write_run(run_db, "first", 30);
@@ -141,11 +141,11 @@ TEST(events_are_in_order)
     assert_null(events[0].data);
 }
 
-/* What stands in a file need not be what a writer would have taken. */
+/* A file may contain texts that a writer would have refused. */
 TEST(a_configuration_is_an_object_or_null)
 {
     const struct {
-        const char *stored, *given; /* as SQL and as the reader has it */
+        const char *stored, *given; /* as SQL, and as the reader returns it */
     } cases[] = {
         {"'{ \"lr\" : 1e-3,\n \"of\": {\"a\": [1, \"x y\"]} }'",
          "{\"lr\":1e-3,\"of\":{\"a\":[1,\"x y\"]}}"},
@@ -161,7 +161,8 @@ TEST(a_configuration_is_an_object_or_null)
         char sql[256], *config;
         snprintf(sql, sizeof sql, "update run set config = %s",
                  cases[i].stored);
-        for (char *c = sql; *c; c++) /* it goes through a shell, quoted so */
+        for (char *c = sql; *c;
+             c++) /* it passes through a shell in double quotes */
             *c = *c == '"' ? '~' : *c;
         es_sqlite(run_db, sql);
         es_sqlite(run_db, "update run set config = replace(config, '~', "
@@ -178,7 +179,7 @@ TEST(a_configuration_is_an_object_or_null)
     }
 }
 
-/* Members as lines, and after how many to stop. */
+/* The members as lines, and the number of members after which to stop. */
 typedef struct members {
     char text[1024];
     int left;

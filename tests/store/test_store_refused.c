@@ -1,4 +1,5 @@
-/** What is no run file, or not quite: refused, named, left as it was. */
+/** Tests files that are not run files, or not quite: they are refused, named
+ *  and left unchanged. */
 #include "tests/support/test.h"
 
 #include <sys/socket.h>
@@ -28,7 +29,8 @@ static void both_refuse(const char *path, es_status code, const char *words)
     writer_refuses(path, code, words);
 }
 
-/** Both refuse, and leave every byte and no litter. */
+/** Fails unless reader and writer refuse the file, and leave it unchanged
+ *  and no files next to it. */
 static void refused_untouched(const char *path, es_status code,
                               const char *words)
 {
@@ -110,7 +112,7 @@ TEST(a_file_without_permission_is_refused)
     assert_int_equal(result, 0);
 }
 
-/* --- not ours ------------------------------------------------------------ */
+/* --- foreign files ------------------------------------------------------- */
 
 TEST(files_with_other_contents_are_refused)
 {
@@ -155,7 +157,7 @@ TEST(a_schema_of_the_future_is_refused)
     refused_untouched(run_db, ES_EFORMAT, "schema -1");
 }
 
-/** SQLite's file format, offset 44: above 4 it knows none of it. */
+/** Offset 44 of an SQLite file: SQLite knows no format above 4. */
 TEST(a_format_of_the_future_is_refused)
 {
     size_t n;
@@ -243,7 +245,7 @@ TEST(numbers_out_of_bounds_are_damage)
     }
 }
 
-/** Reads every sample; the first failure. */
+/** Reads every sample; returns the first failure. */
 static es_status read_all(const char *path)
 {
     es_cursor *c = NULL;
@@ -261,8 +263,8 @@ static es_status read_all(const char *path)
     return status;
 }
 
-/* Without a checksum that is the file's end; with one see
- * test_store_checksum.c. */
+/* Without checksums a wrong length makes the file unreadable; files with
+ * checksums are tested in test_store_checksum.c. */
 TEST(samples_of_another_length_are_damage)
 {
     es_write_run(run_db, "x", 20);
@@ -285,7 +287,8 @@ TEST(samples_of_another_length_are_damage)
     es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(run_db));
 }
 
-/* A search in it lands somewhere, and what follows does not increase. */
+/* A search in such an index ends anywhere, and the steps that follow do not
+   increase. */
 TEST(an_index_in_the_opposite_order_is_damage)
 {
     es_series s = {.size = sizeof s, .id = 1, .name = "entropy", .n_values = 6};
@@ -425,8 +428,8 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
     es_file_write(path, bytes, n);
 }
 
-/** An entry of another series in the midst of one: a scan ends there, and a
- *  search from the end says that there is more. */
+/** An entry of another series within a series ends a scan early; a search
+ *  from the end finds that there are more samples. */
 TEST(a_series_that_ends_early_is_damage)
 {
     es_series s;
@@ -442,8 +445,8 @@ TEST(a_series_that_ends_early_is_damage)
                      es_cursor_next(c, &step, &values));
 }
 
-/** Read from below there is a first step, read from above there is
- *  no last one. */
+/** A search from below finds a first step, and a search from above no last
+ *  one. */
 TEST(steps_out_of_order_are_damage)
 {
     float values[6];

@@ -1,4 +1,4 @@
-/** Runs that go on where they were, and what happened to them. */
+/** Tests resumed runs, and events. */
 #include "tests/support/test.h"
 
 TEST(events_are_deduplicated_by_run)
@@ -44,7 +44,7 @@ TEST(events_are_deduplicated_by_run)
 
 #define UUID "00000000-1111-4222-8333-444444444444"
 
-/** Steps 0..n-1 of a run with UUID, an event at each; as if it was killed. */
+/** Writes steps 0..n-1 of a run with UUID, with an event at each, and stops. */
 static void write_part(const char *path, int64_t n)
 {
     int64_t run, series;
@@ -142,7 +142,7 @@ TEST(a_run_resumes_from_its_start_or_beyond_its_end)
 TEST(a_run_of_another_shape_is_not_resumed)
 {
     int64_t run;
-    es_run_info info = es_run_of(3, 2); /* as many values, another shape */
+    es_run_info info = es_run_of(3, 2); /* as many values in another shape */
     info.uuid = UUID;
     write_part(run_db, 10);
     es_writer *w = es_open_writer(run_db);

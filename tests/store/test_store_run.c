@@ -1,4 +1,4 @@
-/** Names, sizes, standard series, uuids and times. */
+/** Tests names, sizes, standard series, uuids and times. */
 #include "store/run.h"
 #include "tests/support/test.h"
 
@@ -88,7 +88,7 @@ TEST(time_is_now_in_utc)
 {
     char text[ES_TIME_SIZE];
     struct tm parsed = {0};
-    /* time() is that of the last tick: it may lag behind. */
+    /* time() returns the time of the last tick and may lag behind. */
     struct timespec before, after;
     clock_gettime(CLOCK_REALTIME, &before);
     es_time_now(text);

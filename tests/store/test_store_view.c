@@ -1,6 +1,7 @@
 /*
- * Readers beside a write-ahead log: what they see of a writer at work, what
- * they leave in the folder, and what lies there that is not SQLite's.
+ * Tests readers of a file with a write-ahead log: what they see of an active
+ * writer, what they leave in the folder, and companion files that SQLite did
+ * not make.
  */
 #include "store/store_internal.h"
 #include "tests/support/await.h"
@@ -14,10 +15,10 @@
 
 enum { L = 16, H = 24, N = L * H };
 
-/** Shared with the process that writes. */
+/** Shared with the writing process. */
 typedef struct progress {
-    volatile int64_t committed; /* steps; the next one may be, too */
-    volatile int64_t goal;      /* steps; more are not written */
+    volatile int64_t committed; /* steps; the next one may be committed, too */
+    volatile int64_t goal;      /* steps; the writer pauses there */
     volatile int stop;
 } progress;
 
@@ -30,8 +31,8 @@ static progress *share_progress(void)
     return p;
 }
 
-/** Writes steps up to the goal, which may rise, until a stop is requested; ends
- *  without closing. */
+/** Writes steps up to the goal, which may rise, until a stop is requested;
+ *  exits without closing. */
 static void write_steps(const char *path, progress *p)
 {
     int64_t run, series;
@@ -58,13 +59,13 @@ static void write_steps(const char *path, progress *p)
     _exit(status != ES_OK);
 }
 
-/** One that goes on from p->committed. */
+/** Starts a writer that continues from p->committed. */
 static pid_t start_writer(const char *path, progress *p, int64_t goal)
 {
     p->goal = goal;
     pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that failed */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
         write_steps(path, p);
     }
     return child;
@@ -89,7 +90,8 @@ static void leave_log(const char *path, int64_t n_steps)
     assert_true(es_file_exists_beside(path, "-wal"));
 }
 
-/** Fails unless the cursor has whole steps from 0 on; their number. */
+/** Fails unless the cursor returns complete steps from 0 on; returns their
+ *  number. */
 static int64_t count_whole_steps(es_reader *r)
 {
     es_series s;
@@ -107,9 +109,9 @@ static int64_t count_whole_steps(es_reader *r)
     return n;
 }
 
-/* --- beside a writer ----------------------------------------------------- */
+/* --- with an active writer --------------------------------------------- */
 
-/** The log is moved into the file and begun again many times meanwhile. */
+/** In the meantime the log is moved into the file and restarted many times. */
 TEST(each_read_sees_one_state_of_the_run)
 {
     progress *p = share_progress();
@@ -132,7 +134,8 @@ TEST(each_read_sees_one_state_of_the_run)
     munmap(p, sizeof *p);
 }
 
-/** Another program holds its state; the log outgrows one page of its index. */
+/** Another program holds a snapshot, so the log outgrows one page of its
+ *  index. */
 TEST(a_log_of_several_index_pages_is_read)
 {
     const char *log = es_folder_file(state, "run.db-wal");
@@ -148,7 +151,7 @@ TEST(a_log_of_several_index_pages_is_read)
     p->goal = 1700;
     es_await(p->committed == 1700);
     assert_int_equal(stat(log, &st), 0);
-    assert_true(st.st_size > 4200 * 4120); /* the first page: 4062 frames */
+    assert_true(st.st_size > 4200 * 4120); /* the first page has 4062 frames */
     es_reader *second = es_open_reader(run_db);
     assert_int_equal(count_whole_steps(second), 1700);
     es_reader_close(second);
@@ -157,8 +160,8 @@ TEST(a_log_of_several_index_pages_is_read)
     munmap(p, sizeof *p);
 }
 
-/** A reader of a crashed run, whose log is its own, is heeded by the writer
- *  that resumes the run. */
+/** A reader of a crashed run builds its own index of the log; the writer
+ *  that resumes the run must still respect its locks. */
 TEST(a_resuming_writer_keeps_the_frames_being_read)
 {
     es_series s;
@@ -183,9 +186,9 @@ TEST(a_resuming_writer_keeps_the_frames_being_read)
     munmap(p, sizeof *p);
 }
 
-/* --- what a reader leaves ------------------------------------------------ */
+/* --- the folder of a reader ---------------------------------------------- */
 
-/** Names, sizes, times and numbers of all files of a folder, in one number. */
+/** Hashes names, sizes, times and inode numbers of all files in a folder. */
 static uint64_t fingerprint(const char *folder)
 {
     uint64_t sum = 0;
@@ -238,7 +241,8 @@ TEST(a_file_in_log_mode_needs_no_log)
     assert_true(fingerprint(*state) == before);
 }
 
-/* --- shared memory that others cut off ----------------------------------- */
+/* --- truncated shared memory
+   ----------------------------------------------- */
 
 TEST(shared_memory_may_be_truncated)
 {
@@ -266,7 +270,7 @@ TEST(shared_memory_may_be_truncated)
     munmap(p, sizeof *p);
 }
 
-/* --- what is not SQLite's ------------------------------------------------ */
+/* --- foreign companion files --------------------------------------------- */
 
 static void refuse_both(const char *path, const char *words)
 {
@@ -349,7 +353,7 @@ TEST(a_log_without_its_run_file_is_refused)
 
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
-/** Power failed while the first page was moved into the file. */
+/** The power failed while the first page was moved into the file. */
 TEST(a_torn_first_page_is_read_from_the_log)
 {
     size_t n;
@@ -369,7 +373,7 @@ TEST(a_torn_first_page_is_read_from_the_log)
     assert_int_equal(count_whole_steps(r), 30);
 }
 
-/** A log can make something else of a run file. */
+/** A log can turn a run file into something else. */
 TEST(a_writer_checks_the_file_with_its_log_applied)
 {
     sqlite3 *handle = NULL;
@@ -390,7 +394,7 @@ TEST(a_writer_checks_the_file_with_its_log_applied)
                      es_writer_open(&w, run_db, ES_FAST));
     AUTO_FREE unsigned char *after = es_file_read(run_db, &m);
     assert_int_equal(n, m);
-    assert_memory_equal(before, after, n); /* the log was not moved in */
+    assert_memory_equal(before, after, n); /* the log was not moved into it */
     assert_true(es_file_exists_beside(run_db, "-wal"));
 }
 

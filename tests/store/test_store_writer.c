@@ -1,7 +1,7 @@
-/** Writing run files: what lands, bit by bit, and what is refused. */
+/** Tests writing run files: what is stored, bit by bit, and what is refused. */
 #include "tests/support/test.h"
 
-/** A run of L x H with one head series. */
+/** Opens a run of L x H with one head series. */
 static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
                               int64_t *run, int64_t *series)
 {
@@ -63,7 +63,7 @@ TEST(unknown_is_null)
     int64_t run;
     es_writer *w = es_open_writer(run_db);
     es_run_info info = es_run_of(1, 1);
-    info.status = ES_RUN_FAILED; /* not of a run that begins */
+    info.status = ES_RUN_FAILED; /* ignored when a run begins */
     info.ended_at = "2020-01-02T03:04:05.678Z";
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
@@ -78,7 +78,8 @@ TEST(unknown_is_null)
     assert_string_equal(es_sqlite(run_db, "PRAGMA user_version"), "2");
 }
 
-/** Of each run what it says itself, and of the environment what it does not. */
+/** The run's members are kept, and the environment adds those that are
+ *  missing. */
 TEST(a_configuration_is_completed_by_the_environment)
 {
     static const char given[] =
@@ -114,7 +115,7 @@ TEST(a_configuration_is_completed_by_the_environment)
     }
 }
 
-/** Values that a careless copy changes. */
+/** Values that a careless copy would change. */
 static const uint32_t bits[] = {
     0x00000000, 0x80000000, 0x7f800000, 0xff800000,      0x7fc00000,
     0xffc00000, 0x7fc00001, 0x7f800001, 0xffbfffff,      0x7fffffff,
@@ -188,7 +189,7 @@ TEST(a_second_sample_replaces_the_first)
     es_assert_bits(back, second, 2);
 }
 
-/* Some of them want the same place in the table. */
+/* Some of them compete for the same rowid. */
 TEST(steps_come_in_any_order)
 {
     enum { N = 8 };
@@ -278,7 +279,7 @@ TEST(wrong_runs_are_refused)
         es_assert_status(ES_EARGUMENT, "a run cannot have",
                          es_writer_run(w, &run, &info, 0));
     }
-    es_run_info info = es_run_of(4096, 256); /* as large as may be */
+    es_run_info info = es_run_of(4096, 256); /* the largest allowed run */
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     info.uuid = "short";
     es_assert_status(ES_EARGUMENT, "not a uuid",
@@ -316,7 +317,7 @@ TEST(a_series_of_another_shape_is_refused)
     es_assert_ok(es_writer_close(w));
     es_series s;
     AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
-    assert_string_equal(s.unit, "nats"); /* the first to say so */
+    assert_string_equal(s.unit, "nats"); /* the first unit is kept */
 }
 
 TEST(too_many_series_are_refused)
@@ -393,7 +394,7 @@ TEST(a_failed_write_fails_its_transaction)
     es_writer *w = open_series(run_db, 64, 64, &run, &series);
     es_assert_ok(es_write_values(w, series, 0, N));
     es_assert_ok(es_writer_begin(w));
-    es_reader_cap_memory(300 << 10); /* less than there is in use by now */
+    es_reader_cap_memory(300 << 10); /* less than is already in use */
     es_status status = ES_OK;
     while (status == ES_OK && step < 1000)
         status = es_write_values(w, series, step++, N);

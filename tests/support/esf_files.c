@@ -1,4 +1,5 @@
-/* Fragment files for tests: written by es_writer, taken apart by esf.h. */
+/* Writes fragment files for tests with es_writer, and parses them with
+   esf.h. */
 #include "tests/support/test.h"
 
 #include "store/esf_out.h"

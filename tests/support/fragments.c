@@ -1,4 +1,4 @@
-/* Fragments for tests. */
+/* Writes and joins fragments of a distributed training, for tests. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/fragments.h"
@@ -60,7 +60,7 @@ static void hear(void *user, const char *line)
     strcat(strcat(es_rank_said, line), "\n");
 }
 
-/** Joins the files (n) into all.db; returns what es_join does. */
+/** Joins the files (n) into all.db; returns the result of es_join. */
 es_status es_rank_join(void **state, const char *const *names, size_t n)
 {
     es_reader *readers[4];

@@ -6,28 +6,29 @@
 #include "store/join/join.h"
 
 #define ES_RANKS_UUID "01234567-89ab-4def-8123-456789abcdef"
-#define ES_RANKS_L 3 /* of the usual fragment */
+#define ES_RANKS_L 3 /* of the default fragment */
 #define ES_RANKS_H 2
 
-/** A fragment that is written; what is zero or NULL is the usual. */
+/** A fragment to be written; zero or NULL members have default values. */
 typedef struct es_rank_file {
     const char *name, *uuid, *ranks;
     int world, first_layer, n_layer, first_head, n_head;
 } es_rank_file;
 
-/** Begins its run, with this configuration or its own; returns run_id. */
+/** Opens a file and begins its run, with the given configuration or that of
+ *  the fragment; returns run_id. */
 int64_t es_rank_open_config(es_writer **writer, void **state,
                             const es_rank_file *file, const char *config);
 int64_t es_rank_open(es_writer **writer, void **state,
                      const es_rank_file *file);
 void es_rank_close(es_writer *writer, int64_t run);
 
-/** One sample of a series of run, layer or head shape, as n says. */
+/** Writes one sample; n decides if the series has run, layer or head shape. */
 void es_rank_put(es_writer *writer, int64_t run, const char *name,
                  es_phase phase, int64_t step, const float *values, size_t n);
 
-/** Joins the files (n) into all.db; returns what es_join does. Its lines are
- *  es_rank_said, each with its end. */
+/** Joins the files (n) into all.db; returns the result of es_join. Its lines
+ *  are appended to es_rank_said, each with a newline. */
 es_status es_rank_join(void **state, const char *const *names, size_t n);
 extern char es_rank_said[4096];
 

@@ -1,5 +1,5 @@
-/* A disk that loses power, for tests of run files: lossy_disk.h. The VFS passes
-   everything on to the system's, and remembers each change. */
+/* Implements a disk that loses power, for tests of run files: see lossy_disk.h.
+   The VFS passes everything on to the system's VFS and records each change. */
 #include "tests/support/lossy_disk.h"
 
 #include "tests/support/chance.h"
@@ -17,10 +17,10 @@ typedef struct disk_step {
     int file;
     sqlite3_int64 offset; /* or the new size */
     size_t n;
-    unsigned char *bytes; /* (n) of a write */
+    unsigned char *bytes; /* (n) for a write */
 } disk_step;
 
-/** Bytes of a file; not there: gone. */
+/** The contents of a file; `there` is false if it does not exist. */
 typedef struct disk_file {
     bool there;
     size_t n;
@@ -30,7 +30,7 @@ typedef struct disk_file {
 typedef struct lossy_file {
     sqlite3_file head;
     int which;
-    sqlite3_file *real; /* behind this */
+    sqlite3_file *real; /* behind this structure */
 } lossy_file;
 
 static sqlite3_vfs lossy_vfs, *system_vfs;
@@ -40,7 +40,7 @@ static disk_step *steps;
 static size_t n_steps;
 static disk_file at_first[N_FILES];
 
-/* --- remembering -----------------------------------------------------------*/
+/* --- recording ------------------------------------------------------------ */
 
 static void add_step(disk_step step, const void *bytes)
 {
@@ -95,7 +95,7 @@ static int lossy_truncate(sqlite3_file *file, sqlite3_int64 size)
     return real_of(file)->pMethods->xTruncate(real_of(file), size);
 }
 
-/** The real one is spared: nothing here loses power. */
+/** Records the sync without performing it: the real disk keeps its power. */
 static int lossy_sync(sqlite3_file *file, int flags)
 {
     (void)flags;
@@ -251,7 +251,8 @@ size_t lossy_disk_n_steps(void)
     return n_steps;
 }
 
-/* --- losing power ----------------------------------------------------------*/
+/* --- power loss
+   ------------------------------------------------------------ */
 
 static void resize(disk_file *file, size_t n)
 {
@@ -272,7 +273,7 @@ static void write_whole(disk_file *file, const disk_step *step)
     file->there = true;
 }
 
-/** Nothing is at risk. */
+/** Applies a step that is safely on the disk. */
 static void apply(disk_file *file, const disk_step *step)
 {
     if (step->what == WRITE)
@@ -283,7 +284,8 @@ static void apply(disk_file *file, const disk_step *step)
         *file = (disk_file){.bytes = file->bytes};
 }
 
-/** Bytes at..end of a block; those that the step writes begin at `bytes`. */
+/** Decides the fate of the bytes at..end of a block; the new bytes begin at
+ *  `bytes`. */
 static void lose_block(disk_file *file, int which, size_t at, size_t end,
                        const unsigned char *bytes)
 {
@@ -297,7 +299,8 @@ static void lose_block(disk_file *file, int which, size_t at, size_t end,
                                      : (unsigned char)chance_below(256);
 }
 
-/** A file that was to grow may have grown to any size. */
+/** Applies an unsynced write. A file that it extends may have grown to any
+ *  size. */
 static void lose_write(disk_file *file, const disk_step *step)
 {
     const size_t at = (size_t)step->offset, end = at + step->n;
@@ -325,8 +328,11 @@ static disk_file copy_of(const disk_file *file)
     return copy;
 }
 
-/** `safe`: so many steps are on the disk. Of truncations and removals a disk
- *  has the first ones, whatever it has of the bytes. */
+/**
+ * Builds the file after a power loss; the first `safe` of n steps are on the
+ * disk. Truncations and removals survive in order, independent of the written
+ * bytes.
+ */
 static disk_file lose(int which, size_t safe, size_t n)
 {
     disk_file file = copy_of(&at_first[which]);
@@ -345,8 +351,8 @@ static disk_file lose(int which, size_t safe, size_t n)
     return file;
 }
 
-/** Steps that the last sync of a file made safe. Removals are the folder's:
- *  any later sync has them. */
+/** Returns the number of steps that the last sync made safe for a file. A
+ *  removal is a change of the folder, which any later sync makes safe. */
 static size_t find_safe(int which, size_t n)
 {
     for (size_t i = n; i > 0; i--) {
@@ -370,7 +376,8 @@ static void leave_file(const char *path, disk_file file)
     free(file.bytes);
 }
 
-/** Nobody synced it, and nobody may rely on it. */
+/** Leaves random bytes: the index is never synced, so nothing may rely on
+ *  it. */
 static void leave_index(const char *path)
 {
     unsigned char bytes[BLOCK];

@@ -1,5 +1,5 @@
-/* Writes runs value by value through the writer, and loads their summaries as
- * the program does. A failure fails the calling test. */
+/* Writes runs value by value through the writer, and loads them as the program
+   does, for tests; a test fails if a run cannot be loaded. */
 #include "tests/support/recorded.h"
 #include "cli/runs/settings.h"
 #include "tests/support/test.h"

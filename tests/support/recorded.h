@@ -1,4 +1,4 @@
-/** Writes runs value by value, and loads their summaries. */
+/** Runs written value by value, and loaded as summaries. */
 #ifndef ES_TESTS_RECORDED_H
 #define ES_TESTS_RECORDED_H
 
@@ -18,13 +18,13 @@ es_recorded es_record(const char *path, const es_run_info *info);
 void es_record_run(es_recorded *to, const es_run_info *info);
 
 /**
- * Writes one sample; the series is created on first use. Its shape follows from
- * n: L*H values, L, or 1 (if L = 1 or H = 1, the largest shape).
+ * Writes one sample; the series is created at its first use. Its shape follows
+ * from n: L*H values, L, or 1 (with L = 1 or H = 1: the largest shape).
  */
 void es_record_sample(es_recorded *to, const char *name, es_phase phase,
                       int64_t step, const float *values, size_t n);
 
-/** Writes a sample of a head series in which all values are `value`. */
+/** Writes a sample of a head series whose values are all `value`. */
 void es_record_all(es_recorded *to, const char *name, int64_t step,
                    float value);
 
@@ -42,10 +42,10 @@ AUTO_OF(es_run_summary, es_summary_free)
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options);
 
-/** Loads a run with the program's default options. */
+/** Loads a run as the program does without options. */
 es_run_summary *es_loaded_run(const char *path, size_t run);
 
-/** Loads the first run by the given series. */
+/** Loads the first run, with this series. */
 es_run_summary *es_loaded_series(const char *path, const char *series);
 
 #endif

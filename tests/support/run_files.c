@@ -1,4 +1,4 @@
-/* Run files for tests, in a folder that goes away with the test program. */
+/* Run files for tests, in a folder that is removed when the test ends. */
 #include "tests/support/test.h"
 
 /* --- files --------------------------------------------------------------- */
