@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A network that is cut again and again: forwards a port to 127.0.0.1:PORT, and ends
-each connection, without a goodbye, when so many BYTES went to the server.
+"""Simulates a network that fails repeatedly: forwards a port to 127.0.0.1:PORT, and
+resets each connection after a random number of bytes, below BYTES, to the server.
 
-    cutting.py PORT BYTES SEED    prints its own port; until it is killed
+    cutting.py PORT BYTES SEED    prints its own port, and runs until it is killed
 """
 import random
 import selectors
@@ -15,7 +15,7 @@ port, most, chance = int(sys.argv[1]), int(sys.argv[2]), random.Random(sys.argv[
 
 
 def cut(*ends):
-    for end in ends:  # a reset, which loses what is under way
+    for end in ends:  # a reset, which loses the data in transit
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         end.close()
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Run files for tests of push, and whether a database has just what is in them.
+"""Makes run files for tests of push, and compares a database with them.
 
-    runs.py make DIR N_RUNS N_SAMPLES L H [SEED]   DIR/0/run-0.db, ...: half of the
-                                        samples are entropies, bits of all kinds
-    runs.py compare DIR                 the database of libpq's variables with all
-                                        run files below: each run once, every bit
-    runs.py values RUN.db               sample_value of the database with the rows
-                                        of entropy-scan sql
+    runs.py make DIR N_RUNS N_SAMPLES L H [SEED]
+                             writes DIR/0/run-0.db, ...; half of the samples are
+                             entropies; the values include unusual bit patterns
+    runs.py compare DIR      compares the database of libpq's variables with all run
+                             files below DIR: each run once, every bit
+    runs.py values RUN.db    compares the view sample_value of the database with the
+                             rows of entropy-scan sql
 """
 import array
 import csv
@@ -27,7 +28,7 @@ RUN = ("uuid, name, arch, family, n_layer, n_head, d_model, ctx, vocab, batch, s
 
 
 def numbers(chance, n):
-    """n float32 between 2^-7 and 2, some of them strange, as bytes."""
+    """Returns n float32 between 2^-7 and 2, some replaced by unusual values, as bytes."""
     bits = int.from_bytes(chance.randbytes(4 * n), "little")
     mask = int.from_bytes(struct.pack("<I", 0x03FFFFFF) * n, "little")
     base = int.from_bytes(struct.pack("<I", 0x3C000000) * n, "little")
@@ -38,7 +39,7 @@ def numbers(chance, n):
 
 
 def write_old(path, uuid, name, n_samples, layers, heads, chance):
-    """A run file without checksums: merge adds these."""
+    """Writes a run file without checksums, which merge then adds."""
     text = f"# uuid: {uuid}\n# name: {name}\n# ctx: 64\nstep,layer,head,entropy\n"
     text += "".join(f"0,{i},{k},1\n" for i in range(layers) for k in range(heads))
     subprocess.run([SCAN, "import", "-q", "-", "-o", path], input=text, text=True, check=True)
@@ -84,7 +85,7 @@ def make(folder, n_runs, n_samples, layers, heads, seed=1):
 
 
 def read(path):
-    """The runs of a file, their samples and events."""
+    """Yields the runs of a file, with their samples, events and maps."""
     file = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     file.text_factory = lambda text: text.decode(errors="replace")
     for run_id, *row in file.execute(f"SELECT run_id, {RUN} FROM run"):
@@ -104,7 +105,7 @@ def read(path):
 
 
 def rows(sql):
-    """Rows of a query, each field as bytes or None."""
+    """Yields the rows of a query, each field as bytes or None."""
     psql = subprocess.Popen(["psql", "-qAtc", f"COPY ({sql}) TO STDOUT (FORMAT binary)"],
                             stdout=subprocess.PIPE)
     pipe = psql.stdout
@@ -121,7 +122,7 @@ def rows(sql):
 
 
 def as_array(value):
-    """The bytes of a real[] that has these little-endian float32."""
+    """Returns the binary form of a real[] with these little-endian float32."""
     n = len(value) // 4
     values = array.array("I", value)
     values.byteswap()
@@ -164,11 +165,11 @@ def compare(folder):
             row = next(found, None)
             if row != [uuid.encode(), name.encode(), phase.encode(), struct.pack(">q", step),
                        struct.pack(">i", crc), as_array(value)]:
-                sys.exit(f"{want[uuid][0]}: {name} {phase} {step}: another sample: "
+                sys.exit(f"{want[uuid][0]}: {name} {phase} {step}: the sample differs: "
                          f"{row and row[:4]}")
             n += 1
     if next(found, None):
-        problems.append("samples that no file has")
+        problems.append("the database has samples that are in no file")
     events = texts("SELECT uuid, step::text, kind, severity::text, layer::text, head::text,"
                    " message, data, event.at, dedupe FROM entropy_scan.event"
                    ' JOIN entropy_scan.run USING(run_id) ORDER BY uuid COLLATE "C", number')
@@ -183,11 +184,11 @@ def compare(folder):
     wanted_maps = [[uuid.encode(), *(str(field).encode() for field in row[:6]), as_array(row[6])]
                    for uuid in sorted(want) for row in want[uuid][4]]
     if maps != wanted_maps:
-        problems.append(f"{len(maps)} maps are not the {len(wanted_maps)} of the files")
+        problems.append(f"{len(maps)} maps differ from the {len(wanted_maps)} of the files")
     low = texts("SELECT count(*)::text FROM entropy_scan.sample JOIN entropy_scan.run"
                 " USING(run_id) WHERE low <> entropy_scan.low_heads(value, low_below)")
     if low != [("0",)]:
-        problems.append(f"{low[0][0]} counts of low heads are wrong")
+        problems.append(f"{low[0][0]} wrong counts of low heads")
     if problems:
         sys.exit("\n".join(problems[:5]))
     print(f"{len(want)} runs, {n} samples, {len(wanted)} events: the same")

@@ -2,10 +2,10 @@
 """usage: fragment_bytes.py age FILE SECONDS
        fragment_bytes.py spoil FILE ATTEMPT
 
-The bytes of a fragment (store/esf.h), for tests. age: its frames were written so
-many seconds earlier, with right checksums; what another host may not see yet is
-not that old. spoil: of every frame of an attempt that begins with a sample or an
-event, 4 bytes of the payload become 0xff.
+Changes the bytes of a fragment (store/esf.h), for tests. age: dates its frames
+SECONDS earlier, with correct checksums, so that other hosts count as having seen
+them. spoil: sets 4 bytes of the payload to 0xff in every frame of an attempt that
+begins with a sample or an event.
 """
 
 import struct
@@ -28,7 +28,7 @@ def crc32c(crc, data):
 
 
 def frames(data):
-    """(offset, bytes of the payload) of the frames, which are whole."""
+    """Yields (offset, payload bytes) of the complete frames."""
     place = HEADER
     while place + HEAD <= len(data):
         mark, n = struct.unpack_from("<II", data, place)

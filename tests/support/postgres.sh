@@ -1,19 +1,19 @@
-# A PostgreSQL 15 of a test's own: . tests/support/postgres.sh
+# A private PostgreSQL 15 server for a test: . tests/support/postgres.sh
 #
 #     postgres_missing      prints what this machine lacks for it, if anything
-#     postgres_or_end NAME  a server in $dir/server, or the script ends: NAME is
-#                           skipped where something is missing
-#     postgres_start DIR    a server on a free port of 127.0.0.1, its data in
-#                           DIR/data; false: see DIR/log
-#     postgres_stop [MODE]  fast, or smart, or immediate, which is a crash
-#     postgres_again        the same server after postgres_stop
+#     postgres_or_end NAME  starts a server in $dir/server, or ends the script, with
+#                           NAME skipped if something is missing
+#     postgres_start DIR    starts a server on a free port of 127.0.0.1 with its
+#                           data in DIR/data; false: see DIR/log
+#     postgres_stop [MODE]  stops it: fast, smart, or immediate, which is a crash
+#     postgres_again        starts the same server after postgres_stop
 #
-# From postgres_start on libpq's variables name it: PGHOST, PGPORT, PGUSER,
-# PGPASSWORD, PGDATABASE; $postgres_url does without the password. The server runs as
-# a user without rights and ends with the shell that started it, also if that is
-# killed. Nothing of another PostgreSQL of this machine is used.
+# After postgres_start, libpq's variables name the server: PGHOST, PGPORT, PGUSER,
+# PGPASSWORD, PGDATABASE; so does $postgres_url, without the password. The server runs
+# as an unprivileged user and ends with the shell that started it, even if that is
+# killed. Other PostgreSQL servers on this machine are not used.
 
-postgres_find() { # the folder of the server's programs
+postgres_find() { # prints the folder of the server's programs
     local folder
     for folder in /usr/lib/postgresql/15/bin /usr/lib/postgresql/*/bin; do
         [ -x "$folder/postgres" ] && { echo "$folder"; return; }
@@ -27,8 +27,8 @@ postgres_missing() {
         echo 'there is no user postgres'
 }
 
-# COMMAND becomes a process of the user without rights, which gets a signal when
-# this shell ends: SIGQUIT, at which a server ends at once.
+# Replaces this process by COMMAND as the unprivileged user. It gets SIGQUIT, at which
+# a server ends at once, when this shell ends.
 postgres_as() {
     local rights=()
     [ "$(id -u)" != 0 ] ||
@@ -36,7 +36,7 @@ postgres_as() {
     exec setpriv "${rights[@]}" --pdeathsig QUIT "$@"
 }
 
-postgres_port() { # a free one, below those that connections are given
+postgres_port() { # prints a free port, below the ephemeral ports
     python3 - <<'END'
 import random, socket
 while True:
