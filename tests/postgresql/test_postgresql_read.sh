@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# What reads run files reads the runs of a PostgreSQL database by its URL: the same
-# bits, the same pictures; conditions in the URL; every failure one line and exit code 3.
+# Every command that reads run files reads the runs of a PostgreSQL database by its URL,
+# with the same bits and the same pictures. Also tests conditions in the URL, and that
+# every failure is one line and exit code 3.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 plan_dir
 trap 'postgres_stop immediate; rm -rf "$dir"' EXIT
 postgres_or_end 'runs of a database are read'
 . tests/support/watching.sh
-# The fourth is larger than what is fetched at once.
+# The fourth run is larger than the amount that is fetched at once.
 SCAN=$scan "$root/tests/postgresql/runs.py" make runs 3 40 3 4 >/dev/null
 SCAN=$scan "$root/tests/postgresql/runs.py" make large 1 600 64 66 7 >/dev/null
 cp "$root"/samples/runs/sm*.db runs
@@ -15,34 +16,34 @@ for place in runs large; do "$scan" push -q $place --to "$postgres_url"; done
 where() { echo "$postgres_url?where=$1"; }
 without_path() { sed -E 's#"(path|file)":"[^"]*",?##g; s#^(postgresql:|runs)[^ ,]*##; s/^ +//'; }
 
-# --- as from files
+# --- equal to files
 "$scan" export --format jsonl runs -o files.jsonl
 "$scan" export --format jsonl "$(where 'layers!=64')" -o url.jsonl
-check 'samples have the bits of the files: NaN, missing and zero stay apart' cmp files.jsonl url.jsonl
-check 'and there are some of each' grep -q 'null.*"NaN' files.jsonl
+check 'samples have the bits of the files: NaN, missing and zero stay distinct' cmp files.jsonl url.jsonl
+check 'and all three occur' grep -q 'null.*"NaN' files.jsonl
 "$scan" export --format npz large/0/run-0.db -o files.npz
 "$scan" export --format npz "$(where layers=64)" -o url.npz
-check 'also of a run that is fetched in pieces' cmp files.npz url.npz
-same_text '--json is that of the files' "$("$scan" runs --json | without_path)" \
+check 'also for a run that is fetched in pieces' cmp files.npz url.npz
+same_text '--json equals that of the files' "$("$scan" runs --json | without_path)" \
     "$("$scan" "$(where 'layers!=64')" --json | without_path)"
-same_text 'so is --compare' "$("$scan" runs --compare | without_path)" \
+same_text 'so does --compare' "$("$scan" runs --compare | without_path)" \
     "$("$scan" "$(where 'layers!=64')" --compare | without_path)"
 for figure in heatmap overview loss raster; do
     "$scan" -q runs/sm-ln-g.db runs/sm.db --figure $figure -o files-$figure.png
     "$scan" -q "$(where 'seed=1 program=entropy-train*')" --figure $figure -o url-$figure.png
 done
-check 'a heatmap is that of the files' cmp files-heatmap.png url-heatmap.png
-check 'curves of the loss are' cmp files-loss.png url-loss.png
-check 'a raster is' cmp files-raster.png url-raster.png
-output 'a run is opened by its own URL' '^1$' sh -c \
+check 'a heatmap equals that of the files' cmp files-heatmap.png url-heatmap.png
+check 'so do curves of the loss' cmp files-loss.png url-loss.png
+check 'so does a raster' cmp files-raster.png url-raster.png
+output 'a run is opened by its single URL' '^1$' sh -c \
     '"$0" "$("$0" "$1" --jsonl | sed -n "1s/.*\"path\":\"\([^\"]*\)\".*/\1/p")" --jsonl | wc -l' "$scan" "$postgres_url"
-check 'report' "$scan" report "$(where arch=SM)" -o report.html
+check 'a report is written' "$scan" report "$(where arch=SM)" -o report.html
 query='SELECT count(*), min(step), max(crc) FROM sample JOIN series USING (series_id) WHERE run_id = 1'
-same_text 'sql' "$("$scan" sql runs/sm.db "$query")" "$("$scan" sql "$(where arch=SM)" "$query")"
-check 'a picture is called after the database' sh -c '"$0" -q "$1" --heatmap && ls runs-heatmap.png' "$scan" "$(where 'data=build/*')"
-same_text 'sql over values' "$("$scan" sql runs/sm.db "SELECT sum(value) FROM es_values('entropy')")" \
+same_text 'sql returns the same' "$("$scan" sql runs/sm.db "$query")" "$("$scan" sql "$(where arch=SM)" "$query")"
+check 'a picture is named after the database' sh -c '"$0" -q "$1" --heatmap && ls runs-heatmap.png' "$scan" "$(where 'data=build/*')"
+same_text 'sql over values returns the same' "$("$scan" sql runs/sm.db "SELECT sum(value) FROM es_values('entropy')")" \
     "$("$scan" sql "$(where arch=SM)" "SELECT sum(value) FROM es_values('entropy')")"
-check 'merge makes a run file of it' "$scan" merge -q "$(where arch=SM)" -o back.db
+check 'merge writes the runs to a run file' "$scan" merge -q "$(where arch=SM)" -o back.db
 same_text 'with the same bits' "$("$scan" export --format jsonl runs/sm.db | sum)" "$("$scan" export --format jsonl back.db | sum)"
 output 'files and databases go together' '^3$' sh -c '"$0" runs/sm.db "$1" --jsonl | wc -l' "$scan" "$(where 'arch=SM*')"
 
@@ -63,14 +64,14 @@ lr>1e-3 lr<1|SM SM+LN+G
 config.eval_every=300 run!=SM|SM+LN+G 
 data=build/*|SM SM+LN+G 
 END
-exits 'nothing of a condition becomes SQL' 3 'has no run' "$scan" \
+exits 'a condition cannot inject SQL' 3 'has no run' "$scan" \
     "$(where "arch=x'/**/OR/**/true--")"
-exits 'what is computed is for --where' 3 'eval_ppl: no run.*--where' "$scan" "$(where 'eval_ppl<20')"
-exits 'a text has no order' 3 'arch: is a text' "$scan" "$(where 'arch<SM')"
-exits 'a number is one' 3 'layers: is compared with a number' "$scan" "$(where 'layers=many')"
-exits 'a condition has a relation' 3 'relations are' "$scan" "$(where 'arch')"
-exits 'sql has no conditions by the configuration' 2 'use SQL.s WHERE' "$scan" sql "$(where 'lr<1')" 'SELECT 1'
-output '--where goes on from there' '^1$' sh -c '"$0" "$1" --where "eval_ppl<10" --jsonl | wc -l' "$scan" "$(where 'arch=SM*')"
+exits 'computed values need --where' 3 'eval_ppl: no run.*--where' "$scan" "$(where 'eval_ppl<20')"
+exits 'a text cannot be compared by <' 3 'arch: is a text' "$scan" "$(where 'arch<SM')"
+exits 'a number is compared with a number' 3 'layers: is compared with a number' "$scan" "$(where 'layers=many')"
+exits 'a condition needs a relation' 3 'relations are' "$scan" "$(where 'arch')"
+exits 'sql refuses conditions on the configuration' 2 'use SQL.s WHERE' "$scan" sql "$(where 'lr<1')" 'SELECT 1'
+output '--where restricts the runs further' '^1$' sh -c '"$0" "$1" --where "eval_ppl<10" --jsonl | wc -l' "$scan" "$(where 'arch=SM*')"
 
 # --- failures
 port=$PGPORT
@@ -81,26 +82,26 @@ exits 'a wrong password' 3 'password authentication failed.*check' env PGPASSWOR
 exits 'no password' 3 'no password supplied: give a password by ~/.pgpass' env -u PGPASSWORD "$scan" "$postgres_url"
 exits 'no tables' 3 'not a database of runs: entropy-scan push makes one' "$scan" "postgresql://es@127.0.0.1:$port/postgres"
 exits 'a URL of another form' 2 'as %40' "$scan" "postgresql://es:pearl@x@127.0.0.1/runs"
-exits 'one that fails costs the others nothing' 4 'refused' "$scan" postgresql://127.0.0.1:1/runs runs/sm.db
+exits 'a failing database does not affect the others' 4 'refused' "$scan" postgresql://127.0.0.1:1/runs runs/sm.db
 echo "127.0.0.1:*:*:es:$PGPASSWORD" >pgpass && chmod 600 pgpass
-check '~/.pgpass' env -u PGPASSWORD PGPASSFILE=pgpass "$scan" -q "$(where arch=SM)"
+check 'a password comes from ~/.pgpass' env -u PGPASSWORD PGPASSFILE=pgpass "$scan" -q "$(where arch=SM)"
 printf '[mine]\nhost=127.0.0.1\nport=%s\nuser=es\ndbname=runs\n' "$port" >services
-check 'a service file' env -u PGHOST -u PGPORT -u PGDATABASE PGSERVICEFILE=services "$scan" -q "postgresql:///?service=mine&where=arch=SM"
-check 'PGSERVICE' env -u PGHOST -u PGPORT -u PGDATABASE PGSERVICEFILE=services PGSERVICE=mine "$scan" -q "postgresql://?where=arch=SM"
+check 'a service file names the server' env -u PGHOST -u PGPORT -u PGDATABASE PGSERVICEFILE=services "$scan" -q "postgresql:///?service=mine&where=arch=SM"
+check 'PGSERVICE names the server' env -u PGHOST -u PGPORT -u PGDATABASE PGSERVICEFILE=services PGSERVICE=mine "$scan" -q "postgresql://?where=arch=SM"
 secret="postgresql://es:open-sesame@127.0.0.1:$port/runs?where=arch=SM*"
 env -u PGPASSWORD "$scan" "$secret" --json --heatmap=secret.svg >secret.json 2>secret.err
 env -u PGPASSWORD "$scan" report "$secret" -o secret.html 2>>secret.err
 env -u PGPASSWORD "$scan" "${secret%\*}xx" 2>>secret.err
-check 'a password is in nothing that is written' test -s secret.html -a -s secret.svg -a -s secret.json -a -s secret.err
-check 'nor in a message' sh -c '! grep -l sesame secret.*'
+check 'outputs and messages are written with a password in the URL' test -s secret.html -a -s secret.svg -a -s secret.json -a -s secret.err
+check 'the password is in none of them' sh -c '! grep -l sesame secret.*'
 psql -qc 'UPDATE entropy_scan.about SET schema = 2'
 exits 'a newer schema' 3 'schema 2 is newer than this program.s 1: upgrade' "$scan" "$postgres_url"
 psql -qc 'UPDATE entropy_scan.about SET schema = 1'
 psql -qc "UPDATE entropy_scan.sample SET value[1] = 3 WHERE step = 20 AND run_id = (SELECT run_id FROM entropy_scan.run WHERE name = 'SM')"
-exits 'a sample that is not what was pushed is damaged' 3 'damaged' "$scan" export --format jsonl "$(where arch=SM)"
+exits 'a sample that differs from what was pushed is damaged' 3 'damaged' "$scan" export --format jsonl "$(where arch=SM)"
 PGOPTIONS='-c idle_in_transaction_session_timeout=1' \
-    exits 'a connection that ends in the middle' 3 'try again' "$scan" export --format npz "$(where layers=64)" -o half.npz
-check 'leaves nothing half-written' sh -c '! ls -a | grep -F half.npz'
+    exits 'a lost connection is reported' 3 'try again' "$scan" export --format npz "$(where layers=64)" -o half.npz
+check 'and leaves no partial output' sh -c '! ls -a | grep -F half.npz'
 mkfifo pipe
 "$scan" export --format jsonl "$(where layers=64)" >pipe 2>stopped.err &
 exporter=$!
@@ -109,8 +110,8 @@ read -r -n 100 _ <&9
 postgres_stop immediate
 cat <&9 >/dev/null
 wait $exporter
-same_text 'a server that stops in the middle: exit code 3' 3 $?
-file_has 'and a line' stopped.err 'postgresql://es@127.0.0.1:[0-9]+/runs.*: .*(try again|check)'
+same_text 'a server that stops during an export: exit code 3' 3 $?
+file_has 'and one line' stopped.err 'postgresql://es@127.0.0.1:[0-9]+/runs.*: .*(try again|check)'
 exec 9<&-
 postgres_again
 
@@ -123,13 +124,13 @@ collapsing first
 "$scan" push -q first.db --to "$postgres_url"
 check 'watch reports an alert that is pushed, long before the next poll' until_true has alerts collapse
 postgres_stop immediate
-check 'that the server is gone is reported' until_true has notes '127.0.0.1'
+check 'watch reports that the server is gone' until_true has notes '127.0.0.1'
 postgres_again
 collapsing second
 "$scan" push -q second.db --to "$postgres_url"
 check 'watch connects again' until_true has alerts collapse 2
-same_text 'what was gone was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'reachable again$')"
-same_text 'and repeats nothing' 2 "$(grep -c . alerts)"
+same_text 'the lost server was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'is there again$')"
+same_text 'and no alert is repeated' 2 "$(grep -c . alerts)"
 kill $watcher
 wait $watcher 2>/dev/null
 exits 'watch --once --check' 1 '' "$scan" watch --once --check --state other.db "$(where 'arch=SM layers=2')"

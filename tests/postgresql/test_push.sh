@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan push against a PostgreSQL of the test's own: what is there is what is
-# in the files, bit by bit, also where a training went back or a file is damaged.
+# Tests entropy-scan push with a private PostgreSQL server: the database has the contents
+# of the files, bit by bit, also after a training was resumed earlier or a file damaged.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 plan_dir
@@ -13,21 +13,21 @@ cd "$dir"
 check 'files are made' runs make files 6 20 3 4
 
 # --- the tables
-exits 'a database without tables is not for one who may not make them' 3 \
+exits 'a user who may not create the tables gets an error' 3 \
     'permission denied.*GRANT' sh -c 'psql -qc "CREATE ROLE guest LOGIN PASSWORD '"'guest'"'" &&
     PGPASSWORD=guest "$0" push files --to "postgresql://guest@127.0.0.1:$PGPORT/runs"' "$scan"
 for _ in 1 2 3 4; do "$scan" push -q files/0 --to "$postgres_url" & pushers+=($!); done
 failed=0
 for pid in "${pushers[@]}"; do wait "$pid" || failed=1; done
-check 'four first pushes at once make the tables once' test $failed = 0
-same_text 'and the run' 1 "$(sql 'SELECT count(*) FROM entropy_scan.run')"
+check 'four concurrent first pushes create the tables once' test $failed = 0
+same_text 'and push the run once' 1 "$(sql 'SELECT count(*) FROM entropy_scan.run')"
 check 'psql runs what --schema prints' sh -c 'psql -qc "CREATE DATABASE other" &&
     "$0" push --schema | psql -q1 -v ON_ERROR_STOP=1 other && "$0" push -q files --to "${1%runs}other"' "$scan" "$postgres_url"
 
-# --- what is in the files
-exits 'runs are pushed' 0 "$postgres_url: 5 new runs, 0 continued, 1 unchanged: " \
+# --- the contents of the files
+exits 'runs are pushed' 0 "$postgres_url: 5 new runs, 0 gone on with, 1 unchanged: " \
     "$scan" push files --to "$postgres_url"
-output 'the database is the files, bit by bit' '^6 runs, 144 samples' runs compare files
+output 'the database equals the files, bit by bit' '^6 runs, 144 samples' runs compare files
 output 'a view has the rows of entropy-scan sql' '^120 values, 3 states' runs values files/1/run-1.db
 exits 'nothing is pushed twice' 0 ' 0 new runs, 0 continued, 6 unchanged: 0 samples, 0 events, 0 alerts' \
     "$scan" push files --to "$postgres_url"
@@ -43,47 +43,47 @@ done < <("$scan" help push --man | sed -n '/^\.SH EXAMPLES/,/^\.SH/p' | sed -n '
 cp files/2/run-2.db files/copy.db
 psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
 for jobs in 1 2; do
-    exits "--jobs $jobs: a run that has a copy beside it is there once" 0 ' 6 new runs, 0 continued, 1 unchanged: 144 samples' \
+    exits "--jobs $jobs: a run with a copy in the folder is pushed once" 0 ' 6 new runs, 0 gone on with, 1 unchanged: 144 samples' \
         "$scan" push files --jobs $jobs --to "$postgres_url"
-    output 'whole' '^6 runs, 144 samples' runs compare files
+    output 'and complete' '^6 runs, 144 samples' runs compare files
     [ $jobs = 2 ] || psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
 done
 rm files/copy.db
 
-# --- a run that grows, and one that goes back
+# --- a run that grows, and one that is resumed earlier
 copy=files/2/run-2.db
 cp $copy whole.db
-shorten() { # RUN.db STEP CHANGE: from that step on nothing is there; a change before
+shorten() { # RUN.db STEP CHANGE: deletes everything from the step on, and runs CHANGE
     sqlite3 "$1" "DELETE FROM sample WHERE step >= $2; UPDATE run SET status = 'running', ended_at = NULL;
         DELETE FROM event WHERE step >= $2; $3; DELETE FROM row_checksum"
 }
 shorten $copy 50 ''
-exits 'a run that went back loses what was after it' 0 '1 continued' "$scan" push files --to "$postgres_url"
+exits 'a run that was resumed earlier loses its later samples' 0 '1 gone on with' "$scan" push files --to "$postgres_url"
 output 'as in the file' 'the same$' runs compare files
 cp whole.db $copy
-exits 'a run that goes on is gone on with' 0 '1 continued, 5 unchanged: 10 samples' \
+exits 'a run that grows is continued' 0 '1 gone on with, 5 unchanged: 10 samples' \
     "$scan" push files --to "$postgres_url"
-output 'behind what was there' 'the same$' runs compare files
+output 'after the existing samples' 'the same$' runs compare files
 runs make others 3 20 3 4 2
 uuid=$(sqlite3 $copy 'SELECT uuid FROM run')
-sqlite3 others/2/run-2.db "UPDATE run SET uuid = '$uuid'" # the checksums are of another: all is damaged
+sqlite3 others/2/run-2.db "UPDATE run SET uuid = '$uuid'" # the checksums are for another uuid: all samples are damaged
 "$scan" merge -q --salvage others/2/run-2.db -o other.db 2>/dev/null
 exits 'another file with other samples of the run is refused' 3 \
     "other.db: the database has run $uuid with other samples, from .*/files/2/run-2: .*drop_run" \
     "$scan" push other.db --to "$postgres_url"
 cp whole.db older.db && shorten older.db 50 ''
-exits 'an older copy is left out' 0 '0 continued, 1 unchanged' "$scan" push older.db --to "$postgres_url"
+exits 'an older copy is skipped' 0 '0 gone on with, 1 unchanged' "$scan" push older.db --to "$postgres_url"
 output 'and nothing changes' 'the same$' runs compare files
 cp other.db $copy
 "$scan" push -q files --to "$postgres_url"
 output 'a training that wrote other values replaces them' 'the same$' runs compare files
 cp whole.db $copy
 
-# --- damage, ranks, what cannot be read
+# --- damage, ranks, unreadable files
 cp whole.db damaged.db
 sqlite3 damaged.db "UPDATE sample SET value = zeroblob(length(value)) WHERE step = 30; UPDATE run SET uuid = uuid"
 psql -qc "SELECT entropy_scan.drop_run('$uuid')" >/dev/null
-exits 'a damaged sample has exit code 3' 3 'damaged.db: .*damaged' "$scan" push damaged.db --to "$postgres_url"
+exits 'a damaged sample gives exit code 3' 3 'damaged.db: .*damaged' "$scan" push damaged.db --to "$postgres_url"
 same_text 'it is pushed as missing values, with an event' 'missing|2' \
     "$(sql "SELECT string_agg(DISTINCT state, ',') FROM entropy_scan.sample_value
         JOIN entropy_scan.run USING(run_id) WHERE uuid = '$uuid' AND step = 30")|$(sql "SELECT count(*)
@@ -91,7 +91,7 @@ same_text 'it is pushed as missing values, with an event' 'missing|2' \
 psql -qc "SELECT entropy_scan.drop_run('$uuid')" >/dev/null
 printf '# uuid: %s\n# config: {"fragment":{"world":2,"ranks":[1],"layer":0,"head":0}}\nstep,layer,head,entropy\n0,0,0,1\n' \
     00000000-89ab-4def-8123-456789abcdef | "$scan" import -q - -o rank.db
-exits 'a rank is to be merged first' 4 'rank.db: is a rank of a distributed.*merge' \
+exits 'a rank has to be merged first' 4 'rank.db: a rank of a distributed.*merge' \
     "$scan" push rank.db files --to "$postgres_url"
 fragment() { # RANK PATH
     printf '# uuid: %s\n# config: {"fragment":{"world":2,"ranks":[%s],"layer":0,"head":0}}\nstep,layer,head,entropy\n0,0,0,1\n%s,0,0,1\n' \
@@ -99,32 +99,32 @@ fragment() { # RANK PATH
 }
 mkdir ranks && fragment 0 ranks/a.db && fragment 1 ranks/a.rank1.db || exit 1
 "$scan" merge -q ranks/a.db ranks/a.rank1.db -o ranks/joined.db
-exits 'ranks beside their joined run are fine' 0 '1 new' "$scan" push ranks --to "$postgres_url"
-exits 'and when it was pushed before' 0 '' "$scan" push ranks/a.db --to "$postgres_url"
+exits 'ranks next to their joined run are accepted' 0 '1 new' "$scan" push ranks --to "$postgres_url"
+exits 'also if the joined run was pushed before' 0 '' "$scan" push ranks/a.db --to "$postgres_url"
 fragment 0 ranks/a.db 4
-exits 'but not when they go on after it' 4 'ranks/a.db: is a rank of a distributed' \
+exits 'but not if they have grown since' 4 'ranks/a.db: a rank of a distributed' \
     "$scan" push ranks --to "$postgres_url"
 psql -qc "SELECT entropy_scan.drop_run('11111111-89ab-4def-8123-456789abcdef')" >/dev/null
 echo text >text.db
-exits 'the others are pushed' 4 'text.db: not a run file' "$scan" push text.db files --to "$postgres_url"
-output 'and are as in the files' 'the same$' runs compare files
+exits 'files next to an invalid one are pushed' 4 'text.db: not a run file' "$scan" push text.db files --to "$postgres_url"
+output 'and equal the files' 'the same$' runs compare files
 
 # --- alerts
 exec 8> >(exec psql -qAt >heard 2>&1)
 echo "LISTEN entropy_scan_alert; SELECT 'it listens';" >&8
-await 'somebody listens' grep -q 'it listens' heard
+await 'a listener is connected' grep -q 'it listens' heard
 psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
 "$scan" push -q files --to "$postgres_url"
 n_alerts=$(sql 'SELECT count(*) FROM entropy_scan.alert')
 n_heard() { grep -c 'notification "entropy_scan_alert" with payload "{"alert_id" : .*"line" : ' heard; }
-hears_all() { # psql shows what has come after a command
+hears_all() { # psql shows notifications only after a command
     echo 'SELECT 1;' >&8
     [ "$(n_heard)" -ge "$n_alerts" ]
 }
-await 'it hears of all alerts' hears_all
+await 'it receives all alerts' hears_all
 exec 8>&-
-same_text 'who listens is notified of each alert' "$n_alerts" "$(n_heard)"
-check 'there are some' test "$n_alerts" -gt 6
+same_text 'a listener is notified of each alert' "$n_alerts" "$(n_heard)"
+check 'there are several alerts' test "$n_alerts" -gt 6
 
 # --- retention
 old=files/3/run-3.db
@@ -132,19 +132,19 @@ sqlite3 $old "UPDATE run SET ended_at = '2024-05-06T07:08:09.000Z', started_at =
 psql -qc "SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run WHERE name = 'run 3'" >/dev/null
 "$scan" push -q files --to "$postgres_url"
 same_text 'a run is in the partition of its month' 24 "$(sql 'SELECT count(*) FROM entropy_scan.sample_2024_05')"
-exits '--keep deletes old runs' 0 '1 runs are too old to push, 1 were deleted' "$scan" push files --keep 30 --to "$postgres_url"
-same_text 'and their month' '5|' "$(sql "SELECT count(*), to_regclass('entropy_scan.sample_2024_05') FROM entropy_scan.run")"
-exits 'what it deleted is pushed again without it' 0 '1 new run' "$scan" push files --to "$postgres_url"
-output 'whole' 'the same$' runs compare files
+exits '--keep deletes old runs' 0 '1 runs too old to push, 1 deleted' "$scan" push files --keep 30 --to "$postgres_url"
+same_text 'and drops the partition of their month' '5|' "$(sql "SELECT count(*), to_regclass('entropy_scan.sample_2024_05') FROM entropy_scan.run")"
+exits 'a deleted run is pushed again without --keep' 0 '1 new run' "$scan" push files --to "$postgres_url"
+output 'and complete' 'the same$' runs compare files
 
 # --- the command line
 exits 'a newer schema is refused' 3 'schema 2 is newer than this program.s 1: upgrade' \
     sh -c 'psql -qc "UPDATE entropy_scan.about SET schema = 2" && "$0" push files --to "$1"' "$scan" "$postgres_url"
 psql -qc 'UPDATE entropy_scan.about SET schema = 1'
-exits 'no database is a wrong command line' 2 'no database to push to: add --to' "$scan" push files
-exits 'no file, too' 2 'no run files to push' "$scan" push --to "$postgres_url"
-exits 'conditions are for reading' 2 'where and run only apply to reading' \
+exits 'a missing --to is a usage error' 2 'no database to push to: --to' "$scan" push files
+exits 'so is a missing file' 2 'no run files to push' "$scan" push --to "$postgres_url"
+exits 'a URL with conditions is refused' 2 'where and run are for reading' \
     "$scan" push files --to "$postgres_url?where=name%3D%27x%27"
-exits 'a server that is not there is named' 3 'postgresql://es@127.0.0.1:1/runs: .*refused' \
+exits 'an unreachable server is named' 3 'postgresql://es@127.0.0.1:1/runs: .*refused' \
     "$scan" push files --to postgresql://es@127.0.0.1:1/runs
 finish

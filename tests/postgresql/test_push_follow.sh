@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan push --follow beside trainings that write a run file and a fragment, are
-# killed and resumed from a checkpoint, while the server goes away and comes back.
+# Runs entropy-scan push --follow during trainings that write a run file and a fragment and
+# are killed and resumed from a checkpoint, while the server stops and starts again.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 . tests/support/background.sh
@@ -22,28 +22,28 @@ follower=$!
 start "${small[@]}" --steps 1000000 --store fragment --name frag --out files/frag.db
 check 'a fragment is pushed as it grows' until_true has_more frag 100
 seen=$(n_samples frag)
-check 'further and further' until_true has_more frag "$seen"
+check 'and continues to be pushed' until_true has_more frag "$seen"
 postgres_stop immediate
-postgres_again || fail 'a server that went away comes back' # not in a shell of its own, with which it would end
+postgres_again || fail 'the server starts again' # not in a subshell, with which the server would end
 seen=$(n_samples frag)
-check 'and is pushed to' until_true has_more frag "$seen"
+check 'a push continues with the restarted server' until_true has_more frag "$seen"
 kill -9 $(pgrep -P $trainer) $trainer
 wait $trainer 2>/dev/null
 last=$(ls saved | sed -n 's/.*-\([0-9]*\)\.safetensors/\1/p' | sort -n | tail -n 1)
-check 'a training that was killed goes on from its checkpoint' "$train" -q --resume saved \
+check 'a killed training resumes from its checkpoint' "$train" -q --resume saved \
     --steps $((10#$last + 60)) --lr 0.1 --store fragment --out files/frag.db
-check 'what it wrote again is what is there' until_true has_ended frag
+check 'the samples that it wrote again replace the old ones' until_true has_ended frag
 start "${small[@]}" --steps 120 --store sqlite --name wal --out files/wal.db
 check 'a run file is pushed, too' until_true has_more wal 10
 finish_training
 check 'to its end' until_true has_ended wal
 compare() { SCAN=$scan "$root/tests/postgresql/runs.py" compare files 2>&1; }
 is_all_pushed() { compare | grep -qE '^2 runs, [0-9]* samples, .* the same$'; }
-await 'all that was recorded is pushed' is_all_pushed
+await 'everything recorded is pushed' is_all_pushed
 kill $follower
 wait $follower 2>/dev/null
-same_text 'a follower that is stopped has ended by the signal' 143 $?
-output 'the database is what was recorded' '^2 runs, [0-9]* samples, .* the same$' compare
-output 'maps, too' '^[1-9]' sql 'SELECT count(*) FROM entropy_scan.attention_map'
-exits 'nothing is left to push' 0 ' 0 new runs, 0 continued, 2 unchanged' "$scan" push files --to "$postgres_url"
+same_text 'a stopped follower ends by the signal' 143 $?
+output 'the database equals the recordings' '^2 runs, [0-9]* samples, .* the same$' compare
+output 'it has the attention maps, too' '^[1-9]' sql 'SELECT count(*) FROM entropy_scan.attention_map'
+exits 'nothing is left to push' 0 ' 0 new runs, 0 gone on with, 2 unchanged' "$scan" push files --to "$postgres_url"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Eight pushers at once that are killed, whose server crashes, whose disk is full, whose
-# network is cut: afterwards each run is there once, every bit as in the files. How much
-# of it: PUSH_RUNS, PUSH_SAMPLES, PUSH_KILLS; PUSH_FOLDER keeps the run files.
+# Runs eight concurrent pushers that are killed, or whose server crashes, disk is full or
+# network fails: afterwards each run is there once, every bit as in the files. PUSH_RUNS,
+# PUSH_SAMPLES and PUSH_KILLS set the size; PUSH_FOLDER keeps the run files.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 plan_dir
@@ -19,10 +19,10 @@ postgres_or_end 'pushers are killed'
 runs() { SCAN=$scan "$root/tests/postgresql/runs.py" "$@"; }
 sql() { psql -qAt -c "$1"; }
 [ -d "$files/0" ] || check 'run files are made' runs make "$files" "$n_runs" "$n_samples" 12 12
-same() { output "$1: the database is the files" "^$n_runs runs, .* the same$" runs compare "$files"; }
+same() { output "$1: the database equals the files" "^$n_runs runs, .* the same$" runs compare "$files"; }
 push() { "$scan" push -q "$files" --to "${1-$postgres_url}"; }
 
-# Pusher K begins with another folder than the others; the server knows it by its number.
+# Each pusher K begins with a different folder; its application name contains K.
 start() { # K [URL]
     local order=() i
     for ((i = 0; i < 10; i++)); do order+=("$files/$((($1 + i) % 10))"); done
@@ -37,16 +37,16 @@ all_end() {
 }
 empty() { sql 'DO $$ BEGIN PERFORM entropy_scan.drop_run(uuid) FROM entropy_scan.run; END $$'; }
 
-# --- eight at once
+# --- eight concurrent pushers
 pushers=()
 for k in 0 1 2 3 4 5 6 7; do start $k; done
 all_end
-same_text 'eight pushers at once end well' 0 $?
+same_text 'eight concurrent pushers succeed' 0 $?
 echo "# $n_runs runs of $((n_samples / 2)) + $((n_samples / 2)) samples of 144 heads"
-same 'eight at once'
+same 'eight concurrent pushers'
 
-# --- kill -9 of one that has written and not committed: a trigger holds it there. A
-# server's process that waits for a lock looks for the end of its client if it is to.
+# --- kill -9 of a pusher that has written but not committed: a trigger holds it there.
+# client_connection_check_interval makes a waiting server process notice a dead client.
 held() { victim=$(sql "SELECT application_name FROM pg_stat_activity
     WHERE wait_event = 'advisory' AND application_name LIKE 'pusher-_' LIMIT 1") && [ -n "$victim" ]; }
 is_locked() { [ "$(sql "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")" = 1 ]; }
@@ -72,13 +72,13 @@ same_text 'pushers are killed in their transaction' "$n_kills" "$kill"
 echo 'SELECT pg_advisory_unlock(1);' >&8
 exec 8>&-
 all_end
-check 'the next push ends well' push
+check 'the next push succeeds' push
 same 'after the kills'
 
-# --- the server crashes and comes back
+# --- the server crashes and starts again
 empty
 for k in 0 1 2 3 4 5 6 7; do start $k; done
-at_work() { # any pusher
+at_work() { # true if a pusher is still running
     local k
     for k in "${!pushers[@]}"; do ! ended "${pushers[k]}" && return; done
     return 1
@@ -93,7 +93,7 @@ for crash in 1 2; do
     postgres_again || fail 'the server starts again'
 done
 all_end
-check 'the next push ends well' push
+check 'the next push succeeds' push
 same 'after two crashes of the server'
 
 # --- a full disk
@@ -102,18 +102,18 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=$((8600 + n_runs * n_samples * 7
     chown postgres "$dir/small" && chmod 700 "$dir/small"
     sql "CREATE TABLESPACE small LOCATION '$dir/small'"
     sql 'CREATE DATABASE little TABLESPACE small'
-    check 'a database on a disk of its own takes a run' "$scan" push -q "$files/0/run-0.db" --to "${postgres_url%runs}little"
+    check 'a database on a separate disk accepts a run' "$scan" push -q "$files/0/run-0.db" --to "${postgres_url%runs}little"
     mount -o "remount,size=$(($(du -sk "$dir/small" | cut -f1) + n_runs * n_samples / 5))k" "$dir/small"
     exits 'a full disk is named' 3 'No space left on device: check the server' push "${postgres_url%runs}little"
     mount -o remount,size=2g "$dir/small"
-    check 'with space it goes on' push "${postgres_url%runs}little"
+    check 'with more space the push succeeds' push "${postgres_url%runs}little"
     PGDATABASE=little same 'after a full disk'
     psql -q postgres -c 'DROP DATABASE little' -c 'DROP TABLESPACE small'
 else
-    skip 'a full disk is named' 'nothing can be mounted here'
+    skip 'a full disk is named' 'mounting is not permitted here'
 fi
 
-# --- the network is cut
+# --- the network fails
 empty
 "$root/tests/postgresql/cutting.py" "$PGPORT" $((n_runs * n_samples * 150)) 7 >"$dir/port" &
 network=$!
@@ -123,6 +123,6 @@ cut=$(sed "s/:$PGPORT/:$(cat "$dir/port")/" <<<"$postgres_url")
 for k in 0 1 2 3 4 5 6 7; do start $k "$cut"; done
 all_end
 check 'connections were lost' sh -c "tail -n +$lines '$dir/server/log' | grep -q 'Connection reset by peer\\|unexpected EOF'"
-check 'the next push ends well' push
-same 'after cuts of the network'
+check 'the next push succeeds' push
+same 'after network failures'
 finish

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Run files with damaged samples: shown as missing, said in one line, exit 3
-# (4 of several files) unless --salvage; never a false alert.
+# Run files with damaged samples: the samples are shown as missing and reported in one
+# line, with exit code 3 (4 for one of several files) unless --salvage is given. Damage
+# never raises a false alert.
 . tests/support/tap.sh
 . tests/support/schema.sh
 plan_dir
 runs=$PWD/samples/runs
 cd "$dir"
 
-# A healthy run: entropies and losses that fall a little, at 60 steps.
+# A healthy run: entropies and losses fall slightly over 60 steps.
 awk 'BEGIN { print "step,layer,head,entropy,loss"
     for (step = 0; step < 60; step++) {
         print step ",,,," 3 - step / 100
@@ -16,7 +17,7 @@ awk 'BEGIN { print "step,layer,head,entropy,loss"
     } }' >run.csv
 "$scan" import -q run.csv --ctx 64 -o sound.db || exit 1
 
-spoil() { # FILE SERIES STEP: its first value becomes a NaN
+spoil() { # FILE SERIES STEP: sets the sample's first value to a NaN
     cp sound.db "$1"
     sqlite3 "$1" "UPDATE sample SET value = (SELECT CAST(x'0000c07f' ||
         substr(value, 5) AS BLOB)) WHERE step = $3 AND series_id =
@@ -27,7 +28,7 @@ spoil last.db entropy 59
 spoil loss.db loss 30
 line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
 
-# NAME CODE COMMAND...: exit code, and exactly one line, which names the damage
+# says NAME CODE COMMAND...: checks the exit code, and that one line reports the damage
 says() {
     local name=$1 want=$2 text code
     shift 2
@@ -59,36 +60,36 @@ for file in middle last loss; do
     same_text "$file: no flag" '"flags":[]' "$(member flags "$(json $file.db)")"
     same_text "$file: watch raises no alert" '' "$("$scan" watch --once \
         --state $file.state $file.db 2>/dev/null)"
-    says "$file: watch says so" 3 "$scan" watch --once --check \
+    says "$file: watch reports it" 3 "$scan" watch --once --check \
         --state $file.state $file.db
     says "$file: rules" 3 "$scan" --check --rules rules.ini $file.db
-    same_text "$file: rules meet no NaN" '' "$("$scan" -q --check --rules \
+    same_text "$file: rules are not applied to a NaN" '' "$("$scan" -q --check --rules \
         rules.ini $file.db 2>&1 | grep -v 'damaged sample')"
 done
 says 'a figure of a series that the table does not read' 3 \
     "$scan" -q --step 0 --curves=curves.png last.db
-same_text 'JSON says which sample' \
+same_text 'JSON names the sample' \
     '"damaged":[{"series":"entropy","phase":"train","step":30}]' \
     "$(member damaged "$(json middle.db)")"
 shows() { "$scan" --salvage "$@" 2>/dev/null | sed -n 2p; } # the run's line of the table
 for file in middle loss; do
-    output "$file: a run that ends whole is ok" ' ok$' shows $file.db
+    output "$file: a run with an intact end is ok" ' ok$' shows $file.db
 done
 output 'a run that ends damaged is not called ok' ' unknown \(damaged\)$' shows last.db
-output 'JSON says why the flags are not known' '"flags":\[\],"flags_state":"damaged"' \
+output 'JSON gives the reason for unknown flags' '"flags":\[\],"flags_state":"damaged"' \
     "$scan" --salvage --json last.db
-same_text '--where flag=ok leaves it out' '' "$(shows --where flag=ok last.db)"
+same_text '--where flag=ok excludes it' '' "$(shows --where flag=ok last.db)"
 output '--where flag=unknown finds it' ' unknown \(damaged\)$' shows --where flag=unknown last.db
 same_text 'the last step, damaged, is missing: no head has a band' \
     '"counts":[0,0,0,0]' "$(grep -o '"counts":\[[^]]*\]' <<<"$(json last.db)")"
 
-# Export: NA in the sample's place, and not another byte differs.
+# Export writes NA for the sample, and no other byte differs.
 "$scan" export sound.db >sound.csv
 "$scan" export --salvage loss.db >loss.csv 2>/dev/null
 same_text 'export: NA where it was' '30,,,,NA' \
     "$(diff <(grep -v '^#' sound.csv) <(grep -v '^#' loss.csv) | sed -n 's/^> //p')"
 
-# --- rows that are not as they were recorded: shown, and said
+# --- edited rows are shown and reported
 edit() { # FILE SQL
     cp sound.db "$1"
     sqlite3 "$1" "$2"
@@ -104,12 +105,12 @@ says 'an edited row: export' 3 "$scan" export renamed.db
 says 'an edited row: report' 3 "$scan" report -q renamed.db -o renamed.html
 says 'an edited row: merge' 3 "$scan" merge -q renamed.db -o renamed-all.db
 output 'an edited row is shown as it is' better "$scan" --salvage renamed.db
-same_text 'JSON says which row' '"damaged":[{"row":"run","id":1,"step":null,"step_state":"missing"}]' \
+same_text 'JSON names the row' '"damaged":[{"row":"run","id":1,"step":null,"step_state":"missing"}]' \
     "$(member damaged "$(json renamed.db)")"
 sqlite3 renamed.db 'DELETE FROM row_checksum'
-check 'and is accepted by the command that the message names' "$scan" renamed.db
-line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are unknown'
-says 'a configuration that is no JSON' 3 "$scan" config.db
+check 'the command in the message accepts the edit' "$scan" renamed.db
+line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are not known'
+says 'an invalid configuration' 3 "$scan" config.db
 line='lost.db: 30 recorded frames up to step 29 are lost: the file or its log was removed'
 says 'lost frames: the table' 3 "$scan" lost.db
 says 'lost frames: --salvage' 0 "$scan" --salvage lost.db
@@ -117,28 +118,28 @@ says 'lost frames: --check' 3 "$scan" --check lost.db
 says 'lost frames: report' 3 "$scan" report -q lost.db -o lost.html
 says 'lost frames: export' 3 "$scan" export lost.db
 says 'lost frames: watch' 3 "$scan" watch --once --check --state lost.state lost.db
-same_text 'JSON says how many' '"damaged":[{"lost":30,"step":29}]' \
+same_text 'JSON gives their number' '"damaged":[{"lost":30,"step":29}]' \
     "$(member damaged "$(json lost.db)")"
 line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
 
-# Merge: missing values with an event, not a good checksum of a bad value.
+# Merge writes missing values and an event, not a damaged value with a valid checksum.
 says 'merge' 3 "$scan" merge -q middle.db -o all.db
-"$scan" import -q run.csv --ctx 64 -o other.db # a run of its own
+"$scan" import -q run.csv --ctx 64 -o other.db # another run
 says 'merge of several' 4 "$scan" merge -q other.db middle.db -o several.db
 says 'merge --salvage' 0 "$scan" merge -q --salvage middle.db -o all.db
-check 'what was merged is whole' "$scan" all.db
+check 'the merged file is intact' "$scan" all.db
 same_text 'its event' 'damaged|30' \
     "$(sqlite3 all.db "SELECT kind, step FROM event WHERE kind = 'damaged'")"
 same_text 'and missing values' a207c07fa207c07fa207c07fa207c07fa207c07fa207c07f \
     "$(sqlite3 all.db "SELECT lower(hex(value)) FROM sample WHERE step = 30
         AND length(value) = 24")"
 
-# --- a flipped bit: another exit code, or the same output
+# --- a flipped bit changes the exit code, or nothing
 flip() { # FILE BYTE BIT
     printf "\\$(printf %o $(($(od -An -tu1 -j "$2" -N1 "$1") ^ 1 << $3)))" |
         dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
-values() { # what samples say, and what is made of it
+values() { # FILE: prints its samples without comments
     "$scan" export "$1" 2>/dev/null | grep -v '^#'
     return "${PIPESTATUS[0]}"
 }
@@ -155,22 +156,22 @@ for ((byte = 4096; byte < size; byte += 211)); do
     fi
 done
 if [ -z "$silent" ] && [ $seen -gt $((n / 20)) ]; then
-    pass "$n flips: $seen reported, none changed the values without a word"
+    pass "$n flips: $seen reported, none changed the values silently"
 else
-    fail "of $n flips $seen were reported" "and not those at$silent"
+    fail "of $n flips $seen were reported" "unreported changes at bytes$silent"
 fi
 
 # --- schema 1
 cp "$runs/sm.db" old.db
 to_schema_1 old.db
-output 'schema 1 says that it has no checksums' '"checksums":false' \
+output 'JSON says that schema 1 has no checksums' '"checksums":false' \
     "$scan" --json old.db
-check 'and is fine' "$scan" old.db "$runs/sm-ln-g.db"
-output 'schema 2 has them' '"checksums":true' "$scan" --json "$runs/sm.db"
+check 'a file of schema 1 is accepted' "$scan" old.db "$runs/sm-ln-g.db"
+output 'JSON says that schema 2 has checksums' '"checksums":true' "$scan" --json "$runs/sm.db"
 "$scan" merge -q old.db -o two.db
 same_text 'merged into schema 2' 2 "$(sqlite3 two.db 'PRAGMA user_version')"
 same_text 'with the same values' "$("$scan" export old.db | md5sum)" \
     "$("$scan" export two.db | md5sum)"
-same_text 'which are those of the run' "$("$scan" export "$runs/sm.db" | md5sum)" \
+same_text 'equal to those of the original run' "$("$scan" export "$runs/sm.db" | md5sum)" \
     "$("$scan" export two.db | md5sum)"
 finish
