@@ -79,7 +79,8 @@ es_status es_damage_note_rows(es_reader *reader, const es_changed_rows *rows)
     return status;
 }
 
-/* hooks/recorder/process/log.c writes these events. */
+/* The recorder (hooks/recorder/process/log.c) writes these events when
+   committed frames get lost. */
 es_status es_damage_note_lost(es_reader *reader)
 {
     es_status status = ES_OK;

@@ -73,7 +73,7 @@ typedef struct es_esf_frame {
     uint32_t attempt, run;
     int64_t resume;
     bool closed;
-    uint32_t crc; /* of the payload */
+    uint32_t crc; /* checksum of the payload */
 } es_esf_frame;
 
 /** Writes the header of a file with this uuid. Returns the seed. */

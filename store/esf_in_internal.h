@@ -38,7 +38,7 @@ struct es_esf {
     size_t n_runs;
     es_esf_known *series; /* (n_series) by number - 1 */
     size_t n_series;
-    uint32_t attempt; /* of the last replayed record */
+    uint32_t attempt; /* attempt of the last replayed record */
     int64_t step;     /* the highest so far: damage is reported at this step */
     bool has_lost;    /* frames were damaged: unknown references may be to their
                          records */

@@ -396,7 +396,7 @@ void es_esf_out_rollback(es_esf_out *out)
     if (!out)
         return;
     if (out->now.attempt != out->saved.attempt)
-        out->saved.n_said = 0; /* its records were overwritten */
+        out->saved.n_said = 0; /* the repeated records were overwritten */
     out->now = out->saved;
     out->used = 0;
 }

@@ -60,7 +60,7 @@ typedef struct record {
     const es_esf_frame *frame;
     uint32_t kind, bytes;
     unsigned char *data; /* (bytes) */
-    int64_t place;       /* of `data` in the file */
+    int64_t place;       /* place of `data` in the file */
 } record;
 
 static es_status fail_record(const es_esf *esf, const record *r)

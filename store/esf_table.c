@@ -8,10 +8,8 @@
 
 #include <string.h>
 
-#define NEAR                                                                   \
-    2048 /* largest gap in bytes between two samples that are read in one      \
-            piece */
-#define AHEAD 65536 /* bytes of such a piece */
+#define NEAR 2048   /* largest gap read over, bytes */
+#define AHEAD 65536 /* bytes read in one piece */
 
 enum { SERIES, STEP, CRC, VALUE };
 
@@ -34,7 +32,7 @@ typedef struct cursor {
     size_t lane, end; /* the current lane, and the end of the lanes to scan */
     int64_t least, most; /* bounds of the steps */
     bool down;
-    int64_t step; /* of the current row */
+    int64_t step; /* step of the current row */
     size_t at;    /* index of the current item, if `generation` is that of the
                      index */
     uint64_t generation;

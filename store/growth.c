@@ -12,9 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEPT_MOST                                                              \
-    ((size_t)1 << 18) /* values; a reader reads larger amounts from the file   \
-                       */
+#define KEPT_MOST ((size_t)1 << 18) /* values kept of one look */
 
 /* A series, indexed by its number in the file minus one. */
 typedef struct known {
@@ -111,7 +109,7 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         if (is_whole &&
             (words[0] == ES_ESF_RUN_AGAIN || words[0] == ES_ESF_SERIES_AGAIN)) {
             used += (words[1] + 7) / 8 * 8;
-            continue; /* it repeats a known record */
+            continue; /* a repetition of a known record */
         }
         const bool is_sample =
             is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;

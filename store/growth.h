@@ -79,7 +79,7 @@ bool es_growth_is_searching(const es_growth *growth);
  *  does not report its changes. */
 bool es_growth_is_abroad(const es_growth *growth);
 
-/** NULL is fine. */
+/** Frees the state; NULL is fine. */
 void es_growth_end(es_growth *growth);
 
 #endif

@@ -29,7 +29,7 @@ typedef struct es_layer {
 } es_layer;
 
 typedef struct es_layers {
-    size_t n_layers, n_heads; /* of the run */
+    size_t n_layers, n_heads; /* size of the run */
     es_layer *list;           /* (n_layers) */
     double
         *ceilings;  /* (L,H) nats, as in es_judge_run; NULL: the run has none */

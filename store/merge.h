@@ -29,8 +29,8 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;
 
-/** Does the same for the run of index `run`; `on_sample`, if not NULL, is
- *  called with the size of each copied sample. */
+/** Copies one run, by its index, as es_merge copies each run. `on_sample`,
+ *  if not NULL, is called with the size of each copied sample. */
 es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
                        size_t *n_copied, size_t *n_skipped,
                        es_merge_handler *handler,

@@ -34,9 +34,9 @@ void es_mount_judge(char type[ES_MOUNT_TYPE_SIZE], const char *mountinfo,
                     unsigned long magic, const char *folder);
 
 /**
- * Does the same for the folder of the file `path`, which need not exist. Sets
- * `type` to "" if the folder cannot be examined: opening the file reports the
- * error.
+ * Finds out if the folder of the file `path` is on a shared file system; the
+ * file need not exist. Sets `type` to "" if the folder cannot be examined:
+ * opening the file reports the error.
  */
 void es_mount_of_file(char type[ES_MOUNT_TYPE_SIZE], const char *path);
 

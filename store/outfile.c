@@ -26,7 +26,7 @@ struct es_outfile {
 };
 
 #define N_TRIES 100  /* attempts to find a free name */
-#define MAX_LINKS 40 /* the same as the kernel's limit */
+#define MAX_LINKS 40 /* links to follow, as many as the kernel */
 
 /** Length of the path's directory including its last slash; 0 if there is
  *  none. */

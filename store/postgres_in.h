@@ -34,7 +34,8 @@ void es_remote_close(es_remote *remote);
  *  pushed to recently. */
 bool es_remote_is_written(const es_remote *remote);
 
-/** Does the same for one run, by its number in the private database. */
+/** Returns true if one run is still being written, by its number in the
+ *  private database. */
 bool es_remote_is_run_written(const es_remote *remote, int64_t run_id);
 
 /** Loads the attention maps of one run, by its number in the private

@@ -43,7 +43,7 @@ typedef struct es_remote_place {
     size_t run; /* index */
 } es_remote_place;
 
-/** One fetched sample. */
+/** One fetched sample of a series. */
 typedef struct es_remote_row {
     uint32_t series; /* index */
     int32_t crc;

@@ -17,7 +17,7 @@ typedef struct es_remote_watch es_remote_watch;
 es_status es_remote_watch_open(es_remote_watch **out,
                                const char *url) ES_MUST_USE;
 
-/** NULL is fine. */
+/** Closes the connection and frees; NULL is fine. */
 void es_remote_watch_close(es_remote_watch *watch);
 
 /**

@@ -45,15 +45,15 @@ typedef struct es_cursor es_cursor;
 ES_API es_status es_reader_open(es_reader **out, const char *path) ES_MUST_USE;
 
 /**
- * Does the same, but samples that a writer adds later are not visible until the
- * reader is refreshed or closed. A file without a writer stays locked for
- * reading, which saves taking the lock for every query: half of the time of
+ * Opens a run file so that samples that a writer adds later are not visible
+ * until the reader is refreshed or closed. A file without a writer stays locked
+ * for reading, which saves taking the lock for every query: half of the time of
  * reading a short run. A file that is being written is not locked, because its
- * log could not shrink.
+ * log could not shrink. Returns as es_reader_open.
  */
 es_status es_reader_open_held(es_reader **out, const char *path) ES_MUST_USE;
 
-/** NULL is fine. Close its cursors first. */
+/** Closes a reader; NULL is fine. Close its cursors first. */
 ES_API void es_reader_close(es_reader *reader);
 
 /**
@@ -211,7 +211,7 @@ ES_API es_status es_cursor_open(es_cursor **out, es_reader *reader,
 ES_API es_status es_cursor_next(es_cursor *cursor, int64_t *step,
                                 const float **values) ES_MUST_USE;
 
-/** NULL is fine. */
+/** Closes a cursor; NULL is fine. */
 ES_API void es_cursor_close(es_cursor *cursor);
 
 /**

@@ -315,7 +315,7 @@ static bool is_number(sqlite3_stmt *s, int column)
     return is_type(s, column, "integer") || is_type(s, column, "real");
 }
 
-/* Reads a row of SQL_LAYERS. */
+/* Reads a row of SQL_LAYERS into layer `at`. */
 static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
 {
     if (!is_type(s, 0, "object")) {

@@ -6,7 +6,7 @@
 #include "store/store_internal.h"
 
 /* Limits of a run file: a damaged B-tree can pretend to have endless rows. */
-#define ES_MAX_ROWS 4000000         /* of run, of series, of event */
+#define ES_MAX_ROWS 4000000         /* rows of run, of series, of event */
 #define ES_MAX_ALL_TEXT (256 << 20) /* bytes of all strings together */
 
 /** Strings that are freed together. */
@@ -94,8 +94,8 @@ struct es_reader {
     size_t n_spare;
 };
 
-/** Does the same as es_reader_open; `tails` is what is known of a fragment's
- *  tails. */
+/** Opens a reader as es_reader_open does; `tails` has the state of an
+ *  earlier search in the fragment. */
 es_status es_reader_open_with(es_reader **out, const char *path,
                               const es_tails *tails) ES_MUST_USE;
 

@@ -35,7 +35,7 @@ typedef enum es_store {
 #define ES_MAX_LAYERS 4096
 #define ES_MAX_HEADS 4096
 #define ES_MAX_VALUES (1 << 20)     /* values of one sample: L*H at most */
-#define ES_MAX_SERIES 4096          /* of one run */
+#define ES_MAX_SERIES 4096          /* series of one run */
 #define ES_MAX_NAME 255             /* bytes of a series' name or unit */
 #define ES_MAX_TEXT (1 << 20)       /* bytes of any other string */
 #define ES_MAX_STEP (INT64_MAX - 1) /* steps are 0..ES_MAX_STEP */

@@ -21,8 +21,11 @@ typedef struct es_run_place {
 es_status es_reader_place(es_run_place *out, const es_reader *reader,
                           size_t run) ES_MUST_USE;
 
-/** Does the same as es_reader_is_written for one run. In PostgreSQL: sets
- *  *out to true if the run was pushed to recently and has not ended. */
+/**
+ * Sets *out to true if a run is still being written: as es_reader_is_written
+ * for a file; in PostgreSQL, if the run was pushed to recently and has not
+ * ended.
+ */
 es_status es_reader_is_run_written(const es_reader *reader, size_t run,
                                    bool *out) ES_MUST_USE;
 

@@ -10,7 +10,7 @@ extern const char es_run_row_sql[];
 
 /** The numbers of a run. A float that was not recorded is es_missing(). */
 typedef struct es_run_row {
-    int64_t step; /* of the numbers; or ES_UNKNOWN */
+    int64_t step; /* step of the numbers; or ES_UNKNOWN */
     float loss, ppl, eval_loss, eval_ppl;
     double ceiling, largest; /* nats; NaN: unknown */
     es_bands bands; /* bands relative to the ceiling; n_heads is 0 if there are

@@ -101,7 +101,7 @@ es_status es_database_harden(const es_database *database) ES_MUST_USE;
  */
 void es_database_disconnect(es_database *database);
 
-/** Disconnects and frees. */
+/** Disconnects, and frees the paths. */
 void es_database_close(es_database *database);
 
 /** ES_OK, or ES_EFORK in a process other than the one that opened the
@@ -115,8 +115,8 @@ int es_write_at(int fd, const unsigned char *bytes, size_t n,
 /** Calls es_fail for SQLite's result code rc: path, reason and remedy. */
 es_status es_database_fail(const es_database *database, int rc);
 
-/** Does the same, but returns ES_OK for SQLITE_OK, SQLITE_ROW and
- *  SQLITE_DONE. */
+/** Calls es_database_fail, or returns ES_OK if rc is SQLITE_OK, SQLITE_ROW
+ *  or SQLITE_DONE. */
 es_status es_database_status(const es_database *database, int rc) ES_MUST_USE;
 
 es_status es_database_execute(const es_database *database,
@@ -325,7 +325,7 @@ es_status es_reserve_next(void *array, size_t n, size_t size) ES_MUST_USE;
 
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text);
 
-/** Binds NULL for ES_UNKNOWN. */
+/** Binds a number; ES_UNKNOWN is bound as NULL. */
 int es_bind_number(sqlite3_stmt *statement, int index, int64_t number);
 
 #endif

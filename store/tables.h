@@ -5,9 +5,7 @@
 #include <stddef.h>
 
 #define ES_APPLICATION_ID 0x454E5452 /* "ENTR" */
-#define ES_SCHEMA_VERSION                                                      \
-    2 /* files of schema 1, without checksums, are read and resumed as they    \
-         are */
+#define ES_SCHEMA_VERSION 2          /* schema 1 has no checksums */
 
 /** Returns the CREATE TABLE statement of a table in the newest schema; NULL
  *  after the last table. */

@@ -39,7 +39,7 @@ typedef struct es_written_run {
     int64_t id, n_layer, n_head;
     int64_t last_step;  /* including the current transaction */
     int64_t saved_step; /* last step in the file */
-    bool has_ended;     /* its status is not "running" */
+    bool has_ended;     /* the run's status is not "running" */
     bool pending;       /* added since begin: a rollback discards it */
 } es_written_run;
 
@@ -53,7 +53,7 @@ typedef struct es_written_series {
 
 #define ES_CLOSING_BUSY_MS 100 /* a reader may hold the file for hours */
 
-/** State of the write-ahead log. */
+/** The state of the write-ahead log. */
 typedef struct es_log {
     bool none; /* true for the private database of a fragment: the rest is zero
                 */
@@ -90,7 +90,7 @@ struct es_writer {
 
 /* --- writer_log.c -------------------------------------------------------- */
 
-/** Takes over checkpoints from SQLite. */
+/** Turns off SQLite's automatic checkpoints, and counts the log's frames. */
 es_status es_log_open(es_writer *writer) ES_MUST_USE;
 
 /**
@@ -161,7 +161,7 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
 es_status es_writer_cut_run(es_writer *writer, int64_t run_id,
                             int64_t step) ES_MUST_USE;
 
-/** Does the same as es_writer_end_run, at the given time; NULL: the run is
+/** Ends a run as es_writer_end_run does, at the given time; NULL: the run is
  *  running. */
 es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status status, const char *at) ES_MUST_USE;

@@ -31,7 +31,7 @@ typedef struct es_log_index {
     uint8_t is_init, big_endian;
     uint16_t page_size; /* 1 means 65536 */
     uint32_t n_frames, n_pages;
-    uint32_t checksum[2]; /* of the last frame */
+    uint32_t checksum[2]; /* checksum of the last frame */
     uint32_t salt[2];     /* byte order as in the log */
     uint32_t own_checksum[2];
 } es_log_index;

@@ -1,4 +1,4 @@
-/** Internals of joining, for join*.c. */
+/** Types and functions shared by join*.c. */
 #ifndef ES_JOIN_INTERNAL_H
 #define ES_JOIN_INTERNAL_H
 
@@ -62,7 +62,7 @@ typedef struct es_join_part {
     int64_t step;
     const float *values; /* (series.n_values) */
     es_series series;
-    es_join_rows rows[2]; /* by phase */
+    es_join_rows rows[2]; /* index: phase */
     es_join_gap gaps[2];
 } es_join_part;
 

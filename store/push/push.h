@@ -31,7 +31,7 @@ typedef struct es_pusher es_pusher;
 es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
                          double low_share) ES_MUST_USE;
 
-/** Does the same with the URL and share of another pusher, which is open. */
+/** Opens a second pusher with the URL and share of an open one. */
 es_status es_pusher_open_another(es_pusher **out,
                                  const es_pusher *pusher) ES_MUST_USE;
 
@@ -51,7 +51,7 @@ typedef struct es_push_source {
     int64_t changed_at; /* Unix time of the file's last change */
 } es_push_source;
 
-/** Incremented by each push. */
+/** Counts of what pushes have done; each push increments them. */
 typedef struct es_push_counts {
     uint64_t runs;    /* new */
     uint64_t changed; /* existing runs that were continued */

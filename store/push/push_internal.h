@@ -60,7 +60,7 @@ es_status es_pushed_load(es_pushed *out, es_postgres *postgres,
                          const char *uuid) ES_MUST_USE;
 void es_pushed_free(es_pushed *pushed);
 
-/** Adds one sample. */
+/** Adds one sample to the pushed part and its digest. */
 void es_push_place_add(es_push_place *place, int64_t step, int32_t crc);
 
 /** Computes the checksum of a sample that a cursor returned. */
@@ -117,7 +117,7 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
                        es_push_part *whole, es_reader *reader, size_t run,
                        es_push_counts *counts) ES_MUST_USE;
 
-/** One series of the file. */
+/** One series of the file that is being pushed. */
 typedef struct es_push_lane {
     es_series series;
     int32_t number; /* in the database */
@@ -149,14 +149,15 @@ typedef struct es_push_job {
     es_cursor *cursor;
     es_push_part whole[ES_N_PUSH_PARTS], begun[ES_N_PUSH_PARTS];
     es_push_counts added; /* in this transaction */
-    bool is_elsewhere;    /* it was pushed from another file */
+    bool is_elsewhere;    /* the run was pushed from another file */
 } es_push_job;
 
 /** Finds out what has to be done, without a lock. ES_OK; ES_DONE: nothing;
  *  ES_EFORMAT: see es_push_run; the errors of es_postgres_fail. */
 es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 
-/** Does the same for a run that is not in the database. */
+/** Finds out what has to be done for a run that is not in the database.
+ *  Returns as es_push_plan. */
 es_status es_push_plan_new(es_push_job *job) ES_MUST_USE;
 
 /** Reads the facts about the run that the plan needs; call es_push_forget in
@@ -175,7 +176,8 @@ void es_push_job_free(es_push_job *job);
 es_status es_push_begin_samples(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;
 
-/** Do the same for new series. */
+/** es_push_begin_series begins a COPY into series; es_push_put_series writes
+ *  the job's new series. */
 es_status es_push_begin_series(es_pusher *pusher) ES_MUST_USE;
 void es_push_put_series(es_push_job *job);
 
@@ -185,7 +187,8 @@ bool es_push_is_vanished(const es_push_job *job, size_t i);
 /** Enters the alerts of the job's finder. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
-/** Do the same for a new run, with the COPY that es_push_begin_alerts began. */
+/** Enter the alerts of a new run with a COPY: es_push_begin_alerts begins
+ *  it, es_push_put_alerts writes the alerts. */
 es_status es_push_begin_alerts(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_alerts(es_push_job *job) ES_MUST_USE;
 

@@ -171,7 +171,7 @@ es_status es_push_put_samples(es_push_job *j)
     return status;
 }
 
-/* ES_DONE: all samples are written. */
+/* Writes one transaction's samples. ES_DONE: all samples are written. */
 static es_status copy_samples(es_push_job *j)
 {
     bool has_more = false;

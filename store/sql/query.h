@@ -30,7 +30,7 @@ typedef struct es_query es_query;
 es_status es_query_open(es_query **out, const char *const *paths,
                         size_t n) ES_MUST_USE;
 
-/** NULL is fine. */
+/** Closes the query and its files; NULL is fine. */
 void es_query_close(es_query *query);
 
 /** Prepares one statement, which replaces the previous one. ES_OK; ES_EUSAGE

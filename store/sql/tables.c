@@ -11,7 +11,7 @@
 
 typedef struct table_form {
     const char *name, *declaration, *columns; /* columns of schema 2 */
-    const char *columns_1;                    /* of schema 1; NULL: the same */
+    const char *columns_1; /* columns of schema 1; NULL: as schema 2 */
     int n_columns;
     const char *keys[3]; /* by column: names of the columns whose conditions can
                             be pushed down */
@@ -60,7 +60,7 @@ static const table_form forms[] = {
 };
 enum { N_FORMS = sizeof forms / sizeof *forms, MAX_KEYS = 3 };
 
-/* User data of a module. */
+/* The user data of a virtual table's module. */
 typedef struct table_module {
     es_sql_sources *sources;
     const table_form *form;

@@ -42,7 +42,7 @@ static const char declaration[] =
     " value REAL, state TEXT, series TEXT HIDDEN, phase TEXT HIDDEN,"
     " run_id INTEGER HIDDEN, series_id INTEGER HIDDEN)";
 
-/* The query's columns. */
+/* Columns of the query over run, series and sample. */
 enum {
     ROW_RUN_ID,
     ROW_RUN,
@@ -83,7 +83,7 @@ typedef struct values_cursor {
     sqlite3_stmt *query;
     sqlite3_int64 row_number;
 
-    /* The current sample. */
+    /* The sample of the query's current row: */
     const unsigned char *bytes; /* n * 4; NULL: damaged */
     size_t n, at;               /* at: index of the row's value */
     size_t n_heads;

@@ -177,7 +177,7 @@ TEST(a_checksum_covers_run_and_series)
         es_assert_ok(es_cursor_open_run(&c, r, 0));
         while (es_cursor_next_of_run(c, &step, &values, &s) == ES_OK)
             continue;
-        /* and the changed row itself */
+        /* the samples, and the changed row itself */
         assert_int_equal(es_reader_n_damaged(r), cases[i].n_damaged + 1);
         es_cursor_close(c);
         es_reader_close(r);
@@ -290,7 +290,8 @@ TEST(a_changed_row_counts_as_damaged)
         for (size_t k = 0; k < n; k++)
             n_said += strcmp(events[k].kind, "damaged") == 0;
         assert_int_equal(n_said, 1);
-        es_assert_ok(es_reader_refresh(r)); /* it counts once */
+        es_assert_ok(
+            es_reader_refresh(r)); /* a refresh does not count it again */
         assert_int_equal(es_reader_n_damaged(r), 1);
         es_reader_close(r);
         es_sqlite(path, "DELETE FROM row_checksum"); /* without checksums the
@@ -374,8 +375,8 @@ TEST(a_file_without_row_checksums_gets_none)
 
 typedef struct contents {
     es_status status;
-    uint64_t hash; /* of series, steps and values */
-    uint64_t rows; /* of the rows of run, series and event */
+    uint64_t hash; /* hash of series, steps and values */
+    uint64_t rows; /* hash of the rows of run, series and event */
     size_t n_samples, n_damaged;
 } contents;
 

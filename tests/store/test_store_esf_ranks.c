@@ -111,7 +111,7 @@ TEST(a_killed_rank_leaves_a_counted_gap)
     size_t n;
     write_rank(state, "a.esf", 0, STEPS);
     write_rank(state, "b.esf", 1, STEPS);
-    /* Truncate it within a frame. */
+    /* Truncates the second fragment within a frame. */
     char *path = es_folder_file(state, "b.esf");
     unsigned char *bytes = es_file_read(path, &n);
     assert_int_equal(truncate(path, (off_t)(n - n / 3)), 0);

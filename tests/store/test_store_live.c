@@ -431,7 +431,7 @@ TEST(log_of_a_killed_writer_is_read)
     es_assert_values(values, s.id, 39, 6);
 }
 
-/** As an unprivileged reader. */
+/** The reader is an unprivileged user. */
 TEST(a_log_in_a_read_only_folder_is_read)
 {
     kill_holder(start_holder(run_db, 5));

@@ -134,7 +134,7 @@ static int64_t check_file(const char *path)
     return n;
 }
 
-/** Runs SQLite's integrity check. */
+/** Fails unless SQLite's integrity check succeeds. */
 static void check_pages(const char *path)
 {
     sqlite3 *handle = NULL;

@@ -8,7 +8,7 @@
 
 static int n_reads, failing; /* 0: no read fails */
 
-/* SQLite's library calls this function. */
+/* Replaces the function of the C library that SQLite calls. */
 __attribute__((visibility("default"))) ssize_t pread64(int fd, void *bytes,
                                                        size_t n, off_t at);
 ssize_t pread64(int fd, void *bytes, size_t n, off_t at)

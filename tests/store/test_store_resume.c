@@ -1,4 +1,4 @@
-/** Tests resumed runs, and events. */
+/** Tests resuming runs, and the deduplication of events. */
 #include "tests/support/test.h"
 
 TEST(events_are_deduplicated_by_run)
@@ -142,7 +142,8 @@ TEST(a_run_resumes_from_its_start_or_beyond_its_end)
 TEST(a_run_of_another_shape_is_not_resumed)
 {
     int64_t run;
-    es_run_info info = es_run_of(3, 2); /* as many values in another shape */
+    es_run_info info =
+        es_run_of(3, 2); /* as many values as before, in another shape */
     info.uuid = UUID;
     write_part(run_db, 10);
     es_writer *w = es_open_writer(run_db);

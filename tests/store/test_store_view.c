@@ -15,7 +15,7 @@
 
 enum { L = 16, H = 24, N = L * H };
 
-/** Shared with the writing process. */
+/** State shared with the writing process. */
 typedef struct progress {
     volatile int64_t committed; /* steps; the next one may be committed, too */
     volatile int64_t goal;      /* steps; the writer pauses there */

@@ -7,7 +7,7 @@
 #include "store/writer.h"
 
 #define ES_ESF_UUID "0f0e0d0c-0b0a-4908-8706-050403020100"
-#define ES_ESF_LAYERS 2 /* of the run */
+#define ES_ESF_LAYERS 2 /* layers of the run */
 #define ES_ESF_PER_LAYER 3
 #define ES_ESF_CELLS (ES_ESF_LAYERS * ES_ESF_PER_LAYER)
 
@@ -29,7 +29,8 @@ void es_esf_write(const char *path, int n_commits);
  */
 int64_t es_esf_check(es_reader *reader, bool may_miss, int64_t *gap);
 
-/** Does the same for a file; -1: the file is refused. */
+/** Checks the samples of a file as es_esf_check does; -1: the file is
+ *  refused. */
 int64_t es_esf_check_file(const char *path, bool may_miss, int64_t *gap);
 
 /** Returns the offset of frame i in a file's bytes (n), and reads its head.

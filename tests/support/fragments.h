@@ -6,7 +6,7 @@
 #include "store/join/join.h"
 
 #define ES_RANKS_UUID "01234567-89ab-4def-8123-456789abcdef"
-#define ES_RANKS_L 3 /* of the default fragment */
+#define ES_RANKS_L 3 /* layers of the default fragment */
 #define ES_RANKS_H 2
 
 /** A fragment to be written; zero or NULL members have default values. */

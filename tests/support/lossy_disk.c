@@ -202,7 +202,7 @@ static disk_file read_disk_file(const char *path)
 
 void lossy_disk_begin(const char *path)
 {
-    assert_non_null(realpath(path, main_path)); /* as SQLite names it */
+    assert_non_null(realpath(path, main_path)); /* the path that SQLite uses */
     snprintf(log_path, sizeof log_path, "%s-wal", main_path);
     at_first[MAIN] = read_disk_file(main_path);
     at_first[LOG] = read_disk_file(log_path);

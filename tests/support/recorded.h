@@ -32,7 +32,7 @@ void es_record_all(es_recorded *to, const char *name, int64_t step,
 void es_record_value(es_recorded *to, const char *name, int64_t step,
                      float value);
 
-/** Ends the run. */
+/** Ends the run with a status. */
 void es_record_end(es_recorded *to, es_run_status status);
 
 void es_record_close(es_recorded *to);
