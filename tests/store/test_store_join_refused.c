@@ -31,7 +31,7 @@ TEST(fragments_that_do_not_fit_are_refused)
     } cases[] = {
         {{.ranks = "0"}, "rank 0 of run " ES_RANKS_UUID " is also in"},
         {{.ranks = "1", .uuid = "11234567-89ab-4def-8123-456789abcdef"},
-         "is one of run"},
+         "a.db belongs to run"},
         {{.ranks = "1", .world = 3}, "of 2, of the same run"},
         {{.ranks = "1", .n_layer = L + 1}, "overlap those of"},
         {{.ranks = "1", .first_layer = 1}, "layers 1 to 3, heads 0 to 1"},
@@ -74,16 +74,16 @@ TEST(invalid_descriptions_of_fragments_are_refused)
     } cases[] = {
         {"2", "[0]", "[]", NULL},
         {"1e9", "[1]", "0", NULL},
-        {"2", "1", "0", "no rank"},
-        {"2", "[]", "0", "no rank"},
+        {"2", "1", "0", "ranks is empty"},
+        {"2", "[]", "0", "ranks is empty"},
         {"2", "[0, 1, 1]", "0", "longer than world"},
-        {"2", "[2]", "0", "no such rank"},
-        {"2", "[\"x\"]", "0", "no such rank"},
-        {"2", "[1, 1]", "0", "not in order"},
-        {"99999999", "[1]", "0", "so many ranks"},
-        {"0", "[]", "0", "so many ranks"},
-        {"2", "[1]", "-1", "such a layer"},
-        {"2", "[1]", "4096", "such a layer"},
+        {"2", "[2]", "0", "ranks has an entry out of range"},
+        {"2", "[\"x\"]", "0", "ranks has an entry out of range"},
+        {"2", "[1, 1]", "0", "not in ascending order"},
+        {"99999999", "[1]", "0", "world is out of range"},
+        {"0", "[]", "0", "world is out of range"},
+        {"2", "[1]", "-1", "layer or head is out of range"},
+        {"2", "[1]", "4096", "layer or head is out of range"},
     };
     const es_rank_file f = {"a.db", .ranks = ""};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -174,8 +174,9 @@ TEST(triggers_and_indexes_on_our_tables_are_refused)
         const char *make, *undo, *words;
     } cases[] = {
         {"CREATE TRIGGER t AFTER INSERT ON sample BEGIN DELETE FROM run; END",
-         "DROP TRIGGER t", "has the trigger t"},
-        {"CREATE INDEX i ON sample(step)", "DROP INDEX i", "has the index i"},
+         "DROP TRIGGER t", "has a foreign trigger t"},
+        {"CREATE INDEX i ON sample(step)", "DROP INDEX i",
+         "has a foreign index i"},
         {"ALTER TABLE run ADD COLUMN more TEXT", "SELECT 1",
          "its table run differs"},
     };
