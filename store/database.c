@@ -33,8 +33,8 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix)
 
 /**
  * Computes the absolute path. Resolves links in the directory, but not a link
- * that is the file itself: SQLite, which is told to follow no links, refuses
- * both kinds.
+ * that is the file itself: SQLite is opened with SQLITE_OPEN_NOFOLLOW and
+ * refuses both kinds.
  */
 static es_status resolve(char **out, const char *path)
 {

@@ -98,7 +98,7 @@ bool es_esf_out_has_moved(const es_esf_out *out)
 
 /* --- records -------------------------------------------------------------- */
 
-/** Makes room for n more bytes of payload in the buffer. */
+/** Grows the buffer for n more bytes of payload. */
 static es_status grow_payload(es_esf_out *out, size_t n)
 {
     if (n > ES_ESF_MOST - out->used)

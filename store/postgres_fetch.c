@@ -48,7 +48,7 @@ static void sort(es_remote_rows *rows)
         }
 }
 
-/** Makes room for n more bytes. */
+/** Grows the buffer for n more bytes. */
 static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
 {
     if (rows->n_data + n <= *capacity)

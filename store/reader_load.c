@@ -156,7 +156,7 @@ static es_status each_row(const es_database *database, es_strings *strings,
     return r.status;
 }
 
-/** Reserves room for element n of an array that grows one element at a time. */
+/** Reserves memory for element n of an array that grows element by element. */
 static bool reserve(row *r, void *array, size_t n, size_t size)
 {
     if (r->status == ES_OK)

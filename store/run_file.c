@@ -1,5 +1,5 @@
 /* Opens any source of runs for readers: a run file (an SQLite database), a
-   fragment, or a PostgreSQL database, told apart by name. The result is always
+   fragment, or a PostgreSQL database, distinguished by name. The result is always
    a connection to the tables of a run file. */
 #include "store/esf_in.h"
 #include "store/place.h"

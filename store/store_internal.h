@@ -319,7 +319,7 @@ bool es_lock_is_ours(const char *file);
 
 /* --- values -------------------------------------------------------------- */
 
-/** Reserves room for element n of an array that grows only by this function;
+/** Reserves memory for element n of an array that grows only by this function;
  *  `array` is the address of its pointer. ES_OK, ES_ENOMEM. */
 es_status es_reserve_next(void *array, size_t n, size_t size) ES_MUST_USE;
 

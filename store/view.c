@@ -8,8 +8,8 @@
  * marks in this memory, and locks bytes of the file. Here the index is a copy,
  * which is refreshed by pread at SQLite's memory barriers, while the locks are
  * real: a writer sees this reader like any other, and keeps the frames that it
- * needs. SQLite is told that the memory is read-only (SQLITE_READONLY). If no
- * live process maintains the memory (SQLITE_READONLY_CANTINIT), SQLite builds a
+ * needs. SQLite gets the memory as read-only (SQLITE_READONLY). If no live
+ * process maintains the memory (SQLITE_READONLY_CANTINIT), SQLite builds a
  * separate index from the log, in its own memory.
  *
  * Formats: sqlite.org/walformat.html, sections 2.1 to 2.3; protocol: SQLite's
@@ -239,8 +239,8 @@ static bool header_is_sound(const view_file *view)
  * SQLite takes this lock if the two headers differ, and gives up if they still
  * differ once it has the lock. They also differ if a writer was between
  * updating the two, or the copy was refreshed at that moment. SQLite then has
- * to retry, which it does if it is told that a writer is active. While the lock
- * is held, no writer is between the two headers.
+ * to retry, which it does if it gets SQLITE_BUSY. While the lock is held, no
+ * writer is between the two headers.
  */
 static int lock_against_writer(view_file *view)
 {

@@ -100,7 +100,7 @@ static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
         strcmp(idle->base, url->base) != 0)
         return NULL;
     ours.idle = NULL;
-    /* Pending input tells if the server has closed it. */
+    /* Pending input shows whether the server has closed it. */
     if (is_writer ? es_postgres_execute(idle, "SELECT 1") == ES_OK
                   : es_pq.consumeInput(idle->connection) &&
                         !es_postgres_is_lost(idle))

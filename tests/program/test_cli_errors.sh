@@ -42,7 +42,7 @@ fails 'a run without samples' 3 'bare.db: .*no sample' "$scan" bare.db
 ln -s good.db link.db
 fails 'a symbolic link' 3 'link.db: is a symbolic link' "$scan" link.db
 : >good.db-journal
-fails 'a run file with a journal' 3 'good.db: a rollback journal' "$scan" good.db
+fails 'a journal beside it' 3 'good.db: has a rollback journal' "$scan" good.db
 rm good.db-journal
 fails 'an unknown series: the message names those that exist' 3 'losss.*entropy.*loss' \
     "$scan" long.db --series losss

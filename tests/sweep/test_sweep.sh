@@ -62,10 +62,10 @@ echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as after a recording on a full di
 check 'a run that finished but failed is broken' has_state good SM_seed1_lr1e-3 broken
 rm good/SM_seed1_lr1e-3.end
 : >good/SM_seed1_lr1e-3.db-journal
-exits 'a run that cannot be read is not started again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
+exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: has a rollback journal' \
     "$scan" sweep good.ini -o good
-check 'the unreadable run is kept' cmp -s kept good/SM_seed1_lr1e-3.db
-exits '--status reports the broken run' 4 'SM_seed1_lr1e-3.db: a rollback journal' "$scan" sweep good --status
+check 'a run of another sweep is kept' cmp -s kept good/SM_seed1_lr1e-3.db
+exits '--status reports the broken run' 4 'SM_seed1_lr1e-3.db: has a rollback journal' "$scan" sweep good --status
 rm good/SM_seed1_lr1e-3.db-journal
 "$scan" sweep good.ini -o new -j 2 --no-stop >/dev/null 2>&1
 spec good.ini 'SM+LN+G; SM' '1 2 3' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
