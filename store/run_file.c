@@ -1,6 +1,6 @@
 /* Opens any source of runs for readers: a run file (an SQLite database), a
-   fragment, or a PostgreSQL database, distinguished by name. The result is always
-   a connection to the tables of a run file. */
+   fragment, or a PostgreSQL database, distinguished by name. The result is
+   always a connection to the tables of a run file. */
 #include "store/esf_in.h"
 #include "store/place.h"
 #include "store/postgres_in.h"
