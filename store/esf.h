@@ -26,12 +26,14 @@
  *             incremented by each call that begins or resumes a run
  *    28  u32  number of its run, from 1 on
  *    32  i64  resume: data of earlier attempts of the run at this step and
- * above is no longer valid 40  u32  1: the writer closed the file after this
- * frame; else 0 44  u32  CRC-32C of the payload, after the seed 48  u32  0 52
- * u32  CRC-32C of bytes 0..51, after the seed
+ *             above is no longer valid
+ *    40  u32  1: the writer closed the file after this frame; else 0
+ *    44  u32  CRC-32C of the payload, after the seed
+ *    48  u32  0
+ *    52  u32  CRC-32C of bytes 0..51, after the seed
  *
  *   payload: records, each u32 kind, u32 bytes, and that many bytes, padded
- * with zeros to a multiple of 8 (esf_record.h)
+ *   with zeros to a multiple of 8 (esf_record.h)
  *
  * The records that describe the run and its series are repeated along with the
  * samples of a frame: first after ES_ESF_AGAIN_FIRST bytes, then after twice as

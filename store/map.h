@@ -21,7 +21,7 @@ extern const char es_map_sql[];
  *
  *   values  (S,S) mean weights, queries by keys, row-major. NaN: a row in the
  *           block was not finite; es_missing(): no query of the block sees any
- * of its keys
+ *           of its keys
  *
  * ES_OK; ES_EARGUMENT: out of bounds, nothing is changed; ES_EFORMAT: the file
  * has a foreign table of this name; ES_EIO.

@@ -249,8 +249,8 @@ ES_API const char *es_row_table_name(es_row_table table);
  *     return missing values for it
  *   - damaged frames of a fragment, whose samples are unknown and missing
  *   - a row of run, series or event that differs from what was recorded:
- * damaged, deleted, or edited by hand, which a checksum cannot distinguish;
- * readers use the row as it is
+ *     damaged, deleted, or edited by hand, which a checksum cannot
+ *     distinguish; readers use the row as it is
  *   - frames that the recorder wrote, but that are no longer in the file
  */
 typedef struct es_damaged {

@@ -75,7 +75,7 @@ es_status es_writer_run(es_writer *writer, int64_t *run_id,
  * Finds or creates a series of a run that es_writer_run returned.
  *
  *   unit  NULL: the usual unit (es_series_standard); ignored if the series
- * exists
+ *         exists
  *
  * ES_OK; ES_EFORMAT if it exists with another shape; ES_EARGUMENT; ES_EIO.
  */

@@ -22,10 +22,12 @@ typedef void es_join_handler(void *user, const char *line);
  *   statistics of heads  as in analyzer/heads: means weighted by the series
  *                        finite_rows, lowest of lowest, highest of highest,
  *                        counts added. A rank without finite rows does not
- * count in a mean; without finite_rows there is no mean loss, ce, ereg the mean
- * of the ranks that have it, like the gradient: NaN if one is NaN finite_rows,
- * tokens_per_s, nan_activations   the sum other series         kept if all
- * ranks have the same value, else missing
+ *                        count in a mean; without the series finite_rows the
+ *                        mean is missing
+ *   loss, ce, ereg       the mean of the ranks that have it, like the
+ *                        gradient: NaN if one is NaN
+ *   finite_rows, tokens_per_s, nan_activations   the sum
+ *   other series         kept if all ranks have the same value, else missing
  *
  * No values are made up: a step that a rank lacks has the values of the other
  * ranks, and an event of the kind "gap" gives the number of steps that the rank

@@ -3,8 +3,9 @@
  * device. The variable WRAPPED selects one:
  *
  *   no-device  no device can be opened
- *   fails      the device fails at the fifth wait; from then on all memory is
- * NaN fp16       the device has fp16, with a scaled loss
+ *   fails      the device fails at the fifth wait; from then on all memory
+ *              is NaN
+ *   fp16       the device has fp16, with a scaled loss
  *
  * If built with STAMP, it claims to be of another build. */
 #include "hooks/trainer/model/ops.h"
