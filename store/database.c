@@ -216,7 +216,7 @@ es_status es_database_fail(const es_database *database, int rc)
             return es_fail(ES_EIO, "%s: cannot read: %s", path,
                            strerror(last_errno(database)));
         /* fall through */
-    case SQLITE_ERROR: /* our statements are valid in any sound file */
+    case SQLITE_ERROR: /* our statements fail only if the file is damaged */
     case SQLITE_SCHEMA:
     case SQLITE_INTERRUPT: /* the step limit was exceeded, as by a crafted file
                             */

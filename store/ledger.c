@@ -421,7 +421,8 @@ es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
         int64_t *out;
         const char *sql;
     } counts[] = {
-        /* count(*) would be a single step, which escapes the step limit */
+        /* count(*) of a whole table is a single step of the virtual machine,
+           however long it takes, so the step limit could not stop it */
         {&out->alerts, "SELECT count(id) FROM alert"},
         {&out->delivered, COUNT "('delivered')"},
         {&out->owed, COUNT "('owed', 'claimed')"},

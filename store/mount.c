@@ -184,7 +184,8 @@ void es_mount_judge(char type[ES_MOUNT_TYPE_SIZE], const char *mountinfo,
             return;
         }
         if (strcmp(name, "fuseblk") == 0)
-            return; /* it has the magic number of fuse */
+            return; /* a local disk, although statfs reports the magic number of
+                       fuse */
         if (strcmp(name, "overlay") != 0 || !find_upper(at, &found))
             break;
     }

@@ -188,7 +188,7 @@ static es_status open_beside(es_outfile *file, const struct stat *existing)
         return es_fail(ES_EIO, "%s: cannot create a file in its directory: %s",
                        file->path, strerror(reason));
     }
-    /* A file system without modes is no reason to fail. */
+    /* Some file systems have no modes, so a failure here is ignored. */
     if (existing && fchmod(fd, existing->st_mode & 0777) != 0)
         errno = 0;
     file->stream = fdopen(fd, "w");

@@ -162,8 +162,8 @@ bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values, size_t n)
 
 void es_remote_copy_end(es_remote_copy *copy)
 {
-    char said[ES_MESSAGE_MAX]; /* cleaning up is not a failure: the message is
-                                  kept */
+    char said[ES_MESSAGE_MAX]; /* keeps the message, which cleaning up may
+                                  change */
     snprintf(said, sizeof said, "%s", es_message());
     bool had_failed = said[0] != '\0';
     while (copy->is_under_way && receive(copy) == ES_OK)

@@ -114,8 +114,8 @@ static es_status let_go(es_reader *reader)
     return es_database_execute(&reader->database, "ROLLBACK");
 }
 
-/** Finds out if the reader's file is a run file that grows. A fragment and a
- *  PostgreSQL database are held in memory and do not count. */
+/** Sets reader->grows if its file is a run file that is being written. It is
+ *  false for fragments and PostgreSQL databases, which are held in memory. */
 static es_status find_growth(es_reader *reader)
 {
     const es_run_source *source = &reader->source;

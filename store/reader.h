@@ -150,7 +150,8 @@ static inline es_series *es_series_sized(es_series *out)
     return out;
 }
 
-/** Number of a run's series, in order of name and phase (train first). */
+/** Returns the number of a run's series, which are in order of name and phase
+ *  (train first). */
 ES_API size_t es_reader_n_series(const es_reader *reader, size_t run);
 
 /**

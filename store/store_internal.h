@@ -150,7 +150,8 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 typedef struct es_esf es_esf;       /* esf_in.h */
 typedef struct es_remote es_remote; /* postgres_in.h */
 
-/** The source behind a private database; both NULL for a run file. */
+/** The fragment or PostgreSQL database that the private database is filled
+ *  from; both are NULL for a run file. */
 typedef struct es_run_source {
     es_esf *fragment;
     es_remote *remote;

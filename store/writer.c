@@ -424,7 +424,8 @@ static void roll_back(es_writer *writer)
     }
     es_esf_out_rollback(writer->out);
     es_esf_index_roll_back(writer->database.samples);
-    /* Series refer to runs by index, so pending runs are behind all others. */
+    /* Pending runs are at the end of the array, so that the indexes by which
+       series refer to runs stay valid. */
     size_t n = 0;
     for (size_t i = 0; i < writer->n_series; i++)
         if (!writer->series[i].pending)

@@ -101,7 +101,7 @@ static int compare_frames(sqlite3_file *log, const es_log_index *index,
     return rc;
 }
 
-/** Checks that the log is long enough. */
+/** Checks that the log is long enough for all frames in its index. */
 static es_status compare_size(es_writer *writer, sqlite3_file *log,
                               const es_log_index *index)
 {

@@ -217,7 +217,7 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
     }
     es_libpq_option *options = es_pq.conninfoParse(conninfo, NULL);
     for (es_libpq_option *o = options; o && o->keyword && n < CAPACITY - 2; o++)
-        if (o->val) { /* of two values libpq takes the last */
+        if (o->val) { /* if a keyword occurs twice, libpq uses the last */
             keywords[n] = o->keyword;
             values[n++] = o->val;
         }

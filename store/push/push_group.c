@@ -113,8 +113,8 @@ static es_status choose(group *g, es_push_item *items, size_t n,
 
 /* --- the transaction ------------------------------------------------------ */
 
-/* Months are created first, so that no one waiting for a month holds up a
-   run. */
+/* Creates the months first: a pusher that waits for a month then holds no lock
+   on a run. */
 static es_status add_months(const group *g)
 {
     es_status status = ES_OK;

@@ -214,7 +214,8 @@ static es_status stored_end(stored *s, es_status status)
     return status;
 }
 
-/** Reads both in order of step, up to the first difference. */
+/** Reads the stored samples and those of the file in order of step, up to the
+ *  first difference. */
 static es_status walk(es_push_difference *out, es_push_place *place,
                       int64_t *cut, stored *s, es_cursor *cursor,
                       const es_series *series)

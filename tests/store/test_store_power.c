@@ -1,7 +1,7 @@
-/* Simulates power losses of run files at random moments. Whatever a disk may
-   have of unsynced data, every acknowledged sample is there, none is wrong, a
-   transaction is there whole or not at all, and the next writer can continue.
-   RUN_POWER_LOSSES sets the number of repetitions. */
+/* Simulates power losses of run files at random moments. Whichever
+   unsynced data the disk keeps, every acknowledged sample is there, none is
+   wrong, a transaction is there whole or not at all, and the next writer can
+   continue. RUN_POWER_LOSSES sets the number of repetitions. */
 #include "store/writer_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/lossy_disk.h"
@@ -17,8 +17,8 @@
 
 enum { MOST_STEPS = 20000 };
 
-/** After each disk step: the number of steps that must be on the disk, and
- *  that may be. */
+/** Bounds for the number of training steps that the file may have after a
+ *  power loss, for each step of the disk. */
 static struct {
     int64_t least, most;
 } promised[MOST_STEPS];
