@@ -134,7 +134,7 @@ AVX512 static inline uint64_t finish(__m512i kept)
     return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(all, 1));
 }
 
-/* Processes all of bytes (n >= BLOCK) but the last 63 at most. */
+/* Processes bytes (n >= BLOCK) except for the last 63 at most. */
 AVX512 static inline uint64_t
 take_blocks(uint32_t crc, const unsigned char **bytes, size_t *n)
 {

@@ -378,7 +378,7 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
     if ((status = check_header(database)) < 0 ||
         (status = es_database_harden(database)) < 0)
         return status;
-    if (!writing && /* many readers may be open at once */
+    if (!writing && /* a small cache, because many readers may be open */
         (status = es_database_execute(database, "PRAGMA cache_size=-1024;"
                                                 "BEGIN")) < 0)
         return status;

@@ -257,7 +257,8 @@ void es_ledger_close(es_ledger *ledger)
 
 /* --- transactions --------------------------------------------------------- */
 
-/* Called at the start of each call. */
+/* Starts a public call: refuses a forked child, and restarts the count of
+   steps. */
 static es_status enter(es_ledger *ledger)
 {
     ledger->n_steps = 0;

@@ -133,8 +133,8 @@ static es_run_status status_of(const es_join_state *state)
     return ES_RUN_FINISHED;
 }
 
-/** Sequences per step: the sum over all ranks that hold the same heads as
- *  the first fragment. */
+/** Returns the number of sequences per step: the sum over all ranks that hold
+ *  the same heads as the first fragment. */
 static int64_t batch_of(const es_join_state *state)
 {
     const es_fragment *first = state->parts[0].fragment;

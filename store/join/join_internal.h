@@ -11,7 +11,7 @@ typedef enum es_join_rule {
     ES_JOIN_HIGHEST,
     ES_JOIN_SUM,
     ES_JOIN_MEAN,
-    ES_JOIN_SAME /* no rule: the value, if all fragments have the same */
+    ES_JOIN_SAME /* the value if all fragments have the same, else missing */
 } es_join_rule;
 
 es_join_rule es_join_rule_of(const char *series, es_shape shape);
