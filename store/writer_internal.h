@@ -51,7 +51,7 @@ typedef struct es_written_series {
     bool pending;
 } es_written_series;
 
-#define ES_CLOSING_BUSY_MS 100 /* short: a reader may hold the file for hours */
+#define ES_CLOSING_BUSY_MS 100 /* a reader may hold the file for hours */
 
 /** The state of the write-ahead log. */
 typedef struct es_log {
