@@ -296,7 +296,7 @@ TEST(a_checkpoint_of_another_shape_is_refused)
     es_model_config longer = settings.model;
     longer.ctx++;
     AUTO_BY(es_small_close) es_small_model other = es_small_open(&longer);
-    es_assert_status(ES_EFORMAT, "wpe has another shape",
+    es_assert_status(ES_EFORMAT, "wpe does not have the model's shape",
                      es_checkpoint_load(other.model, opened));
     es_checkpoint_close(opened);
 }

@@ -249,7 +249,7 @@ refused 'other data' 2 'other.tok: its checksum is [0-9a-f]{16}, the checkpoint'
     "${resume[@]}" --data "$dir/other.tok"
 refused 'no such checkpoint' 3 'absent: No such file' --resume "$dir/absent" --no-record
 mkdir "$dir/empty"
-refused 'a folder without checkpoints' 3 'empty: holds no checkpoint' \
+refused 'a folder without checkpoints' 3 'empty: no checkpoint in this folder' \
     --resume "$dir/empty" --no-record
 head -c -1 "$good" >"$dir/cut.safetensors"
 refused 'a truncated checkpoint is refused' 3 'cut.safetensors: .*cut short' \

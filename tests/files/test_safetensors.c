@@ -294,19 +294,19 @@ TEST(malformed_headers_are_refused)
     refuse("", "not a safetensors file");
     refuse("[]", "not a safetensors file");
     refuse("{\"a\":", "malformed header");
-    refuse("{\"a\":1}", "tensor a: not described by an object");
+    refuse("{\"a\":1}", "tensor a: its description is not an object");
     refuse("{\"a\":{" F32_3 ",\"data_offsets\":[0,12]},"
            "\"a\":{" F32_3 ",\"data_offsets\":[0,12]}}",
            "duplicate object key");
     refuse("{\"a\":{" F32_3 ",\"data_offsets\":[0,12]}}{}", "end of file");
     refuse("{\"a\":{\"x\":[[1]]}}", "nested too deep");
     refuse("{\"__metadata__\":[]}", "__metadata__ is not an object");
-    refuse("{\"__metadata__\":{\"step\":4}}", "step is not a text");
+    refuse("{\"__metadata__\":{\"step\":4}}", "step is not a string");
     refuse("{\"a\":{\"shape\":[3],\"data_offsets\":[0,12]}}", "no dtype");
     refuse("{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,12]}}", "no shape");
     refuse("{\"a\xff\":{}}", "malformed header");
-    /* Quotes and backslashes in names neither hide nor add brackets. */
-    refuse("{\"[[[[\\\"[\":1}", "not described by an object");
+    /* Quotes and backslashes in names do not hide brackets, or add any. */
+    refuse("{\"[[[[\\\"[\":1}", "its description is not an object");
 }
 
 TEST(wrong_shapes_are_refused)
@@ -339,8 +339,9 @@ TEST(wrong_offsets_are_refused)
         {"[12,0]", "malformed data_offsets"},
         {"[-12,0]", "malformed data_offsets"},
         {"null", "malformed data_offsets"},
-        {"[4,16]", "4 bytes beyond the file"},
-        {"[9223372036854775795,9223372036854775807]", "beyond the file"}};
+        {"[4,16]", "4 bytes beyond the end of the file"},
+        {"[9223372036854775795,9223372036854775807]",
+         "beyond the end of the file"}};
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         char header[200];
         snprintf(header, sizeof header,

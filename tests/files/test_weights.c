@@ -177,8 +177,9 @@ TEST(parts_that_change_nothing_may_be_added)
     es_assert_ok(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"));
     AUTO_FREE float *more =
         es_weights_logits(weights, &config, f->it.tokens.data, note);
-    assert_string_equal(note, "arrays that the weights lack start anew: "
-                              "h.0.attn.log_t, h.0.attn.theta");
+    assert_string_equal(
+        note, "arrays missing from the weights start at their initial values: "
+              "h.0.attn.log_t, h.0.attn.theta");
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(plain[i] - more[i]) <= 1e-5f);
     config.t_init = 0.1;
@@ -339,19 +340,19 @@ TEST(wrong_shapes_are_refused)
     } cases[] = {
         /* transposed, as of a linear layer */
         {open_gpt2, "transformer.h.0.attn.c_attn.weight", 36, 12,
-         "c_attn.weight has the shape (36,12), not (12,36)"},
+         "c_attn.weight has shape (36,12): expected (12,36)"},
         {open_neox, "gpt_neox.layers.1.attention.query_key_value.weight", 32,
          96,
-         "layers.1.attention.query_key_value.weight has the shape (32,96), not "
-         "(96,32)"},
+         "layers.1.attention.query_key_value.weight has shape (32,96): "
+         "expected (96,32)"},
         {open_gpt2, "transformer.ln_f.weight", 12, 1,
-         "ln_f.weight has the shape (12,1), not (12)"},
+         "ln_f.weight has shape (12,1): expected (12)"},
         {open_gpt2, "transformer.wte.weight", 84, 0,
          "wte.weight has 1 dimensions, not 2"},
         {open_gpt2, "transformer.h.0.mlp.c_fc.weight", 24, 12,
-         "c_fc.weight has the shape (24,12), not (12,12)"},
+         "c_fc.weight has shape (24,12): expected (12,12)"},
         {open_gpt2, "transformer.h.0.mlp.c_fc.weight", 18, 16,
-         "the feed-forward width 16 is no multiple of the model's"}};
+         "the feed-forward width 16 is not a multiple of the model width"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_weights_case *f = cases[i].open();
         es_test_tensor *tensor = es_test_tensor_find(&f->list, cases[i].name);
@@ -463,9 +464,9 @@ TEST(a_wrong_configuration_is_refused)
     static const char *const gpt2[][2] = {
         {"{\"n_head\": 3, ", "line 1"},
         {"[3]", "not a JSON object"},
-        {"{\"n_head\": \"three\"}", "n_head is no size"},
-        {"{\"n_head\": -3}", "n_head is no size"},
-        {"{\"n_layer\": 12}", "n_layer is 12, in the weights it is 1"},
+        {"{\"n_head\": \"three\"}", "n_head is not a valid size"},
+        {"{\"n_head\": -3}", "n_head is not a valid size"},
+        {"{\"n_layer\": 12}", "n_layer is 12, but the weights have 1"},
         {"{\"n_positions\": 1024}", "n_positions is 1024"},
         {"{\"model_type\": \"gpt_neox\"}", "model_type is gpt_neox"},
         {"{\"model_type\": 3}", "model_type"},

@@ -119,15 +119,15 @@ static void expect_refusal(const es_test_tensors *list, const char *config,
 TEST(llamas_that_cannot_be_built_are_refused_by_name)
 {
     static const char *const configs[][2] = {
-        {NULL, "config.json beside them"},
+        {NULL, "need a config.json in the same folder"},
         {"{}", "give --n-head"},
         {"{\"num_attention_heads\": 5}", "not of 5 heads"},
         {"{\"num_attention_heads\": 1000}", "not of 1000 heads"},
         {"{\"num_attention_heads\": 16}", "a head is 1 wide"},
         {"{\"num_attention_heads\": 4, \"num_key_value_heads\": 4}",
-         "num_key_value_heads of config.json is 4"},
+         "num_key_value_heads in config.json is 4"},
         {"{\"num_attention_heads\": 4, \"head_dim\": 1e300}",
-         "head_dim is no usable number"},
+         "head_dim is not a valid number"},
         {"{\"num_attention_heads\": 4, \"rope_theta\": -1}", "rope_theta"},
         {"{\"num_attention_heads\": 4, \"rope_theta\": 1e999}", ""},
         {"{\"num_attention_heads\": 4, \"rope_scaling\": 7}", "rope_scaling"},
@@ -151,8 +151,7 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
     es_test_tensor_remove(&list, AT "q_norm.weight");
     es_test_tensor_find(&list, AT "k_proj.weight")->dims[0] = 16;
     es_test_tensor_find(&list, AT "k_proj.weight")->dims[1] = 8;
-    expect_refusal(&list, llama_config,
-                   AT "k_proj.weight has the shape (16,8)");
+    expect_refusal(&list, llama_config, AT "k_proj.weight has shape (16,8)");
     es_test_tensor_remove(&list, AT "k_proj.weight");
     expect_refusal(&list, llama_config, AT "k_proj.weight is missing");
     es_test_tensor_remove(&list, "model.layers.0.mlp.up_proj.weight");
@@ -250,7 +249,7 @@ TEST(berts_that_cannot_be_built_are_refused_by_name)
         {NULL, "weights of BERT do not say"},
         {"{\"num_attention_heads\": 2}", "model_type is no text"},
         {"{\"model_type\": \"roberta\", \"pad_token_id\": null}",
-         "behind pad_token_id"},
+         "pad_token_id is missing or too large"},
         {"{\"model_type\": \"bert\", \"pad_token_id\": -1}", "pad_token_id"},
         {"{\"model_type\": \"bert\", \"pad_token_id\": 7}", "pad_token_id"},
         {"{\"model_type\": \"bert\"}", "give --n-head"},

@@ -155,19 +155,21 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
 TEST(parts_that_change_nothing_may_be_added)
 {
     assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
-                   "arrays that the weights lack start anew: h.0.attn.theta");
+                   "arrays missing from the weights start at their initial "
+                   "values: h.0.attn.theta");
     assert_neutral("EReg(SM+R)", "SM+R", ES_BIAS_QK,
-                   "the thresholds in them are left out");
-    assert_neutral(
-        "SM", "SM+ScFFN", ES_BIAS_QK,
-        "arrays that the weights lack start anew: h.0.mlp.alpha, h.0.mlp.beta");
+                   "the thresholds in the weights are ignored");
+    assert_neutral("SM", "SM+ScFFN", ES_BIAS_QK,
+                   "arrays missing from the weights start at their initial "
+                   "values: h.0.mlp.alpha, h.0.mlp.beta");
     assert_neutral("SM+LR(0.05)", "SM+LR(layer,0.05)", ES_BIAS_QK,
-                   "arrays that the weights lack start anew: h.0.mlp.slope");
+                   "arrays missing from the weights start at their initial "
+                   "values: h.0.mlp.slope");
     assert_neutral("SM+LR(layer,0.1)", "SM+LR(layer,0.3)", ES_BIAS_QK, "");
-    assert_neutral(
-        "SM+LN+G", "SM+LN+G", ES_BIAS_ALL,
-        "arrays that the weights lack start anew: h.0.attn.c_proj.bias, "
-        "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
+    assert_neutral("SM+LN+G", "SM+LN+G", ES_BIAS_ALL,
+                   "arrays missing from the weights start at their initial "
+                   "values: h.0.attn.c_proj.bias, "
+                   "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
 /* Another function uses the same arrays, as in the paper's continual training:
@@ -185,8 +187,8 @@ TEST(another_attention_uses_the_same_arrays)
         es_weights *weights = open_weights();
         es_assert_ok(es_arch_parse(&config.arch, pairs[i][1]));
         snprintf(note, sizeof note,
-                 "weights of %s go on as %s: another function", pairs[i][0],
-                 pairs[i][1]);
+                 "weights of %s continue as %s, a different function",
+                 pairs[i][0], pairs[i][1]);
         es_model *model = load(weights, &config, note);
         for (size_t a = 0; a < es_model_n_arrays(model); a++) {
             const size_t n = es_model_parameter(model, a).n;

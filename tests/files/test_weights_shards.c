@@ -78,9 +78,9 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
     es_weights_case *f = es_weights_case_open("g02_sm_ln_gt", "transformer.");
     static const char *const wrong[][2] = {
         {"\"x\": \"model-0.safetensors\"", "tensor x is not in"},
-        {"\"x\": \"../model-0.safetensors\"", "is no name of"},
-        {"\"x\": \"model-0.bin\"", "is no name of"},
-        {"\"x\": 3", "is no name of"},
+        {"\"x\": \"../model-0.safetensors\"", "is not a safetensors file"},
+        {"\"x\": \"model-0.bin\"", "is not a safetensors file"},
+        {"\"x\": 3", "is not a safetensors file"},
         {"\"x\": ", "line 1"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         write_shards(f, 5, wrong[i][0], f->list.n);
@@ -94,7 +94,7 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
     snprintf(why, sizeof why, "is not in %s", shard_paths[0]);
     refuse_index(ES_EFORMAT, why);
     write_shards(f, 5, "\"x\": \"/model-0.safetensors\"", f->list.n);
-    refuse_index(ES_EFORMAT, "is no name of");
+    refuse_index(ES_EFORMAT, "is not a safetensors file");
     write_shards(f, 5, "\"x\": \"model-7.safetensors\"", f->list.n);
     refuse_index(ES_EIO, "model-7.safetensors");
     FILE *file = fopen(index_path, "w");
@@ -105,7 +105,7 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
     file = fopen(index_path, "w");
     fputs("{\"metadata\": {}}", file);
     assert_int_equal(fclose(file), 0);
-    refuse_index(ES_EFORMAT, "no object weight_map");
+    refuse_index(ES_EFORMAT, "the object 'weight_map' is missing");
     remove_shards();
     es_weights_case_close(f);
 }

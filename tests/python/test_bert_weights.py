@@ -122,7 +122,7 @@ REFUSED = dict(
     model_type=("electra", "model_type is electra"),
     position_embedding_type=("relative_key", "position_embedding_type is relative_key"),
     is_decoder=(True, "is_decoder is not false"),
-    pad_token_id=(VOCAB, "pad_token_id is no token"),
+    pad_token_id=(VOCAB, "pad_token_id is not a token"),
     hidden_act=("silu", "hidden_act is silu"),
     max_position_embeddings=(65, "max_position_embeddings is 65"),
 )

@@ -118,7 +118,7 @@ def test_a_checkpoint_is_a_model_of_transformers(tmp_path):
 
 REFUSED = dict(model_type=("deit", "model_type is deit"),
                qkv_bias=(False, "qkv_bias is not true"),
-               patch_size=(3, "patch_size is not that of the weights"),
+               patch_size=(3, "patch_size does not match the weights"),
                image_size=(8, "image_size 8: the weights have 10 positions"),
                num_attention_heads=(5, "--n-head 5 does not divide"))
 

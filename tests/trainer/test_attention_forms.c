@@ -75,8 +75,8 @@ TEST(a_back_end_without_plain_scores_refuses_them_by_name)
         assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
         assert_null(model);
         assert_non_null(
-            strstr(es_message(), i ? "RA is not built yet on back-end other"
-                                   : "PSM(p,plain) is not built yet on"));
+            strstr(es_message(), i ? "RA: not supported by back-end other"
+                                   : "PSM(p,plain): not supported by"));
     }
 }
 

@@ -83,7 +83,8 @@ TEST(a_back_end_without_the_operations_refuses_the_family)
     ops.spread_heads = NULL;
     assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
     assert_null(model);
-    assert_non_null(strstr(es_message(), "--family llama is not built yet"));
+    assert_non_null(
+        strstr(es_message(), "--family llama: not supported by back-end"));
 }
 
 /* --- settings ------------------------------------------------------------- */

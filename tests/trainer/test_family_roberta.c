@@ -69,7 +69,7 @@ TEST(what_the_family_lacks_is_refused_by_name)
     static const struct {
         const char *arch, *named;
     } archs[] = {
-        {"SM+G", "no architecture part 'LN'"}, {"SM(gate)+LN+G", "'SM(gate)'"},
+        {"SM+G", "architecture without 'LN'"}, {"SM(gate)+LN+G", "'SM(gate)'"},
         {"SM(clip 9)+LN+G", "'SM(clip)'"},     {"SM+LN+ScFFN", "'Sc...'"},
         {"SM+LN+G+WNorm(FFN)", "'WNorm'"},     {"SM+LN+G+SNorm(QK)", "'SNorm'"},
         {"SM+LN+SwiGLU", "'SwiGLU'"}};
@@ -89,17 +89,20 @@ TEST(what_the_family_lacks_is_refused_by_name)
     es_expect_config_refused(&config, "--record all");
     config.record = ES_SERIES_CORE;
     config.mask = config.vocab;
-    es_expect_config_refused(&config, "--mask-token 11: the vocabulary has 11");
+    es_expect_config_refused(&config,
+                             "--mask-token 11: outside the vocabulary of 11");
     config.mask = config.padding = 4;
-    es_expect_config_refused(&config, "--mask-token 4 is that of --padding");
+    es_expect_config_refused(&config,
+                             "--mask-token 4 is also the token of --padding");
     config.padding = 11;
     es_expect_config_refused(&config, "--padding 11");
     config = es_small_config("SM+LN+G");
     config.mask = 2;
     es_expect_config_refused(&config,
-                             "--mask-token: of --family roberta alone");
+                             "--mask-token: only for --family roberta");
     config = roberta("SM+LN+G");
     ops.attention_whole_backward = NULL;
     assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--family roberta is not built yet"));
+    assert_non_null(
+        strstr(es_message(), "--family roberta: not supported by back-end"));
 }

@@ -39,10 +39,10 @@ TEST(sizes_that_do_not_fit_are_refused_by_name)
     config.image.patch = 4096;
     config.image.channels = 64;
     config.ctx = 2;
-    es_expect_config_refused(&config, "pixels at most");
+    es_expect_config_refused(&config, "at most 67108864 pixels");
     config = es_small_config("SM+LN+G");
     config.image.size = 6;
-    es_expect_config_refused(&config, "--image-size: of --family vit alone");
+    es_expect_config_refused(&config, "--image-size: only for --family vit");
 }
 
 TEST(what_the_family_lacks_is_refused_by_name)
@@ -51,14 +51,15 @@ TEST(what_the_family_lacks_is_refused_by_name)
     es_ops ops = es_cpu_ops;
     es_model *model = NULL;
     config.arch.layer_norm = false;
-    es_expect_config_refused(&config, "no architecture part 'LN'");
+    es_expect_config_refused(&config, "architecture without 'LN'");
     config = vit();
     config.arch.gate = true;
     es_expect_config_refused(&config, "'SM(gate)'");
     config = vit();
     ops.cut_patches = NULL;
     assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--family vit is not built yet"));
+    assert_non_null(
+        strstr(es_message(), "--family vit: not supported by back-end"));
 }
 
 /* Numbers beyond the levels, and classes that there are not, are no image. */

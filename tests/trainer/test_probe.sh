@@ -147,9 +147,9 @@ regularised() {
 }
 output 'regularisation may be added' '^EReg\(SM\+LN\+G\) finished' regularised
 output 'regularisation that is added is a warning' 'warning: .*h\.0\.attn\.theta' regularised
-exits 'another activation may not' 2 'its architecture is SM\+LN\+G, not SM\+LN\+R' \
+exits 'another activation may not' 2 'the weights have the architecture SM\+LN\+G, not SM\+LN\+R' \
     "$train" "${data[@]}" --init "$plain" --arch SM+LN+R --steps 1 --no-record
-exits 'a contradiction names the option' 2 'it has --d-model 12, not 24' \
+exits 'a contradiction names the option' 2 'the weights have --d-model 12, not 24' \
     go_on --no-record --d-model 24
 exits 'no more positions than there are' 2 '--ctx 17: ' go_on --no-record --ctx 17
 exits '--resume and --init exclude each other' 2 'exclude each other' go_on --no-record --resume "$saved"

@@ -453,8 +453,8 @@ TEST(a_back_end_without_them_refuses_range_losses_by_name)
         es_model_config config = es_small_config("PSM(4)+LN+G");
         es_model *model = NULL;
         char message[80];
-        snprintf(message, sizeof message,
-                 "%s is not built yet on back-end other", names[i]);
+        snprintf(message, sizeof message, "%s: not supported by back-end other",
+                 names[i]);
         config.range_weight[i] = 1;
         es_assert_status(ES_EUSAGE, message,
                          es_model_new(&model, &config, &ops, 1));

@@ -457,7 +457,7 @@ TEST(a_damaged_one_gives_way_to_the_one_before)
     damage(checkpoint_file("part", 31));
     damage(checkpoint_file("part", 30));
     damage(checkpoint_file("part", 20));
-    es_assert_status(ES_EFORMAT, "none of its checkpoints is good",
+    es_assert_status(ES_EFORMAT, "every checkpoint in this folder is damaged",
                      es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
     assert_null(from);
 }
@@ -469,7 +469,7 @@ TEST(a_folder_must_say_which)
     es_assert_status(ES_EIO, "No such file",
                      es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
     assert_int_equal(mkdir(s.checkpoint, 0700), 0);
-    es_assert_status(ES_ENOTFOUND, "holds no checkpoint",
+    es_assert_status(ES_ENOTFOUND, "no checkpoint in this folder",
                      es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
     training_seen out = {.stop_after = 2};
     training_run(&out, &s);
@@ -501,9 +501,9 @@ TEST(mixing_runs_up_is_refused)
     s.checkpoint_every = 10;
     training_seen out = {0};
     training_run(&out, &s);
-    expect_refusal(ES_EUSAGE, "is of another run", &s, NULL);
+    expect_refusal(ES_EUSAGE, "belongs to another run", &s, NULL);
     es_checkpoint *from = find(checkpoint_file("part", 20));
-    expect_refusal(ES_EUSAGE, "is further than step 20", &s, from);
+    expect_refusal(ES_EUSAGE, "is later than step 20", &s, from);
     assert_string_equal(steps_in("part"), "20 30 31");
     es_checkpoint_close(from);
     from = find(s.checkpoint);
@@ -514,7 +514,7 @@ TEST(mixing_runs_up_is_refused)
     expect_refusal(ES_EUSAGE, "x.tok: its checksum is", &s, from);
     training_write_data(0);
     s.model.ctx = 8;
-    expect_refusal(ES_EFORMAT, "wpe has another shape", &s, from);
+    expect_refusal(ES_EFORMAT, "wpe does not have the model's shape", &s, from);
     s.model.ctx = 9;
     training_resume(&(training_seen){.n_steps = 31}, &s, from);
     es_checkpoint_close(from);

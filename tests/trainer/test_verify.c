@@ -164,7 +164,7 @@ TEST(a_damaged_file_fails_and_the_tensor_is_named)
         {"\"tokens\"", "\"I32\"", "\"F32\"",
          ": tensor tokens: element type float32, expected int32"},
         {"\"tokens\"", "\"I32\"", "\"U32\"",
-         ": tensor tokens: its dtype is not F32, F64 or I32"},
+         ": tensor tokens: dtype is not F32, F64 or I32"},
         {"\"params/wte\"", "\"F32\"", "\"I32\"",
          ": tensor params/wte: element type int32, expected float32"},
         {"\"tokens\"", "[1,13]", "[13,1]",

@@ -63,7 +63,7 @@ static es_status load_text(char **out, const char *path)
         return status;
     free(*out);
     *out = NULL;
-    return es_fail(ES_EFORMAT, "%s: a NUL byte in the text", path);
+    return es_fail(ES_EFORMAT, "%s: the text contains a NUL byte", path);
 }
 
 es_status es_arrays_text(char **out, char label[ES_ARRAY_LABEL_MAX],
@@ -117,7 +117,7 @@ static es_status read_tensor(es_npy *out, const es_arrays *arrays,
     es_npy array = {.n_dims = tensor->n_dims, .n = tensor->n};
     if (!take_type(&array.type, tensor->type))
         return es_fail(ES_EFORMAT,
-                       "%s: tensor %s: its dtype is not F32, F64 or I32",
+                       "%s: tensor %s: dtype is not F32, F64 or I32",
                        arrays->path, name);
     for (int i = 0; i < tensor->n_dims; i++)
         array.dims[i] = (size_t)tensor->dims[i];

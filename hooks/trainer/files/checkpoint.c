@@ -298,7 +298,7 @@ static const char *text_of(const es_checkpoint *checkpoint, text_entry entry)
 
 static es_status wrong_text(const es_checkpoint *checkpoint, text_entry entry)
 {
-    return es_fail(ES_EFORMAT, "%s: damaged: no usable '%s' in its header",
+    return es_fail(ES_EFORMAT, "%s: damaged: no valid '%s' in the header",
                    checkpoint->file->path, keys[entry]);
 }
 
@@ -360,8 +360,8 @@ static es_status check_version(const es_checkpoint *checkpoint)
     int64_t version = 0;
     if (!es_checkpoint_is_ours(checkpoint->file))
         return es_fail(ES_EFORMAT,
-                       "%s: not a checkpoint of entropy-train, which alone"
-                       " can be resumed",
+                       "%s: not a checkpoint of entropy-train: nothing else "
+                       "can be resumed",
                        path);
     es_status status;
     if ((status = take_whole(&version, checkpoint, VERSION, 1, INT_MAX)) < 0)
@@ -447,9 +447,9 @@ static es_status check_sum(const es_checkpoint *checkpoint)
     const char *have = text_of(checkpoint, CHECKSUM);
     snprintf(want, sizeof want, "%016" PRIx64, sum);
     if (status == ES_OK && (!have || strcmp(have, want) != 0))
-        status =
-            es_fail(ES_EFORMAT, "%s: damaged: its checksum is not what it says",
-                    checkpoint->file->path);
+        status = es_fail(
+            ES_EFORMAT, "%s: damaged: the checksum does not match the contents",
+            checkpoint->file->path);
     return status;
 }
 
@@ -493,13 +493,14 @@ static es_status find_tensor(const es_tensor **out, bool *is_old,
     if (*is_old)
         tensor = es_safetensors_find(checkpoint->file, old);
     if (!tensor)
-        return es_fail(ES_EFORMAT, "%s: has no tensor %s",
+        return es_fail(ES_EFORMAT, "%s: tensor %s is missing",
                        checkpoint->file->path, name);
     bool same = tensor->n_dims == parameter->n_dims;
     for (int i = 0; same && i < tensor->n_dims; i++)
         same = tensor->dims[i] == parameter->dims[i];
     if (!same)
-        return es_fail(ES_EFORMAT, "%s: tensor %s has another shape",
+        return es_fail(ES_EFORMAT,
+                       "%s: tensor %s does not have the model's shape",
                        checkpoint->file->path, name);
     *out = tensor;
     return ES_OK;
@@ -563,7 +564,8 @@ es_status es_checkpoint_load(es_model *model, const es_checkpoint *checkpoint)
     free(values);
     size_t have = checkpoint->file->n;
     if (status == ES_OK && n_tensors != have)
-        status = es_fail(ES_EFORMAT, "%s: has %zu tensors, the model has %zu",
+        status = es_fail(ES_EFORMAT,
+                         "%s: contains %zu tensors, but the model has %zu",
                          checkpoint->file->path, have, n_tensors);
     if (status == ES_OK)
         es_model_set_n_updates(model, checkpoint->n_updates);

@@ -98,7 +98,7 @@ static es_status join(char out[ES_PATH_SIZE], const char *folder,
     const char *slash = n > 0 && folder[n - 1] == '/' ? "" : "/";
     if (snprintf(out, ES_PATH_SIZE, "%s%s%s", folder, slash, file) >=
         ES_PATH_SIZE)
-        return es_fail(ES_EUSAGE, "%s: too long a path", folder);
+        return es_fail(ES_EUSAGE, "%s: the path is too long", folder);
     return ES_OK;
 }
 
@@ -118,7 +118,7 @@ static void file_name(char out[NAME_SIZE], const char *name)
 static es_status lock(es_checkpoint_folder *folder)
 {
     if (mkdir(folder->path, 0777) != 0 && errno != EEXIST)
-        return es_fail(ES_EIO, "%s: cannot make the folder: %s", folder->path,
+        return es_fail(ES_EIO, "%s: cannot create the folder: %s", folder->path,
                        strerror(errno));
     folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0)
@@ -126,8 +126,8 @@ static es_status lock(es_checkpoint_folder *folder)
     /* Some file systems lock no folders: that is no reason to stop. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return es_fail(ES_ELOCKED,
-                       "%s: another training writes its checkpoints there:"
-                       " name another folder",
+                       "%s: another training is writing checkpoints to this "
+                       "folder: give another folder",
                        folder->path);
     return ES_OK;
 }
@@ -212,19 +212,19 @@ static es_status check_entry(const es_checkpoint_folder *folder,
         return status;
     if (strcmp(theirs, uuid) != 0)
         return es_fail(ES_EUSAGE,
-                       "%s: is of another run: resume that one, or give"
-                       " another --checkpoint folder or --name",
+                       "%s: belongs to another run: resume that run, or give "
+                       "another --checkpoint folder or --name",
                        path);
     es_checkpoint *checkpoint = NULL;
     const bool is_further = item->step > first_step &&
                             es_checkpoint_open(&checkpoint, path) == ES_OK;
     es_checkpoint_close(checkpoint);
     if (is_further)
-        return es_fail(ES_EUSAGE,
-                       "%s: is further than step %" PRId64
-                       ": resume that one, remove it, or give another"
-                       " --checkpoint folder",
-                       path, first_step);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: is later than step %" PRId64
+            ": resume from it, remove it, or give another --checkpoint folder",
+            path, first_step);
     return ES_OK;
 }
 
@@ -311,11 +311,11 @@ static es_status check_one_name(const listing *all, const char *path)
     for (size_t i = 1; i < all->n; i++)
         if (strcmp(all->items[i].name, all->items[0].name) != 0)
             return es_fail(ES_EUSAGE,
-                           "%s: holds checkpoints of several runs, %s and %s:"
-                           " name the file",
+                           "%s: contains checkpoints of several runs, %s and "
+                           "%s: give one file",
                            path, all->items[0].name, all->items[i].name);
     if (all->n == 0)
-        return es_fail(ES_ENOTFOUND, "%s: holds no checkpoint", path);
+        return es_fail(ES_ENOTFOUND, "%s: no checkpoint in this folder", path);
     return ES_OK;
 }
 
@@ -334,7 +334,8 @@ static es_status open_newest(es_checkpoint **out, const listing *all,
         if (on_warning)
             on_warning(user, es_message());
     }
-    return es_fail(ES_EFORMAT, "%s: none of its checkpoints is good", folder);
+    return es_fail(ES_EFORMAT, "%s: every checkpoint in this folder is damaged",
+                   folder);
 }
 
 es_status es_checkpoint_find(es_checkpoint **out, const char *path,

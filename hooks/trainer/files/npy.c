@@ -124,9 +124,8 @@ static es_status take_type(text_cursor *text, es_npy *out, const char *path)
             out->type = (es_npy_type)i;
             return ES_OK;
         }
-    return es_fail(ES_EFORMAT,
-                   "%s: element type %s: only <f4, <f8 and <i4 are read", path,
-                   descr);
+    return es_fail(ES_EFORMAT, "%s: element type %s: expected <f4, <f8 or <i4",
+                   path, descr);
 }
 
 /** The keys of the header, each of which it has once. */
@@ -149,8 +148,8 @@ static es_status take_entry(text_cursor *text, es_npy *out, int *seen,
         return take_type(text, out, path);
     if (this == ORDER && take_word(text, "True"))
         return es_fail(ES_EFORMAT,
-                       "%s: array is in Fortran order: save"
-                       " numpy.ascontiguousarray of it",
+                       "%s: array is in Fortran order: save "
+                       "numpy.ascontiguousarray(array) instead",
                        path);
     return (this == ORDER ? take_word(text, "False") : take_shape(text, out))
                ? ES_OK
@@ -206,9 +205,8 @@ static es_status read_header(source *from, es_npy *out)
         return es_fail(ES_EFORMAT, "%s: not a .npy file", from->path);
     if (start[6] < 1 || start[6] > 2 || start[7] != 0)
         return es_fail(ES_EVERSION,
-                       "%s: .npy format %d.%d: only 1.0 and 2.0"
-                       " are read",
-                       from->path, start[6], start[7]);
+                       "%s: .npy format %d.%d: expected 1.0 or 2.0", from->path,
+                       start[6], start[7]);
     if ((status = read_exactly(from, size, start[6] == 1 ? 2 : 4)) < 0)
         return status;
     size_t n = (size_t)size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 |
@@ -231,7 +229,7 @@ static es_status read_data(source *from, es_npy *out)
     if (!fits || !es_size_mul(&bytes, bytes, out->n))
         return es_fail(ES_EFORMAT, "%s: shape is too large", from->path);
     if (bytes < from->left)
-        return es_fail(ES_EFORMAT, "%s: %zu bytes too many after the array",
+        return es_fail(ES_EFORMAT, "%s: %zu unexpected bytes after the array",
                        from->path, from->left - bytes);
     if (bytes > from->left) /* before a large block is allocated */
         return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",

@@ -80,7 +80,8 @@ static es_status take_shape(es_tensor *tensor, const es_safetensors *file,
     if (!json_is_array(shape))
         return wrong_tensor(file, tensor->name, "no shape");
     if (n > ES_TENSOR_MAX_DIMS)
-        return es_fail(ES_EFORMAT, "%s: tensor %s: %zu dimensions, at most %d",
+        return es_fail(ES_EFORMAT,
+                       "%s: tensor %s: %zu dimensions: expected at most %d",
                        file->path, tensor->name, n, ES_TENSOR_MAX_DIMS);
     tensor->n_dims = (int)n;
     tensor->n = 1;
@@ -105,11 +106,11 @@ static es_status take_offsets(es_tensor *tensor, const es_safetensors *file,
         !take_number(&end, json_array_get(offsets, 1)) || begin > end)
         return wrong_tensor(file, tensor->name, "malformed data_offsets");
     if ((uint64_t)end > file->size - start)
-        return es_fail(ES_EFORMAT,
-                       "%s: tensor %s ends %" PRIu64
-                       " bytes beyond the file: it was cut short",
-                       file->path, tensor->name,
-                       (uint64_t)end - (file->size - start));
+        return es_fail(
+            ES_EFORMAT,
+            "%s: tensor %s ends %" PRIu64
+            " bytes beyond the end of the file: the file was cut short",
+            file->path, tensor->name, (uint64_t)end - (file->size - start));
     tensor->offset = start + (uint64_t)begin;
     tensor->n_bytes = (size_t)(end - begin);
     return ES_OK;
@@ -122,7 +123,7 @@ static es_status take_tensor(es_tensor *tensor, const es_safetensors *file,
     size_t size = 0, bytes;
     *tensor = (es_tensor){.name = name};
     if (!json_is_object(from))
-        return wrong_tensor(file, name, "not described by an object");
+        return wrong_tensor(file, name, "its description is not an object");
     es_status status;
     if ((status = take_type(tensor, &size, file, from)) < 0 ||
         (status = take_shape(tensor, file, from)) < 0 ||
@@ -131,10 +132,10 @@ static es_status take_tensor(es_tensor *tensor, const es_safetensors *file,
     if (!es_size_mul(&bytes, tensor->n, size))
         return wrong_tensor(file, name, "shape is too large");
     if (bytes != tensor->n_bytes)
-        return es_fail(ES_EFORMAT,
-                       "%s: tensor %s: its shape takes %zu bytes,"
-                       " data_offsets give it %zu",
-                       file->path, name, bytes, tensor->n_bytes);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: tensor %s: shape needs %zu bytes, but data_offsets give %zu",
+            file->path, name, bytes, tensor->n_bytes);
     return ES_OK;
 }
 
@@ -163,15 +164,15 @@ static es_status check_layout(const es_safetensors *file, uint64_t start)
         const es_tensor *tensor = &file->tensors[i];
         if (tensor->offset < start)
             return wrong_tensor(file, tensor->name,
-                                "overlaps the one before it");
+                                "overlaps the tensor before it");
         if (tensor->offset > start)
             return wrong_tensor(file, tensor->name,
-                                "bytes before it belong to no tensor");
+                                "the bytes before it belong to no tensor");
         start += tensor->n_bytes;
     }
     if (start < file->size)
         return es_fail(ES_EFORMAT,
-                       "%s: %" PRIu64 " bytes too many after the tensors",
+                       "%s: %" PRIu64 " unexpected bytes after the tensors",
                        file->path, file->size - start);
     return ES_OK;
 }
@@ -186,7 +187,7 @@ static es_status check_metadata(const es_safetensors *file)
     json_object_foreach(notes, key, text)
     {
         if (!json_is_string(text))
-            return es_fail(ES_EFORMAT, "%s: __metadata__: %s is not a text",
+            return es_fail(ES_EFORMAT, "%s: __metadata__: %s is not a string",
                            file->path, key);
     }
     return ES_OK;
@@ -254,7 +255,8 @@ static es_status parse_header(es_safetensors *file, const char *text, size_t n)
     if (n == 0 || text[0] != '{')
         return es_fail(ES_EFORMAT, "%s: not a safetensors file", file->path);
     if (is_too_deep(text, n))
-        return es_fail(ES_EFORMAT, "%s: header is nested too deep", file->path);
+        return es_fail(ES_EFORMAT, "%s: header is nested too deeply",
+                       file->path);
     file->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (!file->header)
         return es_fail(ES_EFORMAT, "%s: malformed header: %s", file->path,
@@ -272,14 +274,15 @@ static es_status read_header_size(const es_safetensors *file, size_t *out)
     if (status < 0)
         return status;
     if (n > ES_SAFETENSORS_HEADER_MAX)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a safetensors file, or a header of more"
-                       " than 16 MiB",
-                       file->path);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: not a safetensors file, or its header is larger than 16 MiB",
+            file->path);
     if (n > file->size - PREFIX)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a safetensors file, or cut short in its header",
-                       file->path);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: not a safetensors file, or cut short within its header",
+            file->path);
     *out = (size_t)n;
     return ES_OK;
 }
@@ -392,8 +395,8 @@ es_status es_safetensors_check_type(const es_tensor *tensor, const char *path)
     if (tensor->type == ES_TENSOR_F8_E4M3 || tensor->type == ES_TENSOR_F8_E5M2)
         return es_fail(
             ES_EFORMAT,
-            "%s: tensor %s holds %s, whose scales are not read: load "
-            "the model with dtype=torch.bfloat16, and save it again",
+            "%s: tensor %s has the type %s, which is not supported: load the "
+            "model with dtype=torch.bfloat16 and save it again",
             path, tensor->name,
             tensor->type == ES_TENSOR_F8_E4M3 ? "F8_E4M3" : "F8_E5M2");
     if (tensor->type > ES_TENSOR_F64)
@@ -415,7 +418,8 @@ es_status es_safetensors_read(const es_safetensors *file,
     if (status < 0)
         return status;
     if (first > tensor->n || n > tensor->n - first)
-        return es_fail(ES_EARGUMENT, "%s: tensor %s has %zu numbers, not %zu",
+        return es_fail(ES_EARGUMENT,
+                       "%s: tensor %s has %zu numbers: expected %zu",
                        file->path, tensor->name, tensor->n, first + n);
     if (tensor->shard)
         file = tensor->shard;
@@ -455,13 +459,14 @@ static es_status add(json_t *object, const char *key, json_t *value,
 {
     if (json_object_get(object, key)) {
         json_decref(value);
-        return es_fail(ES_EARGUMENT, "%s: two entries of the name %s", path,
+        return es_fail(ES_EARGUMENT, "%s: two entries have the name %s", path,
                        key);
     }
     if (json_object_set_new(object, key, value) != 0)
-        return es_fail(ES_EARGUMENT,
-                       "%s: %s or its text is not UTF-8, or out of memory",
-                       path, key);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: the name %s or its text is not UTF-8, or memory ran out", path,
+            key);
     return ES_OK;
 }
 
@@ -506,7 +511,7 @@ static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
             return status;
         size_t end = begin;
         if (!es_size_add(&end, begin, n * sizeof(float)) || end > INT64_MAX)
-            return es_fail(ES_EARGUMENT, "%s: too large", path);
+            return es_fail(ES_EARGUMENT, "%s: file is too large", path);
         json_t *shape = json_array();
         for (int k = 0; k < tensors[i].n_dims; k++)
             json_array_append_new(shape, json_integer(tensors[i].dims[k]));

@@ -17,7 +17,8 @@ static es_status load_index(json_t **out, const char *path)
                                           "an index of tensors", ES_EFORMAT};
     es_status status = es_json_load(out, path, &limit, false);
     if (status == ES_OK && !json_is_object(json_object_get(*out, "weight_map")))
-        return es_fail(ES_EFORMAT, "%s: no object weight_map in it", path);
+        return es_fail(ES_EFORMAT, "%s: the object 'weight_map' is missing",
+                       path);
     return status;
 }
 
@@ -31,14 +32,14 @@ static es_safetensors *shard_of(es_safetensors *file, const char *name,
     *status = ES_EFORMAT;
     if (!name || !es_text_ends(name, ".safetensors") || strchr(name, '/')) {
         es_fail(ES_EFORMAT,
-                "%s: weight_map: '%.80s' is no name of a safetensors file "
-                "beside it",
+                "%s: weight_map: '%.80s' is not a safetensors file in the same "
+                "folder",
                 file->path, name ? name : "");
         return NULL;
     }
     if (snprintf(path, sizeof path, "%.*s%s", n_dir, file->path, name) >=
         (int)sizeof path) {
-        es_fail(ES_EFORMAT, "%s: a path in it is too long", file->path);
+        es_fail(ES_EFORMAT, "%s: a path in the index is too long", file->path);
         return NULL;
     }
     for (size_t i = 0; i < file->n_shards; i++)
@@ -68,8 +69,8 @@ static es_status take_map(es_safetensors *file, json_t *map)
             return status;
         const es_tensor *tensor = es_safetensors_find(shard, name);
         if (!tensor)
-            return es_fail(ES_EFORMAT, "%s: tensor %s is not in %s", file->path,
-                           name, shard->path);
+            return es_fail(ES_EFORMAT, "%s: tensor %s is missing from %s",
+                           file->path, name, shard->path);
         file->tensors[file->n] = *tensor;
         file->tensors[file->n].shard = shard;
         file->n++;
@@ -87,7 +88,7 @@ static es_status check_count(const es_safetensors *file)
                 es_safetensors_find(file, shard->tensors[k].name);
             if (!listed || listed->shard != shard)
                 return es_fail(ES_EFORMAT,
-                               "%s: tensor %s of %s is not in its weight_map",
+                               "%s: tensor %s of %s is missing from weight_map",
                                file->path, shard->tensors[k].name, shard->path);
         }
     }

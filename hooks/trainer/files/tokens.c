@@ -86,8 +86,8 @@ es_status es_tokens_write(FILE *stream, const es_tokens_content *content)
         strlen(content->tokenizer) >= ES_TOKENIZER_MAX ||
         !payload_bytes(&n, content->n_train, content->n_held_out,
                        content->token_bytes))
-        return es_fail(ES_EARGUMENT, "token file: vocabulary, bytes a token "
-                                     "and counts do not go together");
+        return es_fail(ES_EARGUMENT, "token file: vocabulary, bytes per token "
+                                     "and token counts are inconsistent");
     file_header header = {.magic = MAGIC,
                           .version = 1,
                           .vocab = content->vocab,
@@ -116,7 +116,7 @@ static es_status check_size(const es_tokens *tokens, size_t size)
                        tokens->path);
     if (size < HEADER + payload)
         return es_fail(ES_EFORMAT,
-                       "%s: cut short: %zu bytes of %zu, make it again",
+                       "%s: cut short: %zu of %zu bytes: make it again",
                        tokens->path, size, HEADER + payload);
     if (size > HEADER + payload)
         return es_fail(ES_EFORMAT, "%s: damaged: %zu bytes too long",
@@ -163,11 +163,12 @@ static es_status check_tokens(const es_tokens *tokens,
         return status;
     if (hash_mix(hash ^ (HASHED_HEADER + payload)) != tokens->checksum)
         return es_fail(ES_EFORMAT,
-                       "%s: damaged: its checksum differs, make it again",
+                       "%s: damaged: the checksum does not match the contents: "
+                       "make it again",
                        tokens->path);
     if (largest >= tokens->vocab)
         return es_fail(ES_EFORMAT,
-                       "%s: damaged: token %u in a vocabulary of %u",
+                       "%s: damaged: token %u is outside the vocabulary of %u",
                        tokens->path, largest, tokens->vocab);
     return ES_OK;
 }
@@ -192,7 +193,7 @@ static es_status open_checked(es_tokens *tokens)
                        tokens->path);
     if (header.version != 1)
         return es_fail(ES_EVERSION,
-                       "%s: token file version %u is not this program's 1",
+                       "%s: token file version %u: expected version 1",
                        tokens->path, header.version);
     tokens->vocab = header.vocab;
     tokens->token_bytes = header.token_bytes;
@@ -200,9 +201,10 @@ static es_status open_checked(es_tokens *tokens)
     memcpy(tokens->tokenizer, header.tokenizer, sizeof header.tokenizer);
     tokens->checksum = header.checksum;
     if (!token_bytes_fit(tokens->token_bytes, tokens->vocab))
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: vocabulary %u in %u bytes a token",
-                       tokens->path, tokens->vocab, tokens->token_bytes);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: damaged: a vocabulary of %u does not fit %u bytes per token",
+            tokens->path, tokens->vocab, tokens->token_bytes);
     if ((status = check_size(tokens, size)) < 0)
         return status;
     return check_tokens(tokens, &header, size - HEADER);
@@ -241,7 +243,7 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
     if (ctx >= 1 && n > (uint64_t)ctx)
         return ES_OK;
     return es_fail(ES_EUSAGE,
-                   "%s: its %llu %s tokens are too few for a context of %d",
+                   "%s: %llu %s tokens are too few for a context of %d",
                    tokens->path, (unsigned long long)n,
                    split == ES_SPLIT_TRAIN ? "training" : "held-out", ctx);
 }

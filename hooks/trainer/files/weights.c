@@ -284,7 +284,8 @@ es_status es_weights_extent(int *out, const es_weights *weights, int layer,
                        weights->path, name, tensor->n_dims);
     int64_t extent = tensor->dims[dim];
     if (extent < 1 || extent > INT_MAX)
-        return es_fail(ES_EFORMAT, "%s: %s has an extent of %" PRId64,
+        return es_fail(ES_EFORMAT,
+                       "%s: %s has a dimension of invalid size %" PRId64,
                        weights->path, name, extent);
     *out = (int)extent;
     return ES_OK;
@@ -303,8 +304,8 @@ static es_status find_mlp_mult(es_weights *weights)
         return status;
     if (width % config->d_model)
         return es_fail(ES_EFORMAT,
-                       "%s: the feed-forward width %d is no multiple of the "
-                       "model's %d",
+                       "%s: the feed-forward width %d is not a multiple of the "
+                       "model width %d",
                        weights->path, width, config->d_model);
     config->mlp_mult = width / config->d_model;
     return ES_OK;
@@ -328,7 +329,8 @@ static es_status find_sizes(es_weights *weights)
     config->n_layer = n;
     es_status status;
     if (config->n_layer == 0)
-        return es_fail(ES_EFORMAT, "%s: no tensor of a layer (%s0. ...)",
+        return es_fail(ES_EFORMAT,
+                       "%s: no layers: no tensor name begins with %s0.",
                        weights->path, weights->format->layer);
     if (es_families[config->family].has_images)
         return es_weights_vit_sizes(weights);
@@ -383,7 +385,7 @@ static es_status check_tensor(const es_weights *weights, const es_param *param,
         char have[128], want[64];
         print_shape(have, sizeof have, tensor->dims, tensor->n_dims);
         print_shape(want, sizeof want, dims, n_dims);
-        return es_fail(ES_EFORMAT, "%s: %s has the shape (%s), not (%s)",
+        return es_fail(ES_EFORMAT, "%s: %s has shape (%s): expected (%s)",
                        weights->path, tensor->name, have, want);
     }
     return es_safetensors_check_type(tensor, weights->path);
@@ -432,7 +434,7 @@ static es_status refuse_others(const es_weights *weights)
     for (size_t i = 0; i < n && expected != n; i++) {
         const es_tensor *tensor = &weights->file->tensors[i];
         if (!is_ignored(weights, tensor->name) && !is_used(weights, tensor))
-            return es_fail(ES_EFORMAT, "%s: tensor %s: a %s model has none",
+            return es_fail(ES_EFORMAT, "%s: unexpected tensor %s in a %s model",
                            weights->path, tensor->name, weights->maker);
     }
     return ES_OK;
@@ -462,8 +464,8 @@ static es_status unwrap_names(es_weights *weights)
     for (size_t i = 1; i < file->n && status == ES_OK; i++)
         if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
             return es_fail(ES_EFORMAT,
-                           "%s: tensor %s is there twice, with and "
-                           "without module. or _orig_mod.",
+                           "%s: tensor %s exists twice, with and without "
+                           "module. or _orig_mod.",
                            weights->path, file->by_name[i]->name);
     return status;
 }
@@ -483,8 +485,8 @@ static es_status take_foreign(es_weights *weights, int n_head)
     status = es_weights_read_config(weights, n_head);
     if (status == ES_OK && weights->config.n_head <= 0)
         return es_fail(ES_EUSAGE,
-                       "%s: weights do not say how many heads they have, and "
-                       "no config.json is beside them: give --n-head",
+                       "%s: the weights do not determine the number of heads, "
+                       "and their folder has no config.json: give --n-head",
                        weights->path);
     if (status == ES_OK && weights->config.family == ES_FAMILY_LLAMA)
         status = es_weights_llama_heads(weights);

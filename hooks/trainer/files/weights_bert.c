@@ -47,16 +47,16 @@ static es_status check_kind(const json_t *from, const char *path)
     const json_t *kind = json_object_get(from, "position_embedding_type");
     const char *name = kind ? json_string_value(kind) : "absolute";
     if (!name || strcmp(name, "absolute") != 0)
-        return es_fail(ES_EFORMAT,
-                       "%s: position_embedding_type is %s: absolute alone is "
-                       "built",
-                       path, name ? name : "no text");
+        return es_fail(
+            ES_EFORMAT,
+            "%s: position_embedding_type is %s: only absolute is supported",
+            path, name ? name : "not a string");
     for (size_t i = 0; i < COUNT(absent); i++)
         if (json_is_true(json_object_get(from, absent[i])))
-            return es_fail(ES_EFORMAT,
-                           "%s: %s is not false: such a model cannot be built "
-                           "here",
-                           path, absent[i]);
+            return es_fail(
+                ES_EFORMAT,
+                "%s: %s is not false: this kind of model is not supported",
+                path, absent[i]);
     return ES_OK;
 }
 
@@ -68,22 +68,20 @@ es_status es_weights_bert_config(es_weights *weights, const json_t *from,
     const bool is_roberta = type && strcmp(type, "roberta") == 0;
     es_model_config *config = &weights->config;
     if (!type || (!is_roberta && strcmp(type, "bert") != 0))
-        return es_fail(
-            ES_EFORMAT,
-            "%s: model_type is %s: of this form bert and roberta can "
-            "be built",
-            path, type ? type : "no text");
+        return es_fail(ES_EFORMAT,
+                       "%s: model_type is %s: expected bert or roberta", path,
+                       type ? type : "not a string");
     if (padding && !json_is_null(padding) &&
         (!json_is_integer(padding) || json_integer_value(padding) < 0 ||
          json_integer_value(padding) >= config->vocab))
-        return es_fail(ES_EFORMAT, "%s: pad_token_id is no token", path);
+        return es_fail(ES_EFORMAT, "%s: pad_token_id is not a token", path);
     config->padding =
         json_is_integer(padding) ? (int)json_integer_value(padding) : -1;
     if (is_roberta &&
         (config->padding < 0 || config->padding + 1 >= config->ctx))
         return es_fail(ES_EFORMAT,
-                       "%s: positions of RoBERTa begin behind pad_token_id, "
-                       "which is not given or too large",
+                       "%s: pad_token_id is missing or too large: the "
+                       "positions of RoBERTa start after it",
                        path);
     weights->n_skipped = is_roberta ? config->padding + 1 : 0;
     config->ctx -= weights->n_skipped;
@@ -104,7 +102,7 @@ es_status es_weights_bert_positions(float *out, const es_weights *weights,
         weights->file, from, out, (size_t)weights->n_skipped * d, param->n);
     if (status == ES_OK && (!types || types->n_dims != 2 ||
                             types->dims[0] < 1 || types->dims[1] != (int64_t)d))
-        return es_fail(ES_EFORMAT, "%s: %s is missing, or of another width",
+        return es_fail(ES_EFORMAT, "%s: %s is missing or has the wrong width",
                        weights->path, full);
     for (size_t first = 0; status == ES_OK && first < d; first += COUNT(row)) {
         const size_t n = d - first < COUNT(row) ? d - first : COUNT(row);

@@ -77,9 +77,8 @@ static es_status check_type(const es_weights *weights, const json_t *from,
     const char *have = json_string_value(type);
     if (!have || strcmp(have, want) != 0)
         return es_fail(ES_EFORMAT,
-                       "%s: model_type is %s, but the weights beside it are "
-                       "of %s",
-                       path, have ? have : "no text", want);
+                       "%s: model_type is %s, but the weights are those of %s",
+                       path, have ? have : "not a string", want);
     return ES_OK;
 }
 
@@ -92,7 +91,7 @@ static es_status take_size(int *out, const json_t *from, const char *key,
     if (!value || json_is_null(value))
         return ES_OK;
     if (!json_is_integer(value) || number < 1 || number > INT32_MAX)
-        return es_fail(ES_EFORMAT, "%s: %s is no size", path, key);
+        return es_fail(ES_EFORMAT, "%s: %s is not a valid size", path, key);
     *out = (int)number;
     return ES_OK;
 }
@@ -120,7 +119,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
             return status;
         /* Rotary positions are in no shape. */
         if (said != sizes[i].value && sizes[i].value != 0)
-            return es_fail(ES_EFORMAT, "%s: %s is %d, in the weights it is %d",
+            return es_fail(ES_EFORMAT, "%s: %s is %d, but the weights have %d",
                            path, key, said, sizes[i].value);
     }
     return ES_OK;
@@ -167,9 +166,9 @@ static es_status take_activation(es_weights *weights, const json_t *from,
         return ES_OK;
     }
     return es_fail(ES_EFORMAT,
-                   "%s: %s is %s: use gelu, gelu_new, gelu_pytorch_tanh, "
+                   "%s: %s is %s: expected gelu, gelu_new, gelu_pytorch_tanh, "
                    "quick_gelu or relu",
-                   path, key, text ? text : "no text");
+                   path, key, text ? text : "not a string");
 }
 
 /** LayerNorm's: of models without one 1e12, which leaves x - mean times
@@ -184,8 +183,8 @@ static es_status take_epsilon(es_weights *weights, const json_t *from,
     if (!value)
         return ES_OK;
     if (!json_is_number(value) || !(epsilon >= 0 && epsilon <= 1e30))
-        return es_fail(ES_EFORMAT, "%s: %s is no number from 0 to 1e30", path,
-                       key);
+        return es_fail(ES_EFORMAT, "%s: %s is not a number from 0 to 1e30",
+                       path, key);
     weights->config.ln_eps = epsilon;
     return ES_OK;
 }
@@ -198,8 +197,7 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
     es_status status = take_size(&said, from, key, path);
     weights->config.n_head = said;
     if (status == ES_OK && n_head > 0 && said != n_head)
-        return es_fail(ES_EUSAGE, "--n-head %d: %s says %d", n_head, path,
-                       said);
+        return es_fail(ES_EUSAGE, "--n-head %d: %s has %d", n_head, path, said);
     return status;
 }
 
@@ -217,12 +215,12 @@ static es_status take_usual(es_weights *weights, const json_t *from,
             continue;
         if (rules[i].kind == NUMBER)
             return es_fail(ES_EFORMAT,
-                           "%s: %s is not %s: such a model is computed in "
-                           "another way here",
+                           "%s: %s is not %s: this program computes such a "
+                           "model differently",
                            path, rules[i].key,
                            es_number_print(number, rules[i].value, 6));
         return es_fail(ES_EFORMAT,
-                       "%s: %s is not %s: such a model cannot be built here",
+                       "%s: %s is not %s: this kind of model is not supported",
                        path, rules[i].key,
                        rules[i].kind == EMPTY ? "null"
                        : rules[i].value > 0   ? "true"
@@ -275,9 +273,8 @@ es_status es_weights_read_config(es_weights *weights, int n_head)
     if (status == ES_OK && !from &&
         (family == ES_FAMILY_LLAMA || es_families[family].sees_all))
         status = es_fail(ES_EUSAGE,
-                         "%s: weights of %s do not say how their positions are "
-                         "to be used: there has to be a config.json beside "
-                         "them",
+                         "%s: weights of %s need a config.json in the same "
+                         "folder, which says how positions are used",
                          weights->path, weights->maker);
     json_decref(from);
     return status;

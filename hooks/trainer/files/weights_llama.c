@@ -40,20 +40,21 @@ es_status es_weights_llama_heads(es_weights *weights)
     const int said_width = config->d_head, said = config->n_kv_head;
     if (queries % config->n_head || keys % width)
         return es_fail(ES_EFORMAT,
-                       "%s: queries %d and keys %d wide are not of %d heads",
+                       "%s: queries of width %d and keys of width %d cannot be "
+                       "split into %d heads",
                        weights->path, queries, keys, config->n_head);
     config->d_head = queries == config->d_model ? 0 : width;
     config->n_kv_head = keys / width;
     if (said != 0 && said != config->n_kv_head)
         return es_fail(ES_EFORMAT,
-                       "%s: num_key_value_heads of config.json is %d, in the "
-                       "weights it is %d",
+                       "%s: num_key_value_heads in config.json is %d, but the "
+                       "weights have %d",
                        weights->path, said, config->n_kv_head);
     if (said_width != 0 && said_width != width)
-        return es_fail(ES_EFORMAT,
-                       "%s: head_dim of config.json is %d, in the weights it "
-                       "is %d",
-                       weights->path, said_width, width);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: head_dim in config.json is %d, but the weights have %d",
+            weights->path, said_width, width);
     return ES_OK;
 }
 
@@ -70,9 +71,8 @@ static es_status check_type(const json_t *from, const char *path)
     if (!type)
         return ES_OK;
     return es_fail(ES_EFORMAT,
-                   "%s: model_type is %s: of this form llama, qwen2 and qwen3 "
-                   "can be built",
-                   path, have ? have : "no text");
+                   "%s: model_type is %s: expected llama, qwen2 or qwen3", path,
+                   have ? have : "not a string");
 }
 
 /* What has to be false, where it is said. */
@@ -83,20 +83,19 @@ static es_status check_truths(const json_t *from, const char *path)
     for (size_t i = 0; i < COUNT(keys); i++) {
         const json_t *value = json_object_get(from, keys[i]);
         if (value && !json_is_null(value) && !json_is_false(value))
-            return es_fail(ES_EFORMAT,
-                           "%s: %s is not false: such a model cannot be built "
-                           "here",
-                           path, keys[i]);
+            return es_fail(
+                ES_EFORMAT,
+                "%s: %s is not false: this kind of model is not supported",
+                path, keys[i]);
     }
     const bool attention =
         json_is_true(json_object_get(from, "attention_bias"));
     const json_t *mlp = json_object_get(from, "mlp_bias");
     if (attention != json_is_true(mlp))
-        return es_fail(
-            ES_EFORMAT,
-            "%s: attention_bias is not mlp_bias: such a model cannot "
-            "be built here",
-            path);
+        return es_fail(ES_EFORMAT,
+                       "%s: attention_bias differs from mlp_bias: this kind of "
+                       "model is not supported",
+                       path);
     return ES_OK;
 }
 
@@ -109,10 +108,10 @@ static es_status check_layers(const json_t *from, const char *path)
     {
         const char *name = json_string_value(type);
         if (!name || strcmp(name, "full_attention") != 0)
-            return es_fail(ES_EFORMAT,
-                           "%s: layer_types has %s: full_attention alone is "
-                           "built",
-                           path, name ? name : "no text");
+            return es_fail(
+                ES_EFORMAT,
+                "%s: layer_types contains %s: only full_attention is supported",
+                path, name ? name : "not a string");
     }
     return ES_OK;
 }
@@ -125,7 +124,7 @@ static es_status take_number(double *out, const json_t *from, const char *key,
     if (!value || json_is_null(value))
         return ES_OK;
     if (!json_is_number(value) || !(number >= least && number <= 1e30))
-        return es_fail(ES_EFORMAT, "%s: %s is no usable number", path, key);
+        return es_fail(ES_EFORMAT, "%s: %s is not a valid number", path, key);
     *out = number;
     return ES_OK;
 }
@@ -146,7 +145,8 @@ static es_status take_scaling(es_weights *weights, const json_t *from,
         es_status status =
             take_number(all[i].number, from, all[i].key, 1e-9, path);
         if (status == ES_OK && !(*all[i].number > 0))
-            status = es_fail(ES_EFORMAT, "%s: positions of type llama3 lack %s",
+            status = es_fail(ES_EFORMAT,
+                             "%s: rotary positions of type llama3 need %s",
                              path, all[i].key);
         if (status < 0)
             return status;
@@ -172,8 +172,8 @@ static es_status take_rotation(es_weights *weights, const json_t *from,
         if (!json_is_object(value) || !name ||
             (strcmp(name, "default") != 0 && !is_scaled))
             return es_fail(ES_EFORMAT,
-                           "%s: %s is of type %s: default and llama3 are built",
-                           path, keys[i], name ? name : "no text");
+                           "%s: %s has type %s: expected default or llama3",
+                           path, keys[i], name ? name : "not a string");
         status = take_number(&base, value, "rope_theta", 1, path);
         if (status == ES_OK && is_scaled)
             status = take_scaling(weights, value, path);
@@ -206,8 +206,9 @@ es_status es_weights_llama_config(es_weights *weights, const json_t *from,
     double heads = 0, width = 0;
     es_status status;
     if (!name || strcmp(name, "silu") != 0)
-        return es_fail(ES_EFORMAT, "%s: hidden_act is %s: silu alone is built",
-                       path, name ? name : "no text");
+        return es_fail(ES_EFORMAT,
+                       "%s: hidden_act is %s: only silu is supported", path,
+                       name ? name : "not a string");
     weights->config.ln_eps = 1e-6; /* of all three, if nothing is said */
     if ((status = check_type(from, path)) < 0 ||
         (status = check_truths(from, path)) < 0 ||

@@ -61,7 +61,8 @@ static void describe_change(es_text *text, const es_weights *weights,
     es_arch_print(have, sizeof have, arch);
     es_arch_print(want, sizeof want, &wanted);
     if (strcmp(have, want) != 0)
-        es_text_append(text, "weights of %s go on as %s: another function",
+        es_text_append(text,
+                       "weights of %s continue as %s, a different function",
                        have, want);
 }
 
@@ -77,11 +78,11 @@ static es_status check_arch(const es_weights *weights,
     if (strcmp(have, want) == 0)
         return ES_OK;
     es_arch_print(want, sizeof want, &config->arch);
-    return es_fail(ES_EUSAGE, "%s: its architecture is %s, not %s%s",
+    return es_fail(ES_EUSAGE,
+                   "%s: the weights have the architecture %s, not %s%s",
                    weights->path, have, want,
                    wanted.temperature && !arch->temperature
-                       ? " (temperatures that it lacks have to start at "
-                         "--t-init 1)"
+                       ? " (new temperatures must start at --t-init 1)"
                        : "");
 }
 
@@ -109,7 +110,7 @@ static es_status check_sizes(const es_weights *weights,
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].want != sizes[i].have && /* of images it is the data's */
             !(sizes[i].have == 0 && strcmp(sizes[i].option, "vocab") == 0))
-            return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d",
+            return es_fail(ES_EUSAGE, "%s: the weights have --%s %d, not %d",
                            weights->path, sizes[i].option, sizes[i].have,
                            sizes[i].want);
     return ES_OK;
@@ -133,7 +134,7 @@ static es_status check_llama(const es_weights *weights,
     char has[ES_FLOAT_TEXT_MAX], wanted[ES_FLOAT_TEXT_MAX];
     if (config->qk_norm != have->qk_norm || config->tied != have->tied)
         return es_fail(
-            ES_EUSAGE, "%s: it is %s --%s", weights->path,
+            ES_EUSAGE, "%s: the model is %s --%s", weights->path,
             (config->qk_norm != have->qk_norm ? have->qk_norm : have->tied)
                 ? "with"
                 : "without",
@@ -143,11 +144,12 @@ static es_status check_llama(const es_weights *weights,
     const double y[] = {h->factor, h->low, h->high, h->original};
     for (int i = 0; i < 4; i++)
         if (!(x[i] >= y[i] && x[i] <= y[i]))
-            return es_fail(ES_EUSAGE, "%s: its --rope-scaling is another one",
+            return es_fail(ES_EUSAGE,
+                           "%s: the weights have a different --rope-scaling",
                            weights->path);
     if (!(config->rope.base >= have->rope.base &&
           config->rope.base <= have->rope.base))
-        return es_fail(ES_EUSAGE, "%s: it has --rope-base %s, not %s",
+        return es_fail(ES_EUSAGE, "%s: the weights have --rope-base %s, not %s",
                        weights->path, es_number_print(has, have->rope.base, 9),
                        es_number_print(wanted, config->rope.base, 9));
     return ES_OK;
@@ -163,7 +165,7 @@ es_status es_weights_check(const es_weights *weights,
     if (status < 0)
         return status;
     if (config->family != have->family)
-        return es_fail(ES_EUSAGE, "%s: it is of family %s", path,
+        return es_fail(ES_EUSAGE, "%s: the weights are of family %s", path,
                        es_family_names[have->family]);
     if ((status = check_sizes(weights, config)) < 0 ||
         (status = check_llama(weights, config)) < 0)
@@ -172,20 +174,21 @@ es_status es_weights_check(const es_weights *weights,
         !es_families[have->family].rotates || have->arch.temperature;
     if (config->ctx > have->ctx && has_positions)
         return es_fail(ES_EUSAGE,
-                       "%s: --ctx %d: it has weights for %d positions alone",
-                       path, config->ctx, have->ctx);
+                       "%s: --ctx %d: the weights have only %d positions", path,
+                       config->ctx, have->ctx);
     /* From all over qk to none; new ones start at 0. */
     if (count_biases(config->bias) < count_biases(have->bias))
-        return es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", path,
-                       es_bias_names[have->bias], es_bias_names[config->bias]);
+        return es_fail(ES_EUSAGE, "%s: the weights have --bias %s, not %s",
+                       path, es_bias_names[have->bias],
+                       es_bias_names[config->bias]);
     char has[ES_FLOAT_TEXT_MAX], wanted[ES_FLOAT_TEXT_MAX];
     if ((config->arch.layer_norm || have->family == ES_FAMILY_LLAMA) &&
         !(config->ln_eps >= have->ln_eps && config->ln_eps <= have->ln_eps))
-        return es_fail(ES_EUSAGE, "%s: it has --ln-eps %s, not %s", path,
-                       es_number_print(has, have->ln_eps, 6),
+        return es_fail(ES_EUSAGE, "%s: the weights have --ln-eps %s, not %s",
+                       path, es_number_print(has, have->ln_eps, 6),
                        es_number_print(wanted, config->ln_eps, 6));
     if (es_model_config_final_norm(config) != norm)
-        return es_fail(ES_EUSAGE, "%s: it has --final-norm %s", path,
+        return es_fail(ES_EUSAGE, "%s: the weights have --final-norm %s", path,
                        norm ? "on" : "off");
     return ES_OK;
 }
@@ -306,8 +309,8 @@ static es_status load_arrays(es_model *model, const es_weights *weights,
         const es_tensor *tensor =
             here ? weights->tensors[here - weights->params.table] : NULL;
         if (!tensor && !may_be_new(param->role))
-            status = es_fail(ES_EUSAGE, "%s: it has no %s", weights->path,
-                             param->name);
+            status = es_fail(ES_EUSAGE, "%s: array %s is missing",
+                             weights->path, param->name);
         else if (!tensor)
             is_new[param->role] = true;
         else if ((status = read_array(&array, weights, tensor, param)) == ES_OK)
@@ -345,9 +348,8 @@ static es_status check_tied(const es_weights *weights)
     return es_fail(ES_EFORMAT, "%s: lm_head.weight is not the embedding %s: %s",
                    weights->path, wte->name,
                    weights->config.family == ES_FAMILY_GPT2
-                       ? "an output matrix of its own cannot be built in "
-                         "family gpt2"
-                       : "config.json says that it is");
+                       ? "family gpt2 cannot have a separate output matrix"
+                       : "config.json says that they are tied");
 }
 
 es_status es_weights_load(es_model *model, const es_weights *weights,
@@ -372,8 +374,8 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
         const es_param *param = &params.table[i];
         if (is_new[param->role]) {
             es_text_append(&text, "%s%s%s", is_first ? separator : ", ",
-                           is_first ? "arrays that the weights lack start "
-                                      "anew: "
+                           is_first ? "arrays missing from the weights start "
+                                      "at their initial values: "
                                     : "",
                            param->name);
             is_first = false;
@@ -382,7 +384,7 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
         has_theta = has_theta && param->role != ES_ROLE_THETA;
     }
     if (has_theta)
-        es_text_append(&text, "%sthe thresholds in them are left out",
+        es_text_append(&text, "%sthe thresholds in the weights are ignored",
                        note[0] ? "; " : "");
 done:
     es_params_free(&params);

@@ -57,9 +57,10 @@ static es_status find_extent(int *out, const es_weights *weights, int layer,
     const es_tensor *tensor = es_weights_tensor(weights, layer, role);
     if (!tensor || tensor->n_dims != n_dims || tensor->dims[dim] < 1 ||
         tensor->dims[dim] > INT_MAX)
-        return es_fail(ES_EFORMAT,
-                       "%s: %s is missing, or of other extents than a ViT's",
-                       weights->path, tensor ? tensor->name : "an array");
+        return es_fail(
+            ES_EFORMAT,
+            "%s: %s is missing or does not have the shape of a ViT's",
+            weights->path, tensor ? tensor->name : "an array");
     *out = (int)tensor->dims[dim];
     return ES_OK;
 }
@@ -112,20 +113,19 @@ es_status es_weights_vit_config(es_weights *weights, const json_t *from,
                  {"patch_size", &image->patch},
                  {"num_channels", &image->channels}};
     if (!type || strcmp(type, "vit") != 0)
-        return es_fail(ES_EFORMAT,
-                       "%s: model_type is %s: of this form vit can be built",
-                       path, type ? type : "no text");
+        return es_fail(ES_EFORMAT, "%s: model_type is %s: expected vit", path,
+                       type ? type : "not a string");
     if (bias && !json_is_true(bias))
-        return es_fail(ES_EFORMAT,
-                       "%s: qkv_bias is not true: such a model cannot be built "
-                       "here",
-                       path);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: qkv_bias is not true: this kind of model is not supported",
+            path);
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const json_t *value = json_object_get(from, sizes[i].key);
         const json_int_t said = json_integer_value(value);
         if (!json_is_integer(value) || said < 1 || said > INT_MAX ||
             (*sizes[i].size != 0 && *sizes[i].size != said))
-            return es_fail(ES_EFORMAT, "%s: %s is not that of the weights",
+            return es_fail(ES_EFORMAT, "%s: %s does not match the weights",
                            path, sizes[i].key);
         *sizes[i].size = (int)said;
     }

@@ -69,7 +69,7 @@ static es_status check_sizes(const size_rule *sizes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
-            return es_fail(ES_EUSAGE, "%s %d: has to be 1 to %d",
+            return es_fail(ES_EUSAGE, "%s %d: must be from 1 to %d",
                            sizes[i].option, sizes[i].value, sizes[i].high);
     return ES_OK;
 }
@@ -87,7 +87,7 @@ static es_status check_numbers(const number_rule *rules, size_t n)
     char value[ES_FLOAT_TEXT_MAX];
     for (size_t i = 0; i < n; i++)
         if (!isfinite(rules[i].value) || !rules[i].right)
-            return es_fail(ES_EUSAGE, "%s %s: has to be %s", rules[i].option,
+            return es_fail(ES_EUSAGE, "%s %s: must be %s", rules[i].option,
                            es_number_print(value, rules[i].value, 6),
                            rules[i].rule);
     return ES_OK;
@@ -115,7 +115,7 @@ static es_status check_others(const es_model_config *config)
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (parts[i].there)
-            return es_fail(ES_EUSAGE, "%s: of --family llama alone, not of %s",
+            return es_fail(ES_EUSAGE, "%s: only for --family llama, not %s",
                            parts[i].part, es_family_names[config->family]);
     return ES_OK;
 }
@@ -128,7 +128,8 @@ static es_status check_llama(const es_model_config *config)
         bool there;
         const char *part, *remedy;
     } parts[] = {
-        {arch->layer_norm, "architecture part 'LN'", "write RN, its RMSNorm"},
+        {arch->layer_norm, "architecture part 'LN'",
+         "write RN, the family's RMSNorm"},
         {arch->gate, "architecture part 'SM(gate)'", "leave it out"},
         {arch->clip > 0, "architecture part 'SM(clip)'", "leave it out"},
         {arch->ffn != ES_FFN_TWO, "architecture part 'Sc...'",
@@ -140,7 +141,7 @@ static es_status check_llama(const es_model_config *config)
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (parts[i].there)
-            return es_fail(ES_EUSAGE, "%s: not built in --family llama: %s",
+            return es_fail(ES_EUSAGE, "%s: not supported by --family llama: %s",
                            parts[i].part, parts[i].remedy);
     if (config->n_kv_head > 0 && config->n_head % config->n_kv_head)
         return es_fail(ES_EUSAGE, "--n-kv-head %d does not divide --n-head %d",
@@ -148,13 +149,12 @@ static es_status check_llama(const es_model_config *config)
     const int width = es_model_config_head_width(config);
     if (width % 2)
         return es_fail(ES_EUSAGE,
-                       "--family llama rotates the dimensions of a head in "
-                       "pairs: a head is %d wide: choose --d-head",
+                       "--family llama rotates pairs of dimensions, but a head "
+                       "is %d wide: give an even --d-head",
                        width);
     if ((int64_t)width * config->n_head > MAX_WIDTH)
         return es_fail(ES_EUSAGE,
-                       "--d-head %d: the heads together may be %d "
-                       "wide",
+                       "--d-head %d: the heads together may be at most %d wide",
                        width, MAX_WIDTH);
     return ES_OK;
 }
@@ -170,13 +170,14 @@ static es_status check_bert(const es_model_config *config)
                           arch->spectral_norm == 0 && arch->n_spans == 0 &&
                           arch->slope_kind == ES_SLOPE_FIXED;
     if (!config->forward_only)
-        return es_fail(ES_EUSAGE, "--family bert is not trained here: use "
-                                  "entropy-train probe");
+        return es_fail(
+            ES_EUSAGE,
+            "--family bert cannot be trained: use entropy-train probe");
     if (!is_usual || config->bias != ES_BIAS_ALL ||
         config->final_norm == ES_FINAL_ON || config->record >= ES_SERIES_ALL)
         return es_fail(ES_EUSAGE,
-                       "--family bert has softmax, LN, an activation, --bias "
-                       "all and no --record all");
+                       "--family bert needs softmax, LN, an activation and "
+                       "--bias all, and does not support --record all");
     return check_others(config);
 }
 
@@ -188,14 +189,14 @@ static es_status check_encoder(const es_model_config *config)
         bool there;
         const char *part, *remedy;
     } parts[] = {
-        {!arch->layer_norm, "no architecture part 'LN'", "write LN"},
+        {!arch->layer_norm, "architecture without 'LN'", "add LN"},
         {arch->gate, "architecture part 'SM(gate)'", "leave it out"},
         {arch->clip > 0, "architecture part 'SM(clip)'", "leave it out"},
         {arch->ffn != ES_FFN_TWO, "architecture part 'Sc...'",
          "write an activation or nothing"},
         {arch->weight_norm != 0, "architecture part 'WNorm'", "leave it out"},
         {arch->spectral_norm != 0, "architecture part 'SNorm'", "leave it out"},
-        {config->bias != ES_BIAS_ALL, "--bias but all", "leave it out"},
+        {config->bias != ES_BIAS_ALL, "--bias other than all", "leave it out"},
         {config->final_norm == ES_FINAL_OFF, "--final-norm off",
          "leave it out"},
         {config->record >= ES_SERIES_ALL, "--record all",
@@ -203,7 +204,7 @@ static es_status check_encoder(const es_model_config *config)
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (parts[i].there)
-            return es_fail(ES_EUSAGE, "%s: not built in --family %s: %s",
+            return es_fail(ES_EUSAGE, "%s: not supported by --family %s: %s",
                            parts[i].part, es_family_names[config->family],
                            parts[i].remedy);
     return check_others(config);
@@ -213,12 +214,13 @@ static es_status check_roberta(const es_model_config *config)
 {
     if (config->mask >= config->vocab || config->padding >= config->vocab)
         return es_fail(
-            ES_EUSAGE, "%s %d: the vocabulary has %d",
+            ES_EUSAGE, "%s %d: outside the vocabulary of %d",
             config->mask >= config->vocab ? "--mask-token" : "--padding",
             config->mask >= config->vocab ? config->mask : config->padding,
             config->vocab);
     if (config->mask >= 0 && config->mask == config->padding)
-        return es_fail(ES_EUSAGE, "--mask-token %d is that of --padding",
+        return es_fail(ES_EUSAGE,
+                       "--mask-token %d is also the token of --padding",
                        config->mask);
     return check_encoder(config);
 }
@@ -241,15 +243,15 @@ static es_status check_vit(const es_model_config *config)
                        image->patch, image->size);
     if ((int64_t)config->batch * es_model_config_n_inputs(config) > MAX_ROWS)
         return es_fail(ES_EUSAGE,
-                       "--batch %d: a micro-batch may have %d pixels at most",
+                       "--batch %d: a micro-batch may have at most %d pixels",
                        config->batch, MAX_ROWS);
     if (config->ctx != n_patches)
         return es_fail(ES_EUSAGE,
-                       "--ctx %d: an image has %d patches, and there is the "
-                       "class token: leave it out",
+                       "--ctx %d: an image has %d patches plus the class "
+                       "token: leave --ctx out",
                        config->ctx, n_patches - 1);
     if (config->padding >= 0)
-        return es_fail(ES_EUSAGE, "--padding: images have none");
+        return es_fail(ES_EUSAGE, "--padding: images have no padding");
     return check_encoder(config);
 }
 
@@ -261,22 +263,22 @@ static es_status check_sas(const es_model_config *config)
     others.arch.rms_norm = false;
     if (arch->attention != ES_SOFTMAX || arch->gate || arch->clip > 0 ||
         arch->weight_norm != 0 || arch->spectral_norm != 0)
-        return es_fail(ES_EUSAGE, "--family sas has softmax, SM or SM(t): no "
-                                  "PSM, gate, clip, WNorm or SNorm");
+        return es_fail(ES_EUSAGE, "--family sas supports only SM and SM(t), "
+                                  "without gate, clip, WNorm or SNorm");
     if (config->dropout > 0 || config->record >= ES_SERIES_ALL)
-        return es_fail(ES_EUSAGE, "--family sas has no %s",
+        return es_fail(ES_EUSAGE, "--family sas does not support %s",
                        config->dropout > 0 ? "--dropout" : "--record all");
     if (config->bias != ES_BIAS_QK && config->bias != ES_BIAS_NONE)
-        return es_fail(ES_EUSAGE, "--family sas has --bias qk or none");
+        return es_fail(ES_EUSAGE, "--family sas needs --bias qk or none");
     return check_others(&others);
 }
 
 static es_status check_family(const es_model_config *config)
 {
     if (config->image.size != 0 && !es_families[config->family].has_images)
-        return es_fail(ES_EUSAGE, "--image-size: of --family vit alone");
+        return es_fail(ES_EUSAGE, "--image-size: only for --family vit");
     if (config->mask >= 0 && !es_families[config->family].masks)
-        return es_fail(ES_EUSAGE, "--mask-token: of --family roberta alone");
+        return es_fail(ES_EUSAGE, "--mask-token: only for --family roberta");
     if (config->family == ES_FAMILY_SAS)
         return check_sas(config);
     if (config->family == ES_FAMILY_BERT)
@@ -286,15 +288,15 @@ static es_status check_family(const es_model_config *config)
     if (config->family == ES_FAMILY_VIT)
         return check_vit(config);
     if (config->padding >= 0)
-        return es_fail(ES_EUSAGE, "--padding: of --family roberta and bert "
-                                  "alone");
+        return es_fail(ES_EUSAGE,
+                       "--padding: only for --family roberta and bert");
     if (config->family == ES_FAMILY_LLAMA)
         return check_llama(config);
     if (config->family == ES_FAMILY_PYTHIA &&
         config->d_model / config->n_head < 2)
         return es_fail(ES_EUSAGE,
                        "--family pythia rotates 2 dimensions of every head: "
-                       "--d-model has to be at least twice --n-head");
+                       "--d-model must be at least twice --n-head");
     return check_others(config);
 }
 
@@ -305,11 +307,11 @@ static const char *find_cornered(const es_model_config *config)
     for (int layer = 0; layer < config->n_layer; layer++)
         switch (es_arch_activation(&config->arch, layer, &slope)) {
         case ES_ACT_RELU:
-            return "'R' has a corner that no polynomial follows";
+            return "'R' has a kink that no polynomial follows";
         case ES_ACT_LEAKY:
-            return "'LR' has a corner that no polynomial follows";
+            return "'LR' has a kink that no polynomial follows";
         case ES_ACT_SWIGLU:
-            return "'SwiGLU' is not built as one";
+            return "'SwiGLU' has no polynomial form";
         default:
             break;
         }
@@ -326,20 +328,19 @@ static es_status check_inference(const es_model_config *config)
         const char *part, *remedy;
     } parts[] = {
         {arch->attention == ES_SOFTMAX,
-         "architecture part 'SM': softmax is no polynomial",
-         "train PSM(p), as PSM(4,0.01)+LN+GS"},
+         "architecture part 'SM': softmax is not a polynomial",
+         "train PSM(p), for example PSM(4,0.01)+LN+GS"},
         {arch->attention == ES_SCALED_RELU,
-         "architecture part 'RA': ReLU is no polynomial", "train PSM(p)"},
+         "architecture part 'RA': ReLU is not a polynomial", "train PSM(p)"},
         {arch->gate,
-         "architecture part 'PSM(gate)': its sigmoid is not built "
-         "as one",
+         "architecture part 'PSM(gate)': the sigmoid has no polynomial form",
          "leave it out"},
-        {arch->rms_norm, "architecture part 'RN': not built as one",
-         "write LN"},
+        {arch->rms_norm, "architecture part 'RN': no polynomial form",
+         "add LN"},
         {config->family != ES_FAMILY_GPT2 && config->family != ES_FAMILY_PYTHIA,
-         "--family: built for gpt2 and pythia", "choose one of these"},
+         "--family: only gpt2 and pythia are supported", "choose one of them"},
         {config->emulate != ES_EMULATE_NONE,
-         "--emulate: polynomials are float32", "leave it out"},
+         "--emulate: polynomials are computed in float32", "leave it out"},
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (parts[i].there)
@@ -406,8 +407,8 @@ es_status es_model_config_check(const es_model_config *config)
         {"--rope-base", config->rope.base, config->rope.base >= 0,
          "a number, 0 or more"},
         {"--rope-scaling", config->rope.factor, has_scaling(&config->rope),
-         "none or four numbers, FACTOR,LOW,HIGH,LENGTH, from 1, above 0, "
-         "above LOW and from 1, as 8,1,4,8192"},
+         "none, or FACTOR,LOW,HIGH,LENGTH with FACTOR >= 1, LOW > 0, HIGH > "
+         "LOW and LENGTH >= 1, as 8,1,4,8192"},
         {"--ln-eps", config->ln_eps, config->ln_eps >= 0,
          "a number, 0 or more"},
         {"--dropout", config->dropout,
@@ -423,7 +424,7 @@ es_status es_model_config_check(const es_model_config *config)
     if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
         (int64_t)config->batch * config->n_head > MAX_ROWS)
         return es_fail(ES_EUSAGE,
-                       "--batch %d: a micro-batch may have %d tokens at most",
+                       "--batch %d: a micro-batch may have at most %d tokens",
                        config->batch, MAX_ROWS);
     if (config->d_head == 0 && config->d_model % config->n_head)
         return es_fail(ES_EUSAGE, "--n-head %d does not divide --d-model %d",
@@ -446,8 +447,8 @@ es_status es_model_config_check(const es_model_config *config)
     for (int i = 0; i < config->arch.n_spans; i++)
         if (config->arch.spans[i].last >= config->n_layer)
             return es_fail(ES_EUSAGE,
-                           "architecture: an activation is given layer %d: the "
-                           "model has only %d layers",
+                           "architecture: an activation is given for layer %d: "
+                           "the model has only %d layers",
                            config->arch.spans[i].last, config->n_layer);
 
     return check_numbers(rules, COUNT(rules));
@@ -475,7 +476,7 @@ es_status es_train_config_check(const es_train_config *config)
          "0 or more and no more than --lr"},
     };
     if (config->steps < 1)
-        return es_fail(ES_EUSAGE, "--steps %lld: has to be 1 or more",
+        return es_fail(ES_EUSAGE, "--steps %lld: must be 1 or more",
                        (long long)config->steps);
     es_status status = check_sizes(sizes, COUNT(sizes));
     return status < 0 ? status : check_numbers(rules, COUNT(rules));

@@ -68,8 +68,9 @@ es_status es_model_check(const es_model_config *config, const es_ops *ops)
         return status;
     if (config->emulate == ES_EMULATE_FP16 &&
         ops->activation_size != sizeof(float))
-        return es_fail(ES_EUSAGE, "--emulate fp16 rounds what fp32 keeps: use "
-                                  "--precision fp32");
+        return es_fail(
+            ES_EUSAGE,
+            "--emulate fp16 rounds float32 values: use --precision fp32");
     if (config->inference == ES_INFERENCE_POLYNOMIAL &&
         ops->activation_size != sizeof(float))
         return es_fail(ES_EUSAGE, "--inference polynomial computes in float32: "
@@ -115,7 +116,7 @@ es_status es_model_check(const es_model_config *config, const es_ops *ops)
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].wanted && !parts[i].there)
-            return es_fail(ES_EUSAGE, "%s is not built yet on back-end %s",
+            return es_fail(ES_EUSAGE, "%s: not supported by back-end %s",
                            parts[i].part, ops->name);
     return ES_OK;
 }
@@ -201,14 +202,15 @@ static es_status check_access(const es_model *model, const es_mem *in,
                               size_t index, size_t n)
 {
     if (!in)
-        return es_fail(ES_EARGUMENT, "this model only goes forward");
+        return es_fail(ES_EARGUMENT, "this model can only run forward");
     if (index >= model->params.n)
-        return es_fail(ES_EARGUMENT, "no array %zu: the model has %zu", index,
+        return es_fail(ES_EARGUMENT,
+                       "array %zu does not exist: the model has %zu", index,
                        model->params.n);
     const es_param *param = &model->params.table[index];
     if (n != param->n)
-        return es_fail(ES_EARGUMENT, "%s has %zu values, not %zu", param->name,
-                       param->n, n);
+        return es_fail(ES_EARGUMENT, "%s has %zu values: expected %zu",
+                       param->name, param->n, n);
     return ES_OK;
 }
 

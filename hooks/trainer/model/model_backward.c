@@ -380,8 +380,8 @@ void es_model_run_backward(es_model *model, double scale)
 es_status es_model_backward(es_model *model, double scale)
 {
     if (!model->can_go_back)
-        return es_fail(ES_EARGUMENT, "no gradient without a forward pass with "
-                                     "targets just before");
+        return es_fail(ES_EARGUMENT, "backward pass: needs a forward pass with "
+                                     "targets immediately before it");
     es_model_run_backward(model, scale);
     return ES_OK;
 }

@@ -403,10 +403,10 @@ static es_status check_each(const char *what, const int32_t *tokens, int n,
 {
     for (int i = 0; i < n; i++)
         if (tokens[i] < least || tokens[i] >= end)
-            return es_fail(ES_EFORMAT,
-                           "%s %d of the micro-batch is %d: the vocabulary "
-                           "has %d",
-                           what, i, (int)tokens[i], end);
+            return es_fail(
+                ES_EFORMAT,
+                "%s %d of the micro-batch is %d: outside the vocabulary of %d",
+                what, i, (int)tokens[i], end);
     return ES_OK;
 }
 

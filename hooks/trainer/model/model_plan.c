@@ -225,8 +225,8 @@ es_status es_model_plan(es_model *model)
         return status;
     plan_all(&sizes, model);
     if (sizes.overflow)
-        return es_fail(ES_ENOMEM, "the activations' size overflows: make "
-                                  "--batch or --ctx smaller");
+        return es_fail(ES_ENOMEM, "the size of the activations overflows: give "
+                                  "a smaller --batch or --ctx");
     if ((status = model->ops->reserve(model->backend, &model->activations,
                                       sizes.at)) < 0)
         return status;

@@ -58,7 +58,7 @@ es_status es_ranks_join_devices(es_model *model, char *note, size_t size)
     es_status status = ES_OK;
     own.has_library = ops->find() == ES_OK;
     if (!own.has_library)
-        snprintf(note, size, "gradients go by way of the host: %s",
+        snprintf(note, size, "gradients are exchanged through the host: %s",
                  es_message());
     if (own.has_library && rank == 0)
         status = ops->make_id(own.id);

@@ -96,7 +96,7 @@ static bool captures_config(es_model *model, const es_train_config *train)
 static es_status check_trains(const es_model *model)
 {
     return model->config.forward_only
-               ? es_fail(ES_EARGUMENT, "this model only goes forward")
+               ? es_fail(ES_EARGUMENT, "this model can only run forward")
                : ES_OK;
 }
 
@@ -333,7 +333,8 @@ es_status es_model_launch_step(es_model *model, const es_step_plan *plan,
     es_status status = check_trains(model);
     if (status == ES_OK && model->n_pending > 0 &&
         (model->n_pending > 1 || !es_model_runs_ahead(model, plan, train)))
-        status = es_fail(ES_EARGUMENT, "a step is under way: wait for it");
+        status = es_fail(ES_EARGUMENT,
+                         "a step is in progress: wait for it to finish");
     if (status != ES_OK)
         return status;
     const bool whole = is_one_sequence(model, plan, train);

@@ -469,8 +469,8 @@ es_status es_params_list(es_params *out, const es_model_config *config)
         add_range(out, config, ES_ROLE_LN_1_WEIGHT, ES_ROLE_FUSED_V, layer);
     add_range(out, config, ES_ROLE_GLOBAL_SLOPE, ES_ROLE_LN_F_BIAS, -1);
     if (!place(out))
-        return es_fail(ES_ENOMEM, "the model's size overflows: make "
-                                  "--d-model, --vocab or --n-layer smaller");
+        return es_fail(ES_ENOMEM, "the size of the model overflows: give a "
+                                  "smaller --d-model, --vocab or --n-layer");
     return ES_OK;
 }
 

@@ -45,15 +45,16 @@ static es_status settle_numbers(es_settings *settings, char *note, size_t size)
     if (!by && (settings->world == 0 || (chosen && settings->rank < 0)))
         return es_fail(ES_EUSAGE,
                        "no rank: give --world N --rank R to each process, or "
-                       "start them by mpirun or srun");
+                       "start the processes with mpirun or srun");
     if (by && settings->world > 1 && settings->rank < 0 &&
         settings->world != world)
-        return es_fail(ES_EUSAGE, "--world %d: %s has started %d: %s=%d",
+        return es_fail(ES_EUSAGE,
+                       "--world %d: %s has started %d processes: %s=%d",
                        settings->world, by->name, world, by->world, world);
     if (by && !chosen && world > 1 && settings->rank < 0)
         snprintf(note, size,
-                 "%s has started %d processes, and each trains by itself: give "
-                 "--world 0 to train one model together",
+                 "%s has started %d processes, but each trains its own model: "
+                 "give --world 0 to train one model together",
                  by->name, world);
     if (settings->world == 0)
         settings->world = world;
@@ -74,13 +75,14 @@ es_status es_launch_settle(es_settings *settings, char *note, size_t size)
         return status;
     if (!settings->out[0])
         return es_fail(ES_EUSAGE,
-                       "no rendezvous: give --rendezvous FILE, which "
-                       "all ranks see, or --out FILE");
+                       "no rendezvous: give --out FILE, or --rendezvous FILE "
+                       "in a folder that all ranks can read");
     es_text text = es_text_begin(path, sizeof path);
     es_text_append(&text, "%s.ranks", settings->out);
     if (text.length >= sizeof path)
-        return es_fail(ES_EUSAGE, "the path of --out is too long for a "
-                                  "rendezvous beside it: give --rendezvous");
+        return es_fail(ES_EUSAGE,
+                       "the path of --out is too long for a rendezvous file "
+                       "next to it: give --rendezvous");
     memcpy(settings->rendezvous, path, sizeof path);
     return ES_OK;
 }

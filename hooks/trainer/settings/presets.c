@@ -176,7 +176,8 @@ static es_status take_words(const char *options, es_preset_taker *take,
         if (*rest)
             *rest++ = 0;
         if (!(equals = strchr(word, '=')))
-            return es_fail(ES_EINTERNAL, "presets: '%s' has no value", word);
+            return es_fail(ES_EINTERNAL, "presets: option '%s' has no value",
+                           word);
         *equals = 0;
         status = take(user, word, equals + 1);
     }

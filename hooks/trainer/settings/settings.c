@@ -102,7 +102,7 @@ static es_status read_line(es_settings *settings, char *line, const char *path,
         return ES_OK;
     char *equals = strchr(name, '=');
     if (!equals)
-        return es_fail(ES_EUSAGE, "%s:%d: not a line 'name = value'", path,
+        return es_fail(ES_EUSAGE, "%s:%d: expected 'name = value'", path,
                        number);
     *equals = 0;
     name = trim(name);
@@ -128,10 +128,10 @@ static es_status read_lines(es_settings *settings, char *text, size_t n,
         char *stop = memchr(text, '\n', (size_t)(end - text));
         stop = stop ? stop : end;
         *stop = 0;
-        status =
-            strlen(text) == (size_t)(stop - text)
-                ? read_line(settings, text, path, number)
-                : es_fail(ES_EUSAGE, "%s:%d: holds a NUL byte", path, number);
+        status = strlen(text) == (size_t)(stop - text)
+                     ? read_line(settings, text, path, number)
+                     : es_fail(ES_EUSAGE, "%s:%d: the line contains a NUL byte",
+                               path, number);
         text = stop + 1;
     }
     return status;

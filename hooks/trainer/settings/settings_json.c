@@ -50,14 +50,14 @@ es_status es_setting_read_member(es_settings *settings, const char *name,
     char number[ES_FLOAT_TEXT_MAX], member[256];
     const es_option *setting = find_kept(name);
     if (!setting)
-        return es_fail(ES_EVERSION,
-                       "%s: setting %s is unknown: a newer entropy-train"
-                       " wrote it",
-                       where, name);
+        return es_fail(
+            ES_EVERSION,
+            "%s: unknown setting %s: it was written by a newer entropy-train",
+            where, name);
     snprintf(member, sizeof member, "%s: %s", where, setting->name);
     const char *text = value_text(number, value, setting->type);
     if (!text)
-        return es_fail(ES_EFORMAT, "%s: not a number or a text", member);
+        return es_fail(ES_EFORMAT, "%s: neither a number nor a string", member);
     if (setting->type == ES_OPTION_COPY && !*text)
         return ES_OK; /* one that was not given */
     if (es_setting_set(settings, setting, text, member) != ES_OK)
@@ -71,7 +71,8 @@ static es_status take_checksum(uint64_t *out, const json_t *value,
 {
     const char *text = json_string_value(value);
     if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
-        return es_fail(ES_EFORMAT, "%s: no checksum of the tokens", where);
+        return es_fail(ES_EFORMAT, "%s: the checksum of the tokens is missing",
+                       where);
     *out = strtoull(text, NULL, 16);
     return ES_OK;
 }
@@ -90,7 +91,7 @@ es_status es_settings_read_json(es_settings *settings,
         json_is_object(object)
             ? take_checksum(tokens_checksum, json_object_get(object, CHECKSUM),
                             where)
-            : es_fail(ES_EFORMAT, "%s: no configuration: %s", where,
+            : es_fail(ES_EFORMAT, "%s: not a configuration: %s", where,
                       object ? "not an object" : error.text);
     json_object_foreach(object, name, value)
     {
