@@ -283,8 +283,8 @@ TEST(a_checkpoint_of_another_shape_is_refused)
     static const struct {
         const char *arch, *word;
     } others[] = {{"SM+G", "the model has"},
-                  {"SM(t)+LN+G", "no tensor h.0.attn.log_t"},
-                  {"SM+LN+ScFuFFN", "no tensor h.0.mlp.w.weight"}};
+                  {"SM(t)+LN+G", "tensor h.0.attn.log_t is missing"},
+                  {"SM+LN+ScFuFFN", "tensor h.0.mlp.w.weight is missing"}};
     es_checkpoint *opened = open_file();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         es_model_config config = es_small_config(others[i].arch);

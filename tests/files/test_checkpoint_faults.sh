@@ -220,7 +220,7 @@ refused() { # NAME CODE REGEX OPTION...: one line, no step
     text=$(grep -v '^resuming ' <<<"$errors")
     [ "$(wc -l <<<"$text")" = 1 ] || fail "$name: one line" "$text"
 }
-refused 'a folder that cannot be made' 3 "nowhere/ck.*: cannot make" \
+refused 'a folder that cannot be made' 3 "nowhere/ck.*: cannot create" \
     "${quick[@]}" --checkpoint "$dir/nowhere/ck"
 refused 'a folder that is a file' 3 'corpus.tok.*: Not a directory' \
     "${quick[@]}" --checkpoint "$dir/corpus.tok"
@@ -228,7 +228,7 @@ refused 'a folder that cannot be written' 3 '/proc.*: cannot create' \
     "${quick[@]}" --checkpoint /proc
 refused 'checkpoints without a folder' 2 'needs --checkpoint' \
     "${quick[@]}" --checkpoint-every 5
-refused 'a folder with another run of the same name' 2 'is of another run' \
+refused 'a folder with another run of the name' 2 'belongs to another run' \
     "${quick[@]}" --checkpoint "$dir/early"
 
 good=$(newest "$dir/early")
@@ -257,7 +257,7 @@ refused 'a truncated checkpoint is refused' 3 'cut.safetensors: .*cut short' \
 size=$(stat -c %s "$good")
 { head -c $((size / 2)) "$good"; printf '\377'; tail -c +$((size / 2 + 2)) "$good"; } \
     >"$dir/flipped.safetensors"
-refused 'a checkpoint with a changed byte is refused' 3 'flipped.safetensors: damaged: its checksum' \
+refused 'a checkpoint with a changed byte' 3 'flipped.safetensors: damaged: the checksum' \
     --resume "$dir/flipped.safetensors" --no-record
 printf '\x50\0\0\0\0\0\0\0%-80s%s' \
     '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' abcd >"$dir/foreign.safetensors"

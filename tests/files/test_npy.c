@@ -125,7 +125,7 @@ TEST(a_truncated_file_is_refused)
         }
         bytes[n] = 0;
         es_scratch_write(bytes, n + 1);
-        expect_refusal(ES_EFORMAT, "1 bytes too many");
+        expect_refusal(ES_EFORMAT, "1 unexpected bytes");
     }
 }
 

@@ -299,7 +299,7 @@ TEST(malformed_headers_are_refused)
            "\"a\":{" F32_3 ",\"data_offsets\":[0,12]}}",
            "duplicate object key");
     refuse("{\"a\":{" F32_3 ",\"data_offsets\":[0,12]}}{}", "end of file");
-    refuse("{\"a\":{\"x\":[[1]]}}", "nested too deep");
+    refuse("{\"a\":{\"x\":[[1]]}}", "nested too deeply");
     refuse("{\"__metadata__\":[]}", "__metadata__ is not an object");
     refuse("{\"__metadata__\":{\"step\":4}}", "step is not a string");
     refuse("{\"a\":{\"shape\":[3],\"data_offsets\":[0,12]}}", "no dtype");
@@ -319,8 +319,8 @@ TEST(wrong_shapes_are_refused)
         {"[4611686018427387904]", "too large"},
         {"[99999999999999999999]", "too big integer"},
         {"[1,1,1,1,1,1,1,1,3]", "9 dimensions"},
-        {"[2]", "takes 8 bytes"},
-        {"[]", "takes 4 bytes"}};
+        {"[2]", "needs 8 bytes"},
+        {"[]", "needs 4 bytes"}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char header[200];
         snprintf(header, sizeof header,
@@ -357,13 +357,13 @@ TEST(holes_and_overlaps_are_refused)
            "tensor b: overlaps");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
            "\"b\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[6,12]}}",
-           "tensor b: bytes before it");
+           "tensor b: the bytes before it");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
-           "8 bytes too many");
+           "8 unexpected bytes");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[12],\"data_offsets\":[0,12]},"
            "\"b\":{\"dtype\":\"U8\",\"shape\":[12],\"data_offsets\":[0,12]}}",
            "tensor b: overlaps");
-    refuse("{}", "12 bytes too many");
+    refuse("{}", "12 unexpected bytes");
 }
 
 TEST(a_file_truncated_anywhere_is_refused)

@@ -121,8 +121,8 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
     static const char *const configs[][2] = {
         {NULL, "need a config.json in the same folder"},
         {"{}", "give --n-head"},
-        {"{\"num_attention_heads\": 5}", "not of 5 heads"},
-        {"{\"num_attention_heads\": 1000}", "not of 1000 heads"},
+        {"{\"num_attention_heads\": 5}", "into 5 heads"},
+        {"{\"num_attention_heads\": 1000}", "into 1000 heads"},
         {"{\"num_attention_heads\": 16}", "a head is 1 wide"},
         {"{\"num_attention_heads\": 4, \"num_key_value_heads\": 4}",
          "num_key_value_heads in config.json is 4"},
@@ -246,7 +246,7 @@ TEST(positions_of_bert_begin_at_0_and_of_roberta_behind_padding)
 TEST(berts_that_cannot_be_built_are_refused_by_name)
 {
     static const char *const configs[][2] = {
-        {NULL, "weights of BERT do not say"},
+        {NULL, "weights of BERT need"},
         {"{\"num_attention_heads\": 2}", "model_type is no text"},
         {"{\"model_type\": \"roberta\", \"pad_token_id\": null}",
          "pad_token_id is missing or too large"},

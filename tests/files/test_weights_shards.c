@@ -77,7 +77,7 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
 {
     es_weights_case *f = es_weights_case_open("g02_sm_ln_gt", "transformer.");
     static const char *const wrong[][2] = {
-        {"\"x\": \"model-0.safetensors\"", "tensor x is not in"},
+        {"\"x\": \"model-0.safetensors\"", "tensor x is missing from"},
         {"\"x\": \"../model-0.safetensors\"", "is not a safetensors file"},
         {"\"x\": \"model-0.bin\"", "is not a safetensors file"},
         {"\"x\": 3", "is not a safetensors file"},
@@ -91,7 +91,7 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
     snprintf(moved, sizeof moved, "\"%s\": \"model-0.safetensors\"",
              f->list.all[5].name);
     write_shards(f, 5, moved, 5);
-    snprintf(why, sizeof why, "is not in %s", shard_paths[0]);
+    snprintf(why, sizeof why, "is missing from %s", shard_paths[0]);
     refuse_index(ES_EFORMAT, why);
     write_shards(f, 5, "\"x\": \"/model-0.safetensors\"", f->list.n);
     refuse_index(ES_EFORMAT, "is not a safetensors file");
@@ -101,7 +101,7 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
     fprintf(file, "{\"weight_map\": {\"%s\": \"model-0.safetensors\"}}",
             f->list.all[0].name);
     assert_int_equal(fclose(file), 0);
-    refuse_index(ES_EFORMAT, "is not in its weight_map");
+    refuse_index(ES_EFORMAT, "is missing from weight_map");
     file = fopen(index_path, "w");
     fputs("{\"metadata\": {}}", file);
     assert_int_equal(fclose(file), 0);

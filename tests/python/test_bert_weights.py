@@ -145,4 +145,4 @@ def test_an_encoder_is_not_trained(tmp_path):
     make_tokens(tmp_path / "x.tok", 0, (LENGTH, LENGTH))
     code, said = run(PROGRAM, "--init", tmp_path / "model.safetensors", "--data",
                      tmp_path / "x.tok", "--no-record", "--ctx", LENGTH)
-    assert code == 2 and "--family bert is not trained here" in said, said
+    assert code == 2 and "--family bert cannot be trained" in said, said

@@ -138,14 +138,14 @@ def test_a_checkpoint_is_a_model_of_transformers(tmp_path):
 
 
 REFUSED = dict(
-    rope_scaling=({"rope_type": "llama3", "factor": 8.0}, "llama3 lack low_freq_factor"),
+    rope_scaling=({"rope_type": "llama3", "factor": 8.0}, "llama3 need low_freq_factor"),
     rope_parameters=({"rope_type": "yarn", "rope_theta": 1e4}, "type yarn"),
     hidden_act=("gelu", "hidden_act is gelu"),
     model_type=("mistral", "model_type is mistral"),
     num_key_value_heads=(4, "num_key_value_heads in config.json is 4"),
     head_dim=(6, "head_dim in config.json is 6"),
     intermediate_size=(7, "intermediate_size is 7"),
-    attention_bias=(True, "attention_bias is not mlp_bias"),
+    attention_bias=(True, "attention_bias differs from mlp_bias"),
     use_sliding_window=(True, "use_sliding_window is not false"),
     layer_types=(["sliding_attention"] * 3, "sliding_attention"),
     rms_norm_eps=("small", "rms_norm_eps is not a valid number"),

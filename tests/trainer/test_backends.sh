@@ -44,7 +44,7 @@ for precision in tf32 fp16; do
     exits "the CPU has no $precision" 2 "back-end cpu has no precision $precision: use fp32 or bf16" \
         "$train" "${run[@]}" --no-record --precision "$precision"
 done
-exits 'no fp16 within bf16' 2 'emulate fp16 rounds what fp32 keeps: use --precision fp32' \
+exits 'no fp16 within bf16' 2 'emulate fp16 rounds float32 values: use --precision fp32' \
     "$train" "${run[@]}" --no-record --precision bf16 --emulate fp16
 exits 'a precision that the library lacks' 2 'back-end cuda has no precision tf32' \
     by "$wrapped" '' "$train" "${run[@]}" --no-record --backend cuda --precision tf32

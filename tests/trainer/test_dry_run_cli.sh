@@ -29,7 +29,7 @@ refused 'an output that is a folder' 3 "$dir/sub" -o "$dir/sub"
 refused 'an output that is something else' 3 'x\.tok' -o "$dir/x.tok"
 refused 'checkpoints in no folder' 3 'nowhere' --no-record --checkpoint "$dir/nowhere/sub"
 "$train" "${small[@]}" --steps 2 -q -o "$dir/a.db" --checkpoint "$dir/kept" || echo 'Bail out! no training'
-refused 'checkpoints where others of the name are' 2 'is of another run|is further' \
+refused 'checkpoints where others of the name are' 2 'belongs to another run|is later' \
     -o "$dir/a.db" --checkpoint "$dir/kept"
 refused 'fewer steps than are done' 2 'has done 2 steps of 1' \
     -o "$dir/a.db" --resume "$dir/kept" --steps 1

@@ -61,7 +61,7 @@ TEST(what_llama_alone_has_is_refused_elsewhere)
         es_model_config config = es_small_config(archs[i]);
         es_expect_config_refused(&config, i ? "'SwiGLU'" : "'RN'");
         config.family = ES_FAMILY_PYTHIA;
-        es_expect_config_refused(&config, "not of pythia");
+        es_expect_config_refused(&config, "not pythia");
     }
     es_model_config config = es_small_config("SM+LN+G");
     config.n_kv_head = 1;

@@ -85,8 +85,8 @@ refuses() { # PATTERN COMMAND...
         { sed 's/^/# /' "$dir/refused"; false; }
 }
 trains() { "$train" "${data[@]}" "${model[@]}" --steps 2 "${poly[@]}" --no-record -q "$@"; }
-check 'softmax is refused by name' refuses "'SM': softmax is no polynomial" trains --arch SM+LN+GS
-check 'ReLU is refused by name' refuses "'R' has a corner" trains --arch 'PSM(4)+LN+R'
+check 'softmax is refused by name' refuses "'SM': softmax is not a polynomial" trains --arch SM+LN+GS
+check 'ReLU is refused by name' refuses "'R' has a kink" trains --arch 'PSM(4)+LN+R'
 check 'a dry run refuses as well' refuses "'SM': softmax" trains --arch SM+LN+GS --dry-run
 check 'bf16 is refused' refuses 'use --precision fp32' trains --arch "$arch" --precision bf16
 check 'a training without evaluations is refused' refuses 'give --eval-every' trains --arch "$arch" --eval-every 0

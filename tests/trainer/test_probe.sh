@@ -162,7 +162,7 @@ bad() { # NAME CODE REGEX WORD...
     check "$name: one line" [ "$(wc -l <<<"$errors")" = 1 ]
 }
 bad 'no checkpoint' 2 'no checkpoint: name a safetensors file' "${data[@]}" --no-record
-bad 'two checkpoints' 2 'one checkpoint at a time' a b "${data[@]}" --no-record
+bad 'two checkpoints' 2 'only one checkpoint can be given' a b "${data[@]}" --no-record
 bad 'no data' 2 'no data' "$saved" --no-record
 bad 'no output' 2 'no output' "$saved" "${data[@]}"
 bad 'no such file' 3 'absent: ' "$dir/absent" "${data[@]}" --no-record

@@ -1,6 +1,7 @@
-/* Arrays by name, out of a folder of .npy files or of one safetensors file,
-   for verify and tests. A folder's path and an array's name make a file's
-   path; a file is opened once and its tensors are read one at a time. */
+/* Reads arrays by name from a folder of .npy files or from one safetensors
+ * file, for verify and tests. In a folder, its path and the array's name form
+ * the path of a file; a safetensors file is opened once, and its tensors are
+ * read one at a time. */
 #include "hooks/trainer/files/arrays.h"
 
 #include "analyzer/base/checked.h"
@@ -42,7 +43,7 @@ const char *es_arrays_label(char out[ES_ARRAY_LABEL_MAX],
     return out;
 }
 
-/** The path of what a folder keeps of that name: FOLDER/NAME and an ending. */
+/** Writes the path FOLDER/NAME plus the ending. */
 static es_status path_of(char out[PATH_MAX], const char *folder,
                          const char *name, const char *ending)
 {

@@ -1,7 +1,8 @@
-/* Checkpoints, written and read: a safetensors file whose metadata hold the
-   settings, the state of the training and a checksum over all, which is
-   compared before anything else but the version is believed. It comes before
-   the numbers in the file, so these are fetched from the model twice. */
+/* Writes and reads checkpoints: safetensors files whose metadata hold the
+ * settings, the state of the training and a checksum over everything. A reader
+ * verifies the checksum before it uses anything but the version. The checksum
+ * precedes the numbers in the file, so a writer fetches them from the model
+ * twice. */
 #include "hooks/trainer/files/checkpoint.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** The texts of __metadata__, in the order of the checksum. */
+/** Entries of __metadata__, in the order of the checksum. */
 typedef enum text_entry {
     VERSION,
     PROGRAM,
@@ -25,10 +26,11 @@ typedef enum text_entry {
     RUN,
     NAME,
     THREADS,
-    LOSSES, /* the first of six numbers, es_losses twice */
+    LOSSES, /* first of six numbers: es_losses of the last step and of the
+               evaluation */
     LOSS_SCALE = LOSSES + 6,
     GOOD_STEPS,
-    RANGES, /* range losses, where there are some: of the two es_losses */
+    RANGES, /* range losses of the two es_losses; only if the model has any */
     CHECKSUM = RANGES + 2,
     N_TEXTS
 } text_entry;
@@ -53,7 +55,7 @@ static const char *const keys[N_TEXTS] = {"entropy_train_checkpoint",
                                           "eval_range",
                                           "checksum"};
 
-/** What is kept of a parameter: itself, and the moments if it trains. */
+/** The tensors kept of a parameter: its value, and the moments if it trains. */
 typedef enum tensor_part {
     VALUE,
     MOMENT_FIRST,
@@ -120,10 +122,9 @@ static es_moment moment_of(tensor_part part)
     return part == MOMENT_FIRST ? ES_MOMENT_FIRST : ES_MOMENT_SECOND;
 }
 
-/* --- writing: tensors
- * ------------------------------------------------------------- */
+/* --- writing: tensors ---------------------------------------------------- */
 
-/** What is about to be written. */
+/** The contents of a checkpoint that is about to be written. */
 typedef struct writing {
     const char *path;
     es_model *model;
@@ -132,7 +133,8 @@ typedef struct writing {
     size_t n;
 } writing;
 
-/** `index` numbers part p of array a as a * N_PARTS + p. */
+/** Fetches a tensor from the model. `index` is a * N_PARTS + p for part p of
+ *  array a. */
 static es_status fill(void *user, size_t index, float *out, size_t n)
 {
     const writing *w = user;
@@ -163,8 +165,8 @@ static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
     w->n++;
 }
 
-/** The checksum comes before the numbers in the file, so they are fetched
- *  twice: that costs far less than writing them. */
+/** Computes the checksum. Fetching the numbers a second time costs far less
+ *  than writing them. */
 static es_status sum_model(const writing *w, uint64_t *sum)
 {
     float *values = NULL;
@@ -182,8 +184,7 @@ static es_status sum_model(const writing *w, uint64_t *sum)
     return status;
 }
 
-/* --- writing: texts
- * --------------------------------------------------------------- */
+/* --- writing: texts ------------------------------------------------------ */
 
 typedef struct texts {
     char *config;
@@ -237,7 +238,7 @@ static es_status write_file(const writing *w, texts *from, uint64_t sum)
 {
     es_tensor_note notes[N_TEXTS + 1];
     size_t n = 0;
-    /* What transformers looks for before it reads a file. */
+    /* transformers requires this entry before it reads a file. */
     if (es_families[es_model_config_of(w->model)->family].is_of_transformers)
         notes[n++] = (es_tensor_note){"format", "pt"};
     snprintf(from->numbers[CHECKSUM], ES_FLOAT_TEXT_MAX, "%016" PRIx64, sum);
@@ -256,8 +257,8 @@ es_status es_checkpoint_write(const char *path, es_model *model,
     texts from = {0};
     uint64_t sum = 0;
     es_status status;
-    /* All arrays, then all moments: who wants the model alone reads the first
-     * third of the file. */
+    /* The values of all arrays precede all moments, so a reader that only needs
+     * the model reads the first third of the file. */
     size_t n = es_model_n_arrays(w.model);
     if ((status = es_alloc(&w.tensors, n * N_PARTS, sizeof *w.tensors,
                            "a checkpoint's tensors")) < 0 ||
@@ -288,8 +289,7 @@ bool es_checkpoint_is_ours(const es_safetensors *file)
     return es_safetensors_metadata(file, keys[VERSION]) != NULL;
 }
 
-/* --- reading: texts
- * --------------------------------------------------------------- */
+/* --- reading: texts ------------------------------------------------------ */
 
 static const char *text_of(const es_checkpoint *checkpoint, text_entry entry)
 {
@@ -327,7 +327,7 @@ static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
     return ES_OK;
 }
 
-/** A scale and good steps, both or neither. */
+/** Reads the loss scale and the good steps; both or neither must be present. */
 static es_status take_loss_scale(es_loss_scale *out,
                                  const es_checkpoint *checkpoint)
 {
@@ -414,7 +414,7 @@ static es_status take_texts(es_checkpoint *checkpoint)
     return status;
 }
 
-/* --- all of it, once ----------------------------------------------------- */
+/* --- checksum of an open file -------------------------------------------- */
 
 static es_status read_tensor(float **values, const es_checkpoint *checkpoint,
                              const es_tensor *tensor)
@@ -425,7 +425,7 @@ static es_status read_tensor(float **values, const es_checkpoint *checkpoint,
                                             0, tensor->n);
 }
 
-/** Before anything else but the version is believed. */
+/** Verifies the checksum, before anything but the version is used. */
 static es_status check_sum(const es_checkpoint *checkpoint)
 {
     char want[17];
@@ -480,8 +480,8 @@ void es_checkpoint_close(es_checkpoint *checkpoint)
 
 /* --- into a model -------------------------------------------------------- */
 
-/** The tensor of a parameter's part, of the parameter's shape. `is_old`: it
- *  belongs to temperatures, not to their logarithms. */
+/** Finds the tensor for a part of a parameter and checks its shape. `is_old` is
+ *  set if the file holds temperatures instead of their logarithms. */
 static es_status find_tensor(const es_tensor **out, bool *is_old,
                              const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
@@ -506,8 +506,8 @@ static es_status find_tensor(const es_tensor **out, bool *is_old,
     return ES_OK;
 }
 
-/** From a part of temperatures to that of their logarithms: the value, or a
- *  moment, in which each gradient is t times what it was. */
+/** Converts a part of temperatures to that of their logarithms: the value, or a
+ *  moment, whose gradients are multiplied by t. */
 static es_status convert_old(float *values, const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
 {

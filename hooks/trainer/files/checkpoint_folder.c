@@ -1,6 +1,7 @@
-/* A folder of checkpoints while a training writes it, locked, and the newest
-   good one of a folder to resume. Files are NAME-STEP.safetensors; old ones go,
-   and so do the temporary files of a training that was killed. */
+/* Manages a folder of checkpoints: locks it while a training writes, removes
+ * old checkpoints and the temporary files of trainings that were killed, and
+ * finds the newest good checkpoint to resume. Files are named
+ * NAME-STEP.safetensors. */
 #include "hooks/trainer/files/checkpoint_folder.h"
 
 #include "analyzer/base/checked.h"
@@ -19,20 +20,21 @@
 #include <unistd.h>
 
 #define SUFFIX ".safetensors"
-#define NAME_SIZE 201 /* leaves the rest of a file's name to the step */
+#define NAME_SIZE 201 /* leaves room for the step in a file's name */
 
 struct es_checkpoint_folder {
     char path[ES_PATH_SIZE];
-    char name[NAME_SIZE]; /* as files bear it */
+    char name[NAME_SIZE]; /* the run's name as it appears in file names */
     int64_t keep;
-    int fd; /* the folder, locked */
+    int fd; /* the locked folder */
 };
 
-/* --- what lies in a folder ----------------------------------------------- */
+/* --- files of a folder --------------------------------------------------- */
 
 typedef struct entry {
     int64_t step;
-    char name[NAME_MAX + 1]; /* the file's, with a NUL in place of "-STEP..." */
+    char name[NAME_MAX + 1]; /* the file's name, with a NUL in place of
+                                "-STEP..." */
     char file[NAME_MAX + 1];
 } entry;
 
@@ -41,7 +43,7 @@ typedef struct listing {
     size_t n;
 } listing;
 
-/** True if a file is called NAME-STEP.safetensors. */
+/** Splits the name of a file; returns true if it is NAME-STEP.safetensors. */
 static bool read_name(entry *out, const char *file)
 {
     size_t n = strlen(file), n_suffix = sizeof SUFFIX - 1;
@@ -67,7 +69,8 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
-/** All checkpoints of a folder, or those of one name; free out->items. */
+/** Lists all checkpoints of a folder, or those of one run name; the caller
+ *  frees out->items. */
 static es_status list_files(listing *out, const char *path, const char *name)
 {
     entry item;
@@ -104,7 +107,7 @@ static es_status join(char out[ES_PATH_SIZE], const char *folder,
 
 /* --- opening ------------------------------------------------------------- */
 
-/** The run's name as part of a file's name. */
+/** Writes the run's name in a form that is valid in a file's name. */
 static void file_name(char out[NAME_SIZE], const char *name)
 {
     snprintf(out, NAME_SIZE, "%s", name);
@@ -123,7 +126,7 @@ static es_status lock(es_checkpoint_folder *folder)
     folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0)
         return es_fail(ES_EIO, "%s: %s", folder->path, strerror(errno));
-    /* Some file systems lock no folders: that is no reason to stop. */
+    /* Some file systems cannot lock folders; the training continues without. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return es_fail(ES_ELOCKED,
                        "%s: another training is writing checkpoints to this "
@@ -140,7 +143,8 @@ static es_status path_of(char out[ES_PATH_SIZE],
     return join(out, folder->path, file);
 }
 
-/** Better now than at the first checkpoint. */
+/** Checks that files can be created, so that a failure shows now and not at the
+ *  first checkpoint. */
 static es_status check_writable(const es_checkpoint_folder *folder)
 {
     char path[ES_PATH_SIZE];
@@ -154,8 +158,9 @@ static es_status check_writable(const es_checkpoint_folder *folder)
     return ES_OK;
 }
 
-/** A checkpoint that was never renamed: a temporary file of ours, which
- *  begins as checkpoints do. Pictures and tables do not. */
+/** Returns true for a checkpoint that was never renamed: a temporary file of
+ *  this program that begins as checkpoints do. Temporary pictures and tables
+ *  begin differently. */
 static bool is_left_over(int folder, const char *file)
 {
     static const char start[] = "{\"__metadata__";
@@ -174,8 +179,9 @@ static bool is_left_over(int folder, const char *file)
     return is;
 }
 
-/** The lock is ours, so nobody is still writing them: also where
- *  es_leftover_remove cannot know, as on a network. */
+/** Removes temporary files. No other training writes them while this one holds
+ *  the lock, so this also works where es_leftover_remove cannot tell, as on a
+ *  network file system. */
 static void remove_left_overs(const es_checkpoint_folder *folder)
 {
     DIR *all = opendir(folder->path);
@@ -187,7 +193,8 @@ static void remove_left_overs(const es_checkpoint_folder *folder)
     closedir(all);
 }
 
-/** False if the file is no checkpoint that could be read. */
+/** Reads the run's uuid; returns false if the file is not a readable
+ *  checkpoint. */
 static bool read_uuid(char out[ES_UUID_SIZE], const char *path)
 {
     es_safetensors *file = NULL;
@@ -201,7 +208,8 @@ static bool read_uuid(char out[ES_UUID_SIZE], const char *path)
     return ours;
 }
 
-/** Nothing that is there may be taken for, or removed as, one of ours. */
+/** Checks that an existing file can neither be mistaken for nor removed as a
+ *  checkpoint of this training. */
 static es_status check_entry(const es_checkpoint_folder *folder,
                              const entry *item, const char *uuid,
                              int64_t first_step)
@@ -272,7 +280,8 @@ void es_checkpoint_folder_close(es_checkpoint_folder *folder)
 
 /* --- saving -------------------------------------------------------------- */
 
-/** Later ones, which can only be damaged, do not count. */
+/** Removes checkpoints beyond the last `keep`. Later steps do not count, as
+ *  they can only be damaged files. */
 static es_status remove_old(const es_checkpoint_folder *folder, int64_t step)
 {
     listing all;

@@ -1,5 +1,5 @@
-/* Reads a JSON object from a file, for config.json and for the index of
-   weights in several files. */
+/* Reads a JSON object from a file: config.json, or the index of weights in
+ * several files. */
 #include "hooks/trainer/files/json_file.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +12,8 @@ static es_status quote_words(char **text, size_t *n)
 {
     char *quoted;
     if (strlen(*text) != *n)
-        return ES_OK; /* a NUL byte, which the parser names */
+        return ES_OK; /* the text contains a NUL byte, which the parser
+                         reports */
     es_status status =
         es_alloc(&quoted, ES_JSON_QUOTED_SIZE(*n), 1, "a configuration");
     if (status < 0)

@@ -1,4 +1,4 @@
-/** A JSON file as other libraries put beside weights. */
+/** Reads the JSON files that other libraries store with weights. */
 #ifndef ES_JSON_FILE_H
 #define ES_JSON_FILE_H
 
@@ -8,12 +8,12 @@
 #include <stdbool.h>
 
 /**
- * The object that a file holds; no key may come twice in it.
+ * Reads the object in a file; duplicate keys are refused.
  *
- *   out    to be freed by json_decref; NULL on failure
- *   words  NaN and Infinity, which JSON does not have, are read as strings
+ *   out    freed by json_decref; NULL on failure
+ *   words  read NaN and Infinity, which JSON does not have, as strings
  *
- * ES_OK; es_infile_load's; ES_EFORMAT: not JSON, or no object.
+ * ES_OK; as es_infile_load; ES_EFORMAT: not JSON, or not an object.
  */
 es_status es_json_load(json_t **out, const char *path,
                        const es_infile_limit *limit, bool words) ES_MUST_USE;

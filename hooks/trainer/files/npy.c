@@ -1,7 +1,7 @@
-/* Arrays of numpy, for arrays.c and tests: the header is a dictionary literal
-   of Python, of which the three keys that numpy writes are read, each once.
-   What the shape promises is compared with the size of the file before anything
-   is allocated. */
+/* Reads arrays of numpy, for arrays.c and tests. The header is a dictionary
+ * literal of Python; the parser accepts the three keys that numpy writes, each
+ * once. The size of the file is compared with the shape before memory is
+ * allocated. */
 #include "hooks/trainer/files/npy.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,8 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "array data is read as it lies in the file");
 
-/* Headers of plain types are 64 to 128 bytes; numpy itself stops at 10000. */
+/* Headers of plain types have 64 to 128 bytes; numpy itself refuses more than
+ * 10000. */
 #define HEADER_MAX 16384
 #define SHAPE_TEXT_MAX 256
 
@@ -28,7 +29,8 @@ static const struct {
 
 #define N_TYPES (sizeof types / sizeof types[0])
 
-/** The header: a dictionary literal of Python, followed by blanks. */
+/** A position in the header: a dictionary literal of Python and trailing
+ *  blanks. */
 typedef struct text_cursor {
     const char *at, *end;
 } text_cursor;
@@ -39,7 +41,7 @@ static void skip_blanks(text_cursor *text)
         text->at++;
 }
 
-/** Skips blanks, then takes `c` if it is next. */
+/** Skips blanks; consumes `c` and returns true if it is the next character. */
 static bool take(text_cursor *text, char c)
 {
     skip_blanks(text);
@@ -59,7 +61,7 @@ static bool take_word(text_cursor *text, const char *word)
     return true;
 }
 
-/** A quoted string without escapes into out[0..size), terminated. */
+/** Reads a quoted string without escapes into out[0..size), NUL-terminated. */
 static bool take_string(text_cursor *text, char *out, size_t size)
 {
     const char quote = take(text, '\'') ? '\'' : '"';
@@ -92,7 +94,7 @@ static bool take_extent(text_cursor *text, size_t *out)
     return text->at > start;
 }
 
-/** A tuple of extents: "()", "(3,)", "(2, 3)", "(2, 3,)". */
+/** Reads a tuple of extents: "()", "(3,)", "(2, 3)", "(2, 3,)". */
 static bool take_shape(text_cursor *text, es_npy *out)
 {
     if (!take(text, '('))
@@ -128,7 +130,7 @@ static es_status take_type(text_cursor *text, es_npy *out, const char *path)
                    path, descr);
 }
 
-/** The keys of the header, each of which it has once. */
+/** Bits for the keys of the header; each key must appear once. */
 enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
 
 static es_status take_entry(text_cursor *text, es_npy *out, int *seen,
@@ -174,12 +176,12 @@ static es_status parse_header(es_npy *out, text_cursor text, const char *path)
     return text.at != text.end || seen != ALL ? malformed(path) : ES_OK;
 }
 
-/** An open file whose size is known: nothing is read beyond it. */
+/** An open file of known size; reads beyond that size fail. */
 typedef struct source {
     const char *path;
     int fd;
     uint64_t size;
-    size_t left; /* bytes that were not read yet */
+    size_t left; /* bytes not yet read */
 } source;
 
 static es_status read_exactly(source *from, void *out, size_t n)
@@ -231,7 +233,7 @@ static es_status read_data(source *from, es_npy *out)
     if (bytes < from->left)
         return es_fail(ES_EFORMAT, "%s: %zu unexpected bytes after the array",
                        from->path, from->left - bytes);
-    if (bytes > from->left) /* before a large block is allocated */
+    if (bytes > from->left) /* checked before a large block is allocated */
         return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
                        from->path, bytes - from->left);
     es_status status = es_alloc(&out->data, bytes, 1, from->path);
@@ -262,7 +264,7 @@ void es_npy_free(es_npy *npy)
     *npy = (es_npy){0};
 }
 
-/** "(2, 3)" for the messages. */
+/** Prints a shape for messages: "(2, 3)". */
 static const char *print_shape(char text[SHAPE_TEXT_MAX], int n_dims,
                                const size_t *dims)
 {

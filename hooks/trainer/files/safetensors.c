@@ -1,9 +1,9 @@
-/* Safetensors files. Reading, the header is JSON, which jansson parses, and is
-   checked as a whole before a number is read: tensors fill the file without gap
-   or overlap. Numbers of 16 and 64 bits are widened or rounded to float32, or
-   the bytes of a tensor are read as they are.
-   Writing, float32 alone: header and numbers go to a file that appears whole,
-   one tensor in memory at a time. */
+/* Reads and writes safetensors files. A reader parses the JSON header with
+ * jansson and checks all of it before it reads a number: the tensors must fill
+ * the file without gaps or overlaps. Numbers of 16 and 64 bits are converted to
+ * float32, or the bytes of a tensor are read unchanged. A writer supports
+ * float32 only; the file appears whole, and one tensor at a time is in
+ * memory. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -20,13 +20,13 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "numbers are read as they lie in the file");
 
-#define DEPTH_MAX 3 /* the header, a tensor, its shape */
-#define PREFIX 8    /* bytes of the header's length */
+#define DEPTH_MAX 3 /* nesting: the header, a tensor, its shape */
+#define PREFIX 8    /* bytes that hold the length of the header */
 
 /* --- one tensor of the header -------------------------------------------- */
 
-/** The types of the format. An unknown one has size 0: its bytes cannot be
- *  counted, but the rest of the file can be read. */
+/** The types of the format. An unknown type has size 0: its number of bytes is
+ *  not checked, but the rest of the file can be read. */
 static const struct {
     const char *name;
     es_tensor_type type;
@@ -48,7 +48,7 @@ static es_status wrong_tensor(const es_safetensors *file, const char *name,
     return es_fail(ES_EFORMAT, "%s: tensor %s: %s", file->path, name, problem);
 }
 
-/** A whole number that is not negative. */
+/** Reads a non-negative integer; returns false for any other value. */
 static bool take_number(int64_t *out, const json_t *from)
 {
     *out = json_integer_value(from);
@@ -95,7 +95,7 @@ static es_status take_shape(es_tensor *tensor, const es_safetensors *file,
     return ES_OK;
 }
 
-/** Offsets count from `start`, where the data begin. */
+/** Reads data_offsets, which count from `start`, where the data begin. */
 static es_status take_offsets(es_tensor *tensor, const es_safetensors *file,
                               const json_t *from, uint64_t start)
 {
@@ -146,7 +146,8 @@ static int by_offset(const void *a, const void *b)
     const es_tensor *x = a, *y = b;
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
-    if (x->n_bytes != y->n_bytes) /* empty ones lie before the one there */
+    if (x->n_bytes != y->n_bytes) /* an empty tensor precedes the one at the
+                                     same offset */
         return x->n_bytes < y->n_bytes ? -1 : 1;
     return strcmp(x->name, y->name);
 }
@@ -157,7 +158,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/** The data of sorted tensors fill the file from `start` to its end. */
+/** Checks that the sorted tensors fill the file from `start` to its end. */
 static es_status check_layout(const es_safetensors *file, uint64_t start)
 {
     for (size_t i = 0; i < file->n; i++) {
@@ -229,7 +230,8 @@ static es_status take_tensors(es_safetensors *file, uint64_t start)
     return status < 0 ? status : check_layout(file, start);
 }
 
-/** Brackets deeper than the format's: refused before they are parsed. */
+/** Returns true if brackets are nested deeper than the format allows, so that
+ *  such a header is refused before it is parsed. */
 static bool is_too_deep(const char *text, size_t n)
 {
     int depth = 0;
@@ -362,12 +364,12 @@ static float float_of_bits(uint32_t bits)
     return value;
 }
 
-/** IEEE 754 binary16; every value of it is a float32. */
+/** Converts IEEE 754 binary16; every value is exact in float32. */
 static float float_of_half(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t exponent = half >> 10 & 31, fraction = half & 0x3ffu;
-    if (exponent == 31) /* infinite, or NaN with its payload */
+    if (exponent == 31) /* infinity, or NaN with its payload */
         return float_of_bits(sign | 0x7f800000u | fraction << 13);
     if (exponent > 0)
         return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
@@ -375,7 +377,7 @@ static float float_of_half(uint16_t half)
     return sign ? -value : value;
 }
 
-/** `in` holds n numbers of 2 or 8 bytes. */
+/** Converts n numbers of 2 or 8 bytes to float32. */
 static void widen(float *out, const void *in, size_t n, es_tensor_type type)
 {
     const uint16_t *narrow = in;
@@ -427,7 +429,7 @@ es_status es_safetensors_read(const es_safetensors *file,
     uint64_t offset = tensor->offset + first * size;
     if (tensor->type == ES_TENSOR_F32)
         return es_infile_read(file->fd, out, n * size, offset, file->path);
-    double block[512]; /* aligned for any of the types */
+    double block[512]; /* aligned for all types */
     for (size_t done = 0, some; done < n; done += some) {
         some = sizeof block / size;
         if (some > n - done)
@@ -452,8 +454,8 @@ es_status es_safetensors_read_bytes(const es_safetensors *file,
 
 /* --- writing ------------------------------------------------------------- */
 
-/** Hands `value` over to the object, also if that fails; NULL where there was
- *  no memory for it. */
+/** Adds `value` to the object, which takes ownership even if the call fails.
+ *  `value` is NULL if memory ran out. */
 static es_status add(json_t *object, const char *key, json_t *value,
                      const char *path)
 {
@@ -485,7 +487,7 @@ static es_status add_notes(json_t *header, const es_tensor_note *notes,
     return add(header, "__metadata__", texts, path);
 }
 
-/** Numbers of a tensor; its extents are checked. */
+/** Computes the number of elements of a tensor and checks its extents. */
 static es_status count_numbers(size_t *n, const es_tensor_source *tensor,
                                const char *path)
 {
@@ -531,7 +533,8 @@ static es_status write_tensors(FILE *out, const es_tensor_source *tensors,
     size_t n = 0, largest = 0;
     float *values = NULL;
     es_status status = ES_OK;
-    /* A full disk is no reason to go on; closing says what it was. */
+    /* After a write error, such as a full disk, the rest is not written;
+     * es_outfile_close reports the error. */
     for (size_t i = 0; i < n_tensors && !ferror(out); i++) {
         const es_tensor_source *tensor = &tensors[i];
         if ((status = count_numbers(&n, tensor, path)) < 0)
@@ -558,8 +561,8 @@ static es_status write_file(const char *path, const char *header,
     es_status status = es_outfile_open(&file, &out, path);
     if (status < 0)
         return status;
-    /* The length, then the header with blanks up to a multiple of 8, so that
-       numbers lie where a program may map them. */
+    /* The header is padded with blanks to a multiple of 8 bytes, so that a
+     * program may map the numbers. */
     const size_t n = strlen(header);
     const uint64_t length = (n + 7) / 8 * 8;
     fwrite(&length, 1, sizeof length, out);

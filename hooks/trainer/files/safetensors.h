@@ -4,10 +4,10 @@
  * "__metadata__": texts), then the arrays, little-endian, C order.
  *
  * A file is untrusted: every offset, shape and length is checked before it is
- * used, arrays may neither overlap nor leave holes, no name comes twice, and a
- * header is at most 16 MiB (a hundred thousand arrays). Data are read when they
- * are requested, so memory does not grow with the file; a file that is cut
- * short meanwhile is an error. Internal to the trainer.
+ * used; arrays may neither overlap nor leave gaps, names are unique, and the
+ * header has at most 16 MiB (a hundred thousand arrays). Data are read when
+ * they are requested, so memory does not grow with the file; a file that is
+ * truncated in the meantime causes an error. Internal to the trainer.
  */
 #ifndef ES_SAFETENSORS_H
 #define ES_SAFETENSORS_H
@@ -20,12 +20,13 @@ typedef enum es_tensor_type {
     ES_TENSOR_F16,
     ES_TENSOR_BF16,
     ES_TENSOR_F32,
-    ES_TENSOR_F64, /* the last with a point */
+    ES_TENSOR_F64, /* the last floating-point type that can be read */
     ES_TENSOR_I32,
     ES_TENSOR_I64,
-    ES_TENSOR_F8_E4M3, /* listed, but not read: their scales are elsewhere */
+    ES_TENSOR_F8_E4M3, /* listed but not read: their scales are stored
+                          elsewhere */
     ES_TENSOR_F8_E5M2,
-    ES_TENSOR_OTHER /* I8, BOOL, ...: listed, but not read as numbers */
+    ES_TENSOR_OTHER /* I8, BOOL, ...: listed but not read as numbers */
 } es_tensor_type;
 
 #define ES_TENSOR_MAX_DIMS 8
@@ -34,88 +35,91 @@ typedef enum es_tensor_type {
 typedef struct es_tensor {
     const char *name; /* borrowed from the file */
     es_tensor_type type;
-    int n_dims; /* 0: one number */
+    int n_dims; /* 0 for a scalar */
     int64_t dims[ES_TENSOR_MAX_DIMS];
-    size_t n; /* numbers */
+    size_t n; /* number of elements */
     size_t n_bytes;
-    uint64_t offset; /* of the first byte, from the start of the file */
-    const struct es_safetensors *shard; /* whose data it is; NULL: the file's
-                                           that lists it */
+    uint64_t offset; /* position of the first byte in the file */
+    const struct es_safetensors *shard; /* file that holds the data; NULL: the
+                                           file that lists the tensor */
 } es_tensor;
 
-/** A file that is open; to be read alone. */
+/** An open file; all members are read-only. */
 typedef struct es_safetensors {
-    char *path;         /* as it was given to open */
+    char *path;         /* as given to open */
     es_tensor *tensors; /* (n), in the order of their data */
     size_t n;
-    const es_tensor **by_name;      /* (n) */
+    const es_tensor **by_name;      /* (n) the tensors sorted by name */
     struct json_t *header;          /* owns names and metadata */
-    int fd;                         /* -1: an index */
-    uint64_t size;                  /* of the file, when it was opened */
-    struct es_safetensors **shards; /* (n_shards) of an index, owned */
+    int fd;                         /* -1 for an index */
+    uint64_t size;                  /* of the file when it was opened */
+    struct es_safetensors **shards; /* (n_shards) files of an index, owned */
     size_t n_shards;
 } es_safetensors;
 
 /**
- * Opens a file (read-only, regular files alone) and reads its header.
- * ES_OK; ES_EIO; ES_EFORMAT (cut short, damaged, not safetensors), naming
- * path and tensor; ES_ENOMEM.
+ * Opens a regular file read-only and reads its header. ES_OK; ES_EIO;
+ * ES_EFORMAT (cut short, damaged, not safetensors), naming path and tensor;
+ * ES_ENOMEM.
  */
 es_status es_safetensors_open(es_safetensors **out,
                               const char *path) ES_MUST_USE;
 
 /**
  * Opens the files that an index of Hugging Face's library names
- * (model.safetensors.index.json: "weight_map", tensor to file) as if they were
- * one without metadata. The files lie beside the index; each tensor of theirs
- * is in it, and where it says. Returns as es_safetensors_open.
+ * (model.safetensors.index.json: "weight_map" maps tensors to files) as if they
+ * were one file without metadata. The files are in the folder of the index;
+ * each of their tensors must be listed with its file. Returns as
+ * es_safetensors_open.
  */
 es_status es_safetensors_open_index(es_safetensors **out,
                                     const char *path) ES_MUST_USE;
 
-/** Of file->tensors (n), whose names differ: by_name. ES_OK, ES_ENOMEM. */
+/** Fills by_name from file->tensors (n), whose names must be unique. ES_OK,
+ *  ES_ENOMEM. */
 es_status es_safetensors_sort(es_safetensors *file) ES_MUST_USE;
 
 void es_safetensors_close(es_safetensors *file); /* NULL is fine */
 
-/** The tensor of a name; NULL: none. */
+/** Returns the tensor of a name, or NULL. */
 const es_tensor *es_safetensors_find(const es_safetensors *file,
                                      const char *name);
 
-/** A text of "__metadata__", borrowed; NULL if there is none. */
+/** Returns a text of "__metadata__", borrowed, or NULL. */
 const char *es_safetensors_metadata(const es_safetensors *file,
                                     const char *key);
 
 /**
- * Numbers first .. first + n - 1 of a tensor as float32; F32 keeps its bits,
- * F16 and BF16 are exact, F64 is rounded. Any thread. ES_OK; ES_EARGUMENT
- * (beyond the tensor); ES_EFORMAT (not numbers with a point: I32, I64, OTHER);
+ * Reads numbers first .. first + n - 1 of a tensor as float32. F32 keeps its
+ * bits, F16 and BF16 are exact, F64 is rounded. Any thread. ES_OK; ES_EARGUMENT
+ * (beyond the tensor); ES_EFORMAT (not floating-point: I32, I64, OTHER);
  * ES_EIO.
  */
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
                               size_t n) ES_MUST_USE;
 
-/** ES_OK, or ES_EFORMAT: not numbers with a point; `path` is for messages. */
+/** ES_OK, or ES_EFORMAT if the tensor is not floating-point; `path` is for
+ *  messages. */
 es_status es_safetensors_check_type(const es_tensor *tensor,
                                     const char *path) ES_MUST_USE;
 
-/** The bytes of a tensor (tensor->n_bytes) as they lie in the file: exact, of
- *  whatever type. Any thread. ES_OK or ES_EIO. */
+/** Reads the bytes of a tensor (tensor->n_bytes) unchanged, whatever its type.
+ *  Any thread. ES_OK or ES_EIO. */
 es_status es_safetensors_read_bytes(const es_safetensors *file,
                                     const es_tensor *tensor,
                                     void *out) ES_MUST_USE;
 
-/** What is to be written: float32 alone. */
+/** A float32 tensor to be written. */
 typedef struct es_tensor_source {
     const char *name;
     int n_dims;
     int64_t dims[ES_TENSOR_MAX_DIMS];
-    /** Fills in the n numbers of the tensor. ES_OK ends well, anything else
-     *  ends the writing. */
+    /** Writes the tensor's n numbers to `out`. Any result but ES_OK aborts the
+     *  file. */
     es_status (*fill)(void *user, size_t index, float *out, size_t n);
     void *user;
-    size_t index; /* handed to fill */
+    size_t index; /* passed to fill */
 } es_tensor_source;
 
 /** One text of "__metadata__". */
@@ -124,11 +128,12 @@ typedef struct es_tensor_note {
 } es_tensor_note;
 
 /**
- * Writes a file that appears whole or not at all: a temporary file beside it,
- * synced, renamed, its directory synced; an earlier file of that name stays
- * good until then. Memory is that of the largest tensor.
- * ES_OK; ES_EARGUMENT (a name twice, or not UTF-8; too many extents); ES_EIO
- * (no space, no permission), naming the path; ES_ENOMEM; what fill returned.
+ * Writes a file that appears whole or not at all: a temporary file in the same
+ * folder is synced and renamed, and the folder is synced; until then an
+ * existing file of that name remains unchanged. Memory holds the largest
+ * tensor. ES_OK; ES_EARGUMENT (a duplicate name, or one that is not UTF-8; too
+ * many extents); ES_EIO (no space, no permission), naming the path; ES_ENOMEM;
+ * or the result of fill.
  */
 es_status es_safetensors_write(const char *path,
                                const es_tensor_source *tensors,

@@ -1,5 +1,6 @@
-/* Weights in several files: the index beside them says which tensor is where.
-   The files are opened, compared with it, and read as one. */
+/* Reads weights that are split into several files: opens the files named by the
+ * index in the same folder, compares their tensors with it, and presents them
+ * as one file. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -22,7 +23,8 @@ static es_status load_index(json_t **out, const char *path)
     return status;
 }
 
-/* The shard of a file name, opened at its first tensor; NULL: an error. */
+/* Returns the open file of that name, and opens it on first use; NULL on an
+ * error. */
 static es_safetensors *shard_of(es_safetensors *file, const char *name,
                                 es_status *status)
 {
@@ -55,7 +57,7 @@ static es_safetensors *shard_of(es_safetensors *file, const char *name,
     return *status == ES_OK ? *to : NULL;
 }
 
-/* Every tensor of the index, from its file. */
+/* Lists every tensor of the index with its data from the file named there. */
 static es_status take_map(es_safetensors *file, json_t *map)
 {
     const char *name;
@@ -78,7 +80,8 @@ static es_status take_map(es_safetensors *file, json_t *map)
     return ES_OK;
 }
 
-/* A tensor that the index does not know would be left out without a word. */
+/* Refuses files with tensors that the index does not list; they would be
+ * ignored silently. */
 static es_status check_count(const es_safetensors *file)
 {
     for (size_t i = 0; i < file->n_shards; i++) {

@@ -1,7 +1,6 @@
 /**
- * Temperatures t where a file has them instead of the logarithms that are
- * learnt (h.L.attn.log_t): checkpoints of before, and reference cases, call
- * them h.L.attn.t.
+ * Converts temperatures t (h.L.attn.t), which older checkpoints and reference
+ * cases hold, to the logarithms that the model learns (h.L.attn.log_t).
  */
 #ifndef ES_TEMPERATURES_H
 #define ES_TEMPERATURES_H
@@ -9,19 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Such a t below this counted as this. */
+/** Smaller temperatures in such files count as this one. */
 #define ES_LEAST_TEMPERATURE 1e-4f
 
-/** True for a name that ends with ".attn.log_t"; out (size): the same with
- *  ".attn.t". */
+/** Returns true if the name ends with ".attn.log_t" and writes it to out (size)
+ *  with the ending ".attn.t". */
 bool es_temperatures_name(char *out, size_t size, const char *name);
 
-/** In place: t (n) becomes ln t; of those below `least` it is that of
- *  ES_LEAST_TEMPERATURE, as which they counted. */
+/** Replaces t (n) by ln t in place; a t below `least` counts as
+ *  ES_LEAST_TEMPERATURE. */
 void es_temperatures_to_logs(float *values, size_t n, float least);
 
-/** In place: derivatives (n) by t become those by ln t, each times t to the
- *  power that is their order; t as in a file. */
+/** Converts derivatives (n) with respect to t into those with respect to ln t,
+ *  in place, by multiplying each by t^order; t as in a file. */
 void es_temperatures_to_log_gradients(float *values, const float *t, size_t n,
                                       int order);
 

@@ -1,6 +1,6 @@
-/* Token files: a header of 96 bytes, then the training and the held-out tokens.
-   A checksum over all is compared when one is opened; batches are then read in
-   place, from positions that depend on seed and step alone. */
+/* Reads and writes token files: a header of 96 bytes, then the training and the
+ * held-out tokens. Opening verifies a checksum over the whole file; batches are
+ * then read from positions that depend only on seed and step. */
 #include "hooks/trainer/files/tokens.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 #define MAGIC "ESTOKENS"
 
-/** The file's first bytes: tokens.h. */
+/** The file's first bytes, as described in tokens.h. */
 typedef struct file_header {
     char magic[8];
     uint32_t version, vocab, token_bytes, reserved;
@@ -70,7 +70,7 @@ static bool token_bytes_fit(uint32_t bytes, uint32_t vocab)
            (bytes == 4 || vocab <= UINT32_C(1) << 8 * bytes);
 }
 
-/** Bytes of all tokens; false if that overflows. */
+/** Computes the bytes of all tokens; returns false on overflow. */
 static bool payload_bytes(size_t *out, uint64_t n_train, uint64_t n_held_out,
                           uint32_t token_bytes)
 {
@@ -136,7 +136,7 @@ static uint32_t token_at(const unsigned char *bytes, size_t i, uint32_t width)
     return token;
 }
 
-#define CHUNK ((size_t)1 << 18) /* a multiple of the word and of a token */
+#define CHUNK ((size_t)1 << 18) /* whole words of the hash and whole tokens */
 
 static es_status check_tokens(const es_tokens *tokens,
                               const file_header *header, size_t payload)
@@ -248,7 +248,7 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                    split == ES_SPLIT_TRAIN ? "training" : "held-out", ctx);
 }
 
-/** One sequence: ctx + 1 tokens from `place` of the split. */
+/** Reads one sequence: ctx + 1 tokens from position `place` of the split. */
 static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
                                int32_t *targets, es_token_split split,
                                uint64_t place, int ctx)
@@ -278,7 +278,7 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
     return ES_OK;
 }
 
-/** A number that depends on all three and on nothing else. */
+/** Returns a pseudo-random number that depends only on the three arguments. */
 static uint64_t draw(uint64_t seed, uint64_t index, uint64_t sequence)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);

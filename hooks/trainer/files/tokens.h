@@ -4,18 +4,18 @@
  *     0   8  "ESTOKENS"
  *     8   4  format version, 1
  *    12   4  vocabulary V: every token is < V
- *    16   4  bytes a token: 1, 2 or 4
+ *    16   4  bytes per token: 1, 2 or 4
  *    20   4  reserved, 0
  *    24   8  n_train: tokens of the training part
  *    32   8  n_held_out
  *    40   8  number of documents, training
  *    48   8  number of documents, held-out
  *    56  32  tokenizer, zero-padded ("bytes")
- *    88   8  es_tokens_hash of bytes 0..87 and the tokens, as one text
+ *    88   8  es_tokens_hash of bytes 0..87 and the tokens, concatenated
  *    96      tokens: training part, then held-out part
  *
- * Documents are split by a hash of their path, so the split does not depend
- * on which other documents there are.
+ * Documents are split by a hash of their path, so the split of a document does
+ * not depend on the other documents.
  */
 #ifndef ES_TOKENS_H
 #define ES_TOKENS_H
@@ -32,22 +32,22 @@ typedef enum es_token_split {
 
 #define ES_TOKENIZER_MAX 32
 
-/** A token file that is open; to be read alone. */
+/** An open token file; all members are read-only. */
 typedef struct es_tokens {
     char *path;
     int fd;
     uint32_t vocab, token_bytes;
-    uint64_t n[2]; /* tokens, by es_token_split */
+    uint64_t n[2]; /* tokens per es_token_split */
     uint64_t checksum;
     char tokenizer[ES_TOKENIZER_MAX + 1]; /* "bytes", ... */
 } es_tokens;
 
 /**
- * Opens a token file and reads all of it once, to check it.
+ * Opens a token file and reads all of it once to verify it.
  *
- * Batches are read from the file as they are requested: memory does not grow
- * with the file, and a file cut short under a running training is an error,
- * not a crash.
+ * Batches are read from the file when they are requested: memory does not grow
+ * with the file, and a file that is truncated during a training causes an
+ * error, not a crash.
  *
  * ES_OK, ES_EIO, ES_EFORMAT (cut short, damaged, not a token file),
  * ES_EVERSION, ES_ENOMEM.
@@ -60,11 +60,11 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                               int ctx) ES_MUST_USE;
 
 /**
- * A micro-batch at random places: the place of sequence b of batch `index` is
- * drawn by a counter-based generator from (seed, index, b), so any batch can
- * be made again without its predecessors.
+ * Reads a micro-batch from random positions: that of sequence b in batch
+ * `index` is drawn by a counter-based generator from (seed, index, b), so any
+ * batch can be read again without its predecessors.
  *
- *   inputs, targets  (B,T) written; targets are the inputs one later
+ *   inputs, targets  (B,T) written; a target is the input one position later
  *
  * ES_OK; ES_EUSAGE if the split has fewer than ctx + 1 tokens; ES_EIO.
  */
@@ -74,22 +74,23 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
                                  int ctx) ES_MUST_USE;
 
 /**
- * Micro-batch `index` of a fixed walk through the split without overlap:
- * sequences index*B .. index*B + B - 1 of ctx + 1 tokens, wrapping round.
+ * Reads micro-batch `index` of a fixed walk through the split without overlap:
+ * sequences index*B .. index*B + B - 1 of ctx + 1 tokens, wrapping around.
  */
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t index, int n_batch,
                                 int ctx) ES_MUST_USE;
 
-/** Micro-batches of sequences of that walk, drawn as by es_tokens_random_batch:
- *  for data in which a sequence is a piece of its own. */
+/** Reads a micro-batch of whole sequences of the fixed walk, drawn as by
+ *  es_tokens_random_batch: for data in which each sequence is one item, as an
+ *  image. */
 es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t seed, uint64_t index, int n_batch,
                                 int ctx) ES_MUST_USE;
 
-/** What the maker of a token file has to say about it. */
+/** The contents of a token file to be written. */
 typedef struct es_tokens_content {
     uint32_t vocab;
     uint32_t token_bytes; /* 1, 2 or 4 */
@@ -100,14 +101,14 @@ typedef struct es_tokens_content {
 } es_tokens_content;
 
 /**
- * Writes a token file to `stream`, which stays the caller's.
- * ES_OK, ES_EARGUMENT (sizes that do not go together), ES_EIO.
+ * Writes a token file to `stream`, which the caller closes. ES_OK, ES_EARGUMENT
+ * (inconsistent sizes), ES_EIO.
  */
 es_status es_tokens_write(FILE *stream,
                           const es_tokens_content *content) ES_MUST_USE;
 
 /**
- * 64-bit checksum of bytes[0..n): against damage, not against an adversary.
+ * 64-bit checksum of bytes[0..n): detects damage, not forgery.
  *
  *     h = 0xcbf29ce484222325
  *     for each 8 bytes w, little-endian, the last ones padded with zeros:
@@ -115,8 +116,8 @@ es_status es_tokens_write(FILE *stream,
  *     h ^= n;  h ^= h >> 33;  h *= 0xff51afd7ed558ccd;  h ^= h >> 33
  *
  * (Fowler, Noll and Vo's step on words; the shift carries a word's high bits
- * down, which the multiplication alone never does. Every step is invertible:
- * a change within one word always changes the result.)
+ * down, which the multiplication alone never does. Every step is invertible: a
+ * change within one word always changes the result.)
  */
 uint64_t es_tokens_hash(const void *bytes, size_t n);
 

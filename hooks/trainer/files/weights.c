@@ -1,6 +1,6 @@
-/* Weights that others saved, and our own checkpoints, as the start of a model:
-   whose file it is, which sizes its shapes give, and that every tensor in it is
-   one that such a model has. */
+/* Opens weights saved by other programs, and checkpoints of entropy-train, as
+ * the start of a model: recognises the format, derives the sizes from the
+ * shapes, and checks that every tensor of the file belongs to such a model. */
 #include "hooks/trainer/files/weights.h"
 
 #include "analyzer/base/checked.h"
@@ -15,17 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what others call our arrays, and how they lay them out -------------- */
+/* --- names and layouts of other programs --------------------------------- */
 
 #define MAX_LAYER 1023
 #define TENSOR_NAME_MAX 128
 
 static const char *const gpt2_ignored[] = {"attn.bias", "attn.masked_bias",
                                            NULL};
-/* The output matrix is wte itself; es_weights_load sees that it is. */
+/* The output matrix is wte itself; es_weights_load checks that. */
 static const char *const gpt2_ignored_bare[] = {"lm_head.weight", NULL};
 
-/* Radford et al. 2019; names of the published checkpoints. */
+/* Radford et al. 2019; the names of the published checkpoints. */
 static const struct es_weights_format gpt2 = {
     .maker = "GPT-2",
     .prefix = "transformer.",
@@ -97,7 +97,7 @@ static const struct es_weights_format neox = {
 
 static const char *const llama_ignored[] = {"self_attn.rotary_emb.inv_freq",
                                             NULL};
-/* Where it is tied; es_weights_load sees that it is. */
+/* Only if it is tied; es_weights_load checks that it equals the embedding. */
 static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
 
 #define SELF(what)                                                             \
@@ -105,7 +105,8 @@ static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
         .name = "self_attn." what                                              \
     }
 
-/* Touvron et al. 2023; Qwen2's biases, Qwen3's norms of queries and keys. */
+/* Touvron et al. 2023; the biases of Qwen2, the norms of queries and keys of
+ * Qwen3. */
 static const struct es_weights_format llama = {
     .maker = "Llama",
     .prefix = "model.",
@@ -139,7 +140,7 @@ static const struct es_weights_format llama = {
 
 #define ATTENTION_SELF(what) NAMED("attention.self." what)
 
-/* Devlin et al. 2019; Liu et al. 2019, whose names differ in the prefix. */
+/* Devlin et al. 2019; Liu et al. 2019, whose names have another prefix. */
 #define BERT(name_of_it, prefix_of_it)                                         \
     {                                                                          \
         .maker = name_of_it, .prefix = prefix_of_it,                           \
@@ -172,8 +173,8 @@ static const struct es_weights_format llama = {
 static const struct es_weights_format bert = BERT("BERT", "bert.");
 static const struct es_weights_format roberta = BERT("RoBERTa", "roberta.");
 
-/** Writes the name in the file of one of our arrays; empty if that format has
- *  none of the role. */
+/** Writes the file's name for one of the model's arrays; "" if the format has
+ *  no array of that role. */
 static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
                          int layer, es_role role)
 {
@@ -193,15 +194,16 @@ static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
                  weights->format->layer, layer, place->name);
 }
 
-/** What follows `prefix` in `text`, or NULL. */
+/** Returns the part of `text` after `prefix`, or NULL if it has another
+ *  prefix. */
 static const char *after(const char *text, const char *prefix)
 {
     size_t n = strlen(prefix);
     return strncmp(text, prefix, n) == 0 ? text + n : NULL;
 }
 
-/** What follows a layer's prefix in a tensor's name, or NULL; its number, 0 to
- *  MAX_LAYER. */
+/** Returns the part of a tensor's name after the prefix of a layer, or NULL.
+ *  Sets *layer to the layer's number, 0 to MAX_LAYER. */
 static const char *in_layer(int *layer, const es_weights *weights,
                             const char *name)
 {
@@ -221,9 +223,10 @@ es_tensor_layout es_weights_layout(const es_weights *weights, es_role role)
                            : ES_LAYOUT_SAME;
 }
 
-/* --- whose file it is --------------------------------------------------- */
+/* --- recognising the format ---------------------------------------------- */
 
-/** True if the file has the format's embedding; finds the prefix in use. */
+/** Returns true if the file has the format's embedding; sets the prefix in
+ *  use. */
 static bool is_format(es_weights *weights,
                       const struct es_weights_format *format)
 {
@@ -291,7 +294,8 @@ es_status es_weights_extent(int *out, const es_weights *weights, int layer,
     return ES_OK;
 }
 
-/** Width of the network inside an FFN, in model widths. */
+/** Derives the width of the feed-forward network as a multiple of the model
+ *  width. */
 static es_status find_mlp_mult(es_weights *weights)
 {
     es_model_config *config = &weights->config;
@@ -348,9 +352,10 @@ static es_status find_sizes(es_weights *weights)
                                              : find_mlp_mult(weights);
 }
 
-/* --- every tensor ------------------------------------------------------- */
+/* --- checking every tensor ----------------------------------------------- */
 
-/** The shape that one of our arrays has in the file; its number of extents. */
+/** Writes the shape that one of the model's arrays has in the file and returns
+ *  its number of extents. */
 static int shape_in_file(int64_t dims[ES_PARAM_MAX_DIMS],
                          const es_weights *weights, const es_param *param)
 {
@@ -410,7 +415,7 @@ static bool is_ignored(const es_weights *weights, const char *name)
         return es_weights_bert_ignores(weights, name);
     if (weights->format->family == ES_FAMILY_VIT)
         return es_weights_vit_ignores(weights, name);
-    /* Llama's output matrix is one of our arrays where it is not tied. */
+    /* Llama's output matrix is a parameter of its model unless it is tied. */
     if (weights->config.family == ES_FAMILY_LLAMA && !weights->config.tied)
         return false;
     return is_among(name, weights->format->ignored_bare);
@@ -424,8 +429,8 @@ static bool is_used(const es_weights *weights, const es_tensor *tensor)
     return false;
 }
 
-/** A tensor that no array of ours is filled from changes what the model
- *  computes. */
+/** Refuses files with a tensor that fills no array of the model: it would
+ *  change what the model computes. */
 static es_status refuse_others(const es_weights *weights)
 {
     size_t n = weights->file->n, expected = weights->params.n;
@@ -442,7 +447,7 @@ static es_status refuse_others(const es_weights *weights)
 
 /* --- names ---------------------------------------------------------------- */
 
-/* Gives the tensors the names of the model that was wrapped. */
+/* Removes the prefixes of wrappers from the names of the tensors. */
 static es_status unwrap_names(es_weights *weights)
 {
     es_safetensors *file = weights->file;
@@ -514,15 +519,17 @@ static es_status take_model(es_weights *weights, int n_head)
                            : take_foreign(weights, n_head);
     if (status < 0)
         return status;
-    /* Rotary models have no longest context; any one does to list arrays. */
+    /* Rotary models have no longest context; any context will do to list the
+     * arrays. */
     es_model_config config = weights->config;
     config.ctx = config.ctx == 0 ? 1 : config.ctx;
-    config.vocab = config.vocab == 0 ? 2 : config.vocab; /* of images */
+    config.vocab = config.vocab == 0 ? 2 : config.vocab; /* for images, whose
+                                                            data determine it */
     config.batch = 1;
     if ((status = es_model_config_check(&config)) < 0 ||
         (status = es_params_list(&weights->params, &weights->config)) < 0)
         return status;
-    /* Finds the tensors of all arrays of the configuration. */
+    /* Find the tensors of all arrays of the configuration. */
     status = es_alloc(&weights->tensors, weights->params.n,
                       sizeof *weights->tensors, "its tensors");
     if (status < 0)
@@ -544,7 +551,7 @@ static es_status take_model(es_weights *weights, int n_head)
     return refuse_others(weights);
 }
 
-/** One file, or the index of several. */
+/** Opens one file, or the index of several. */
 static es_status open_tensors(es_safetensors **out, const char *path)
 {
     return es_text_ends(path, ".index.json")

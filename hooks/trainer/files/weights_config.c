@@ -1,4 +1,5 @@
-/* config.json, as Hugging Face's library writes it beside the weights. */
+/* Reads the config.json that Hugging Face's library writes next to the
+ * weights. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/text.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/** A size of the model, by its two names. */
+/** The two names of a size of the model. */
 typedef struct size_names {
     const char *gpt2, *neox;
 } size_names;
@@ -20,11 +21,11 @@ typedef struct size_names {
 static const size_names head_names = {"n_head", "num_attention_heads"};
 static const size_names ctx_names = {"n_positions", "max_position_embeddings"};
 
-/** What has to be so where it is said; unsaid, it is. */
+/** A property that must have this value if it is present. */
 typedef struct rule {
     const char *key;
     enum { NUMBER, TRUTH, EMPTY } kind;
-    double value; /* of a truth: 0 or 1 */
+    double value; /* of a TRUTH: 0 or 1 */
 } rule;
 
 static const rule gpt2_rules[] = {
@@ -47,7 +48,7 @@ static bool is_neox(const es_weights *weights)
     return weights->config.family == ES_FAMILY_PYTHIA;
 }
 
-/* Llama has the names of GPT-NeoX. */
+/* Llama uses the names of GPT-NeoX. */
 static const char *name_of(const es_weights *weights, size_names names)
 {
     return weights->config.family == ES_FAMILY_GPT2 ? names.gpt2 : names.neox;
@@ -55,7 +56,7 @@ static const char *name_of(const es_weights *weights, size_names names)
 
 /* --- the file ----------------------------------------------------------- */
 
-/** *out stays NULL if there is no such file. */
+/** Loads the file; *out stays NULL if it does not exist. */
 static es_status load(json_t **out, const char *path)
 {
     static const es_infile_limit limit = {1 << 20, "a configuration",
@@ -65,7 +66,7 @@ static es_status load(json_t **out, const char *path)
     return es_json_load(out, path, &limit, true);
 }
 
-/* --- what it says ------------------------------------------------------- */
+/* --- contents ------------------------------------------------------------ */
 
 static es_status check_type(const es_weights *weights, const json_t *from,
                             const char *path)
@@ -82,7 +83,7 @@ static es_status check_type(const es_weights *weights, const json_t *from,
     return ES_OK;
 }
 
-/** A size, if it is said; *out is left alone otherwise. */
+/** Reads a size if it is present; *out is unchanged otherwise. */
 static es_status take_size(int *out, const json_t *from, const char *key,
                            const char *path)
 {
@@ -96,7 +97,7 @@ static es_status take_size(int *out, const json_t *from, const char *key,
     return ES_OK;
 }
 
-/** The sizes that the shapes say, too. */
+/** Checks the sizes that also follow from the shapes. */
 static es_status check_sizes(const es_weights *weights, const json_t *from,
                              const char *path)
 {
@@ -109,7 +110,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         {{"n_embd", "hidden_size"}, config->d_model},
         {{"vocab_size", "vocab_size"}, config->vocab},
         {{"n_inner", "intermediate_size"}, es_model_config_ffn_width(config)},
-        {ctx_names, config->ctx}, /* as in the file */
+        {ctx_names, config->ctx}, /* positions in the file */
     };
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *key = name_of(weights, sizes[i].names);
@@ -117,7 +118,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         es_status status = take_size(&said, from, key, path);
         if (status < 0)
             return status;
-        /* Rotary positions are in no shape. */
+        /* Rotary positions do not appear in any shape. */
         if (said != sizes[i].value && sizes[i].value != 0)
             return es_fail(ES_EFORMAT, "%s: %s is %d, but the weights have %d",
                            path, key, said, sizes[i].value);
@@ -171,8 +172,9 @@ static es_status take_activation(es_weights *weights, const json_t *from,
                    path, key, text ? text : "not a string");
 }
 
-/** LayerNorm's: of models without one 1e12, which leaves x - mean times
- *  1e-6, and that is in the weights. */
+/** Reads LayerNorm's epsilon. Models that were saved without LayerNorm have an
+ *  epsilon of 1e12, which leaves (x - mean) times 1e-6, a factor that the
+ *  weights absorb. */
 static es_status take_epsilon(es_weights *weights, const json_t *from,
                               const char *path)
 {
@@ -201,7 +203,7 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
     return status;
 }
 
-/* What the others' says beside sizes. */
+/* Reads everything but sizes for GPT-2 and GPT-NeoX. */
 static es_status take_usual(es_weights *weights, const json_t *from,
                             const char *path)
 {

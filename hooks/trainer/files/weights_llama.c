@@ -1,5 +1,5 @@
-/* Weights of Llama, Qwen2 and Qwen3 as Hugging Face's library saves them: what
- * their shapes say, and what only config.json does. */
+/* Weights of Llama, Qwen2 and Qwen3 as saved by Hugging Face's library: sizes
+ * from the shapes, and settings that only config.json has. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/text.h"
@@ -10,7 +10,7 @@
 #define USUAL_BASE 10000.0
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* --- what the shapes say -------------------------------------------------- */
+/* --- sizes from the shapes ----------------------------------------------- */
 
 es_status es_weights_llama_sizes(es_weights *weights)
 {
@@ -58,7 +58,7 @@ es_status es_weights_llama_heads(es_weights *weights)
     return ES_OK;
 }
 
-/* --- what config.json says ------------------------------------------------ */
+/* --- config.json --------------------------------------------------------- */
 
 static es_status check_type(const json_t *from, const char *path)
 {
@@ -75,7 +75,7 @@ static es_status check_type(const json_t *from, const char *path)
                    have ? have : "not a string");
 }
 
-/* What has to be false, where it is said. */
+/* Checks properties that must be false, if present. */
 static es_status check_truths(const json_t *from, const char *path)
 {
     static const char *const keys[] = {"use_sliding_window",
@@ -99,7 +99,7 @@ static es_status check_truths(const json_t *from, const char *path)
     return ES_OK;
 }
 
-/* Of newer files: the kind of attention of each layer. */
+/* Checks the kind of attention of each layer, which newer files list. */
 static es_status check_layers(const json_t *from, const char *path)
 {
     const json_t *types = json_object_get(from, "layer_types"), *type;
@@ -129,7 +129,7 @@ static es_status take_number(double *out, const json_t *from, const char *key,
     return ES_OK;
 }
 
-/* Of Llama 3.1 and later. */
+/* Reads the rotary scaling of Llama 3.1 and later. */
 static es_status take_scaling(es_weights *weights, const json_t *from,
                               const char *path)
 {
@@ -154,7 +154,8 @@ static es_status take_scaling(es_weights *weights, const json_t *from,
     return ES_OK;
 }
 
-/* rope_theta, alone or in rope_parameters; rope_scaling, which is older. */
+/* Reads rope_theta, which is a property of config.json or of rope_parameters,
+ * and the older rope_scaling. */
 static es_status take_rotation(es_weights *weights, const json_t *from,
                                const char *path)
 {
@@ -209,7 +210,7 @@ es_status es_weights_llama_config(es_weights *weights, const json_t *from,
         return es_fail(ES_EFORMAT,
                        "%s: hidden_act is %s: only silu is supported", path,
                        name ? name : "not a string");
-    weights->config.ln_eps = 1e-6; /* of all three, if nothing is said */
+    weights->config.ln_eps = 1e-6; /* the default of all three models */
     if ((status = check_type(from, path)) < 0 ||
         (status = check_truths(from, path)) < 0 ||
         (status = check_layers(from, path)) < 0 ||
@@ -221,7 +222,7 @@ es_status es_weights_llama_config(es_weights *weights, const json_t *from,
             0 ||
         (status = take_number(&width, from, "head_dim", 1, path)) < 0)
         return status;
-    /* Compared with the shapes as soon as those can be read. */
+    /* These are compared with the shapes once those are known. */
     weights->config.n_kv_head = (int)fmin(heads, INT32_MAX);
     weights->config.d_head = (int)fmin(width, INT32_MAX);
     return ES_OK;

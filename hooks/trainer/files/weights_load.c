@@ -1,4 +1,5 @@
-/* Weights into a model: which models may have them, and in which order. */
+/* Loads weights into a model: checks which models they fit, and converts their
+ * arrays to the model's order. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -8,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- which models may have them ----------------------------------------- */
+/* --- compatible models --------------------------------------------------- */
 
-/** The architecture that `want` is to be equal to `have` as functions, when
- *  what it has more starts at values that change nothing. */
+/** Returns `want` without the parts that `have` lacks but that start at values
+ *  without effect: if the result equals `have`, both are the same function. */
 static es_arch without_neutral(const es_arch *want, const es_arch *have,
                                const es_model_config *config)
 {
@@ -22,7 +23,7 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     if (have->ffn == ES_FFN_TWO && have->activation == ES_ACT_LINEAR &&
         want->ffn == ES_FFN_SCALED)
         out.ffn = ES_FFN_TWO;
-    /* A slope that is learned is among the weights. */
+    /* A learned slope is one of the weights. */
     if (have->slope_kind != ES_SLOPE_FIXED &&
         want->slope_kind == have->slope_kind)
         out.slope = have->slope;
@@ -31,9 +32,9 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     return out;
 }
 
-/** The architecture that `want` has the arrays of, whose attention is of
- *  another kind, or whose GELU is x sigmoid(1.702 x) by now: a training may go
- *  on as it. */
+/** Returns `want` with the attention of `have`, and with the GELU of `have` if
+ *  that of `want` is x sigmoid(1.702 x): a training may continue in these forms
+ *  with the same arrays. */
 static es_arch without_forms(const es_arch *want, const es_arch *have)
 {
     es_arch out = *want;
@@ -50,8 +51,7 @@ static es_arch without_forms(const es_arch *want, const es_arch *have)
     return out;
 }
 
-/** As whose continuation the weights are taken: "" if it is the same function
- *  as before. */
+/** Describes the change of the function; "" if it is the same as before. */
 static void describe_change(es_text *text, const es_weights *weights,
                             const es_model_config *config)
 {
@@ -108,7 +108,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"channels", config->image.channels, have->image.channels},
                  {"classes", config->image.classes, have->image.classes}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].want != sizes[i].have && /* of images it is the data's */
+        if (sizes[i].want != sizes[i].have && /* for images the data determine
+                                                 it */
             !(sizes[i].have == 0 && strcmp(sizes[i].option, "vocab") == 0))
             return es_fail(ES_EUSAGE, "%s: the weights have --%s %d, not %d",
                            weights->path, sizes[i].option, sizes[i].have,
@@ -116,7 +117,7 @@ static es_status check_sizes(const es_weights *weights,
     return ES_OK;
 }
 
-/* Matrices that have one: those of a kind are among those of the next. */
+/* Number of matrices with a bias; each set contains the smaller ones. */
 static int count_biases(es_bias bias)
 {
     static const int n[ES_N_BIASES] = {[ES_BIAS_ALL] = 4,
@@ -126,7 +127,7 @@ static int count_biases(es_bias bias)
     return n[bias];
 }
 
-/* What family llama has beside sizes. */
+/* Checks the settings of family llama other than sizes. */
 static es_status check_llama(const es_weights *weights,
                              const es_model_config *config)
 {
@@ -176,7 +177,7 @@ es_status es_weights_check(const es_weights *weights,
         return es_fail(ES_EUSAGE,
                        "%s: --ctx %d: the weights have only %d positions", path,
                        config->ctx, have->ctx);
-    /* From all over qk to none; new ones start at 0. */
+    /* The model may have more biases than the weights; new ones start at 0. */
     if (count_biases(config->bias) < count_biases(have->bias))
         return es_fail(ES_EUSAGE, "%s: the weights have --bias %s, not %s",
                        path, es_bias_names[have->bias],
@@ -193,14 +194,14 @@ es_status es_weights_check(const es_weights *weights,
     return ES_OK;
 }
 
-/* --- into the model's order --------------------------------------------- */
+/* --- conversion to the model's order ------------------------------------- */
 
-/** One array in the file's order and in ours. */
+/** One array in the file's order and in the model's. */
 typedef struct buffers {
     float *file, *ours;
 } buffers;
 
-/** The first dims[0] x dims[1] numbers of a matrix that may be larger. */
+/** Reads the first dims[0] x dims[1] numbers of a matrix that may be larger. */
 static es_status read_corner(float *out, const es_safetensors *file,
                              const es_tensor *tensor, const es_param *param)
 {
@@ -241,17 +242,15 @@ static es_status read_array(buffers *array, const es_weights *weights,
     if (status < 0)
         return status;
     if (layout == ES_LAYOUT_TRANSPOSED) {
-        /* out (in,out) of from (out,in). */
+        /* out (in,out) from (out,in) */
         size_t n_in = (size_t)param->dims[0];
         size_t n_out = (size_t)param->dims[1];
         for (size_t i = 0; i < n_in; i++)
             for (size_t j = 0; j < n_out; j++)
                 array->ours[i * n_out + j] = array->file[j * n_in + i];
     } else {
-        /*
-         * Rows of the file are (H,3,d_k), of `width` numbers each: the inputs
-         * of a matrix, 1 of a bias. Ours: columns (3,H,d_k).
-         */
+        /* Rows of the file are (H,3,d_k), of `width` numbers each: the inputs
+         * of a matrix, or 1 for a bias. The model has columns (3,H,d_k). */
         int n_head = weights->config.n_head;
         size_t width = param->n_dims == 2 ? d : 1;
         size_t d_k = d / (size_t)n_head;
@@ -265,10 +264,10 @@ static es_status read_array(buffers *array, const es_weights *weights,
     return ES_OK;
 }
 
-/* --- all of them -------------------------------------------------------- */
+/* --- loading all arrays -------------------------------------------------- */
 
-/** True for arrays whose initial values leave the function as it is; that
- *  they do so here, es_weights_check has seen. */
+/** Returns true for arrays whose initial values leave the function unchanged;
+ *  es_weights_check has verified that they do in this model. */
 static bool may_be_new(es_role role)
 {
     switch (role) {
@@ -296,7 +295,7 @@ static es_status load_arrays(es_model *model, const es_weights *weights,
                              const es_params *params, bool is_new[ES_N_ROLES])
 {
     buffers array = {0};
-    size_t n = 1; /* of the largest array */
+    size_t n = 1; /* size of the largest array */
     for (size_t i = 0; i < params->n; i++)
         n = params->table[i].n > n ? params->table[i].n : n;
     es_status status = es_alloc(&array.file, n, sizeof(float), "an array");
@@ -321,7 +320,8 @@ static es_status load_arrays(es_model *model, const es_weights *weights,
     return status;
 }
 
-/** A tied output matrix that was saved as well has to be the embedding. */
+/** Checks that a tied output matrix that was saved as well equals the
+ *  embedding. */
 static es_status check_tied(const es_weights *weights)
 {
     enum { CHUNK = 4096 };
@@ -364,7 +364,7 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
         (status = es_params_list(&params, config)) < 0 ||
         (status = load_arrays(model, weights, &params, is_new)) < 0)
         goto done;
-    /* One line; each kind of array once, by its name in the first layer. */
+    /* One line that names each kind of array once, as in the first layer. */
     bool has_theta = weights->config.arch.entropy_reg;
     es_text text = es_text_begin(note, size);
     describe_change(&text, weights, config);

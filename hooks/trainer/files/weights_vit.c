@@ -1,6 +1,6 @@
-/* Weights of ViT for images and their classes, as Hugging Face's library saves
- * them and google/vit's are published: sizes that the shapes say, and what
- * config.json has to. */
+/* Weights of ViT for image classification as saved by Hugging Face's library,
+ * such as google/vit's: sizes from the shapes, and the requirements on
+ * config.json. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 static const char *const vit_ignored[] = {NULL};
 
-/* Dosovitskiy et al. 2021; names of google/vit's published checkpoints. */
+/* Dosovitskiy et al. 2021; the names of google/vit's published checkpoints. */
 const struct es_weights_format es_weights_vit = {
     .maker = "ViT",
     .prefix = "vit.",
@@ -50,7 +50,7 @@ const struct es_weights_format es_weights_vit = {
     .ignored_bare = vit_ignored,
 };
 
-/* Extent `dim` of an array of n_dims. */
+/* Reads extent `dim` of an array that must have n_dims extents. */
 static es_status find_extent(int *out, const es_weights *weights, int layer,
                              es_role role, int n_dims, int dim)
 {
@@ -88,7 +88,7 @@ es_status es_weights_vit_sizes(es_weights *weights)
             return status;
     }
     config->mlp_mult = 1;
-    config->vocab = 0; /* the data say how many levels a pixel has */
+    config->vocab = 0; /* the data determine the levels of a pixel */
     return ES_OK;
 }
 

@@ -1,12 +1,13 @@
-/* Defaults of a model and its training, and what cannot be together. */
+/* Default settings of a model and its training, and the checks of which
+ * settings can be combined. */
 #include "hooks/trainer/model/config.h"
 
 #include "analyzer/base/text.h"
 
 #include <math.h>
 
-/* Far above any model of this program's reach; with all of them at the limit
- * products still fit 64 bits. */
+/* Limits far above any model that this program can train; even with all of them
+ * at the limit, products of sizes fit 64 bits. */
 #define MAX_LAYERS 1024
 #define MAX_WIDTH (1 << 16)
 #define MAX_CTX (1 << 20)
@@ -15,7 +16,7 @@
 #define MAX_BATCH (1 << 16)
 #define MAX_MLP_MULT 64
 #define MAX_FFN_WIDTH (MAX_WIDTH * MAX_MLP_MULT)
-#define MAX_ROWS (1 << 26) /* B T, and B H */
+#define MAX_ROWS (1 << 26) /* limit of B T and of B H */
 
 void es_model_config_default(es_model_config *out)
 {
@@ -59,7 +60,7 @@ void es_train_config_default(es_train_config *out)
     };
 }
 
-/* A size and its largest. */
+/* A size with its largest value. */
 typedef struct size_rule {
     const char *option;
     int value, high;
@@ -74,7 +75,8 @@ static es_status check_sizes(const size_rule *sizes, size_t n)
     return ES_OK;
 }
 
-/* A number, and what it has to be; `right` alone lets a NaN pass. */
+/* A number and its rule. `right` may be true for a NaN, which is checked
+ * separately. */
 typedef struct number_rule {
     const char *option;
     double value;
@@ -95,7 +97,7 @@ static es_status check_numbers(const number_rule *rules, size_t n)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What is of family llama alone. */
+/* Refuses settings that only family llama supports. */
 static es_status check_others(const es_model_config *config)
 {
     const struct {
@@ -120,7 +122,7 @@ static es_status check_others(const es_model_config *config)
     return ES_OK;
 }
 
-/* What family llama lacks. */
+/* Refuses settings that family llama does not support. */
 static es_status check_llama(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
@@ -159,7 +161,8 @@ static es_status check_llama(const es_model_config *config)
     return ES_OK;
 }
 
-/* What family bert lacks: nearly everything, as it is for weights of others. */
+/* Refuses settings that family bert does not support. They are nearly all
+ * settings, as the family only runs weights of other programs. */
 static es_status check_bert(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
@@ -181,7 +184,7 @@ static es_status check_bert(const es_model_config *config)
     return check_others(config);
 }
 
-/* What encoders that are trained lack. */
+/* Refuses settings that trained encoders do not support. */
 static es_status check_encoder(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
@@ -255,7 +258,8 @@ static es_status check_vit(const es_model_config *config)
     return check_encoder(config);
 }
 
-/* What the simplified blocks lack; RN is theirs, too. */
+/* Refuses settings that the simplified blocks do not support. RN is allowed,
+ * unlike in other families. */
 static es_status check_sas(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
@@ -300,7 +304,8 @@ static es_status check_family(const es_model_config *config)
     return check_others(config);
 }
 
-/* Which activation of the layers has no polynomial; NULL: none. */
+/* Returns why the activation of some layer has no polynomial, or NULL if all
+ * have one. */
 static const char *find_cornered(const es_model_config *config)
 {
     double slope;
@@ -318,7 +323,7 @@ static const char *find_cornered(const es_model_config *config)
     return NULL;
 }
 
-/* What has no polynomial form. */
+/* Refuses models that have no polynomial form. */
 static es_status check_inference(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
@@ -363,7 +368,7 @@ static bool has_scaling(const es_rope *rope)
            rope->original >= 1 && isfinite(all);
 }
 
-/* A range loss needs what it is about. */
+/* Checks that the model has the inputs that a range loss is about. */
 static es_status check_ranges(const es_model_config *config)
 {
     static const struct {
@@ -394,7 +399,7 @@ es_status es_model_config_check(const es_model_config *config)
                                {"--vocab", config->vocab, MAX_VOCAB},
                                {"--batch", config->batch, MAX_BATCH},
                                {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT}};
-    /* 0: what follows from the others. */
+    /* 0: derived from the other sizes */
     const size_rule maybe[] = {{"--n-kv-head", config->n_kv_head, MAX_WIDTH},
                                {"--d-head", config->d_head, MAX_WIDTH},
                                {"--d-ff", config->d_ff, MAX_FFN_WIDTH}};
@@ -420,7 +425,7 @@ es_status es_model_config_check(const es_model_config *config)
     for (size_t i = 0; i < COUNT(maybe); i++)
         if (maybe[i].value != 0 && (status = check_sizes(&maybe[i], 1)) < 0)
             return status;
-    /* The shape of the model: what depends on more than one option. */
+    /* Conditions on several options together. */
     if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
         (int64_t)config->batch * config->n_head > MAX_ROWS)
         return es_fail(ES_EUSAGE,

@@ -1,4 +1,4 @@
-/** What the trainer trains, and how. */
+/** The configuration of a model and its training. */
 #ifndef ES_CONFIG_H
 #define ES_CONFIG_H
 
@@ -11,7 +11,7 @@ typedef enum es_family {
     ES_FAMILY_GPT2,
     ES_FAMILY_PYTHIA,
     ES_FAMILY_LLAMA,
-    ES_FAMILY_BERT, /* forward alone */
+    ES_FAMILY_BERT, /* forward passes only */
     ES_FAMILY_SAS,
     ES_FAMILY_ROBERTA,
     ES_FAMILY_VIT,
@@ -20,25 +20,25 @@ typedef enum es_family {
 
 /**
  * Rotary positions: pair c of r rotated dimensions turns by i f at position i,
- * f = base^(-2c/r). With a factor (Llama 3.1) the slow ones turn less: where a
- * turn takes more than original / low positions f becomes f / factor, where it
- * takes fewer than original / high it stays, and between the two it goes from
- * one to the other linearly in original / (positions of a turn).
+ * with f = base^(-2c/r). With a factor (Llama 3.1) the slow pairs turn less. If
+ * a turn takes more than original / low positions, f becomes f / factor; if it
+ * takes fewer than original / high, f is unchanged; in between, f is
+ * interpolated linearly in original / (positions per turn).
  */
 typedef struct es_rope {
     double base;                        /* 0: 10000 */
-    double factor, low, high, original; /* 0: no scaling */
+    double factor, low, high, original; /* factor 0: no scaling */
 } es_rope;
 
-/** Images of family vit, square, of channels (C,S,S), cut into square patches;
- *  a number of `levels` is 0 .. levels - 1. 0: no images. */
+/** Square images of family vit with channels (C,S,S), which are cut into square
+ *  patches; a pixel value is 0 .. levels - 1. size 0: no images. */
 typedef struct es_image {
     int size, patch, channels, classes, levels;
 } es_image;
 
-#define ES_MAX_IMAGE 4096 /* pixels a side */
+#define ES_MAX_IMAGE 4096 /* pixels per side */
 
-/** Which matrices have a bias: all of them; those of q and k; none; those of
+/** The matrices that have a bias: all of them; those of q and k; none; those of
  *  q, k and v. */
 typedef enum es_bias {
     ES_BIAS_ALL,
@@ -48,28 +48,32 @@ typedef enum es_bias {
     ES_N_BIASES
 } es_bias;
 
-/** What families differ in where a model is built and run. */
+/** Differences between families. */
 typedef struct es_family_traits {
-    const char *layer;  /* names in a layer begin so, then its number, "." */
-    es_bias bias;       /* what a model of the family begins with */
-    bool is_parallel;   /* attention and FFN both start from x, and are added */
-    bool rotates;       /* q and k, by their position */
-    bool is_separate;   /* q, k and v have a matrix each, (out,in) as all are,
-                           and heads may share k and v */
-    bool is_simplified; /* no values, output matrix and residual stream */
-    bool is_post_norm;  /* norms come after what the sub-blocks add up */
-    bool sees_all;      /* queries see the keys behind them, too */
+    const char *layer;  /* prefix of a layer's arrays, followed by the layer's
+                           number and "." */
+    es_bias bias;       /* default of the family */
+    bool is_parallel;   /* attention and FFN both start from x, and their
+                           outputs are added */
+    bool rotates;       /* q and k are rotated by their position */
+    bool is_separate;   /* q, k and v have separate matrices, (out,in) as all
+                           matrices are, and heads may share k and v */
+    bool is_simplified; /* no value matrix, output matrix or residual stream */
+    bool is_post_norm;  /* norms follow the residual sums */
+    bool sees_all;      /* queries also see later keys */
     bool is_tied;       /* the output matrix is the embedding */
-    bool has_head;      /* what the output matrix is given is made by a matrix,
-                           GELU and the last norm */
-    bool masks;         /* trained on tokens that are hidden */
-    bool has_images;    /* in place of tokens, trained to name their class */
-    bool is_of_transformers; /* arrays have its names and layout */
+    bool has_head;      /* a matrix, GELU and the last norm precede the output
+                           matrix */
+    bool masks;         /* trained to predict masked tokens */
+    bool has_images;    /* reads images instead of tokens; trained to predict
+                           their class */
+    bool is_of_transformers; /* arrays have the names and layout of
+                                transformers */
 } es_family_traits;
 
 extern const es_family_traits es_families[ES_N_FAMILIES];
 
-/** "gpt2", ..., and "all", ...; then NULL. */
+/** Names for options, NULL-terminated: "gpt2", ...; "all", ... */
 extern const char *const es_family_names[ES_N_FAMILIES + 1];
 extern const char *const es_bias_names[ES_N_BIASES + 1];
 
@@ -85,34 +89,34 @@ typedef enum es_inference {
 } es_inference;
 typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
 
-/** Inputs of what a polynomial stands for under encryption: ranges.h. */
+/** Inputs that a polynomial approximates under encryption: ranges.h. */
 typedef enum es_range_kind {
-    ES_RANGE_ATTN, /* scores, of PowerSoftmax */
-    ES_RANGE_ACT,  /* of the FFN's activation */
-    ES_RANGE_NORM, /* of LayerNorm or RMSNorm */
+    ES_RANGE_ATTN, /* scores of PowerSoftmax */
+    ES_RANGE_ACT,  /* inputs of the FFN's activation */
+    ES_RANGE_NORM, /* inputs of LayerNorm or RMSNorm */
     ES_N_RANGES
 } es_range_kind;
 
-/** The model alone (hooks/trainer/model/README.md). */
+/** The model (hooks/trainer/model/README.md). */
 typedef struct es_model_config {
     es_arch arch;
     es_family family;
     int n_layer, n_head, d_model, ctx, vocab, batch;
     int mlp_mult;
 
-    int padding; /* of encoders: token whose keys are hidden; -1: none */
-    int mask;    /* of family roberta: token in the place of those that are to
-                    be found; -1: one that the data do not have */
+    int padding; /* encoders: padding token, whose keys are masked; -1: none */
+    int mask;    /* family roberta: token that replaces masked tokens; -1: one
+                    that the data do not contain */
 
-    /* Of family llama, d_ff of encoders, too; 0 elsewhere. */
-    int n_kv_head; /* heads of keys and values; 0: n_head */
+    /* Only family llama, and d_ff also encoders; 0 elsewhere. */
+    int n_kv_head; /* key and value heads; 0: n_head */
     int d_head;    /* width of a head; 0: d_model / n_head */
     int d_ff;      /* width of the FFN; 0: mlp_mult d_model */
-    es_rope rope;  /* of the rotation */
+    es_rope rope;  /* rotary positions */
     bool qk_norm;  /* RMSNorm of each head's queries and keys */
     bool tied;     /* the output matrix is the embedding */
 
-    es_image image; /* of family vit; its levels are `vocab` */
+    es_image image; /* family vit; its levels are `vocab` */
 
     es_bias bias;
     es_final_norm final_norm;
@@ -120,57 +124,60 @@ typedef struct es_model_config {
     double gamma, lambda;
     es_ereg_reduce ereg_reduce;
     double t_init, theta_init;
-    double range_weight[ES_N_RANGES]; /* of range losses; 0: none */
+    double range_weight[ES_N_RANGES]; /* weights of range losses; 0: none */
     double ln_eps;                    /* LayerNorm's epsilon */
-    double dropout; /* of the embedding and of both sub-blocks' outputs while
-                       training: a share in [0,1) */
+    double dropout; /* probability of dropping outputs of the embedding and of
+                       both sub-blocks in training, in [0,1) */
     uint64_t seed;
     bool forward_only; /* no gradients and moments, a quarter of the memory */
-    es_series_set record; /* what measured passes measure */
+    es_series_set record; /* series that measured passes compute */
 
-    es_inference inference; /* POLYNOMIAL: passes can be by polynomials, */
-    es_approximation_choice polynomial; /* chosen by this */
+    es_inference inference; /* POLYNOMIAL: passes can use polynomials, */
+    es_approximation_choice polynomial; /* chosen by these parameters */
 } es_model_config;
 
-/** Heads of keys and values; the width of a head; of all heads' queries, and
- *  of their keys; of the FFN. Of a checked configuration. */
+/** Sizes of a checked configuration: number of key and value heads; width of a
+ *  head; widths of all heads' queries and of all heads' keys; width of the
+ *  FFN. */
 int es_model_config_kv_heads(const es_model_config *config);
 int es_model_config_head_width(const es_model_config *config);
 int es_model_config_query_width(const es_model_config *config);
 int es_model_config_key_width(const es_model_config *config);
 int es_model_config_ffn_width(const es_model_config *config);
 
-/** Positions of weights before that of the first token: RoBERTa's begin behind
- *  that of padding. */
+/** Number of positions of the weights before that of the first token: RoBERTa's
+ *  positions begin after that of padding. */
 int es_model_config_n_skipped(const es_model_config *config);
 
-/** Numbers that a sequence is given as: T tokens, or an image's pixels; and
- *  what a row of logits has: V, or classes. */
+/** Number of inputs of a sequence: T tokens, or the pixels of an image. Number
+ *  of outputs of a row of logits: V, or the classes. */
 int es_model_config_n_inputs(const es_model_config *config);
 int es_model_config_n_outputs(const es_model_config *config);
 
-/** Patches of an image, and the class token; 0 where they do not fit. */
+/** Number of patches of an image plus 1 for the class token; 0 if the patches
+ *  do not fit the image. */
 int es_model_config_n_patches(const es_image *image);
 
-/** False for bert: what follows a token is among what it sees. */
+/** Returns false for bert, whose tokens see the tokens to be predicted. */
 bool es_model_config_has_loss(const es_model_config *config);
 
-/** True if the sub-blocks begin with a norm, LN or RN. */
+/** Returns true if the sub-blocks begin with a norm, LN or RN. */
 bool es_model_config_has_norm(const es_model_config *config);
 
-/** True if layers have such inputs; if a range loss is among the losses. */
+/** has_input returns true if layers have inputs of this kind; is_ranged returns
+ *  true if the loss includes a range loss. */
 bool es_model_config_has_input(const es_model_config *config,
                                es_range_kind range);
 bool es_model_config_is_ranged(const es_model_config *config);
 
-/** The published settings, small sizes; arch is SM+LN+G. */
+/** Sets the published settings at a small size; the architecture is SM+LN+G. */
 void es_model_config_default(es_model_config *out);
 
-/** ES_OK, or ES_EUSAGE naming the option that does not fit (H must divide d,
- *  x <= L, gamma >= 0, sizes in range, ...). */
+/** Checks a configuration. ES_OK, or ES_EUSAGE naming the invalid option (H
+ *  must divide d, x <= L, gamma >= 0, sizes in range, ...). */
 es_status es_model_config_check(const es_model_config *config) ES_MUST_USE;
 
-/** How the rate goes on after the warm-up. */
+/** The learning rate after the warm-up. */
 typedef enum es_schedule_kind {
     ES_SCHEDULE_LINEAR,
     ES_SCHEDULE_COSINE,
@@ -180,25 +187,25 @@ typedef enum es_schedule_kind {
 /** Schedule and optimiser (hooks/trainer/model/README.md). */
 typedef struct es_train_config {
     int64_t steps;
-    int accumulate; /* micro-batches a step */
+    int accumulate; /* micro-batches per step */
     double lr, beta1, beta2, eps, weight_decay;
     double clip;    /* largest global gradient norm; 0: no clipping */
-    double warm_up; /* share of the steps */
+    double warm_up; /* fraction of the steps */
     es_schedule_kind schedule;
-    double lr_min; /* where the rate ends; not of ES_SCHEDULE_CONSTANT */
+    double lr_min; /* final learning rate; not used by ES_SCHEDULE_CONSTANT */
     bool slope_decay;
 } es_train_config;
 
 void es_train_config_default(es_train_config *out);
 
-/** ES_OK, or ES_EUSAGE naming the option that is out of its range. */
+/** ES_OK, or ES_EUSAGE naming the option that is out of range. */
 es_status es_train_config_check(const es_train_config *config) ES_MUST_USE;
 
 /**
- * Learning rate of step s (0-based). With w = round(warm_up * steps): step
- * s < w has lr (s + 1) / w, so that no step is lost on rate 0; step w has lr;
- * from there it falls linearly or as half a cosine wave, and would be lr_min
- * at s = steps; or it stays.
+ * Learning rate of step s (0-based). With w = round(warm_up * steps): step s <
+ * w has lr (s + 1) / w, so that no step is wasted on rate 0; step w has lr;
+ * from there the rate stays constant, or falls linearly or as half a cosine
+ * wave and would reach lr_min at s = steps.
  */
 double es_schedule(const es_train_config *config, int64_t step);
 

@@ -1,5 +1,6 @@
-/* When details are taken, and from what: the forward pass of each layer, the
- * weights, the gradients of a step, and the update. */
+/* Decides when details are measured, and measures them: in the forward pass of
+ * each layer, from the weights, and from the gradients and the update of a
+ * step. */
 #include "hooks/trainer/model/details.h"
 
 #include "hooks/trainer/model/model_internal.h"
@@ -213,8 +214,8 @@ static bool is_attention(const es_param *param)
            param->role == ES_ROLE_PROJ_WEIGHT;
 }
 
-/* Of heads, whose sums have all of the attention's matrices, and of what else
- * the layer has. */
+/* Measures the squared gradients of the heads, which cover the attention's
+ * matrices, and of the other parameters of the layer. */
 static void take_gradients(const es_model *model, int layer)
 {
     const es_model_config *config = &model->config;

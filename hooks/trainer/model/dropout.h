@@ -1,7 +1,7 @@
 /**
- * Which activations a pass drops: a function of the seed, the pass, the place
- * in the model and the index alone, the same on every back-end. For C, and for
- * kernels of a device.
+ * Determines which activations a pass drops. The choice depends only on the
+ * seed, the pass, the place in the model and the index, and is the same on
+ * every back-end. For C and for kernels of a device.
  */
 #ifndef ES_DROPOUT_H
 #define ES_DROPOUT_H
@@ -16,21 +16,21 @@
 #define ES_DROPOUT_FUNCTION static inline
 #endif
 
-/** Places of a model that drop: the embedding, then two in each layer. */
+/** Places of a model with dropout: the embedding, then two in each layer. */
 enum { ES_DROP_EMBEDDING, ES_DROP_ATTENTION, ES_DROP_FFN };
 
-/** How one place drops; rate 0: it does not. */
+/** Dropout at one place; rate 0: none. */
 typedef struct es_dropout {
-    float rate; /* in [0,1): share that becomes 0; the rest is 1/(1 - rate) of
-                   what it was */
+    float rate; /* in [0,1): fraction that becomes 0; the rest is multiplied by
+                   1/(1 - rate) */
     uint64_t seed;
     uint32_t place;  /* ES_DROP_... + 2 layer */
-    uint32_t offset; /* added to the pass that is read from memory */
-    bool back;       /* of gradients: nothing is rounded */
+    uint32_t offset; /* added to the pass number that is read from memory */
+    bool back;       /* for gradients: nothing is rounded */
 } es_dropout;
 
-/** The same, ready for one pass. Philox-4x32-10's counter is block, place and
- *  pass; words below the threshold are dropped. */
+/** Dropout at one place in one pass. The counter of Philox-4x32-10 consists of
+ *  block, place and pass; words below the threshold are dropped. */
 typedef struct es_drop_mask {
     uint32_t key[2], pass[2], place, threshold;
     float scale;
@@ -51,7 +51,7 @@ ES_DROPOUT_FUNCTION es_drop_mask es_drop_mask_of(const es_dropout *how,
     return mask;
 }
 
-/** The 128 bits of a counter under a key. Salmon et al., "Parallel random
+/** Encrypts a 128-bit counter in place. Salmon et al., "Parallel random
  *  numbers: as easy as 1, 2, 3", SC 2011. */
 ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
@@ -67,7 +67,7 @@ ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/** What elements 4 block .. 4 block + 3 are multiplied with: 0 or the scale. */
+/** Factors of the elements 4 block .. 4 block + 3: 0 or the scale. */
 ES_DROPOUT_FUNCTION void es_drop_factors(float out[4], const es_drop_mask *mask,
                                          uint64_t block)
 {

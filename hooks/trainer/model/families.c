@@ -1,4 +1,5 @@
-/* Families: what they differ in, and what follows from a configuration. */
+/* The properties of each family, and the sizes that follow from a
+ * configuration. */
 #include "hooks/trainer/model/config.h"
 
 const char *const es_family_names[ES_N_FAMILIES + 1] = {

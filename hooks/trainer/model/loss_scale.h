@@ -1,6 +1,6 @@
 /**
- * What the loss is multiplied with where activations are fp16, so that small
- * gradients do not vanish: as large as the largest gradient permits.
+ * The factor of the loss where activations are fp16, so that small gradients do
+ * not vanish. It is kept as large as the largest gradient permits.
  */
 #ifndef ES_LOSS_SCALE_H
 #define ES_LOSS_SCALE_H
@@ -8,21 +8,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Powers of two: scaling changes no mantissa. */
+/** All scales are powers of two, so that scaling changes no mantissa. */
 #define ES_LOSS_SCALE_START 65536.0
 #define ES_LOSS_SCALE_LEAST 1.0
 #define ES_LOSS_SCALE_LARGEST 16777216.0 /* 2^24 */
 
-/** Good steps after which twice the scale is tried. */
+/** Number of good steps after which the scale is doubled. */
 #define ES_LOSS_SCALE_PATIENCE 2000
 
 typedef struct es_loss_scale {
     double scale;
-    int64_t good_steps; /* since it changed last */
+    int64_t good_steps; /* since the last change of the scale */
 } es_loss_scale;
 
-/** After a step: half, down to the least, if the gradients were not finite;
- *  twice, up to the largest, after so many good steps. */
+/** Returns the scale after a step: halved, down to the least, if the gradients
+ *  were not finite; doubled, up to the largest, after ES_LOSS_SCALE_PATIENCE
+ *  good steps. */
 static inline es_loss_scale es_loss_scale_next(es_loss_scale now, bool finite)
 {
     if (!finite)

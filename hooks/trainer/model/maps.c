@@ -1,4 +1,5 @@
-/* Attention weights by their definition, a row at a time, added up by cells. */
+/* Computes attention weights by their definition, one row at a time, and sums
+ * them over the cells of a map. */
 #include "hooks/trainer/model/maps.h"
 
 #include "analyzer/base/checked.h"
@@ -13,13 +14,13 @@ struct es_maps {
     int size, n_ctx, n_layer, n_head;
     int width; /* of all heads */
     bool has_heads;
-    int n_kept;      /* maps of a layer: its heads, or 1 */
-    int n_sequences; /* added, of each layer */
-    int *cell;       /* (T) of a token */
-    double *sums;    /* (L, n_kept, S, S) of weights */
-    float *keys;     /* (d_k,T) of a head, transposed */
+    int n_kept;      /* maps per layer: number of heads, or 1 */
+    int n_sequences; /* number of sequences added in each layer */
+    int *cell;       /* (T) cell of each token */
+    double *sums;    /* (L, n_kept, S, S) sums of weights */
+    float *keys;     /* (d_k,T) keys of a head, transposed */
     float *row;      /* (T) scores, then weights */
-    float *log_t;    /* (H,T) */
+    float *log_t;    /* (H,T) logarithms of temperatures */
 };
 
 es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
@@ -100,8 +101,8 @@ void es_maps_reset(es_maps *maps)
 
 /* --- weights -------------------------------------------------------------- */
 
-/** row (n): scores before, weights after. A score that is not finite makes
- *  every weight NaN: what the row would have been nobody knows. */
+/** Replaces the scores row (n) by weights. A score that is not finite makes
+ *  every weight NaN, as the row is then undefined. */
 static void softmax(float *row, int n)
 {
     float largest = row[0], sum = 0;
@@ -118,7 +119,7 @@ static void softmax(float *row, int n)
         row[j] /= sum;
 }
 
-/** L of a row of n keys. */
+/** Returns the length L of a row of n keys. */
 static float length_of(const es_attention *how, int n)
 {
     return how->length == ES_LENGTH_VISIBLE   ? (float)n
@@ -151,7 +152,8 @@ static void scaled_relu(float *row, int n, const es_attention *how)
         row[j] = row[j] <= 0 ? 0 : row[j] / length_of(how, n);
 }
 
-/** Query i of a head: maps->row (i + 1), weights of the keys that it sees. */
+/** Computes the weights of query i of a head over the keys that it sees, into
+ *  maps->row (i + 1). */
 static void weigh(es_maps *maps, const float *q, int i, int head_width,
                   const es_attention *how, const float *log_t)
 {
@@ -175,7 +177,8 @@ static void weigh(es_maps *maps, const float *q, int i, int head_width,
         scaled_relu(row, n, how);
 }
 
-/** qkv: of a sequence's first token and this head's first column. */
+/** Adds a head of one sequence to `sums`. qkv points to the sequence's first
+ *  token and the head's first column. */
 static void add_head(es_maps *maps, double *sums, const float *qkv,
                      const es_attention *how, const float *log_t)
 {
@@ -236,7 +239,7 @@ static void bounds(const es_maps *maps, int c, int *first, int *end)
     *end = (int)(((c + 1) * n + size - 1) / size);
 }
 
-/** Pairs of a query and a key that it sees in a block. */
+/** Counts the pairs of a query and a visible key in a block. */
 static double count_pairs(const es_maps *maps, int query_cell, int key_cell)
 {
     int first, end, key, key_end;

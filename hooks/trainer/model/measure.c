@@ -1,4 +1,5 @@
-/* Adds up the reports of a step or an evaluation, and makes samples of them. */
+/* Adds up the reports of a step or an evaluation and converts them to
+ * samples. */
 #include "hooks/trainer/model/measure.h"
 
 #include "analyzer/base/checked.h"
@@ -15,12 +16,12 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
 };
 
 struct es_measure {
-    size_t n_layers, n_heads; /* n_heads: of the whole model, L*H */
-    double n_activations;     /* of a layer, in one micro-batch */
+    size_t n_layers, n_heads; /* n_heads: L H, of the whole model */
+    double n_activations;     /* per layer and micro-batch */
     int n_batches;
     es_head_sums *heads;   /* (L,H) */
     es_layer_sums *layers; /* (L) */
-    float *out;            /* (L,H): what is borrowed */
+    float *out;            /* (L,H) buffer for borrowed results */
     es_model_config config;
     float *parameters; /* (series, L*H) */
     float *members;    /* (n_members, L*H) */
@@ -28,8 +29,8 @@ struct es_measure {
     bool has_members;
     es_head_details *head_details;   /* (L,H) */
     es_layer_details *layer_details; /* (L) */
-    es_detail_sums details;          /* what there is of them */
-    float *ranges;                   /* (ES_N_RANGES,L) */
+    es_detail_sums details;          /* details that have been added */
+    float *ranges;                   /* (ES_N_RANGES,L) largest |input| */
     bool has_range[ES_N_RANGES];
     es_findings *findings; /* by place; NULL: inference is exact */
     bool has_findings;
@@ -105,7 +106,7 @@ void es_measure_reset(es_measure *measure)
     measure->has_findings = false;
 }
 
-/* The larger one of what there is; a NaN, or a missing one, stays. */
+/* Keeps the larger of the ranges; a NaN or a missing value stays. */
 static void add_ranges(es_measure *measure, const es_model *model)
 {
     for (int r = 0; r < ES_N_RANGES; r++) {
@@ -131,7 +132,7 @@ static void add_findings(es_measure *measure, const es_findings *more)
     measure->has_findings = measure->has_findings || more;
 }
 
-/* What belongs to weights and to a step is copied with the first passes. */
+/* The first passes provide the details of weights and of the step. */
 static void add_details(es_measure *measure, const es_detail_sums *more)
 {
     if (!more->heads)
@@ -258,8 +259,8 @@ static double head_detail(const es_measure *measure, size_t head,
     }
 }
 
-/* Fourth central moment over the square of the second; a variance that is
- * nothing beside the mean square is none. */
+/* Fourth central moment over the square of the variance; NaN if the variance is
+ * negligible relative to the mean square. */
 static double kurtosis(const double sums[4], double n)
 {
     const double mean = sums[0] / n, square = sums[1] / n;
@@ -293,7 +294,7 @@ static double layer_detail(const es_measure *measure, size_t layer,
     }
 }
 
-/* Of all places of the layer; missing where it has none. */
+/* Joins all places of the layer; missing if the layer has none. */
 static float polynomial_detail(const es_measure *measure, size_t layer,
                                es_detail detail)
 {

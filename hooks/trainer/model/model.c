@@ -1,5 +1,5 @@
-/* Building and freeing a model; its parameters, logits and rows for the host.
- */
+/* Builds and frees a model; gives the host access to its parameters, logits and
+ * rows. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,8 +14,8 @@
 
 static es_status draw_parameters(es_model *model)
 {
-    /* The numbers do not depend on how many threads draw them. A device leaves
-     * all of the host to that. */
+    /* The numbers do not depend on the number of threads. With a device, all
+     * processors of the host are free to draw them. */
     const int n_threads = model->ops->device_name
                               ? es_count_processors()
                               : model->ops->n_threads(model->backend);
@@ -197,7 +197,8 @@ es_parameter es_model_parameter(const es_model *model, size_t index)
                           .trainable = param->n_trainable > 0};
 }
 
-/** `in` is NULL for gradients and moments of a model that goes forward only. */
+/** Checks access to array `index`. `in` is NULL for the gradients and moments
+ *  of a model that can only run forward. */
 static es_status check_access(const es_model *model, const es_mem *in,
                               size_t index, size_t n)
 {
@@ -214,7 +215,7 @@ static es_status check_access(const es_model *model, const es_mem *in,
     return ES_OK;
 }
 
-/** Copies an array out of one of the four allocations, or into it. */
+/** Copies an array from one of the four allocations to the host. */
 static es_status load(es_model *model, es_mem *from, size_t index,
                       float *values, size_t n)
 {
@@ -321,7 +322,7 @@ void es_model_zero_gradients(es_model *model)
     model->overwrites = true;
 }
 
-/* --- what was seen -------------------------------------------------------- */
+/* --- observations -------------------------------------------------------- */
 
 const float *es_model_rows(es_model *model, es_row_statistic statistic)
 {

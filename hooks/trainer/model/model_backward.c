@@ -1,6 +1,7 @@
-/* The backward pass. dx holds the gradient of the residual stream; every
- * sub-block adds its own to it. Parallel sub-blocks both need the one that came
- * in, so the attention's projection is taken back before the FFN adds to it. */
+/* The backward pass. dx holds the gradient of the residual stream, to which
+ * every sub-block adds. Parallel sub-blocks both need the gradient of the
+ * block's output, so the attention's projection is processed before the FFN
+ * adds to dx. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include <string.h>
@@ -35,7 +36,7 @@ static void norm_backward(const es_model *model, const es_mem *dy,
         model->config.d_model);
 }
 
-/* du, or dx, takes the place of the other. */
+/* Copies one gradient (N,d) over another. */
 static void move(const es_model *model, es_mem *to, const es_mem *from)
 {
     const size_t n =
@@ -44,7 +45,7 @@ static void move(const es_model *model, es_mem *to, const es_mem *from)
     model->ops->add_gradient(model->backend, to, from, n);
 }
 
-/* dx, of a norm's output, becomes that of its input x. */
+/* Converts dx from the gradient of a norm's output to that of its input x. */
 static void norm_in_place(const es_model *model, const es_mem *x,
                           const es_mem *mean, const es_mem *rstd, int layer,
                           es_role weight)
@@ -57,8 +58,8 @@ static void norm_in_place(const es_model *model, const es_mem *x,
     norm_backward(model, model->du, x, mean, rstd, layer, weight);
 }
 
-/* From the gradient dy of y = u W + b: those of the parameters; and that of u
- * is written or, if `add`, added to `to`. */
+/* From the gradient dy of y = u W + b: computes the gradients of the
+ * parameters, and writes the gradient of u to `to` or, if `add`, adds it. */
 static void product_backward(const es_model *model, es_mem *to,
                              const es_mem *dy, int layer, es_matrix matrix,
                              const es_mem *u, bool add)
@@ -69,8 +70,8 @@ static void product_backward(const es_model *model, es_mem *to,
                                       es_model_n_rows(model), add);
 }
 
-/* From the gradient df of the FFN's output: that of pre, in dwide, and of the
- * gate of SwiGLU; what the last matrix was given, once more. */
+/* From the gradient df of the FFN's output: computes that of pre, in dwide, and
+ * that of SwiGLU's gate; recomputes the input of the last matrix. */
 static void backward_activation(const es_model *model, int layer, es_mem *post,
                                 const es_mem *df)
 {
@@ -96,7 +97,7 @@ static void backward_activation(const es_model *model, int layer, es_mem *post,
     es_model_pull_peak(model, layer, ES_PEAK_ACT, at->ffn_gate);
 }
 
-/* From the gradient df of FFN(u2). */
+/* Backward pass of FFN(u2) from its gradient df. */
 static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -119,8 +120,8 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
                       ES_ROLE_LN_2_WEIGHT);
 }
 
-/* The gradient of the block's output becomes that of middle, in dx, and of the
- * FFN's output, which is returned. */
+/* Converts the gradient of the block's output to that of middle, in dx, and
+ * returns that of the FFN's output. */
 static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -142,13 +143,14 @@ static const es_mem *split_gradient(const es_model *model, int layer)
     return model->df;
 }
 
-/* Where the scale of the loss lies. */
+/* Returns the memory that holds the scale of the loss. */
 static const es_mem *control(const es_model *model)
 {
     return es_model_reported(model, &model->report.tally->control);
 }
 
-/* dL/de of the layer's rows, or NULL; also the gradient of theta. */
+/* Returns dL/de of the layer's rows, or NULL; also computes the gradient of
+ * theta. */
 static const es_mem *entropy_gradient(const es_model *model, int layer,
                                       double scale)
 {
@@ -177,7 +179,8 @@ static void backward_projection(const es_model *model, int layer)
                                       es_model_n_rows(model), false);
 }
 
-/* From the gradients of q, k, v, in dwide, and of the gate, adds that of x. */
+/* Adds the gradient of x from those of q, k and v, in dwide, and of the
+ * gate. */
 static void backward_inputs(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -227,8 +230,9 @@ static void backward_attention(const es_model *model, int layer, double scale)
         model->ops->rotate(model->backend, model->dwide, &attention, true);
 }
 
-/* Of a simplified block. dx, of the shaped heads, becomes that of what both
- * sub-blocks start from, through the values; both add to it. */
+/* Backward pass of a simplified block. Converts dx from the gradient of the
+ * shaped heads to that of the common input of both sub-blocks, through the
+ * values; both sub-blocks add to it. */
 static void backward_simplified(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -311,7 +315,7 @@ static void backward_end(const es_model *model, double scale)
     move(model, model->dx, model->du);
 }
 
-/* From the gradient of what the first layer starts from. */
+/* From the gradient of the first layer's input to that of the embeddings. */
 static void embed_backward(const es_model *model)
 {
     const es_model_config *config = &model->config;

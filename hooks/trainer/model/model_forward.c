@@ -8,7 +8,7 @@ es_mem *es_model_value(const es_model *model, int layer, es_role role)
                  : NULL;
 }
 
-/* --- what operations are given ------------------------------------------ */
+/* --- operands ------------------------------------------------------------ */
 
 es_linear es_model_head(const es_model *model)
 {
@@ -186,7 +186,7 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
     return rows;
 }
 
-/* q, k and v of all heads, as attention takes them. */
+/* Computes q, k and v of all heads, in the form that attention reads. */
 static void make_qkv(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -211,7 +211,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
         norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
              ES_ROLE_LN_1_WEIGHT);
     make_qkv(model, layer);
-    /* The regulariser wants the entropies of every step. */
+    /* The regulariser needs the entropies in every step. */
     const es_attention attention = es_model_attention(model, layer);
     es_row_mem rows = es_model_layer_rows(model, layer);
     es_mem *entropy = rows.array[ES_ROW_ENTROPY];
@@ -346,7 +346,7 @@ static void measure_layer(const es_model *model, int layer)
             (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
 }
 
-/* What the first layer starts from: of tokens, or of patches. */
+/* Computes the first layer's input from tokens or patches. */
 static void embed(const es_model *model, es_mem *x)
 {
     const es_model_config *config = &model->config;
@@ -397,7 +397,7 @@ static void forward_blocks(const es_model *model, bool measure)
                                  config->n_head, config->ctx);
 }
 
-/* `n` of them are to be `least` .. end - 1. */
+/* Checks that all n numbers are in least .. end - 1. */
 static es_status check_each(const char *what, const int32_t *tokens, int n,
                             int32_t least, int end)
 {
@@ -435,7 +435,7 @@ int es_model_count_targets(const es_model *model, const int32_t *targets)
     return n;
 }
 
-/* From the last layer's output to what the output matrix is given. */
+/* From the last layer's output to the input of the output matrix. */
 static void forward_end(const es_model *model)
 {
     const es_mem *x = model->layers[model->config.n_layer].x;

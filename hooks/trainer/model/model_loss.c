@@ -1,8 +1,8 @@
-/* The loss of the logits, a block of rows at a time: logits of a whole
- * micro-batch are N x V, mostly the largest array there would be. A step takes
- * a block forward and backward before the next one; a pass that something else
- * may follow leaves only the losses, and the backward pass makes the logits
- * once more. */
+/* Computes the loss from the logits, a block of rows at a time, because the
+ * logits of a whole micro-batch (N x V) would mostly be the largest array. In a
+ * step, each block goes forward and backward before the next one. A pass that
+ * may be followed by something else only keeps the losses, and its backward
+ * pass recomputes the logits. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -19,10 +19,11 @@ int es_model_loss_rows(const es_model *model)
     return n < most ? n : most;
 }
 
-/* Rows of the last block's output, and what belongs to them. */
+/* Rows of the last block's output, and the associated arrays. */
 typedef struct block {
     int n;
-    es_mem *x, *dx; /* (n,d) act: of Nf or of the block, and its gradient */
+    es_mem *x, *dx; /* (n,d) act: output of Nf or of the block, and its
+                       gradient */
     es_mem *targets, *row_loss, *lse; /* (n) */
 } block;
 
@@ -50,7 +51,7 @@ static void make_logits(const es_model *model, const block *rows)
                        rows->n);
 }
 
-/* The losses, and the gradient in place of the logits. */
+/* Computes the losses, and the gradient in place of the logits. */
 static void make_both(const es_model *model, const block *rows, float scale)
 {
     const es_ops *ops = model->ops;
@@ -104,7 +105,7 @@ static void make_gradient(const es_model *model, const block *rows, float scale)
         es_model_logit_stride(model));
 }
 
-/* `add`: to the gradient of the weights, or in its place. */
+/* `add`: add to the gradient of the weights instead of overwriting it. */
 static void go_back(const es_model *model, const block *rows, bool add)
 {
     const es_linear head = es_model_head(model);

@@ -1,18 +1,19 @@
-/* One table of sizes, one allocation, carved pointers. */
+/* Allocates a model's memory: walks all arrays once to add up their sizes,
+ * allocates one block, and walks them again to assign the pointers. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
 
 #define ALIGNMENT 64
 
-/* Where the next array goes. Without memory a walk only adds up the bytes. */
+/* The position of the next array. Without memory a walk only adds up bytes. */
 typedef struct plan {
     es_mem *memory;
     size_t at;
     bool overflow;
 } plan;
 
-/* `count` elements of `size` bytes in each of n_rows rows. */
+/* Assigns n_rows rows of `count` elements of `size` bytes to *out. */
 static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
                  size_t size)
 {
@@ -25,7 +26,7 @@ static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
         to->overflow = true;
 }
 
-/* What a norm leaves, if there is one. */
+/* Assigns the output and the statistics of a norm, if there is one. */
 static void take_norm(plan *to, const es_model *model, es_mem **y,
                       es_mem **mean, es_mem **rstd)
 {
@@ -42,14 +43,16 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
-    /* Where only a sum goes on from it, that sum can take its place. */
+    /* If only the sum that follows needs it, middle shares the memory of that
+     * sum. */
     if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
     if (es_model_config_has_norm(config) &&
         !es_model_traits(model)
-             ->is_simplified) /* it has that of the attention */
+             ->is_simplified) /* it shares that of the attention */
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
-    /* A linear FFN has one inner value, kept for the weight gradient. */
+    /* A linear FFN keeps its one inner value for the gradient of the
+     * weights. */
     if (config->arch.ffn != ES_FFN_FUSED)
         take(to, &layer->pre, n, (size_t)es_model_config_ffn_width(config),
              act);
@@ -60,7 +63,7 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
         take(to, &layer->f, n, d, act);
 }
 
-/* q, k and v of heads that share them, before they are what attention takes. */
+/* Assigns q, k and v of heads that share keys and values, before attention. */
 static void plan_shared_heads(plan *to, const es_model *model,
                               es_layer_memory *layer)
 {
@@ -89,7 +92,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
     const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
-    if (has_norm && es_model_traits(model)->is_post_norm) { /* into u2 */
+    if (has_norm && es_model_traits(model)->is_post_norm) { /* its output goes
+                                                               to u2 */
         take(to, &layer->mean1, n, 1, f4);
         take(to, &layer->rstd1, n, 1, f4);
     } else if (has_norm) {
@@ -108,7 +112,7 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, layer);
 }
 
-/* Of the last norm, which may be there without others. */
+/* Returns true if the last norm is RMSNorm; other norms may be absent. */
 static bool has_rms_norm(const es_model_config *config)
 {
     return config->family == ES_FAMILY_LLAMA ||
@@ -175,7 +179,7 @@ static void plan_all(plan *to, es_model *model)
 {
     for (int i = 0; i <= model->config.n_layer; i++)
         plan_layer(to, model, i);
-    /* Beside parameters that are normalised, the weights. */
+    /* Normalised weights, stored in addition to their parameters. */
     const es_arch *arch = &model->config.arch;
     const size_t f4 = sizeof(float);
     size_t largest = 0;
@@ -231,9 +235,9 @@ es_status es_model_plan(es_model *model)
                                       sizes.at)) < 0)
         return status;
     plan_all(&(plan){.memory = model->activations}, model);
-    /* Where there is no LayerNorm its output is its input, and likewise the
-     * gate's; where x + attention has no place of its own it is made in that
-     * of the block's output. */
+    /* Without LayerNorm its output is its input, and likewise for the gate;
+     * without memory of its own, x + attention is computed in that of the
+     * block's output. */
     const int n_layer = model->config.n_layer;
     for (int i = 0; i < n_layer; i++) {
         es_layer_memory *layer = &model->layers[i];

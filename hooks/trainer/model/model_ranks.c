@@ -1,8 +1,8 @@
-/* A step whose micro-batches several ranks share, or whose sums are taken
- * micro-batch by micro-batch: gradients and losses are added up before the
- * update, which every rank takes then from the same numbers. Here on the host,
- * by es_transport; model_ranks_device.c has what the back-end adds up,
- * model_ranks_report.c what was measured. */
+/* Steps whose micro-batches are distributed over several ranks, or added up in
+ * a fixed order: gradients and losses are summed before the update, which every
+ * rank then computes from the same numbers. This file does so on the host with
+ * es_transport; model_ranks_device.c uses the back-end, and
+ * model_ranks_report.c joins measurements. */
 #include "hooks/trainer/model/model_ranks.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gradients that are on the host at a time, where they are not all kept. */
+/* Number of gradients that are on the host at a time, unless all are kept. */
 #define BUCKET ((size_t)1 << 20)
 
 int es_model_n_shared(const es_model *model, int n_batches)
@@ -82,8 +82,8 @@ void es_model_share(es_model *model)
 
 /* --- gradients and losses ------------------------------------------------- */
 
-/* Adds those of all ranks to totals (n), or, where it holds a bucket, puts
- * each back when it is done. */
+/* Adds the gradients of all ranks. If `keeps`, adds them to totals (n);
+ * otherwise uses totals as a bucket and writes each sum back. */
 static es_status add_gradients(es_model *model, bool keeps)
 {
     const es_ranks *ranks = model->ranks;
@@ -113,7 +113,7 @@ static es_status add_losses(es_model *model, double losses[2])
     return es_transport_add_double(model->ranks->transport, losses, own, 2);
 }
 
-/* The largest logits of QK-Clip; a NaN is none. */
+/* Computes the largest logits of QK-Clip over all ranks; a NaN is ignored. */
 static es_status join_logits(es_model *model)
 {
     const es_report *report = &model->report;
@@ -161,8 +161,7 @@ es_status es_model_reduce(es_model *model)
     return status;
 }
 
-/* --- micro-batch by micro-batch ---------------------------------------------
- */
+/* --- micro-batch by micro-batch ------------------------------------------ */
 
 void es_model_begin_shared(es_model *model)
 {
@@ -202,7 +201,7 @@ es_status es_model_add_batch(es_model *model)
         (status = es_ranks_add_reports(model, ranks->measured, ranks->own,
                                        n_bytes, true)) != ES_OK)
         return status;
-    /* From the start again: the host's copy still is what it was. */
+    /* Restart the back-end's sums from zero, from the host's unchanged copy. */
     const char *start = (const char *)report->tally;
     start += es_ranks_sums_from(model, n_bytes, &n);
     ops->store(model->backend, es_model_reported(model, start), start, n);

@@ -1,4 +1,4 @@
-/** Between the files that add up over ranks. */
+/** Shared by the files that add up over ranks. */
 #ifndef ES_MODEL_RANKS_H
 #define ES_MODEL_RANKS_H
 
@@ -6,22 +6,23 @@
 #include "hooks/trainer/ranks/transport.h"
 
 struct es_ranks {
-    es_transport *transport; /* NULL: there is no other */
+    es_transport *transport; /* NULL: there is no other rank */
     bool fixed_order;
     float *part;      /* (BUCKET) gradients of this rank */
-    float *totals;    /* (BUCKET), or all of them in a fixed order */
-    double losses[2]; /* ce and ereg, of a fixed order */
-    char *measured;   /* a report's copy: sums so far of a fixed order, */
-    char *all;        /* (world) those of the ranks, */
-    char *own;        /* and this one's */
-    bool by_device;   /* gradients and losses are added up there */
-    bool is_ordered;  /* those of layers lie in the order of these */
-    /* Gradients that are on their way: from .. to, those of layers from the
-       last one on; 0: none */
+    float *totals;    /* (BUCKET) sums, or all gradients in a fixed order */
+    double losses[2]; /* ce and ereg, in a fixed order */
+    char *measured;   /* sums so far in a fixed order, as a copy of the
+                         report */
+    char *all;        /* (world) reports of the ranks */
+    char *own;        /* report of this rank */
+    bool by_device;   /* the back-end adds up gradients and losses */
+    bool is_ordered;  /* gradients of layers are in the order of the layers */
+    /* Range of the gradients whose reduction has started, from the last layer
+     * down; 0: none. */
     size_t first, sent_end;
-    bool has_sums;   /* since es_model_begin */
-    bool is_shared;  /* passes since then are of all ranks */
-    bool counts_all; /* n_passes does */
+    bool has_sums;   /* sums have been added since es_model_begin */
+    bool is_shared;  /* the passes since then are common to all ranks */
+    bool counts_all; /* n_passes counts the passes of all ranks */
 };
 
 static inline int es_ranks_world(const es_model *model)
@@ -29,13 +30,13 @@ static inline int es_ranks_world(const es_model *model)
     return model->ranks ? es_transport_world(model->ranks->transport) : 1;
 }
 
-/** How many gradients there are. */
+/** Number of gradients. */
 static inline size_t es_ranks_n_gradients(const es_model *model)
 {
     return model->params.group[ES_GROUP_STATE];
 }
 
-/** ce and ereg, double, beside each other. */
+/** Returns ce and ereg, two adjacent doubles. */
 static inline es_mem *es_ranks_losses(const es_model *model)
 {
     return es_model_reported(model, &model->report.tally->ce);
@@ -43,23 +44,24 @@ static inline es_mem *es_ranks_losses(const es_model *model)
 
 /* model_ranks_device.c */
 
-/** Devices add up from now on, if those of all ranks can: else a note, as
- *  es_model_set_ranks. */
+/** Lets the devices add up from now on, if those of all ranks can; else writes
+ *  a note, as es_model_set_ranks. */
 es_status es_ranks_join_devices(es_model *model, char *note,
                                 size_t size) ES_MUST_USE;
 
-/** What no layer has sent, and the numbers of the step. */
+/** Reduces the gradients that no layer has reduced, and the numbers of the
+ *  step. */
 void es_ranks_reduce_rest(es_model *model);
 
 /* model_ranks_report.c */
 
-/** Bytes of a report's copy that sums begin at, and of n_bytes those that they
- *  take. */
+/** Returns the offset of the sums in a report's copy; *n: their size within
+ *  n_bytes. */
 size_t es_ranks_sums_from(const es_model *model, size_t n_bytes, size_t *n);
 
-/** Adds what each rank has, in their order: `own` (n_bytes) is this one's, and
- *  lost. Without `adds` the first one's takes the place of what was there. As
- *  es_transport_gather. */
+/** Adds the reports of all ranks in their order. `own` (n_bytes) is that of
+ *  this rank and is overwritten. Without `adds`, the first report replaces the
+ *  sums. As es_transport_gather. */
 es_status es_ranks_add_reports(es_model *model, char *sums, char *own,
                                size_t n_bytes, bool adds) ES_MUST_USE;
 

@@ -1,11 +1,12 @@
-/* Sums over ranks that the back-end takes: gradients of a layer as soon as they
- * are whole, beside the backward pass of the layers below; the rest after it.
- */
+/* Sums over ranks that the back-end computes: the gradients of a layer as soon
+ * as they are complete, concurrently with the backward pass of the layers
+ * below; the rest afterwards. */
 #include "hooks/trainer/model/model_ranks.h"
 
 #include <stdio.h>
 
-/* One of them has no library that adds up: then all go by the host. */
+/* What ranks tell each other first. If one of them lacks the library, all use
+ * the host. */
 typedef struct invitation {
     int has_library;
     char id[ES_RANK_ID_SIZE];
@@ -36,7 +37,7 @@ static es_rank_patience patience_of(const es_ranks *ranks)
                               ranks->transport};
 }
 
-/* Where another rank has failed, why that has. */
+/* Joins the devices. If another rank has failed, returns that rank's error. */
 static es_status meet(es_model *model, const char id[ES_RANK_ID_SIZE])
 {
     es_transport *transport = model->ranks->transport;
@@ -87,7 +88,7 @@ static void reduce_span(const es_model *model, size_t first, size_t end)
                                   ES_REDUCE_SUM);
 }
 
-/* Where the layer's matrices begin and end among the gradients. */
+/* Finds the range of the layer's matrices among the gradients. */
 static bool find_span(const es_model *model, int layer, size_t *first,
                       size_t *end)
 {
@@ -111,7 +112,7 @@ void es_model_reduce_layer(const es_model *model, int layer)
     if (!model->reduces || !ranks->is_ordered ||
         !find_span(model, layer, &first, &end))
         return;
-    /* Up to what the layer above has begun with. */
+    /* Reduce up to the start of the layer above. */
     if (ranks->sent_end == 0)
         ranks->first = ranks->sent_end = end;
     reduce_span(model, first, ranks->first);

@@ -1,4 +1,4 @@
-/* What ranks have measured, added up in their order. */
+/* Adds up the measurements of all ranks, in the order of the ranks. */
 #include "hooks/trainer/model/details.h"
 #include "hooks/trainer/model/model_ranks.h"
 
@@ -10,7 +10,7 @@ typedef struct parts {
     es_peak *peaks;
     es_layer_sums *layers;
     es_head_sums *heads;
-    es_head_details *head_details; /* NULL: there are none */
+    es_head_details *head_details; /* NULL: there are no details */
     es_layer_details *layer_details;
 } parts;
 
@@ -37,7 +37,7 @@ static void add_peaks(const es_model *model, es_peak *to, const es_peak *more)
     }
 }
 
-/* `all`: of more than peaks. */
+/* `all`: add more than the peaks. */
 static void add_parts(const es_model *model, const parts *to, const parts *more,
                       bool all)
 {
@@ -96,7 +96,8 @@ es_status es_model_join_reports(es_model *model, size_t n_bytes)
         return ES_OK;
     char *copy = (char *)report->tally;
     if (ranks->has_sums) {
-        /* What was loaded has begun anew; what the update wrote stays. */
+        /* The loaded sums started from zero for the last micro-batch; the
+         * values written by the update are kept. */
         const parts to = parts_at(model, copy);
         const parts sums = parts_at(model, ranks->measured);
         add_parts(model, &to, &sums, n_bytes > report->n_always);

@@ -7,7 +7,8 @@
 
 /* --- update --------------------------------------------------------------- */
 
-/* QK-Clip. Under WNorm it is g that says how large a column is. */
+/* Applies QK-Clip. With WNorm, g determines the size of a column and is
+ * scaled. */
 static void clip_heads(const es_model *model, const es_mem *control)
 {
     const es_model_config *config = &model->config;
@@ -77,8 +78,8 @@ static void update(const es_model *model, const es_train_config *train,
         clip_heads(model, control);
 }
 
-/* True if sequences are captured with these settings of the optimiser: the
- * first ones that there were. */
+/* Returns true if these are the optimiser's settings with which sequences are
+ * captured: the first ones that were used. */
 static bool captures_config(es_model *model, const es_train_config *train)
 {
     const es_train_config *first = &model->captured_config;
@@ -142,7 +143,7 @@ es_status es_model_update(es_model *model, const es_train_config *train,
 
 /* --- micro-batches -------------------------------------------------------- */
 
-/* Memory of the host for n of them. */
+/* Reserves host memory for n micro-batches. */
 static es_status reserve_host_inputs(es_model *model, int n)
 {
     const size_t each = 2 * (size_t)es_model_n_inputs(model);
@@ -155,7 +156,7 @@ static es_status reserve_host_inputs(es_model *model, int n)
     return status;
 }
 
-/* All of them, in one copy to the back-end. */
+/* Draws all micro-batches and copies them to the back-end at once. */
 static es_status draw_all(es_model *model, const es_step_plan *plan)
 {
     const size_t n = (size_t)es_model_n_inputs(model);
@@ -163,7 +164,7 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
     es_status status = reserve_host_inputs(model, plan->n_batches);
     if (status < 0)
         return status;
-    /* In the back-end's memory only once: captured operations read there. */
+    /* Allocated only once, as captured operations read from this address. */
     if (model->n_unrolled != plan->n_batches) {
         if ((status = model->ops->reserve(model->backend, &model->step_inputs,
                                           bytes)) < 0)
@@ -193,8 +194,8 @@ static void zero_gradients(const es_model *model, size_t first, size_t end)
                          (end - first) * sizeof(float));
 }
 
-/* Zeroes what the first backward pass adds to; the rest it overwrites. What
- * lies between arrays is 0 for good. */
+/* Zeroes the gradients that the first backward pass adds to; it overwrites the
+ * others. The padding between arrays is always 0. */
 static void start_gradients(es_model *model)
 {
     const es_params *params = &model->params;
@@ -253,15 +254,16 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     model->pass = plan->pass;
     es_model_begin_report(model, plan->measure, train, plan->lr);
     es_model_share(model);
-    /* An evaluation has made them of the same parameters: once more does not
-     * change them, and the sequence is the same one. */
+    /* An evaluation may have made these weights already. Making them again
+     * changes nothing, and the sequence stays the same. */
     model->weights_are_stale = true;
     es_model_refresh_copies(model);
     if (!es_model_replays(model, sequence)) {
         status = run_operations(model, plan, train);
         es_model_launch(model);
     }
-    /* What they leave behind on the host, also when they were replayed. */
+    /* The state that these operations leave on the host; set explicitly because
+     * a replay does not run their host code. */
     model->report.n_passes = plan->n_batches;
     model->can_go_back = model->overwrites = false;
     model->weights_are_stale = true;
@@ -270,7 +272,7 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     return ES_OK;
 }
 
-/* --- a step as one of passes ---------------------------------------------- */
+/* --- a step of separate passes ------------------------------------------- */
 
 static es_status run_passes(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)
@@ -300,10 +302,9 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     return ES_OK;
 }
 
-/* What operations are given as a number has to be what it was when they were
- * captured: the optimiser's settings, and the scale, which says how many
- * micro-batches there are. SNorm's iteration is not due after passes that no
- * update followed. */
+/* Numeric arguments of captured operations must not change: the optimiser's
+ * settings, and the scale, which depends on the number of micro-batches.
+ * SNorm's iteration is not due after passes without an update. */
 static bool is_one_sequence(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)
 {
@@ -317,7 +318,7 @@ bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
                          const es_train_config *train)
 {
     const es_model_config *config = &model->config;
-    /* A range loss may be infinite where the device sees nothing to skip;
+    /* A range loss may be infinite although the device sees no reason to skip;
      * SNorm's vectors change even if the step is skipped. */
     for (int i = 0; i < ES_N_RANGES; i++)
         if (config->range_weight[i] > 0)

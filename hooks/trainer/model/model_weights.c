@@ -1,7 +1,7 @@
-/* Weights that are not parameters but made of them: WNorm's and SNorm's. Each
- * matrix that one of the two names has a second one beside the parameter,
- * which the products use; the gradient that they give goes through the
- * normalisation into the parameter's. */
+/* Weights that WNorm and SNorm compute from parameters. Each normalised matrix
+ * has a second array in addition to the parameter, which the products use; the
+ * gradient of the product is propagated through the normalisation to the
+ * parameter. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,15 +11,16 @@
 
 #define N_WARM_UP 20
 
-/* The arrays that belong to a matrix, and who names it; the v columns of
- * c_attn are named by ES_NORM_V. */
+/* The arrays that belong to a matrix, and the bit of WNorm or SNorm that
+ * selects it; the v columns of c_attn are selected by ES_NORM_V. */
 typedef struct matrix {
     es_role weight, bias, g, u, v;
     unsigned named_by;
 } matrix;
 
-/* A model with a fused FFN has no bias of another. The gate has its weight
- * alone, Llama's no norm; the other roles are 0, an array that no layer has. */
+/* A model with a fused FFN has no bias of another FFN. The gate only has a
+ * weight, and Llama's matrices have no norm; roles of 0 stand for an array that
+ * no layer has. */
 static const matrix matrices[ES_N_MATRICES] = {
     [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
                         ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},
@@ -40,12 +41,12 @@ static const matrix matrices[ES_N_MATRICES] = {
                          ES_ROLE_FUSED_U, ES_ROLE_FUSED_V, ES_NORM_FFN},
 };
 
-/* Columns that are normalised as one matrix, and how: c_attn has three such
- * groups, the others one. */
+/* Columns that are normalised as one matrix. c_attn has three such groups,
+ * other matrices one. */
 typedef struct group {
     es_columns columns;
     unsigned named_by;
-    size_t g, u, v; /* where theirs begin, in floats */
+    size_t g, u, v; /* offsets of the group's parts, in floats */
     es_mem *sigma;
 } group;
 
@@ -72,7 +73,7 @@ static group find_group(const es_model *model, int layer, es_matrix index,
     };
 }
 
-/* `floats` into an array of the model, values or gradients. */
+/* Returns the address of float number `floats` of an array. */
 static es_mem *at(es_mem *array, size_t floats)
 {
     return es_mem_at(array, floats * sizeof(float));
@@ -83,7 +84,7 @@ size_t es_model_normed_size(const es_model *model, int layer, es_matrix index)
     const es_arch *arch = &model->config.arch;
     const es_param *weight =
         es_params_find(&model->params, layer, matrices[index].weight);
-    /* Whoever names v also names q and k. */
+    /* An option that includes v also includes q and k. */
     bool named =
         (arch->weight_norm | arch->spectral_norm) & matrices[index].named_by;
     return weight && named ? weight->n : 0;
@@ -97,7 +98,7 @@ es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
     const es_param *bias = es_params_find(&model->params, layer, roles->bias);
     const es_mem *made = model->layers[layer].weights[index];
     const bool transposed =
-        es_model_traits(model)->is_separate; /* all of Llama's */
+        es_model_traits(model)->is_separate; /* all matrices of Llama */
     return (es_linear){
         .weight = made ? made : es_model_value(model, layer, roles->weight),
         .bias = es_model_value(model, layer, roles->bias),
@@ -143,7 +144,7 @@ static void make_all(const es_model *model, int n_iterations)
             }
 }
 
-/* Normalised weight i of layers x ES_N_MATRICES (n); NULL: there is none. */
+/* Returns normalised weight i of layers x ES_N_MATRICES (n), or NULL. */
 static es_mem *made_weight(const es_model *model, int i, size_t *n)
 {
     const int layer = i / ES_N_MATRICES;
@@ -153,7 +154,7 @@ static es_mem *made_weight(const es_model *model, int i, size_t *n)
     return made;
 }
 
-/* The parameters among what products read, biases included. */
+/* Returns the parameters that products read, including biases. */
 static es_mem *kept_parameters(const es_model *model, size_t *n)
 {
     const size_t *begins = model->params.group;
@@ -266,9 +267,9 @@ void es_model_weight_gradient(const es_model *model, int layer, es_matrix index,
     }
 }
 
-/* --- the start ------------------------------------------------------------ */
+/* --- initial values ------------------------------------------------------ */
 
-/* g (n), from the columns of v (in,stride). */
+/* Computes the norms g (n) of the columns of v (in,stride). */
 static void column_norms(float *g, const float *v, const es_columns *columns)
 {
     for (int j = 0; j < columns->n; j++) {
@@ -282,7 +283,7 @@ static void column_norms(float *g, const float *v, const es_columns *columns)
     }
 }
 
-/* Of a matrix that WNorm names, if only in part. */
+/* Initialises g of a matrix that WNorm normalises, even if only in part. */
 static es_status start_g(const es_model *model, int layer, es_matrix index)
 {
     const size_t n = es_model_normed_size(model, layer, index);

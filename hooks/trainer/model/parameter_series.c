@@ -1,5 +1,5 @@
-/* Copies the few parameters that are series into the report, and reads them
- * there as samples. */
+/* Copies the parameters that are recorded as series into the report, and
+ * converts them to samples. */
 #include "hooks/trainer/model/parameter_series.h"
 
 #include "analyzer/base/value.h"
@@ -60,13 +60,15 @@ static es_role role_of(const es_model_config *config,
                                                      : roles[series];
 }
 
-/* What training made of it must not read as "not measured". */
+/* Replaces any NaN by the ordinary one, as a NaN of training must not be read
+ * as "missing". */
 static float plain(float value)
 {
     return isnan(value) ? NAN : value;
 }
 
-/* The head's temperatures, from their logarithms (T), in one number. */
+/* Summarises the head's temperatures, given their logarithms (T), in one
+ * number. */
 static float summarise(const float *log_t, int n, es_parameter_series series)
 {
     double sum = 0;
@@ -86,7 +88,7 @@ static float summarise(const float *log_t, int n, es_parameter_series series)
 
 /* --- in the report ------------------------------------------------------ */
 
-/* One for each parameter that series are made of; WNorm's g follow. */
+/* One entry for each parameter that has series; WNorm's g follow. */
 static const es_parameter_series sources[] = {
     ES_PARAMETER_THETA, ES_PARAMETER_T_MEAN, ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA, ES_PARAMETER_SLOPE};
@@ -95,9 +97,9 @@ static const es_parameter_series sources[] = {
 
 typedef struct source {
     es_role role;
-    int part; /* of c_attn's g: q, k, v */
+    int part; /* part of c_attn's g: q, k, v */
     bool exists, is_whole;
-    size_t n; /* numbers of one layer */
+    size_t n; /* numbers per layer */
 } source;
 
 static source source_of_g(const es_model_config *config, int i)
@@ -125,7 +127,7 @@ static source source_of(const es_model_config *config, size_t i)
                                                  : 1};
 }
 
-/* Where the numbers of source i begin; of N_SOURCES: where all end. */
+/* Offset of source i in the report; i = N_SOURCES: the total size. */
 static size_t source_at(const es_model_config *config, size_t i)
 {
     size_t at = 0;
@@ -136,7 +138,7 @@ static size_t source_at(const es_model_config *config, size_t i)
     return at;
 }
 
-/* The layer's, or the model's; NULL: its FFN is removed. */
+/* Returns the layer's parameter, or the model's; NULL if the FFN is removed. */
 static es_mem *value_of(const es_model *model, int layer, es_role role)
 {
     return es_model_value(model, role == ES_ROLE_GLOBAL_SLOPE ? -1 : layer,
@@ -202,7 +204,7 @@ void es_parameter_series_read(float *out, const es_model *model,
     }
 }
 
-/* --- whole ---------------------------------------------------------------- */
+/* --- individual values --------------------------------------------------- */
 
 static size_t members_of(const es_model_config *config, size_t i)
 {

@@ -1,70 +1,71 @@
 /**
- * The few parameters of a model that are series of their own: one number a
- * head or a layer says how the architecture is doing. `--record all` has
- * temperatures and gains also whole, as many series of heads as a head has of
- * them: member i of t is "t.5".
+ * Parameters that are recorded as series: one number per head or layer that
+ * shows how the architecture behaves. `--record all` also records the
+ * individual values of temperatures and gains, as one series of heads for each
+ * value: member i of t is "t.5".
  */
 #ifndef ES_PARAMETER_SERIES_H
 #define ES_PARAMETER_SERIES_H
 
 #include "hooks/trainer/model/model.h"
 
-/** Heads' first, then layers'. */
+/** Series of heads, then of layers. */
 typedef enum es_parameter_series {
-    ES_PARAMETER_THETA,  /* threshold of EReg, a share of ln T */
-    ES_PARAMETER_T_MEAN, /* of the head's T temperatures */
-    ES_PARAMETER_T_MIN,  /* NaN if one of them is */
+    ES_PARAMETER_THETA,  /* threshold of EReg, as a fraction of ln T */
+    ES_PARAMETER_T_MEAN, /* mean of the head's T temperatures */
+    ES_PARAMETER_T_MIN,  /* NaN if one of them is NaN */
     ES_PARAMETER_T_MAX,
-    ES_PARAMETER_QK_CLIP, /* what QK-Clip scaled q and k with after the step */
+    ES_PARAMETER_QK_CLIP, /* factor by which QK-Clip scaled q and k after the
+                             step */
     ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA,
-    ES_PARAMETER_SLOPE, /* LR(global): the one number in every layer */
+    ES_PARAMETER_SLOPE, /* LR(global): the same number in every layer */
     ES_N_PARAMETER_SERIES
 } es_parameter_series;
 
 extern const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES];
 
-/** True if models of this configuration learn such a parameter. A fixed slope
- *  is none. */
+/** Returns true if models of this configuration have the series. A fixed slope
+ *  has none. */
 bool es_parameter_series_exists(const es_model_config *config,
                                 es_parameter_series series);
 
-/** Values of one sample: L*H or L. */
+/** Number of values of one sample: L*H or L. */
 size_t es_parameter_series_length(const es_model_config *config,
                                   es_parameter_series series);
 
 /**
- * The values as they were at the last es_model_begin that measured, once
- * es_model_end has returned; of QK-Clip, what the step that ended has done.
+ * Reads the values at the last es_model_begin that measured, after es_model_end
+ * has returned; those of QK-Clip are from the step that ended.
  *
- *   out  (L,H) or (L); es_missing() in layers that have none because their FFN
- *        is removed; a NaN is a NaN of training, never es_missing()
+ *   out  (L,H) or (L); es_missing() in layers without the parameter, because
+ *        their FFN is removed; a NaN of training is never es_missing()
  *
- * The series has to exist. O(L H T) for temperatures, else O(L H).
+ * The series must exist. O(L H T) for temperatures, else O(L H).
  */
 void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series);
 
-#define ES_PARAMETER_MEMBERS_MAX 3072 /* a run file has 4096 series at most */
-#define ES_PARAMETER_MEMBER_SIZE 32   /* of a name, with its NUL */
+#define ES_PARAMETER_MEMBERS_MAX 3072 /* a run file has at most 4096 series */
+#define ES_PARAMETER_MEMBER_SIZE 32   /* size of a name, with its NUL */
 
 /**
- * Members of all parameters that are recorded whole, each a series of heads,
- * not at every record; 0 unless config->record is ES_SERIES_ALL, or if there
- * were more than ES_PARAMETER_MEMBERS_MAX.
+ * Number of members: individual values that are each recorded as a series of
+ * heads, not at every record. 0 unless config->record is ES_SERIES_ALL, or if
+ * there would be more than ES_PARAMETER_MEMBERS_MAX.
  *
  *   t.i          the temperature of query i, i < T
- *   g_q.i ..     WNorm's g of the head's column i, i < d_k; where columns
- *   g_proj.i     belong to no head, those from h n / H on stand for head h, n
- *                in all
+ *   g_q.i ..     WNorm's g of the head's column i, i < d_k; for matrices whose
+ *   g_proj.i     columns belong to no head, head h has the columns from h n / H
+ *                on, n columns in total
  */
 size_t es_parameter_n_members(const es_model_config *config);
 
 void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
                               const es_model_config *config, size_t member);
 
-/** Their values, out (members,L,H), when es_parameter_series_read has its;
- *  es_missing() as there. */
+/** Reads the values of all members into out (members,L,H), when
+ *  es_parameter_series_read may be called; es_missing() as there. */
 void es_parameter_members_read(float *out, const es_model *model);
 
 #endif

@@ -1,4 +1,5 @@
-/* Every parameter of a configuration: name, shape, place and start. */
+/* Every parameter of a configuration: name, shape, position in memory and
+ * initial values. */
 #include "hooks/trainer/model/params.h"
 
 #include "analyzer/base/checked.h"
@@ -7,23 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Floats in 64 bytes: a cache line and the widest vector. */
+/* Floats in 64 bytes, which is a cache line and the widest vector. */
 #define ALIGNMENT 16
 
-/* --- when there is such an array ------------------------------------------ */
+/* --- presence of arrays -------------------------------------------------- */
 
-/* What a configuration has in one layer; outside the layers an FFN. */
+/* Properties of a layer of a configuration; outside the layers, those that any
+ * layer has. */
 enum {
     GPT2 = 1 << 0,
     PYTHIA = 1 << 1,
     NORM = 1 << 2,
     FINAL_NORM = 1 << 3,
     QK_BIAS = 1 << 4,
-    BIAS = 1 << 5, /* all of them */
+    BIAS = 1 << 5, /* all biases */
     TEMPERATURE = 1 << 6,
     THETA = 1 << 7,
     FFN = 1 << 8,
-    TWO = 1 << 9, /* matrices of an FFN */
+    TWO = 1 << 9, /* an FFN with two matrices */
     FUSED = 1 << 10,
     SCALES = 1 << 11,
     SLOPE = 1 << 12,
@@ -39,18 +41,19 @@ enum {
     QK_NORM = 1 << 22,
     SWIGLU = 1 << 23,
     UNTIED = 1 << 24,
-    MEAN = 1 << 25 /* norms take it off */
+    MEAN = 1 << 25 /* norms subtract the mean */
 };
 
 static unsigned facts_of(const es_model_config *config, int layer)
 {
     const es_arch *arch = &config->arch;
-    /* Outside the layers (-1) there is what any layer may share. */
+    /* Layer -1, outside the layers, has everything that layers may share. */
     const bool has_ffn =
         layer < 0 || es_arch_has_ffn(arch, layer, config->n_layer);
     const bool leaky = arch->activation == ES_ACT_LEAKY;
     const bool is_sas = config->family == ES_FAMILY_SAS;
-    /* Without norms what the embedding gives is normalised all the same. */
+    /* The first layer normalises its input even if the architecture has no
+     * norms. */
     const bool is_first = is_sas && layer == 0;
     const struct {
         bool is_so;
@@ -91,18 +94,19 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Shapes, one letter an extent: V, T, H; d; m = md, the FFN's width; 3 = 3d;
- * k = 3 (the groups q, k, v); 1; q, K = widths of all queries, of all keys;
- * w = of a head; P = T and the positions before; of images c classes, C
+/* Shapes, one letter per extent: V, T, H; d; m = md, the FFN's width; 3 = 3d; k
+ * = 3 (the groups q, k, v); 1; q, K = widths of all queries and of all keys; w
+ * = width of a head; P = T plus the positions before; for images c classes, C
  * channels, patches of p by p. */
 typedef struct row {
-    const char *name; /* inside a layer: what follows "h.L."; NULL: none */
+    const char *name; /* inside a layer: the part after "h.L."; NULL: no such
+                         array */
     const char *shape;
-    unsigned when; /* there are all of these facts */
+    unsigned when; /* bits that must all be set */
     es_init init;
 } row;
 
-/* Of GPT-2 and Pythia: matrices are (in,out). */
+/* GPT-2 and Pythia: matrices are (in,out). */
 static const row usual[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", GPT2, ES_INIT_NORMAL},
@@ -151,8 +155,8 @@ static const row usual[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM, ES_INIT_ZERO},
 };
 
-/* Of Llama, with the names and the layout, (out,in), of transformers'
- * LlamaForCausalLM; q_norm and k_norm are Qwen3's. */
+/* Llama, with the names and the layout (out,in) of transformers'
+ * LlamaForCausalLM; q_norm and k_norm are those of Qwen3. */
 static const row llama[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"model.embed_tokens.weight", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_LN_1_WEIGHT] = {"input_layernorm.weight", "d", NORM, ES_INIT_ONE},
@@ -187,7 +191,7 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_F_WEIGHT] = {"model.norm.weight", "d", FINAL_NORM, ES_INIT_ONE},
 };
 
-/* Layers of BERT and RoBERTa. */
+/* The layers of BERT and RoBERTa. */
 #define ENCODER_LAYER                                                          \
     [ES_ROLE_Q_WEIGHT] = {"attention.self.query.weight", "qd", 0,              \
                           ES_INIT_NORMAL},                                     \
@@ -219,7 +223,8 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},  \
     [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO}
 
-/* Of BERT, likewise; token types are part of the positions. */
+/* BERT, with the names of transformers; token types are part of the
+ * positions. */
 static const row bert[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
                      ES_INIT_NORMAL},
@@ -233,7 +238,7 @@ static const row bert[ES_N_ROLES] = {
 
 #define EMBEDDING(what) "roberta.embeddings." what
 
-/* Of transformers' RobertaForMaskedLM. */
+/* RoBERTa, with the names of transformers' RobertaForMaskedLM. */
 static const row roberta[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {EMBEDDING("word_embeddings.weight"), "Vd", 0,
                      ES_INIT_NORMAL},
@@ -286,7 +291,8 @@ static const row sas[ES_N_ROLES] = {
     [role##_BIAS] = {name_of_it ".bias", n, 0, ES_INIT_ZERO}
 #define IMAGE(what) "vit.embeddings." what
 
-/* Of transformers' ViTForImageClassification, as google/vit's are published. */
+/* ViT, with the names of transformers' ViTForImageClassification, as published
+ * by google/vit. */
 static const row vit[ES_N_ROLES] = {
     [ES_ROLE_CLASS] = {IMAGE("cls_token"), "11d", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {IMAGE("position_embeddings"), "1Td", 0, ES_INIT_NORMAL},
@@ -368,7 +374,7 @@ static int extent(char letter, const es_model_config *config)
     }
 }
 
-/* Only leading entries are ever trained alone: q and k stand before v. */
+/* Only leading entries can be trained separately: q and k precede v. */
 static size_t count_trainable(const es_param *param,
                               const es_model_config *config)
 {
@@ -434,7 +440,7 @@ static void add_range(es_params *params, const es_model_config *config,
             add(params, config, (es_role)role, layer);
 }
 
-/* Gives every array its place; false if the sizes overflow. */
+/* Assigns every array its offset; returns false if the sizes overflow. */
 static bool place(es_params *params)
 {
     size_t end = 0;
@@ -445,7 +451,7 @@ static bool place(es_params *params)
             if ((int)param->group != group)
                 continue;
             param->offset = end;
-            /* One array's size is bounded by es_model_config_check. */
+            /* es_model_config_check limits the size of one array. */
             size_t padded = (param->n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
             if (!es_size_add(&end, end, padded))
                 return false;
@@ -487,7 +493,7 @@ const es_param *es_params_find(const es_params *params, int layer, es_role role)
     return index < 0 ? NULL : &params->table[index];
 }
 
-/* --- the start ------------------------------------------------------------ */
+/* --- initial values ------------------------------------------------------ */
 
 static void fill(float *out, size_t n, double value)
 {
@@ -495,7 +501,7 @@ static void fill(float *out, size_t n, double value)
         out[i] = (float)value;
 }
 
-/* Rows of length `width`, each made a unit vector. */
+/* Normalises each row of length `width` to a unit vector. */
 static void normalise_rows(float *out, size_t n, size_t width)
 {
     for (size_t first = 0; first < n; first += width) {
@@ -510,7 +516,7 @@ static void normalise_rows(float *out, size_t n, size_t width)
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads)
 {
-    /* The stream that belongs to a name: FNV-1a, 64 bits. */
+    /* The stream of random numbers is a hash of the name: FNV-1a, 64 bits. */
     const char *name = param->name;
     uint64_t stream = UINT64_C(0xcbf29ce484222325);
     for (; *name; name++)

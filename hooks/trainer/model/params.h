@@ -1,6 +1,6 @@
 /**
- * The parameter table: names, shapes and places of every array of a model,
- * as in checkpoints and reference cases. Internal to the trainer.
+ * The parameter table: names, shapes and positions of all arrays of a model, as
+ * in checkpoints and reference cases. Internal to the trainer.
  */
 #ifndef ES_PARAMS_H
 #define ES_PARAMS_H
@@ -10,11 +10,12 @@
 typedef enum es_role {
     ES_ROLE_WTE,
     ES_ROLE_WPE,
-    ES_ROLE_CLASS, /* of vit: the class token, and what patches are made with */
+    ES_ROLE_CLASS, /* vit: the class token, and the projection of patches */
     ES_ROLE_PATCH_WEIGHT,
     ES_ROLE_PATCH_BIAS,
-    ES_ROLE_TYPE,        /* of roberta: of the first token type; stays 0 */
-    ES_ROLE_LN_E_WEIGHT, /* of encoders: of the embedding */
+    ES_ROLE_TYPE,        /* roberta: embedding of the first token type; stays
+                            0 */
+    ES_ROLE_LN_E_WEIGHT, /* encoders: norm of the embedding */
     ES_ROLE_LN_E_BIAS,
     ES_ROLE_LN_1_WEIGHT,
     ES_ROLE_LN_1_BIAS,
@@ -22,7 +23,7 @@ typedef enum es_role {
     ES_ROLE_LN_2_BIAS,
     ES_ROLE_ATTN_WEIGHT,
     ES_ROLE_ATTN_BIAS,
-    ES_ROLE_Q_WEIGHT, /* of llama and bert, in place of ATTN_WEIGHT */
+    ES_ROLE_Q_WEIGHT, /* llama and bert, in place of ATTN_WEIGHT */
     ES_ROLE_Q_BIAS,
     ES_ROLE_K_WEIGHT,
     ES_ROLE_K_BIAS,
@@ -30,13 +31,13 @@ typedef enum es_role {
     ES_ROLE_V_BIAS,
     ES_ROLE_Q_NORM,
     ES_ROLE_K_NORM,
-    ES_ROLE_SHAPE, /* of family sas: gains of v, heads and mean, (3,H) */
+    ES_ROLE_SHAPE, /* sas: gains of v, heads and mean, (3,H) */
     ES_ROLE_PROJ_WEIGHT,
     ES_ROLE_PROJ_BIAS,
     ES_ROLE_GATE_WEIGHT,
     ES_ROLE_LOG_T, /* ln of the temperatures */
     ES_ROLE_THETA,
-    ES_ROLE_FFN_GATE_WEIGHT, /* of SwiGLU */
+    ES_ROLE_FFN_GATE_WEIGHT, /* SwiGLU */
     ES_ROLE_FFN_GATE_BIAS,
     ES_ROLE_FC_WEIGHT,
     ES_ROLE_FC_BIAS,
@@ -62,7 +63,7 @@ typedef enum es_role {
     ES_ROLE_FUSED_U,
     ES_ROLE_FUSED_V,
     ES_ROLE_GLOBAL_SLOPE,
-    ES_ROLE_HEAD_WEIGHT, /* of roberta: between the last layer and LN_F */
+    ES_ROLE_HEAD_WEIGHT, /* roberta: between the last layer and LN_F */
     ES_ROLE_HEAD_BIAS,
     ES_ROLE_EMBED_OUT,
     ES_ROLE_LOGIT_BIAS,
@@ -71,7 +72,7 @@ typedef enum es_role {
     ES_N_ROLES
 } es_role;
 
-/** How an array begins. */
+/** The initial values of an array. */
 typedef enum es_init {
     ES_INIT_ZERO,
     ES_INIT_ONE,
@@ -81,18 +82,19 @@ typedef enum es_init {
     ES_INIT_NORMAL,     /* N(0, 0.02) */
     ES_INIT_LOG_T,      /* ln of --t-init */
     ES_INIT_THETA,      /* --theta-init */
-    ES_INIT_SLOPE,      /* what LR(...) says */
+    ES_INIT_SLOPE,      /* slope of LR(...) */
     ES_INIT_NORMS,      /* WNorm's g: column norms of its V */
-    ES_INIT_POWER       /* SNorm's u, v: random unit vectors, then warmed up */
+    ES_INIT_POWER       /* SNorm's u, v: random unit vectors, then power
+                           iterations */
 } es_init;
 
 /** Parts of the allocation, in this order, so that the optimiser and the
- *  gradient norm go over few long runs instead of many short ones. */
+ *  gradient norm process few long ranges instead of many short ones. */
 typedef enum es_param_group {
     ES_GROUP_DECAY,
-    ES_GROUP_SLOPE, /* decays under --slope-decay alone */
+    ES_GROUP_SLOPE, /* decays only with --slope-decay */
     ES_GROUP_PLAIN,
-    ES_GROUP_STATE, /* no parameters, but they belong to the model */
+    ES_GROUP_STATE, /* not parameters, but part of the model */
     ES_N_GROUPS
 } es_param_group;
 
@@ -106,14 +108,15 @@ typedef struct es_param {
     int n_dims;
     int dims[ES_PARAM_MAX_DIMS];
     size_t n;           /* floats */
-    size_t n_trainable; /* leading floats that train; the rest is frozen */
-    size_t offset;      /* of its first float in the allocation */
+    size_t n_trainable; /* number of leading floats that train; the rest is
+                           frozen */
+    size_t offset;      /* position of the first float in the allocation */
     es_param_group group;
     es_init init;
 } es_param;
 
 typedef struct es_params {
-    es_param *table; /* (n), in the order of the specification */
+    es_param *table; /* (n), in the order of README.md */
     size_t n;
     size_t group[ES_N_GROUPS + 1]; /* first float of each group; the last
                                       entry is the size of the whole */
@@ -123,9 +126,9 @@ typedef struct es_params {
 } es_params;
 
 /**
- * Lists the arrays of a checked configuration. Every offset is a multiple of
- * 16 floats, so that carved pointers keep the allocation's alignment; what
- * lies between arrays, and the gradient of frozen entries, stays 0.
+ * Lists the arrays of a checked configuration. Every offset is a multiple of 16
+ * floats, so that pointers into the allocation keep its alignment; the padding
+ * between arrays, and the gradient of frozen entries, stays 0.
  *
  * ES_OK; ES_ENOMEM (also when the sizes overflow). Free with es_params_free,
  * also after a failure.
@@ -134,34 +137,34 @@ es_status es_params_list(es_params *out,
                          const es_model_config *config) ES_MUST_USE;
 void es_params_free(es_params *params); /* empties it; {0} is fine */
 
-/** The array of a role in a layer (-1: outside the layers), or NULL. */
+/** Returns the array of a role in a layer (-1: outside the layers), or NULL. */
 const es_param *es_params_find(const es_params *params, int layer,
                                es_role role);
 
-/** True if the configuration ends with a norm. */
+/** Returns true if the configuration ends with a norm. */
 bool es_model_config_final_norm(const es_model_config *config);
 
 /**
- * Draws the start of one array into out (n floats). The stream of random
- * numbers belongs to the array's name: architectures that share an array
- * start from the same one. ES_INIT_NORMS and ES_INIT_POWER leave what
- * depends on other arrays to the model: norms are 1, vectors are unit.
+ * Draws the initial values of one array into out (n floats). The stream of
+ * random numbers belongs to the array's name: architectures that share an array
+ * start with the same values. ES_INIT_NORMS and ES_INIT_POWER leave values that
+ * depend on other arrays to the model: norms are 1, vectors have unit length.
  */
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads);
 
 /**
- * Counter-based random numbers: number i of a stream depends on the key, the
- * stream and i alone, so any part can be drawn in any order, on any machine.
- * Philox-4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2,
- * 3", SC 2011. Four words from a 128-bit counter and a 64-bit key.
+ * Counter-based random numbers: number i of a stream depends only on the key,
+ * the stream and i, so any part can be drawn in any order, on any machine.
+ * Philox-4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+ * SC 2011. Four words from a 128-bit counter and a 64-bit key.
  */
 void es_random_block(uint32_t out[4], const uint32_t counter[4],
                      const uint32_t key[2]);
 
 /**
- * Normal numbers with mean 0 and standard deviation sigma: out[i] f32, i < n,
- * is number i of the stream. Box-Muller in double, rounded once. O(n), any
+ * Draws normal numbers with mean 0 and standard deviation sigma: out[i] f32, i
+ * < n, is number i of the stream. Box-Muller in double, rounded once. O(n), any
  * thread; the same result for any n_threads.
  */
 void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,

@@ -1,6 +1,5 @@
-/* Where the polynomials of a model are, what passes do at each, and how they
- * are chosen: for the forward pass, which comes here before it takes the exact
- * operation. */
+/* Manages a model's polynomials: their places, the computation at each place,
+ * which replaces the exact operation of the forward pass, and their choice. */
 #include "hooks/trainer/model/polynomial.h"
 
 #include "analyzer/base/checked.h"
@@ -9,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* By place; what is not of the place's kind is not used. */
+/* The polynomial of one place; only the members for its kind are used. */
 typedef struct site {
     double unit;
     es_division division;
@@ -19,10 +18,11 @@ typedef struct site {
 
 struct es_polynomials {
     es_polynomial_mode mode;
-    bool looked; /* the passes since es_model_begin were observed or on */
+    bool looked; /* the passes since es_model_begin were observed or used
+                    polynomials */
     es_mem *memory;
-    es_findings *found; /* (n) the host's copy of it */
-    site *sites;        /* (n) */
+    es_findings *found; /* (n) host copy of the findings */
+    site *sites;        /* (n) one entry per place */
     size_t n;
 };
 
@@ -136,7 +136,7 @@ const es_findings *es_model_findings(const es_model *model)
 
 /* --- passes --------------------------------------------------------------- */
 
-/* The place that a pass comes to; NULL: polynomials are off. */
+/* Returns the place that a pass has reached; NULL: polynomials are off. */
 static const site *arrive(const es_model *model, es_mem **found, int layer,
                           es_site place)
 {
@@ -228,8 +228,9 @@ bool es_model_acts_by_polynomial(const es_model *model, int layer)
 
 static const es_interval nowhere = {(double)NAN, (double)NAN};
 
-/* Denominators were found with the scores as they are; the largest of them
- * becomes the unit, so that powers stay in float32. */
+/* Chooses the division. The observed denominators are those of unscaled scores;
+ * the largest score becomes the unit, so that powers stay in the range of
+ * float32. */
 static bool choose_division(site *to, const es_model *model,
                             const es_findings *found)
 {
@@ -287,7 +288,7 @@ bool es_model_choose_polynomials(es_model *model)
     return all;
 }
 
-/* --- for people ----------------------------------------------------------- */
+/* --- description --------------------------------------------------------- */
 
 static int ffn_levels(const es_model *model, int layer, const site *act)
 {

@@ -2,7 +2,7 @@
  * `--inference polynomial`: passes whose divisions, inverse roots and gates are
  * polynomials (analyzer/polynomial), as under homomorphic encryption. Exact
  * passes over some data are observed first; intervals, iterations and degrees
- * are chosen from what was found there, for each place by itself.
+ * are then chosen separately for each place.
  */
 #ifndef ES_MODEL_POLYNOMIAL_H
 #define ES_MODEL_POLYNOMIAL_H
@@ -11,7 +11,8 @@
 #include "analyzer/polynomial/approximation.h"
 #include "hooks/trainer/model/model.h"
 
-/** Where a layer has polynomials; the norm after the last layer is one more. */
+/** Places in a layer with a polynomial; the norm after the last layer is one
+ *  more. */
 typedef enum es_site {
     ES_SITE_ATTN,
     ES_SITE_ACT,
@@ -20,7 +21,8 @@ typedef enum es_site {
     ES_N_SITES
 } es_site;
 
-/** Places are numbered by layer, site; the last one is the last norm. */
+/** Returns the number of a place, ordered by layer and site; the last norm has
+ *  the last number. */
 static inline size_t es_site_number(int layer, es_site site)
 {
     return (size_t)layer * ES_N_SITES + (size_t)site;
@@ -28,16 +30,18 @@ static inline size_t es_site_number(int layer, es_site site)
 
 size_t es_model_n_sites(const es_model_config *config);
 
-/** False: the layer has no such thing (layer n_layer: the last norm, as ATTN).
- */
+/** Returns false if the layer has no such operation (layer n_layer: the last
+ *  norm, as ATTN). */
 bool es_model_has_site(const es_model_config *config, int layer, es_site site);
 
-/** The kind of a place's inputs; whether any layer has such. */
+/** site_kind returns the kind of a place's inputs; config_approximates returns
+ *  true if any layer has inputs of this kind. */
 es_approximated es_site_kind(const es_model_config *config, size_t number);
 bool es_model_config_approximates(const es_model_config *config,
                                   es_approximated kind);
 
-/** Of the details clipped_* and approx_error_*: whose they are. */
+/** Returns the kind to which one of the details clipped_* and approx_error_*
+ *  belongs. */
 static inline es_approximated es_detail_approximated(es_detail detail)
 {
     return (es_approximated)((detail - ES_DETAIL_CLIPPED_ATTN) %
@@ -46,39 +50,39 @@ static inline es_approximated es_detail_approximated(es_detail detail)
 
 typedef enum es_polynomial_mode {
     ES_POLYNOMIAL_OFF,
-    ES_POLYNOMIAL_OBSERVE, /* exact; inputs are looked at */
+    ES_POLYNOMIAL_OBSERVE, /* exact passes, whose inputs are recorded */
     ES_POLYNOMIAL_ON
 } es_polynomial_mode;
 
-/** What passes do from now on; a new model's are off. Of a model whose
- *  configuration says ES_INFERENCE_POLYNOMIAL, none of which trains but with
- *  OFF. */
+/** Sets the mode of the following passes; a new model's is OFF. Only for a
+ *  model with ES_INFERENCE_POLYNOMIAL; training passes require OFF. */
 void es_model_set_polynomials(es_model *model, es_polynomial_mode mode);
 
 /**
- * Chooses every polynomial by config->polynomial from the passes since the
- * last es_model_begin, which were observed and have ended. False: somewhere
- * there was no finite input, or none above 0; its polynomial is NaN then, and
- * all of its inputs are outside.
+ * Chooses every polynomial according to config->polynomial, from the passes
+ * since the last es_model_begin, which were observed and have ended. Returns
+ * false if some place had no finite input, or none above 0; its polynomial is
+ * then NaN, and all of its inputs count as outside.
  */
 bool es_model_choose_polynomials(es_model *model);
 
-/** What the passes between es_model_begin and es_model_end found, by place;
- *  NULL: nothing, polynomials were off. */
+/** Returns the findings of the passes between es_model_begin and es_model_end
+ *  by place; NULL if polynomials were off. */
 const es_findings *es_model_findings(const es_model *model);
 
-/** What was chosen for a place, as numbers for people. */
+/** A description of the polynomial of one place. */
 typedef struct es_polynomial {
-    es_interval in; /* of the approximated input */
-    int iterations; /* factors, steps, or the degree */
-    int levels;     /* of attention and FFN without their norms, of a norm */
+    es_interval in; /* interval of the approximated input */
+    int iterations; /* factors, steps, or degree */
+    int levels;     /* multiplicative depth of attention and FFN without their
+                       norms, or of a norm */
 } es_polynomial;
 
 es_polynomial es_model_polynomial(const es_model *model, int layer,
                                   es_site site);
 
-/** Multiplicative depth of a layer; of layer n_layer the whole model's, the
- *  last norm and the output matrix included. */
+/** Returns the multiplicative depth of a layer; for layer n_layer that of the
+ *  whole model, including the last norm and the output matrix. */
 int es_model_levels(const es_model *model, int layer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Counter-based random numbers, drawn by several threads: params.h. */
+/* Counter-based random numbers (params.h), drawn by several threads. */
 #include "hooks/trainer/model/dropout.h"
 #include "hooks/trainer/model/params.h"
 
@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Random numbers that a thread draws at a time (a multiple of 4), and the most
- * threads beside the caller's. */
+/* Random numbers that a thread draws at a time (a multiple of 4), and the
+ * largest number of helper threads. */
 #define CHUNK 16384
 #define MOST_HELPERS 255
 
@@ -19,8 +19,8 @@ void es_random_block(uint32_t out[4], const uint32_t counter[4],
     es_philox(out, key[0], key[1]);
 }
 
-/* Two independent normal numbers from two uniform words; neither uniform is
- * ever 0. */
+/* Converts two uniform words to two independent normal numbers; neither uniform
+ * number is ever 0. */
 static void box_muller(double out[2], uint32_t a, uint32_t b)
 {
     const double pi = 3.14159265358979323846;
@@ -30,14 +30,14 @@ static void box_muller(double out[2], uint32_t a, uint32_t b)
     out[1] = radius * sin(angle);
 }
 
-/* Numbers that threads draw together; each takes the next chunk. */
+/* An array that threads fill together; each takes the next chunk. */
 typedef struct draw {
     float *out;
     size_t n;
     double sigma;
     uint32_t key[2];
     uint64_t stream;
-    atomic_size_t next; /* number that nobody has taken */
+    atomic_size_t next; /* first number of the next free chunk */
 } draw;
 
 static void draw_four(const draw *d, size_t first)
@@ -75,8 +75,7 @@ void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
               .stream = stream};
     pthread_t threads[MOST_HELPERS];
     int n_started = 0;
-    /* A thread that the system does not give leaves its chunks to the others.
-     */
+    /* If a thread cannot be created, the others draw its chunks. */
     while (n_started < MOST_HELPERS && n_started < n_threads - 1 &&
            (size_t)(n_started + 1) * CHUNK < n &&
            pthread_create(&threads[n_started], NULL, draw_chunks, &d) == 0)

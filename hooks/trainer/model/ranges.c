@@ -1,5 +1,5 @@
-/* Ranges of what polynomials stand for: which inputs there are, their largest
- * in the forward pass, the gradient of range losses, and the losses' sum. */
+/* Ranges of inputs that polynomials approximate: finds the largest inputs in
+ * the forward pass, adds the gradients of range losses, and sums the losses. */
 #include "hooks/trainer/model/ranges.h"
 
 #include "analyzer/base/value.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* By es_peak_place. */
+/* The kind of input at each es_peak_place. */
 static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
                                        [ES_PEAK_ACT] = ES_RANGE_ACT,
                                        [ES_PEAK_NORM_1] = ES_RANGE_NORM,
@@ -15,7 +15,7 @@ static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
 
 size_t es_model_n_peaks(const es_model *model)
 {
-    /* and the last norm */
+    /* plus the last norm */
     return (size_t)model->config.n_layer * ES_N_PEAKS + 1;
 }
 
@@ -35,7 +35,7 @@ bool es_model_has_range(const es_model *model, es_range_kind range)
             config->record >= ES_SERIES_STANDARD);
 }
 
-/* True if the pass under way looks for it. */
+/* Returns true if the current pass must find ranges of this kind. */
 static bool is_sought(const es_model *model, es_range_kind range)
 {
     return es_model_has_range(model, range) &&
@@ -102,7 +102,7 @@ void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv)
             control(model));
 }
 
-/* --- what came of it ------------------------------------------------------ */
+/* --- results ------------------------------------------------------------- */
 
 double es_model_range_loss(const es_model *model)
 {
@@ -119,13 +119,14 @@ double es_model_range_loss(const es_model *model)
     return sum / model->report.n_passes;
 }
 
-/* The larger one, or the NaN. */
+/* Returns the larger number; a NaN stays. */
 static float join(float x, float y)
 {
     return isnan(x) || x > y ? x : y;
 }
 
-/* No NaN of the model may be the one that means missing. */
+/* Returns the largest input. A NaN of the model becomes the ordinary NaN, which
+ * differs from the one that means missing. */
 static float largest_of(const es_model *model, int layer, es_peak_place place)
 {
     const float x = peak_of(model, layer, place)->largest;

@@ -1,5 +1,5 @@
-/* What passes and updates add up in the back-end's memory: filled by the
- * operations, and brought to the host once. */
+/* The report: sums of passes and updates in the back-end's memory, which
+ * operations fill and which is copied to the host once. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,10 +14,10 @@ es_status es_model_plan_report(es_model *model)
 {
     const es_model_config *config = &model->config;
     const size_t n_layers = (size_t)config->n_layer;
-    /* These fit: rows of as many heads lie in the activations. */
+    /* These sizes fit, as rows of as many heads fit in the activations. */
     const size_t n_heads = n_layers * (size_t)config->n_head;
     const bool clips = config->arch.clip > 0;
-    /* In whole doubles, as what follows. */
+    /* Rounded up to whole doubles, as doubles follow. */
     const size_t logits = clips ? (n_heads + 1) / 2 * 2 * sizeof(float) : 0;
     const size_t peaks = sizeof(es_tally) + 2 * logits;
     const size_t layers = peaks + es_model_n_peaks(model) * sizeof(es_peak);
@@ -127,7 +127,8 @@ void es_model_begin_report(es_model *model, bool measure,
     es_model_begin_shared(model);
     report->measured = measure;
     report->has_losses = true;
-    /* Whether the step under way is skipped is there, and nowhere else. */
+    /* Only the back-end knows whether the step in progress is skipped, so its
+     * flag is kept. */
     const size_t kept = model->n_pending > 0 ? sizeof(float) : 0;
     static_assert(offsetof(es_tally, control.skips) == 0, "the first float");
     model->ops->store(model->backend, es_mem_at(report->memory, kept),
@@ -148,7 +149,8 @@ void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr)
 {
     es_control *control = &model->report.tally->control;
-    const float loss_scale = control->loss_scale; /* of the gradients */
+    const float loss_scale = control->loss_scale; /* of the existing
+                                                     gradients */
     *control = control_of(model, train, lr);
     control->loss_scale = loss_scale;
     model->ops->store(model->backend, es_model_reported(model, control),
@@ -178,7 +180,7 @@ es_status es_model_status(es_model *model)
     return model->ops->status ? model->ops->status(model->backend) : ES_OK;
 }
 
-/* Counts the step that was taken. */
+/* Ends the passes and counts the step if it was taken. */
 static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
 {
     es_report *report = &model->report;
@@ -212,11 +214,11 @@ es_status es_model_end_step(es_model *model, es_outcome *out)
                                     : report->n_always);
 }
 
-/* --- behind a step -------------------------------------------------------- */
+/* --- reports that are fetched later -------------------------------------- */
 
 bool es_model_fetches(const es_model *model)
 {
-    /* Of several ranks the reports are joined when they have come. */
+    /* With several ranks, reports are joined when all of them have arrived. */
     return model->ops->fetch && !model->ranks && !es_model_has_details(model) &&
            !model->polynomials;
 }
@@ -253,7 +255,7 @@ es_status es_model_end_fetched(es_model *model, es_outcome *out)
     return status;
 }
 
-/* --- what was seen -------------------------------------------------------- */
+/* --- observations -------------------------------------------------------- */
 
 void es_model_heads(double *out, const es_model *model, es_head_series series)
 {

@@ -1,4 +1,5 @@
-/* Rank and world from options or from the variables that launchers set. */
+/* Determines the rank and the number of ranks of this process from its options
+ * or from the environment variables that launchers set. */
 #include "hooks/trainer/settings/launch.h"
 
 #include "analyzer/base/text.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each launcher calls them. */
+/* The environment variables in which each launcher passes rank and world. */
 static const struct launcher {
     const char *name, *rank, *world;
 } launchers[] = {
@@ -15,7 +16,8 @@ static const struct launcher {
     {"srun", "SLURM_PROCID", "SLURM_NTASKS"},
 };
 
-/* -1: it is not there; -2: it is, and is no number. */
+/* Returns the number in an environment variable, -1 if the variable is not set,
+ * or -2 if its value is not a number. */
 static int number_in(const char *variable)
 {
     const char *text = getenv(variable);
@@ -25,7 +27,7 @@ static int number_in(const char *variable)
     return n == 0 || n > 6 || strspn(text, "0123456789") != n ? -2 : atoi(text);
 }
 
-/* The first launcher that says both; NULL: none does. */
+/* Returns the first launcher that has set both rank and world, or NULL. */
 static const struct launcher *find_launcher(int *rank, int *world)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {

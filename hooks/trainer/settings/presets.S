@@ -1,4 +1,5 @@
-/* The table of presets as bytes of the program: presets.txt beside this file. */
+/* Includes presets.txt, from the same folder, in the program as
+ * es_presets_text. */
         .section .rodata
         .globl  es_presets_text
         .hidden es_presets_text

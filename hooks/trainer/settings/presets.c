@@ -1,9 +1,8 @@
-/*
- * The table presets.txt, which is part of the program (presets.S): lines of
- * fields between bars, first options by patterns of size and architecture,
- * then the presets. A preset's values are those of all lines that match it, in
- * their order, and at last its own.
- */
+/* Reads the table presets.txt, which is built into the program by presets.S.
+ * Its lines have fields separated by '|': first options that apply to patterns
+ * of size and architecture, then the presets. A preset takes the options of
+ * every line that matches it, in the order of the table, and finally its
+ * own. */
 #include "hooks/trainer/settings/presets.h"
 
 #include "analyzer/base/options.h"
@@ -13,18 +12,18 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* The file with a NUL behind it, laid out by presets.S. */
+/* The contents of presets.txt with a final NUL, included by presets.S. */
 extern const char es_presets_text[];
 
 #define TINY "-tiny"
 #define BLANKS " \t\r"
 
-/* --- lines ---------------------------------------------------------------- */
+/* --- lines --------------------------------------------------------------- */
 
 enum { MAX_FIELDS = 4, MAX_LINE = 512 };
 
-/** A line of a section, cut into fields without blanks around them; those it
- *  does not have are "". */
+/** One line of a section, split into fields without surrounding blanks. Missing
+ *  fields are "". */
 typedef struct row {
     char line[MAX_LINE];
     const char *field[MAX_FIELDS];
@@ -51,7 +50,7 @@ static void cut(row *out)
     }
 }
 
-/** Where the section's first line begins; at the end if there is no such
+/** Returns the start of the section's first line, or "" if there is no such
  *  section. */
 static const char *find_section(const char *heading)
 {
@@ -59,7 +58,7 @@ static const char *find_section(const char *heading)
     return found ? found + strlen(heading) : "";
 }
 
-/** The next line of the section that has fields; false at its end. */
+/** Reads the section's next line that has fields; returns false at its end. */
 static bool next_row(row *out, const char **at)
 {
     while (**at && **at != '[') {
@@ -76,13 +75,13 @@ static bool next_row(row *out, const char **at)
 
 /* --- presets -------------------------------------------------------------- */
 
-/** "gpt2-l12-t128", "EReg(SM(t)+ScFuFFN)", "gamma=0.3":
- *  gpt2-l12-t128-ereg-sm-t-scfuffn-gamma0.3. */
+/** Writes a preset's name. "gpt2-l12-t128", "EReg(SM(t)+ScFuFFN)" and
+ *  "gamma=0.3" give gpt2-l12-t128-ereg-sm-t-scfuffn-gamma0.3. */
 static void print_name(char *out, size_t size, const char *const field[])
 {
     es_text text = es_text_begin(out, size);
     es_text_append(&text, "%s", field[0]);
-    bool is_due = true; /* a dash before the next letter */
+    bool is_due = true; /* a dash precedes the next letter */
     for (const char *c = field[1]; *c; c++) {
         const bool is_part = isalnum((unsigned char)*c) || *c == '.';
         if (is_part)
@@ -140,7 +139,7 @@ es_status es_preset_check(const char *name, const char *where)
 {
     es_preset preset = {.is_tiny = false};
     char nearest[ES_PRESET_NAME_SIZE] = "";
-    size_t least = 4; /* names that are alike differ in less */
+    size_t least = 4; /* a suggestion differs in fewer letters than this */
     if (strcmp(name, ES_PRESETS_LIST) == 0)
         return ES_OK;
     while (es_preset_next(&preset)) {
@@ -161,9 +160,9 @@ es_status es_preset_check(const char *name, const char *where)
                    where, name);
 }
 
-/* --- their values --------------------------------------------------------- */
+/* --- options ------------------------------------------------------------- */
 
-/** "NAME=VALUE NAME=VALUE", one by one. */
+/** Passes the options of "NAME=VALUE NAME=VALUE" to `take`, one by one. */
 static es_status take_words(const char *options, es_preset_taker *take,
                             void *user)
 {
@@ -205,7 +204,7 @@ es_status es_preset_options(const char *name, es_preset_taker *take, void *user)
 void es_presets_print(FILE *out)
 {
     es_preset widest = {.is_tiny = false}, preset = widest;
-    int name = 6, arch = 12; /* the widths of the headings */
+    int name = 6, arch = 12; /* minimum widths, those of the headings */
     while (es_preset_next(&widest)) {
         const int n = (int)strlen(widest.name), m = (int)strlen(widest.arch);
         name = n > name ? n : name;

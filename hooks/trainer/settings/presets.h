@@ -1,4 +1,4 @@
-/** The configurations of the papers' tables by name: --preset. */
+/** The configurations of the papers' tables by name, for --preset. */
 #ifndef ES_PRESETS_H
 #define ES_PRESETS_H
 
@@ -9,46 +9,49 @@
 
 #define ES_PRESET_NAME_SIZE 64
 
-/** The option that prints the presets instead: --preset list. */
+/** The name that prints all presets instead: --preset list. */
 #define ES_PRESETS_LIST "list"
 
-/** A preset of presets.txt: a line of it, at one of two sizes. */
+/** A line of presets.txt at one of its two sizes. */
 typedef struct es_preset {
     char name[ES_PRESET_NAME_SIZE];
     char size[64];     /* "gpt2-l12-t128", "gpt2-l12-t128-tiny" */
     char arch[64];     /* "SM+LN+G" */
-    char figure[128];  /* what the papers report at the published size */
-    char options[128]; /* its own, "gamma=0.1" */
-    const char *next;  /* es_preset_next's */
+    char figure[128];  /* result reported in the paper at the published size */
+    char options[128]; /* the preset's own options, "gamma=0.1" */
+    const char *next;  /* position in the table, for es_preset_next */
     bool is_tiny;
 } es_preset;
 
-/** The first preset if all of *preset is 0, else the one that follows it:
- *  those of the published sizes in the order of the table, then the tiny ones.
- *  False: there is none. */
+/** Moves to the next preset, or to the first if all of *preset is 0. The
+ *  presets of the published sizes come first, in the order of the table, then
+ *  the tiny ones. Returns false at the end. */
 bool es_preset_next(es_preset *preset);
 
 /**
- * ES_OK; ES_EUSAGE: there is no such preset, and it is not "list". The message
- * names the nearest one.
+ * Checks the name of a preset.
  *
- *   where  what the message begins with: "--preset", "demo.conf:3: preset"
+ *   where  how messages begin: "--preset", "demo.conf:3: preset"
+ *
+ * ES_OK; ES_EUSAGE: there is no such preset, and the name is not "list". The
+ * message suggests the most similar name.
  */
 es_status es_preset_check(const char *name, const char *where) ES_MUST_USE;
 
-/** Takes an option of a preset. Anything but ES_OK ends them. */
+/** Receives one option of a preset. Any result but ES_OK stops the
+ *  iteration. */
 typedef es_status es_preset_taker(void *user, const char *option,
                                   const char *value);
 
 /**
- * Calls `take` for each option of the preset, in their order: a later value
- * overrides. ES_OK, also where there is no such preset; ES_EINTERNAL: the
- * table is wrong; what `take` returned.
+ * Calls `take` for each option of the preset, in order: a later value overrides
+ * an earlier one. ES_OK, also if there is no such preset; ES_EINTERNAL: the
+ * table is malformed; or the result of `take`.
  */
 es_status es_preset_options(const char *name, es_preset_taker *take,
                             void *user) ES_MUST_USE;
 
-/** All of them as a table: name, architecture, what the papers report. */
+/** Prints all presets as a table: name, architecture, result in the paper. */
 void es_presets_print(FILE *out);
 
 #endif

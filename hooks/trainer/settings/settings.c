@@ -1,11 +1,9 @@
-/*
- * The settings of entropy-train: defaults, rows by name, and reading them from
- * configuration files and the command line.
+/* The settings of entropy-train: their defaults, access by name, configuration
+ * files and the command line.
  *
- * A configuration file is not read with inih: Debian's joins a line that begins
- * with a blank to the one before, ends values at " ;", takes "name: value", and
- * cuts lines at 200 bytes, fewer than a path may have.
- */
+ * inih is not used for configuration files: Debian's build joins a line that
+ * begins with a blank to the previous one, ends values at " ;", accepts "name:
+ * value", and cuts lines at 200 bytes, which is shorter than a path may be. */
 #include "hooks/trainer/settings/settings.h"
 #include "analyzer/base/text.h"
 #include "store/infile.h"
@@ -117,7 +115,7 @@ static es_status read_line(es_settings *settings, char *line, const char *path,
     return es_setting_set(settings, setting, trim(equals + 1), where);
 }
 
-/** The text has n bytes, and takes one more. */
+/** Reads all lines of the text. `text` has n bytes and room for one more. */
 static es_status read_lines(es_settings *settings, char *text, size_t n,
                             const char *path)
 {
@@ -157,7 +155,7 @@ static bool was_given(const es_settings *settings, const char *name)
     return settings->given[es_setting_find(name) - es_settings_table];
 }
 
-/** Settings, and which of them a preset does not change. */
+/** Settings, and which of them a preset must not change. */
 typedef struct under {
     es_settings *settings;
     bool given[ES_N_SETTINGS];
@@ -176,7 +174,7 @@ static es_status set_under(void *user, const char *name, const char *value)
                : es_setting_set(u->settings, setting, value, where);
 }
 
-/** What the preset gives and nothing else has given. */
+/** Sets the options of the preset that were not given in any other way. */
 static es_status apply_preset(es_settings *settings)
 {
     under u = {.settings = settings};
@@ -184,7 +182,7 @@ static es_status apply_preset(es_settings *settings)
     return es_preset_options(settings->preset, set_under, &u);
 }
 
-/* A family's own defaults, where it is chosen. */
+/* Sets the family's own defaults if a family was given. */
 static void settle_family(es_settings *settings)
 {
     es_model_config *model = &settings->model;
@@ -211,7 +209,7 @@ es_status es_settings_parse(es_settings *settings, int argc, char **argv)
     es_status status =
         es_options_parse(settings, settings->given, &command, argc, argv);
     if (status != ES_OK || settings->resume[0])
-        return status; /* a checkpoint has all of it */
+        return status; /* the checkpoint provides all of them */
     status = apply_preset(settings);
     settle_family(settings);
     return status;

@@ -1,5 +1,5 @@
 /**
- * Every option of entropy-train: one table serves the command line, the
+ * Every option of entropy-train. One table serves the command line, the
  * configuration file, --help and the configuration that a run keeps.
  */
 #ifndef ES_SETTINGS_H
@@ -16,7 +16,7 @@
 
 #define ES_PATH_SIZE 4096
 #define ES_RUN_NAME_SIZE 256
-#define ES_SETTINGS_FILE_MAX (1 << 20) /* a larger one is refused */
+#define ES_SETTINGS_FILE_MAX (1 << 20) /* bytes; larger files are refused */
 
 typedef enum es_verb {
     ES_VERB_TRAIN = 1,
@@ -28,148 +28,160 @@ typedef enum es_verb {
 typedef struct es_settings {
     es_model_config model; /* vocab 0: the token file's */
     es_train_config train;
-    char data[ES_PATH_SIZE], out[ES_PATH_SIZE]; /* "": not given */
-    char name[ES_RUN_NAME_SIZE];                /* "": not given */
-    char checkpoint[ES_PATH_SIZE];              /* folder; "": none is kept */
-    char resume[ES_PATH_SIZE];                  /* file or folder; "" */
-    int64_t checkpoint_every;                   /* 0: at the end alone */
-    int64_t keep;                               /* checkpoints; 0: all */
+    char data[ES_PATH_SIZE], out[ES_PATH_SIZE]; /* "" if not given */
+    char name[ES_RUN_NAME_SIZE];                /* "" if not given */
+    char checkpoint[ES_PATH_SIZE];              /* folder; "": no checkpoints */
+    char resume[ES_PATH_SIZE];                  /* file or folder; "": start
+                                                   anew */
+    int64_t checkpoint_every;                   /* steps; 0: only at the end */
+    int64_t keep;                               /* number of checkpoints kept;
+                                                   0: all */
     char backend[16];                           /* cpu, cuda, auto */
     es_precision precision;
-    es_products_choice products; /* of the CPU; as es_products_use left it */
-    int world, rank;             /* of ranks/launch.h: as given, then settled */
+    es_products_choice products;   /* on the CPU; es_products_use resolves
+                                      "auto" */
+    int world, rank;               /* see ranks/launch.h: first as given, then
+                                      resolved */
     char rendezvous[ES_PATH_SIZE]; /* likewise */
-    double rank_timeout;           /* s */
-    bool fixed_order; /* sums by micro-batch, in the order of the data */
-    int threads;      /* 0: as many as there are processors to run on */
+    double rank_timeout;           /* seconds */
+    bool fixed_order; /* sum by micro-batch, in the order of the data */
+    int threads;      /* 0: the number of available processors */
     es_series_set record;
     es_store store;
     int64_t record_every;
     int64_t eval_every; /* 0: never */
     int64_t eval_batches;
     int64_t after_nan;
-    int64_t log_every;      /* 0: about twenty lines */
-    int64_t pairs;          /* of bench */
-    int maps;               /* cells a side of attention maps; 0: none */
-    bool map_heads;         /* of each head, too */
-    int64_t map_count;      /* evaluations that record them */
-    es_inference inference; /* of evaluations */
-    es_approximation_choice polynomial; /* of --inference polynomial */
-    int64_t poly_batches; /* micro-batches that it is chosen from */
-    double ceiling; /* of heads that are not causal, nats; 0: that of causal */
-    bool random;    /* probe: batches from places drawn from the seed */
+    int64_t log_every;      /* steps; 0: about twenty lines in all */
+    int64_t pairs;          /* pairs of steps in bench */
+    int maps;               /* cells per side of attention maps; 0: none */
+    bool map_heads;         /* record maps of each head, too */
+    int64_t map_count;      /* evaluations that record maps */
+    es_inference inference; /* how evaluations compute */
+    es_approximation_choice polynomial; /* parameters of --inference
+                                           polynomial */
+    int64_t poly_batches; /* micro-batches that calibrate the polynomials */
+    double ceiling; /* entropy ceiling of heads that are not causal, nats; 0:
+                       the causal ceiling */
+    bool random;    /* probe: batches at random places given by the seed */
     bool no_record, dry_run, quiet, help, version;
-    char init[ES_PATH_SIZE]; /* file of weights to start from; "": none */
-    char preset[ES_PRESET_NAME_SIZE]; /* "": none; "list" */
-    es_verb verb;                     /* whose settings these are */
-    char **cases;                     /* (n_cases) of verify; owned */
+    char init[ES_PATH_SIZE];          /* file of initial weights; "": none */
+    char preset[ES_PRESET_NAME_SIZE]; /* "": none; "list": print them */
+    es_verb verb;                     /* the verb that these settings belong
+                                         to */
+    char **cases;                     /* (n_cases) arguments of verify; owned */
     size_t n_cases;
-    bool given[ES_MAX_OPTIONS]; /* by row of es_settings_table: named by an
-                                   option or a configuration file */
+    bool given[ES_MAX_OPTIONS]; /* indexed by row of es_settings_table: set by
+                                   an option or a configuration file */
 } es_settings;
 
-/** The published settings at a small size; for bench L6 H8 d256, B8 T128. */
+/** Sets the published settings at a small size; for bench 6 layers, 8 heads,
+ *  width 256, batch 8 and context 128. */
 void es_settings_default(es_settings *out, es_verb verb);
 
-/** Tags of rows beside the verbs that take them: part of the configuration that
- *  a run keeps; a probe takes it from the weights if it is not given. */
+/** Tags of a row, in addition to its verbs. KEPT: part of the configuration
+ *  that a run keeps. OF_WEIGHTS: a probe takes the setting from the weights
+ *  unless it is given. */
 #define ES_SETTING_KEPT (1u << 8)
 #define ES_SETTING_OF_WEIGHTS (1u << 9)
 
-/** One table for all verbs. Rows without a name are no options: arguments, or
- *  unused ones at the end. */
+/** One table for all verbs. Rows without a name are arguments, or unused rows
+ *  at the end. */
 #define ES_N_SETTINGS ES_MAX_OPTIONS
 extern const es_option es_settings_table[ES_N_SETTINGS];
 
-/** The defaults of the verb that the command is of; static, one thread. */
+/** Returns the defaults of the command's verb, in static memory; for one
+ *  thread. */
 const void *es_settings_defaults(const es_command *command);
 
-/** The members of a verb's es_command that this module has. */
+/** The members of a verb's es_command that this module provides. */
 #define ES_SETTINGS_OPTIONS(verb)                                              \
     .options = es_settings_table, .n_options = ES_N_SETTINGS, .takes = verb,   \
     .hides = (verb) == ES_VERB_PROBE ? ES_SETTING_OF_WEIGHTS : 0,              \
     .defaults = es_settings_defaults
 
 /**
- * Reads argv[1..argc) over what `settings` holds, as its verb takes it. Later
- * options override earlier ones; those of a --config file count where it is
- * named; those of a --preset count where nothing else gives them, and of a
- * training that is resumed not at all.
+ * Reads argv[1..argc) into `settings`, according to the verb. Later options
+ * override earlier ones. The options of a --config file count at the position
+ * of --config. The options of a --preset only apply where no other source sets
+ * them, and not at all if a training is resumed.
  *
  * ES_OK; ES_EUSAGE (the message names the option, or file and line); ES_EIO
- * (no such configuration file); ES_ENOMEM.
+ * (the configuration file cannot be read); ES_ENOMEM.
  */
 es_status es_settings_parse(es_settings *settings, int argc,
                             char **argv) ES_MUST_USE;
 
 /**
- * Reads a configuration: lines `name = value` with the names of the options
- * ('_' may stand for '-'), a flag's value true or false. Blank lines and what
- * follows a '#' are skipped. The file is one for es_infile_load.
+ * Reads a configuration file: lines `name = value` with the names of the
+ * options ('_' may stand for '-'); a flag has the value true or false. Blank
+ * lines and text after a '#' are skipped. The file is read by es_infile_load.
  *
- * ES_OK; ES_EUSAGE (file and line are named; larger than
- * ES_SETTINGS_FILE_MAX); ES_EIO; ES_ENOMEM.
+ * ES_OK; ES_EUSAGE (the message names file and line; also if the file is larger
+ * than ES_SETTINGS_FILE_MAX); ES_EIO; ES_ENOMEM.
  */
 es_status es_settings_read(es_settings *settings, const char *path) ES_MUST_USE;
 
-/** The run's name: as given, else the run file's without folder and ".db";
- *  "run" if there is none. */
+/** Writes the run's name: the given one, else the run file's name without
+ *  folder and ".db", else "run". */
 void es_settings_run_name(char out[ES_RUN_NAME_SIZE],
                           const es_settings *settings);
 
-/** ES_OK, or ES_EUSAGE: what train needs is missing, or excludes another. A
- *  dry run needs neither data nor output. */
+/** Checks that train has what it needs and that no options exclude each other.
+ *  A dry run needs neither data nor output. ES_OK or ES_EUSAGE. */
 es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
 
 /**
- * The resolved configuration as one JSON object, to be freed: every setting
- * that says what is trained and how, with '_' for '-' in its name. A text
- * that was not given is left out. "steps" is the planned number, which a probe
- * ("verb": "probe") has not; "tokens_checksum" (16 hexadecimal digits) names
- * the data. NULL when out of memory.
+ * Returns the resolved configuration as one JSON object, which the caller
+ * frees: every setting that determines what is trained and how, with '_' for
+ * '-' in its name. Texts that were not given are left out. "steps" is the
+ * planned number and is absent in a probe ("verb": "probe"); "tokens_checksum"
+ * (16 hexadecimal digits) identifies the data. NULL if out of memory.
  */
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
 
 /**
- * The same with what the run was made on: "slurm_job", if this process belongs
- * to a job of Slurm: "4711", or "4711_3" of an array, as scancel and squeue
- * take it; where `engine` is not NULL "products", the library of the matrix
- * products with its kernels, and "kernels", ours: cpu/engine.h.
+ * Like es_settings_json, with a description of the machine. "slurm_job" is
+ * present if this process belongs to a job of Slurm: "4711", or "4711_3" in an
+ * array, as scancel and squeue expect it. If `engine` is not NULL, "products"
+ * names the library of the matrix products with its kernels, and "kernels"
+ * those of this program (cpu/engine.h).
  */
 char *es_settings_json_of_run(const es_settings *settings,
                               uint64_t tokens_checksum,
                               const es_cpu_engine *engine);
 
 /**
- * Puts what es_settings_json wrote over `settings`.
+ * Reads the output of es_settings_json into `settings`.
  *
  *   tokens_checksum  written
- *   where            what a message begins with: the file's path
+ *   where            how messages begin: the file's path
  *
- * ES_OK; ES_EFORMAT; ES_EVERSION (a setting that this program lacks).
+ * ES_OK; ES_EFORMAT; ES_EVERSION (this program does not know a setting).
  */
 es_status es_settings_read_json(es_settings *settings,
                                 uint64_t *tokens_checksum, const char *json,
                                 const char *where) ES_MUST_USE;
 
-/** The same settings as lines that es_settings_read reads; a '#' in the path of
- *  the data alone would not come back. */
+/** Writes the settings as lines for es_settings_read. Only a '#' in the path of
+ *  the data does not survive the round trip. */
 void es_settings_write(FILE *out, const es_settings *settings);
 
-/* --- rows of the table, for those who go through them ------------------- */
+/* --- single rows of the table -------------------------------------------- */
 
 #define ES_SETTING_TEXT_MAX (ES_PATH_SIZE + 1)
 
-/** The row of that name; NULL if there is none. */
+/** Returns the row of that name, or NULL. */
 const es_option *es_setting_find(const char *name);
 
-/** Part of the configuration that every run keeps, or a run of this verb. */
+/** Returns true if the setting is part of the configuration that every run, or
+ *  a run of this verb, keeps. */
 bool es_setting_is_kept(const es_option *setting, const es_settings *settings);
 
-/** Part of what the model is. */
+/** Returns true if the setting describes the model. */
 bool es_setting_is_of_model(const es_option *setting);
 
-/** es_option_set, noted in settings->given. */
+/** Like es_option_set, and marks the setting in settings->given. */
 es_status es_setting_set(es_settings *settings, const es_option *setting,
                          const char *value, const char *where) ES_MUST_USE;
 
@@ -177,7 +189,7 @@ es_status es_setting_set(es_settings *settings, const es_option *setting,
  * Sets the kept setting that JSON calls `name`, with '_' for '-'.
  *
  *   value  read with JSON_DECODE_INT_AS_REAL; NULL: it is missing
- *   where  what a message begins with: the file's path
+ *   where  how messages begin: the file's path
  *
  * ES_OK; ES_EFORMAT; ES_EVERSION: there is no such setting.
  */

@@ -1,5 +1,5 @@
-/* The resolved settings as text: the JSON that a run and a checkpoint keep,
-   read back and written, and the lines of a configuration file. */
+/* Writes and reads the resolved settings: as the JSON that a run and a
+ * checkpoint keep, and as the lines of a configuration file. */
 #include "hooks/trainer/settings/settings.h"
 
 #include "analyzer/base/json_write.h"
@@ -13,7 +13,8 @@
 
 #define CHECKSUM "tokens_checksum"
 
-/** The kept setting that JSON calls `name`, with '_' for '-'. */
+/** Returns the kept setting that JSON calls `name`, with '_' for '-', or
+ *  NULL. */
 static const es_option *find_kept(const char *name)
 {
     for (size_t i = 0; i < ES_N_SETTINGS; i++) {
@@ -27,7 +28,7 @@ static const es_option *find_kept(const char *name)
     return NULL;
 }
 
-/** A value as the text that es_setting_set takes; NULL for other types. */
+/** Returns a value as text for es_setting_set, or NULL if its type is wrong. */
 static const char *value_text(char number[ES_FLOAT_TEXT_MAX],
                               const json_t *value, es_option_type type)
 {
@@ -59,13 +60,13 @@ es_status es_setting_read_member(es_settings *settings, const char *name,
     if (!text)
         return es_fail(ES_EFORMAT, "%s: neither a number nor a string", member);
     if (setting->type == ES_OPTION_COPY && !*text)
-        return ES_OK; /* one that was not given */
+        return ES_OK; /* the option was not given */
     if (es_setting_set(settings, setting, text, member) != ES_OK)
         return es_fail(ES_EFORMAT, "%s", es_message());
     return ES_OK;
 }
 
-/** 16 hexadecimal digits. */
+/** Reads the checksum from 16 hexadecimal digits. */
 static es_status take_checksum(uint64_t *out, const json_t *value,
                                const char *where)
 {
@@ -84,7 +85,8 @@ es_status es_settings_read_json(es_settings *settings,
     const char *name;
     json_t *value;
     json_error_t error = {0};
-    settings->products = ES_PRODUCTS_OPENBLAS; /* before there was a choice */
+    settings->products = ES_PRODUCTS_OPENBLAS; /* the value of files older than
+                                                  the option */
     json_t *object = json_loads(
         json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     es_status status =
@@ -102,7 +104,7 @@ es_status es_settings_read_json(es_settings *settings,
     return status;
 }
 
-/* --- written ------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------- */
 
 static void put_member(es_json_writer *json, const es_settings *settings,
                        const es_option *setting)
@@ -110,7 +112,7 @@ static void put_member(es_json_writer *json, const es_settings *settings,
     char name[64], value[ES_SETTING_TEXT_MAX];
     es_option_print(value, sizeof value, settings, setting);
     if (!*value)
-        return; /* a text that was not given */
+        return; /* the option was not given */
     snprintf(name, sizeof name, "%s", setting->name);
     for (char *c = name; *c; c++)
         if (*c == '-')
@@ -122,7 +124,8 @@ static void put_member(es_json_writer *json, const es_settings *settings,
         es_json_write_json(json, name, value);
 }
 
-/** A run has the libraries themselves, a checkpoint the choice of them. */
+/** Returns true if the setting is written. A run names the libraries in use
+ *  instead of the choice of them that a checkpoint keeps. */
 static bool is_written(const es_option *setting, const es_settings *settings,
                        bool is_run)
 {
@@ -144,7 +147,8 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
     for (size_t i = 0; i < ES_N_SETTINGS; i++)
         if (is_written(&es_settings_table[i], settings, slurm_job != NULL))
             put_member(&json, settings, &es_settings_table[i]);
-    /* Found anew from the data, not a setting that a checkpoint has. */
+    /* The ceiling is computed from the data and is not a setting of a
+     * checkpoint. */
     if (slurm_job && settings->ceiling > 0)
         es_json_write_number(&json, "ceiling", settings->ceiling);
     if (slurm_job && *slurm_job)
@@ -168,7 +172,8 @@ char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
     return print_json(settings, tokens_checksum, NULL, NULL);
 }
 
-/** A variable that holds digits and nothing else; NULL otherwise. */
+/** Returns the value of an environment variable if it consists of digits only,
+ *  else NULL. */
 static const char *number_in(const char *variable)
 {
     const char *text = getenv(variable);

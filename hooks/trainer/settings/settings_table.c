@@ -1,7 +1,5 @@
-/*
- * The options of entropy-train: one row each serves the command line, the
- * configuration file, --help and the configuration that a run keeps.
- */
+/* The options of entropy-train. One row each serves the command line, the
+ * configuration file, --help and the configuration that a run keeps. */
 #include "hooks/trainer/ranks/ranks.h"
 #include "hooks/trainer/settings/settings.h"
 #include "store/run.h"
@@ -10,8 +8,8 @@
 #include <limits.h>
 #include <string.h>
 
-/* A row: name, argument, field, range or names, who takes it, help. What INT,
-   REAL and CHOICE read is kept with a run; the others say so. */
+/* Builds a row from name, argument, field, range or names, verbs and help. INT,
+ * REAL and CHOICE are kept with a run; the others need the tag KEPT. */
 #define ROW(flag, value, takes, text)                                          \
     .name = flag, .argument = value, .help = text, .tags = takes
 #define INT(flag, value, field, from, to, takes, text)                         \
