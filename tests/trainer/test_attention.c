@@ -1,5 +1,5 @@
-/* The fused attention against plain loops in double, every variant of the
- * kernels that this machine can run. */
+/* Compares the fused attention with plain loops in double, for every variant of
+ * the kernels that this machine can run. */
 #include "tests/support/attention_problem.h"
 #include "tests/support/test.h"
 
@@ -26,20 +26,20 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 100, 1, 64, false);
 }
 
-/* From half as many heads as lanes on. Bundles of 16, 8 and 4 that are full,
- * and such that are not. */
-TEST(narrow_heads_that_go_together_match_plain_loops)
+/* The shapes give bundles of 16, 8 and 4 heads, both full and partly filled;
+ * bundling starts at half as many heads as lanes. */
+TEST(bundled_narrow_heads_match_plain_loops)
 {
     check_shape(3, 32, 6, 4, true);
     check_shape(2, 37, 5, 4, false);
     check_shape(5, 1, 3, 4, true);
     check_shape(3, 18, 7, 8, true);
     check_shape(1, 256, 9, 4, false);
-    check_shape(2, 33, 8, 4, true); /* four heads to a vector */
+    check_shape(2, 33, 8, 4, true); /* four heads per vector */
     check_shape(3, 6, 8, 4, false);
 }
 
-/* Head h of sequence b of the problem, as one of its own. */
+/* Returns head h of sequence b as a separate problem. */
 static attention_problem extract_head(const attention_problem *p, int b, int h)
 {
     attention_problem one = attention_open(1, p->n_ctx, 1, p->width);
@@ -53,8 +53,9 @@ static attention_problem extract_head(const attention_problem *p, int b, int h)
     return one;
 }
 
-/* Of numbers that fp16 rounds, the next one at most. */
-TEST(emulated_heads_that_go_together_are_what_they_are_alone)
+/* The numbers are rounded to fp16; results may differ by one unit in the last
+ * place. */
+TEST(bundled_emulated_heads_match_single_heads)
 {
     EACH_ATTENTION(p, kernels, attention_open(3, 21, 5, 4))
     {
@@ -77,7 +78,7 @@ TEST(emulated_heads_that_go_together_are_what_they_are_alone)
     }
 }
 
-/* y and the gradients with no statistics requested: the same bits. */
+/* Without statistics, y and the gradients have the same bits. */
 TEST(measuring_changes_nothing)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -95,7 +96,8 @@ TEST(measuring_changes_nothing)
     attention_close(&p);
 }
 
-/* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
+/* The scores are in the thousands: lse - sum a s without a shift would be off
+ * by 1e-3. */
 TEST(peaked_rows_keep_their_entropy)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 40, 1, 8))
@@ -107,12 +109,12 @@ TEST(peaked_rows_keep_their_entropy)
     }
 }
 
-TEST(the_plain_loops_match_differences)
+TEST(the_plain_loops_match_finite_differences)
 {
     attention_check_reference(0, 0, true);
 }
 
-/* --- what is not finite --------------------------------------------------- */
+/* --- values that are not finite ------------------------------------------ */
 
 static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
                        int column, int position, float value)
@@ -122,7 +124,7 @@ static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
     attention_run(p, kernels, 1, false);
 }
 
-TEST(a_nan_key_spoils_later_rows_alone)
+TEST(a_nan_key_spoils_only_later_rows)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
@@ -131,14 +133,14 @@ TEST(a_nan_key_spoils_later_rows_alone)
     }
 }
 
-/* A NaN among the values reaches the outputs, and no statistic. */
-TEST(a_nan_value_reaches_outputs_alone)
+/* A NaN among the values reaches the outputs but no statistic. */
+TEST(a_nan_value_reaches_only_outputs)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
         run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* v */
         attention_expect_nan_value(&p, 37, 2);
-        /* Nor does it reach gradients of what never met it. */
+        /* Nor does it reach gradients of keys that its queries do not see. */
         for (int j = 38; j < p.n_ctx; j++)
             assert_true(isnan(p.dqkv[j * 15 + 1]));
         for (int j = 0; j < 37; j++)
@@ -146,7 +148,8 @@ TEST(a_nan_value_reaches_outputs_alone)
     }
 }
 
-/* A query with an infinity: its scores are infinite or NaN, no other row's. */
+/* An infinity in a query makes its scores infinite or NaN, but no other
+ * row's. */
 TEST(an_infinite_query_spoils_its_row)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 20, 1, 4))
@@ -160,9 +163,9 @@ TEST(an_infinite_query_spoils_its_row)
     }
 }
 
-/* An infinite query and a NaN value: all other heads have the bits of before,
- * also those that go through the kernels with it. */
-TEST(a_broken_narrow_head_is_alone)
+/* With an infinite query and a NaN value in one head, all other heads keep
+ * their bits, even those in the same bundle. */
+TEST(a_broken_narrow_head_does_not_affect_others)
 {
     EACH_VARIANT(kernels)
     {
@@ -181,7 +184,7 @@ TEST(a_broken_narrow_head_is_alone)
         for (int i = 0; i < 15 * 19; i++)
             assert_int_equal(broken.rows[i] == p.rows[i], i != 7 * 19 + 11);
         assert_true(attention_rows(&broken, ES_ROW_NONFINITE)[7 * 19 + 11] > 0);
-        /* A value meets the queries from its own on. */
+        /* A value only affects queries from its own position on. */
         assert_true(isfinite(broken.y[32 * 20 + 8]));
         assert_true(isnan(broken.y[33 * 20 + 8]));
         attention_close(&p);
@@ -189,7 +192,8 @@ TEST(a_broken_narrow_head_is_alone)
     }
 }
 
-/* One score of -inf: a weight of 0 like any other, but the row is marked. */
+/* A single score of -inf has a weight of 0, but the row is counted as not
+ * finite. */
 TEST(a_score_of_minus_infinity_has_no_weight)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 6, 1, 1))
@@ -207,8 +211,8 @@ TEST(a_score_of_minus_infinity_has_no_weight)
     }
 }
 
-/* Queries of 0: every key has the same weight. */
-TEST(a_flat_row_looks_halfway_back)
+/* With queries of 0, every key has the same weight. */
+TEST(a_uniform_row_has_the_mean_distance)
 {
     EACH_ATTENTION(p, kernels, attention_open(2, 41, 3, 5))
     {
@@ -225,8 +229,9 @@ TEST(a_flat_row_looks_halfway_back)
     }
 }
 
-/* Values that distinguish the keys: the output is the distance itself. */
-TEST(outputs_of_positions_are_distances)
+/* The values are the positions of the keys, so the output gives the
+ * distance. */
+TEST(values_equal_to_positions_give_the_distance)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 300, 1, 4))
     {

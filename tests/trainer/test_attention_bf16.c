@@ -1,14 +1,14 @@
-/* Attention of bf16 activations against plain loops in double over the same
- * rounded numbers: by copies in float32 with every variant of the kernels, and
- * by matrix units where this machine has them. Statistics of rows are those of
- * the bf16 scores, as exact as in float32; outputs and gradients are rounded.
- */
+/* Compares attention over bf16 activations with plain loops in double over the
+ * same rounded numbers: by copies in float32 with every variant of the kernels,
+ * and by matrix units if this machine has them. Statistics of rows are those of
+ * the bf16 scores, as exact as in float32; outputs and gradients are
+ * rounded. */
 #include "analyzer/base/processor.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/test.h"
 
-/* An output is rounded by 2^-9, and weights that matrix units multiply with
- * are, too; gradients are differences of such sums. */
+/* Outputs are rounded by 2^-9, and so are the weights that matrix units
+ * multiply; gradients are differences of such sums. */
 #define ROUNDING 0x1p-6
 
 typedef struct shape {
@@ -30,7 +30,7 @@ static attention_problem open_shape(const shape *s, bool tiles)
     return p;
 }
 
-/* Calls the check on a problem of its own for each way to compute it. */
+/* Runs the check on a separate problem for each implementation. */
 static void each_way(const shape *s,
                      void (*check)(attention_problem *p, const shape *s,
                                    const es_cpu_kernels *kernels))
@@ -69,14 +69,14 @@ TEST(every_shape_matches_plain_loops)
         each_way(&shapes[i], run_and_check);
 }
 
-TEST(this_machine_checks_what_it_has)
+TEST(every_available_kernel_is_checked)
 {
     const bool has = es_vectors_supported(ES_VECTORS_AMX);
     assert_int_equal(es_cpu_tiles_choose() != NULL, has);
 }
 
-/* Entropies of rows on their own, as the issue of recording: within 1e-5 nats
- * of the double formula on the same numbers, at a length of several blocks. */
+/* Each row's entropy is within 1e-5 nats of the formula in double on the same
+ * numbers, at a length of several blocks. */
 static void expect_exact(attention_problem *p, const shape *s,
                          const es_cpu_kernels *kernels)
 {
@@ -109,7 +109,8 @@ TEST(entropies_are_those_of_the_bf16_scores)
     each_way(&(shape){1, 130, 1, 64, 0, false, false}, expect_exact);
 }
 
-/* Which way a row was computed is no part of what others see. */
+/* Results do not depend on the number of threads or on the distribution of
+ * rows. */
 static void expect_same_bits(attention_problem *p, const shape *s,
                              const es_cpu_kernels *kernels)
 {
@@ -122,12 +123,12 @@ static void expect_same_bits(attention_problem *p, const shape *s,
     attention_close(&again);
 }
 
-TEST(any_threads_give_the_same_bits)
+TEST(any_number_of_threads_gives_the_same_bits)
 {
     each_way(&(shape){2, 45, 3, 40, 0, true, true}, expect_same_bits);
 }
 
-/* --- what is not finite --------------------------------------------------- */
+/* --- values that are not finite ------------------------------------------ */
 
 static void expect_spoilt_key(attention_problem *p, const shape *s,
                               const es_cpu_kernels *kernels)
@@ -138,7 +139,7 @@ static void expect_spoilt_key(attention_problem *p, const shape *s,
     attention_expect_nan_from(p, 37);
 }
 
-TEST(a_nan_key_spoils_later_rows_alone)
+TEST(a_nan_key_spoils_only_later_rows)
 {
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_key);
 }
@@ -152,13 +153,13 @@ static void expect_spoilt_value(attention_problem *p, const shape *s,
     attention_expect_nan_value(p, 37, 2);
 }
 
-TEST(a_nan_value_reaches_outputs_alone)
+TEST(a_nan_value_reaches_only_outputs)
 {
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_value);
 }
 
-/* A query whose gradient alone is not finite: earlier keys see it, later ones
- * do not. */
+/* Only the gradient of one query is not finite: it reaches earlier keys but no
+ * later ones. */
 static void expect_spoilt_gradient(attention_problem *p, const shape *s,
                                    const es_cpu_kernels *kernels)
 {
@@ -171,12 +172,13 @@ static void expect_spoilt_gradient(attention_problem *p, const shape *s,
                 assert_int_equal(isfinite(p->dqkv[j * 15 + c]) != 0, j > 37);
 }
 
-TEST(an_infinite_gradient_reaches_what_its_row_saw)
+TEST(an_infinite_gradient_reaches_the_keys_of_its_row)
 {
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_gradient);
 }
 
-/* Finite numbers whose products are not: the scores of one row are infinite. */
+/* The numbers are finite but their products overflow: the scores of one row are
+ * infinite. */
 static void expect_spoilt_product(attention_problem *p, const shape *s,
                                   const es_cpu_kernels *kernels)
 {

@@ -1,6 +1,6 @@
-/* Plain PowerSoftmax, epsilons by length and scaled ReLU attention: against
- * plain loops in double, every variant of the kernels that this machine can
- * run, and what the forms promise. */
+/* Compares plain PowerSoftmax, epsilons by length and scaled ReLU attention
+ * with plain loops in double, for every variant of the kernels that this
+ * machine can run, and checks the properties of these forms. */
 #include "tests/support/attention_problem.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -34,7 +34,7 @@ static attention_problem open_form(int n_batch, int n_ctx, int n_head,
     return p;
 }
 
-TEST(the_plain_loops_match_differences)
+TEST(the_plain_loops_match_finite_differences)
 {
     for (int i = 0; i < N_FORMS; i++)
         attention_check_reference_form(forms[i].power, forms[i].epsilon,
@@ -58,11 +58,11 @@ TEST(every_form_matches_plain_loops)
     check_shape(1, 1, 1, 1);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 2, 16);
-    check_shape(3, 21, 5, 4); /* go together */
+    check_shape(3, 21, 5, 4); /* a bundle of heads */
     check_shape(2, 9, 5, 8);
 }
 
-/* As the CUDA back-end is. */
+/* The CUDA back-end is like this. */
 TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 {
     static const char *const archs[] = {"PSM(4,plain)", "RA"};
@@ -80,9 +80,9 @@ TEST(a_back_end_without_plain_scores_refuses_them_by_name)
     }
 }
 
-/* --- what the forms promise ----------------------------------------------- */
+/* --- properties of the forms --------------------------------------------- */
 
-/* Outputs of a form after `change`, into y (n_values). */
+/* Writes the outputs of a form to y (n_values), with scaled queries. */
 static void outputs_of(float *y, const es_cpu_kernels *kernels, const form *f,
                        float factor)
 {
@@ -101,7 +101,7 @@ static double apart(const float *x, const float *y, int n)
     return largest;
 }
 
-/* p is even: the sign of all scores does not matter, but to scaled ReLU. */
+/* p is even: the sign of all scores does not matter, except for scaled ReLU. */
 TEST(powers_are_even)
 {
     enum { N = 19 * 6 };
@@ -114,9 +114,9 @@ TEST(powers_are_even)
     }
 }
 
-/* Scores of another size give the same weights without an epsilon alone, or
- * where they are divided by the largest. */
-TEST(a_plain_power_knows_its_scale_by_its_epsilon_alone)
+/* Scaled scores give the same weights if there is no epsilon, or if they are
+ * divided by the largest score. */
+TEST(a_plain_power_depends_on_scale_only_through_epsilon)
 {
     enum { N = 19 * 6 };
     const form without = {4, 0, true, ES_LENGTH_NONE};
@@ -138,7 +138,7 @@ TEST(a_plain_power_knows_its_scale_by_its_epsilon_alone)
 }
 
 /* The row sum is S / (L eps + S), in stable units. */
-TEST(what_is_missing_is_the_share_of_the_epsilon)
+TEST(the_missing_mass_is_the_share_of_epsilon)
 {
     const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};
     EACH_ATTENTION(p, kernels, open_form(1, 40, 1, 4, &f))
@@ -162,8 +162,9 @@ TEST(what_is_missing_is_the_share_of_the_epsilon)
     }
 }
 
-/* A sequence of n keys and the same keys twice: the last query of each, which
- * sees all of them, has the same output where L is the keys that it sees. */
+/* Compares a sequence of n keys with the same keys twice: the last query of
+ * each, which sees all keys, has the same output if L is the number of visible
+ * keys. Returns the largest difference. */
 static double doubled(const es_cpu_kernels *kernels, const form *f)
 {
     enum { N = 23, D = 3 };
@@ -181,7 +182,7 @@ static double doubled(const es_cpu_kernels *kernels, const form *f)
     return found;
 }
 
-TEST(by_length_twice_the_keys_change_nothing)
+TEST(with_length_doubled_keys_change_nothing)
 {
     const form by_length[] = {{4, 0.5, false, ES_LENGTH_VISIBLE},
                               {2, 0.5, true, ES_LENGTH_VISIBLE},
@@ -198,12 +199,12 @@ TEST(by_length_twice_the_keys_change_nothing)
     }
 }
 
-/* --- what float32 does not hold ------------------------------------------- */
+/* --- outside the range of float32 ---------------------------------------- */
 
-/* Width 4 goes together; the others are tiles. */
+/* Heads of width 4 are bundled; the others use tiles. */
 static const int widths[] = {3, 4};
 
-/* s^4 of these is beyond float32, or below it: no row has a weight. */
+/* s^4 of these overflows or underflows float32: no row has weights. */
 TEST(a_plain_power_out_of_range_is_nan)
 {
     const float factors[] = {1e12f, 1e-14f};
@@ -224,8 +225,8 @@ TEST(a_plain_power_out_of_range_is_nan)
         }
 }
 
-/* With an epsilon what is too small for float32 has no weight, and is not
- * NaN; the stable form weighs it. */
+/* With an epsilon, scores that are too small for float32 have no weight and do
+ * not give NaN; the stable form gives them weights. */
 TEST(an_epsilon_keeps_small_scores_from_nan)
 {
     const form plain = {4, 1e-3, true, ES_LENGTH_NONE};
@@ -248,8 +249,8 @@ TEST(an_epsilon_keeps_small_scores_from_nan)
     }
 }
 
-/* Scaled ReLU: keys whose scores are below 0 have no weight; a row of those
- * alone has no output, an entropy of 0 and all of its mass missing. */
+/* Scaled ReLU: keys with scores below 0 have no weight; a row of such keys has
+ * an output and an entropy of 0, and all of its mass is missing. */
 TEST(a_row_of_scores_below_zero_has_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_form(1, 20, 1, 3, &forms[RELU_FORM]))
@@ -271,8 +272,8 @@ TEST(a_row_of_scores_below_zero_has_no_weight)
     }
 }
 
-/* A NaN key: of scaled ReLU one weight of the row is not finite, of a plain
- * power all are. */
+/* A NaN key makes one weight of the row not finite with scaled ReLU, and all of
+ * them with a plain power. */
 TEST(a_nan_key_is_counted)
 {
     for (int n = 0; n < 4; n++) {

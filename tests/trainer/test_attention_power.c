@@ -1,5 +1,5 @@
-/* PowerSoftmax against plain loops in double, every variant of the kernels
- * that this machine can run. */
+/* Compares PowerSoftmax with plain loops in double, for every variant of the
+ * kernels that this machine can run. */
 #include "tests/support/attention_problem.h"
 #include "tests/support/test.h"
 
@@ -12,7 +12,7 @@ static attention_problem open_power(int n_batch, int n_ctx, int n_head,
     return p;
 }
 
-TEST(the_plain_loops_match_differences)
+TEST(the_plain_loops_match_finite_differences)
 {
     attention_check_reference(2, 1e-3, false);
     attention_check_reference(4, 0, false);
@@ -46,12 +46,12 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 71, 2, 2, 6, 1e-3);
     check_shape(1, 100, 1, 64, 10, 20);
     check_shape(1, 37, 2, 8, ES_POWER_MAX, 1e-3);
-    check_shape(3, 21, 5, 4, 4, 1e-3); /* go together */
+    check_shape(3, 21, 5, 4, 4, 1e-3); /* a bundle of heads */
     check_shape(2, 9, 5, 8, 6, 0);
 }
 
-/* The recorded entropy has 1e-9 inside the logarithm: at most 1e-9 for each
- * key apart from the form that the kernels use. */
+/* The recorded entropy has 1e-9 inside the logarithm and differs by at most
+ * 1e-9 per key from the form that the kernels use. */
 static void expect_entropy(const attention_problem *p, int i)
 {
     const double width = p->width;
@@ -86,7 +86,8 @@ TEST(the_entropy_is_that_of_its_definition)
         }
 }
 
-/* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
+/* The scores include some for which 1e-6 is large, and some near the limits of
+ * float32. */
 TEST(scores_of_any_size_have_weights)
 {
     const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
@@ -102,7 +103,7 @@ TEST(scores_of_any_size_have_weights)
         }
 }
 
-TEST(any_threads_give_the_same_bits)
+TEST(any_number_of_threads_gives_the_same_bits)
 {
     EACH_ATTENTION(p, kernels, open_power(2, 45, 3, 5, 4, 1e-3))
     {
@@ -121,7 +122,7 @@ TEST(any_threads_give_the_same_bits)
 
 /* --- rows without scores -------------------------------------------------- */
 
-/* c = 1e-6, and nothing has weight. */
+/* c is 1e-6, and no key has any weight. */
 TEST(scores_of_zero_have_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 37, 1, 3, 2, 1e-3))
@@ -132,7 +133,8 @@ TEST(scores_of_zero_have_no_weight)
     }
 }
 
-/* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
+/* Without an epsilon the weights are 0 / 0 in row 5 of 7 and in no other
+ * row. */
 TEST(without_epsilon_a_row_of_zeros_is_nan)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 7, 1, 2, 4, 0))
@@ -145,9 +147,9 @@ TEST(without_epsilon_a_row_of_zeros_is_nan)
     }
 }
 
-/* --- what is not finite --------------------------------------------------- */
+/* --- values that are not finite ------------------------------------------ */
 
-TEST(a_nan_key_spoils_later_rows_alone)
+TEST(a_nan_key_spoils_only_later_rows)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 45, 1, 5, 4, 1e-3))
     {
@@ -157,7 +159,7 @@ TEST(a_nan_key_spoils_later_rows_alone)
     }
 }
 
-/* Infinite scores of row 11: c is infinite, and all of its weights NaN. */
+/* Row 11 has infinite scores: c is infinite, and all of its weights are NaN. */
 TEST(an_infinite_query_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
@@ -169,8 +171,8 @@ TEST(an_infinite_query_spoils_its_row)
         }
 }
 
-/* In fp16 a product beyond 65504 is infinite, above or below 0: that is the end
- * of row 5, where softmax would give a key of -inf no weight. */
+/* In fp16 a product beyond 65504 becomes infinite, with either sign. This makes
+ * all of row 5 NaN, whereas softmax would give a key of -inf no weight. */
 TEST(a_product_beyond_fp16_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
@@ -192,8 +194,8 @@ TEST(a_product_beyond_fp16_spoils_its_row)
         }
 }
 
-/* A NaN among the values reaches the outputs, and no statistic. */
-TEST(a_nan_value_reaches_outputs_alone)
+/* A NaN among the values reaches the outputs but no statistic. */
+TEST(a_nan_value_reaches_only_outputs)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 45, 1, 5, 8, 1e-3))
     {
@@ -205,8 +207,8 @@ TEST(a_nan_value_reaches_outputs_alone)
     }
 }
 
-/* q, k, v of one head full of NaN: every other head has the bits of before. */
-TEST(a_broken_head_is_alone)
+/* With q, k and v of one head full of NaN, all other heads keep their bits. */
+TEST(a_broken_head_does_not_affect_others)
 {
     EACH_VARIANT(kernels)
     {

@@ -1,5 +1,5 @@
-/* Softmax under temperatures, every variant of the kernels that this machine
- * can run. */
+/* Tests softmax with temperatures, for every variant of the kernels that this
+ * machine can run. */
 #include "tests/support/attention_problem.h"
 #include "tests/support/test.h"
 
@@ -27,7 +27,7 @@ TEST(every_shape_matches_plain_loops)
     check_shape(3, 7, 2, 2);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 1, 16);
-    check_shape(3, 20, 5, 4); /* go together */
+    check_shape(3, 20, 5, 4); /* a bundle of heads */
     check_shape(2, 9, 5, 8);
 }
 
@@ -42,9 +42,10 @@ TEST(no_temperature_is_too_small_to_learn)
         }
 }
 
-/* That of query 3 of head 1: its rows in both sequences, and what its weights
- * reach in the backward pass, but no other row and no other head. */
-TEST(a_nan_spoils_its_query_alone)
+/* The NaN is the temperature of query 3 of head 1. It affects that row in both
+ * sequences, and in the backward pass whatever its weights reach, but no other
+ * row and no other head. */
+TEST(a_nan_temperature_spoils_only_its_query)
 {
     EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))
     {
@@ -61,8 +62,8 @@ TEST(a_nan_spoils_its_query_alone)
     }
 }
 
-/* Every score is 0: a flat row, and no gradient. */
-TEST(an_infinite_one_makes_a_flat_row)
+/* Every score is 0: the row is uniform and has no gradient. */
+TEST(an_infinite_temperature_makes_a_uniform_row)
 {
     EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))
     {

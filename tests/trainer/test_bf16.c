@@ -1,5 +1,5 @@
-/* --precision bf16 on the CPU: numbers as they are kept, operations over them,
- * reference cases, and what comes of a training. */
+/* Tests --precision bf16 on the CPU: the numbers, operations over them,
+ * reference cases, and the results of a training. */
 #include "hooks/trainer/cpu/activations.h"
 #include "hooks/trainer/start.h"
 #include "hooks/trainer/verify.h"
@@ -25,7 +25,8 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* The nearest number of 8 bits of fraction, the even one of two, in double. */
+/* Returns the nearest number with 8 bits of fraction, in double; ties go to the
+ * even one. */
 static double nearest(float x)
 {
     int exponent;
@@ -44,7 +45,8 @@ static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
     halves[n] = 0x1234;
     got[n] = 5;
     kernels->narrow(halves, x, n);
-    (kernels->widen)(got, halves, n); /* no macro of arrays.h */
+    (kernels->widen)(got, halves, n); /* parentheses avoid the macro of
+                                         arrays.h */
     assert_int_equal(halves[n], 0x1234);
     assert_true(got[n] == 5);
     for (size_t i = 0; i < n; i++) {
@@ -59,8 +61,9 @@ static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
     }
 }
 
-/* Of every exponent, with fractions at and beside the middle of two numbers;
- * NaN whose upper half alone would be an infinity; subnormal ones. */
+/* Covers every exponent, with fractions at and next to the midpoint of two
+ * numbers, NaN whose upper half alone would be an infinity, and subnormal
+ * numbers. */
 TEST(every_number_becomes_the_nearest)
 {
     static const uint32_t fractions[] = {
@@ -88,7 +91,7 @@ TEST(every_length_is_rounded_and_nothing_beyond_it)
 
 /* --- operations ----------------------------------------------------------- */
 
-/* Logits that are bf16 numbers, as both. */
+/* Returns logits that are exact in bf16, and the same numbers in double. */
 static es_bfloat *draw_logits(double *wide, size_t n)
 {
     float *values = es_test_array(n, 6);
@@ -107,9 +110,9 @@ static double log_sum(const double *x, int n)
     return log(sum);
 }
 
-/* Rows longer than what a thread has in hand at a time, targets in each part
- * and at their borders. */
-TEST(the_loss_of_a_large_vocabulary_is_whole)
+/* Rows are longer than the part that a thread processes at a time; there are
+ * targets in each part and at their borders. */
+TEST(the_loss_of_a_large_vocabulary_is_complete)
 {
     enum { ROWS = 6, VOCAB = 2 * ES_CPU_LEAST_PANEL + 501 };
     const int32_t targets[ROWS] = {0,
@@ -148,10 +151,10 @@ TEST(the_loss_of_a_large_vocabulary_is_whole)
 
 /* --- models --------------------------------------------------------------- */
 
-/* bf16 misses the tolerance in these. It has no digit of what a high power
- * makes of a score, of what a last norm cancels (alpha and beta), nor of the 0
- * that the gradient of softmax's biases of keys is through three layers; for
- * p04 and t04 the cause has not been traced. */
+/* In these cases bf16 exceeds the tolerance. It retains no digit of a high
+ * power of scores, of alpha and beta, which a last norm cancels, or of the
+ * gradient of softmax's key biases, which is 0, through three layers. The cause
+ * has not been traced for p04 and t04. */
 static const char *const beyond[] = {"p04_psm2_context",  "r02_roberta_padding",
                                      "r03_roberta_psm6",  "s01_sas_scffn",
                                      "s02_sas_scfuffni1", "t04_ereg_psm2"};
@@ -182,7 +185,7 @@ TEST(verify_prints_the_tolerance)
     assert_non_null(strstr(terms, "cpu, bf16: an array passes within 0.25"));
 }
 
-/* A model of some sizes, with weights that make scores of 1 and more. */
+/* A model with weights that give scores of 1 and more. */
 static es_model *open_model(const char *arch, const es_ops *on, int n_threads)
 {
     es_model_config config = es_small_config(arch);
@@ -242,7 +245,7 @@ static es_train_result train(training_seen *seen, es_precision precision,
     return training_run(seen, &settings);
 }
 
-/* What bf16 changes is less than what another seed does. */
+/* The effect of bf16 is smaller than that of another seed. */
 TEST(trains_like_fp32)
 {
     enum { N = 3 };
@@ -262,7 +265,7 @@ TEST(trains_like_fp32)
                      got[i], want[i], high - low);
 }
 
-TEST(a_run_says_its_precision)
+TEST(a_run_records_its_precision)
 {
     static training_seen seen;
     es_settings settings = training_small();

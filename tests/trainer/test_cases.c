@@ -1,6 +1,6 @@
-/* Cases in the reference's format, of sizes and combinations that the reference
- * has none of: `entropy-train verify` passes them, and sees each wrong number
- * in them. */
+/* Cases in the reference's format, with sizes and combinations that the
+ * reference does not cover: `entropy-train verify` passes them, and detects
+ * each wrong number in them. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/random_models.h"
 #include "tests/support/test.h"
@@ -14,7 +14,7 @@ static char folder[] = "/tmp/es_cases_XXXXXX";
 
 /* --- running verify ------------------------------------------------------- */
 
-/* Its exit code; what it prints goes to `folder`/output. */
+/* Returns the exit code of verify; its output goes to `folder`/output. */
 static int verify_by(const char *dir, const char *products)
 {
     const char *build = getenv("BUILD");
@@ -111,7 +111,8 @@ static void write_case(char *dir, size_t size, const wanted *w, uint64_t seed)
 #define OFF ES_FINAL_OFF
 
 static const wanted cases[] = {
-    /* arch, family, L, H, d, T, V, B, m; the smallest there is first */
+    /* arch, family, L, H, d, T, V, B, m; the smallest possible case comes
+     * first */
     {"SM", GPT2, 1, 1, 2, 1, 2, 1, 1, QK, USUAL},
     {"SM+R", PYTHIA, 1, 1, 2, 1, 2, 1, 1, NONE, USUAL},
     {"SM+LN+GT", GPT2, 1, 2, 4, 1, 2, 1, 1, ALL, USUAL},
@@ -120,7 +121,7 @@ static const wanted cases[] = {
     {"SM+SNorm(QKVO,FFN)", PYTHIA, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
     {"SM+WNorm(QKVO,FFN)", GPT2, 1, 1, 2, 2, 2, 1, 1, ALL, USUAL},
     {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
-    /* x = L */
+    /* x = L: all FFNs are removed */
     {"SM+ScFuFFNi1", PYTHIA, 1, 3, 6, 1, 3, 2, 1, ALL, ON},
     {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
     {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
@@ -150,7 +151,7 @@ TEST(cases_of_any_size_pass)
     }
 }
 
-/* A library that is not there is refused, which is exit code 3. */
+/* A missing library is refused with exit code 3. */
 TEST(cases_pass_with_each_library_of_products)
 {
     static const char *const libraries[] = {"openblas", "onednn"};
@@ -209,7 +210,7 @@ TEST(a_case_may_be_a_file)
         fail_with_output(path);
 }
 
-/* One number of each file in turn. */
+/* Changes one number of each file, one file after the other. */
 TEST(a_wrong_number_fails)
 {
     const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",

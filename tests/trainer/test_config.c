@@ -1,4 +1,4 @@
-/* Configurations that are refused, and why. */
+/* Checks which configurations are refused, and the messages. */
 #include "hooks/trainer/model/config.h"
 #include "tests/support/families.h"
 #include "tests/support/test.h"
@@ -53,7 +53,7 @@ TEST(a_model_out_of_range_is_refused)
     REFUSE(arch.n_removed_first, 7, "ScFuFFNe7");
 }
 
-/* Each in its range, their product too large to be counted in an int. */
+/* Each size is in its range, but their product overflows an int. */
 TEST(too_many_tokens_are_refused)
 {
     es_model_config config;
@@ -110,7 +110,7 @@ TEST(the_rate_warms_up_and_decays)
     es_train_config_default(&config);
     config.steps = 200;
     config.lr = 2;
-    /* 10 steps of warm-up, then 190 of decay. */
+    /* 10 steps of warm-up, then 190 of decay */
     assert_true(fabs(es_schedule(&config, 0) - 0.2) <= 1e-12);
     assert_true(fabs(es_schedule(&config, 4) - 1.0) <= 1e-12);
     assert_true(fabs(es_schedule(&config, 9) - 2.0) <= 1e-12);
@@ -122,7 +122,7 @@ TEST(the_rate_warms_up_and_decays)
 }
 
 /* 10 steps of warm-up, then 190 from 2 to 0.5. */
-TEST(schedules_end_at_their_least_rate)
+TEST(schedules_end_at_the_minimum_rate)
 {
     es_train_config config;
     es_train_config_default(&config);

@@ -1,6 +1,6 @@
-/* What --record standard and all measure beside rows, against plain formulas
- * in double: from the reference model's activations, from the model's own
- * weights and gradients as they are read back, and from what a step changed. */
+/* Compares the details of --record standard and all with plain formulas in
+ * double: from the reference model's activations, from the model's weights and
+ * gradients, and from the change of a step. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
@@ -48,7 +48,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* NumPy's quantile(x, share) of head h's rows. */
+/* The quantile of head h's rows, as numpy.quantile(x, share). */
 static double quantile(const double *entropy, int layer, int h, double share)
 {
     double x[N];
@@ -117,7 +117,8 @@ static void expect_rows(es_measure *measure, const es_ref_result *ref,
             const double sink =
                 ref->rows[ES_ROW_SINK]
                          [((i / H * B + j / T) * H + i % H) * T + j % T];
-            assert_true(fabs(sink - 0.3) > 1e-4); /* or float32 may differ */
+            assert_true(fabs(sink - 0.3) > 1e-4); /* otherwise float32 may give
+                                                     another result */
             want[i] += sink > 0.3 ? 1.0 / N : 0;
         }
     }
@@ -162,7 +163,7 @@ static void check_forward(const char *arch, es_family family)
     es_small_model s = open_model(arch, family, ES_SERIES_STANDARD);
     es_small_forward(&s);
     AUTO(es_measure) measure = measure_of(&s);
-    /* After the pass: it has moved SNorm's u and v. */
+    /* Copied after the pass, which has changed SNorm's u and v. */
     es_ref_model *ref = es_ref_model_copy(s.model);
     es_ref_result *want = es_ref_result_new(s.config);
     es_ref_model_run(ref, want, s.tokens, s.targets);
@@ -207,7 +208,8 @@ static void drop(arrays *a)
         free(a->values[i]);
 }
 
-/* The head's slices of c_attn.weight (D,3D) and c_proj.weight (D,D). */
+/* Sum of squares over the head's slices of c_attn.weight (D,3D) and
+ * c_proj.weight (D,D). */
 static double head_square(const char *name, const float *g, int h)
 {
     const bool is_attn = strstr(name, "attn.c_attn.weight") != NULL;
@@ -266,7 +268,7 @@ static void expect_update(es_measure *measure, es_model *model,
     expect_detail(measure, ES_DETAIL_UPDATE_RATIO, want);
 }
 
-/* One step of the model, measured. */
+/* Takes one measured step of the model. */
 static void take_step(es_small_model *s, const es_train_config *train)
 {
     es_outcome outcome;
@@ -283,7 +285,7 @@ static void check_step(const char *arch, es_bias bias)
     es_model_config config = es_small_config(arch);
     es_train_config train;
     es_train_config_default(&train);
-    train.clip = 0.5; /* clips */
+    train.clip = 0.5; /* small enough to clip */
     train.weight_decay = 3;
     config.bias = bias;
     config.record = ES_SERIES_ALL;
@@ -313,8 +315,8 @@ TEST(a_step_has_the_gradients_and_the_change_of_its_weights)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Singular values of m (n,n), squared, by one-sided Jacobi rotations: columns
- * are turned until all are orthogonal. */
+/* Squares of the singular values of m (n,n), by one-sided Jacobi rotations:
+ * columns are rotated until all are orthogonal. */
 static void singular_squares(double *out, double *m, int n)
 {
     for (int sweep = 0; sweep < 60; sweep++)
@@ -381,7 +383,7 @@ TEST(spectra_are_those_of_the_products_of_weights)
     check_weights("SM+WNorm(QKV)");
 }
 
-/* v^T W u of one of c_attn's three parts, or of a whole matrix. */
+/* v^T W u for one of c_attn's three parts, or for a whole matrix. */
 static double sigma_of(const es_ref_model *ref, int layer, const char *module,
                        int part, int n_parts, int n_in, int n_out)
 {
@@ -399,7 +401,7 @@ static double sigma_of(const es_ref_model *ref, int layer, const char *module,
     return sum;
 }
 
-TEST(sigma_is_that_of_each_matrix_snorm_names)
+TEST(sigma_is_recorded_for_each_matrix_of_snorm)
 {
     AUTO_BY(es_small_close)
     es_small_model s =
@@ -424,7 +426,7 @@ TEST(sigma_is_that_of_each_matrix_snorm_names)
     assert_false(es_detail_exists(s.model, ES_DETAIL_G_Q));
 }
 
-TEST(g_is_that_of_each_matrix_wnorm_names)
+TEST(g_is_recorded_for_each_matrix_of_wnorm)
 {
     AUTO_BY(es_small_close)
     es_small_model s = open_model("SM+ScFuFFNi1+WNorm(QKV,FFN)", ES_FAMILY_GPT2,
@@ -450,7 +452,7 @@ TEST(g_is_that_of_each_matrix_wnorm_names)
     assert_false(es_detail_exists(s.model, ES_DETAIL_G_O));
 }
 
-/* --- NaN, missing, zero --------------------------------------------------- */
+/* --- NaN, missing, zero -------------------------------------------------- */
 
 static void set_all(es_small_model *s, const char *name, float value)
 {
@@ -517,14 +519,14 @@ TEST(the_variance_of_one_key_is_zero)
     }
 }
 
-TEST(what_is_not_finite_is_nan_and_stays_where_it_is)
+TEST(values_that_are_not_finite_are_nan_and_do_not_spread)
 {
     AUTO_BY(es_small_close)
     es_small_model s = open_model("SM+LN+G", ES_FAMILY_GPT2, ES_SERIES_ALL);
     float values[D * 3 * D];
     const size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
     es_assert_ok(es_model_get(s.model, index, values, D * 3 * D));
-    values[WIDTH] = es_missing(); /* of W_Q: head 1 of layer 1 */
+    values[WIDTH] = es_missing(); /* an element of W_Q: head 1 of layer 1 */
     es_assert_ok(es_model_set(s.model, index, values, D * 3 * D));
     es_small_forward(&s);
     AUTO(es_measure) m = measure_of(&s);
@@ -582,7 +584,7 @@ TEST(passes_are_added_up)
                 both < fmax(kurtosis[0], kurtosis[1]) * 1.1);
 }
 
-TEST(core_has_none_of_them)
+TEST(core_records_no_details)
 {
     AUTO_BY(es_small_close)
     es_small_model s = open_model("SM+LN+G", ES_FAMILY_GPT2, ES_SERIES_CORE);

@@ -1,6 +1,6 @@
-/* Dropout: which numbers are dropped, on every variant of the kernels; that the
- * backward pass drops the same ones, evaluations none, and that a step is the
- * same however its operations are issued. */
+/* Tests dropout: which numbers every variant of the kernels drops; that the
+ * backward pass drops the same ones and evaluations drop none; and that a step
+ * has the same result however its operations are issued. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/reference_ops.h"
@@ -69,8 +69,8 @@ TEST(every_variant_drops_by_the_counter_alone)
     }
 }
 
-/* Within four standard deviations of the share; none is like another. */
-TEST(passes_and_places_drop_their_share_of_their_own)
+/* Shares are within four standard deviations, and no two masks are equal. */
+TEST(each_pass_and_place_drops_its_share_independently)
 {
     static float x[N], y[5][N];
     const es_dropout base = {.rate = 0.1f, .seed = 1, .place = 2};
@@ -136,7 +136,7 @@ static double squares_of(es_model *model)
     return sum;
 }
 
-/* Along the gradient the loss grows by its square. */
+/* Along the gradient, the loss increases by its square. */
 static void check_gradient(const char *arch, es_family family)
 {
     const es_model_config config = config_of(arch, family);
@@ -154,7 +154,7 @@ static void check_gradient(const char *arch, es_family family)
         fail_msg("%s: %g, not %g", arch, got, want);
 }
 
-TEST(gradients_drop_what_the_pass_dropped)
+TEST(gradients_drop_the_same_elements_as_the_pass)
 {
     static const char *const archs[] = {"SM+LN+G", "SM+R", "SM+ScFFN",
                                         "SM(t)+ScFuFFNi1"};
@@ -189,8 +189,9 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* The loss of a step of two micro-batches, the eleventh and twelfth; as one
- * sequence, or, after a step of another length, as passes. */
+/* Returns the loss of a step of two micro-batches, the eleventh and twelfth; as
+ * one sequence or, after a step with another number of micro-batches, as
+ * separate passes. */
 static double step_of_two(bool as_passes, uint64_t pass)
 {
     const es_model_config config = config_of("SM+LN+R", ES_FAMILY_GPT2);
@@ -228,7 +229,7 @@ static double loss_at_two(double dropout, uint64_t seed)
     return done.losses.loss;
 }
 
-TEST(a_training_repeats_itself)
+TEST(a_training_is_reproducible)
 {
     assert_true(loss_at_two(0.1, 1) == loss_at_two(0.1, 1));
     assert_true(loss_at_two(0.1, 1) != loss_at_two(0, 1));

@@ -1,7 +1,7 @@
-/* A dry run is the training's own judgement: each choice and flag of the
- * options, and values at their limits, alone and in pairs, in models of every
- * family. What it accepts trains a step; what it refuses, training refuses in
- * the same words. */
+/* Checks that a dry run judges options as a training does: each choice and flag
+ * of the options, and values at their limits, alone and in pairs, in models of
+ * every family. If it accepts them, a step can be trained; if it refuses them,
+ * training refuses them with the same message. */
 #include "hooks/trainer/dry_run.h"
 #include "hooks/trainer/files/tokens.h"
 #include "hooks/trainer/train.h"
@@ -10,15 +10,15 @@
 
 enum { MOST_WORDS = 48, N_TOKENS = 600, VOCAB = 10 };
 
-/* One layer of two heads of two dimensions; the token file has images for vit,
- * too: 16 pixels and a class each. */
+/* One layer of two heads of two dimensions. The token file also works for vit:
+ * 16 pixels and a class per image. */
 static char *const tiny[] = {
     "entropy-train", "--data",     es_scratch_file,  "--no-record",
     "--n-layer=1",   "--n-head=2", "--ctx=8",        "--d-model=4",
     "--batch=1",     "--steps=1",  "--eval-every=1", "--eval-batches=1",
     "--threads=1",   NULL};
 
-/* Families and architectures that read other options. */
+/* Families and architectures that use different options. */
 static char *const models[][8] = {
     {"--arch=SM+LN+G"},
     {"--arch=EReg(SM(t)+ScFuFFN)"},
@@ -31,7 +31,7 @@ static char *const models[][8] = {
      "--classes=10", "--ctx=5"},
 };
 
-/* Values of options that are no choice or flag: where checks may differ. */
+/* Values of other options, for which the checks may differ. */
 static const char *const numbers[] = {
     "--ctx=1",
     "--ctx=500",
@@ -101,7 +101,7 @@ static void write_tokens(void)
 
 static int set_up(void **state)
 {
-    /* The same where a back-end for CUDA is built. */
+    /* Gives the same result if a back-end for CUDA is built. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     const int failed = es_scratch_open(state);
     if (!failed)
@@ -117,7 +117,7 @@ static void count_unchecked(const char *what)
     n_unchecked++;
 }
 
-/** How a command line is judged; messages are compared. */
+/** The judgement of a command line; the messages are compared. */
 typedef struct judgement {
     es_status status;
     char message[ES_MESSAGE_MAX];
@@ -148,7 +148,8 @@ static void judge(judgement *out, char **words, bool trains)
 
 static int n_accepted, n_refused;
 
-/** One of the models with one or two options more. */
+/** Compares both judgements of one of the models with one or two additional
+ *  options. */
 static void compare(char *const *model, const char *option, const char *other)
 {
     char *words[MOST_WORDS] = {NULL};
@@ -163,7 +164,7 @@ static void compare(char *const *model, const char *option, const char *other)
     n_unchecked = 0;
     judge(&dry, words, false);
     if (dry.status == ES_OK && n_unchecked > 0)
-        return; /* it has said so */
+        return; /* the dry run has reported what it did not check */
     judge(&real, words, true);
     if (dry.status != real.status || strcmp(dry.message, real.message) != 0)
         fail_msg("%s %s %s %s: a dry run: '%s' (%d), training: '%s' (%d)",
@@ -175,8 +176,8 @@ static void compare(char *const *model, const char *option, const char *other)
 
 enum { MOST_OPTIONS = 160 };
 
-/** Every value of a choice and every flag that says how a run is trained, out
- *  of the table itself, and the numbers above. */
+/** Lists every value of a choice and every flag that affects training, from the
+ *  table of options, and the numbers above. */
 static size_t list_options(char out[MOST_OPTIONS][64])
 {
     size_t n = 0;
@@ -238,7 +239,7 @@ TEST(a_precision_of_another_back_end_is_refused)
     }
 }
 
-TEST(a_device_that_is_elsewhere_is_reported)
+TEST(a_device_on_another_machine_is_reported)
 {
     char *words[] = {"",
                      "--backend=cuda",

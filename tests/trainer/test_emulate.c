@@ -1,4 +1,5 @@
-/* --emulate fp16: the rounding itself, and attention with rounded logits. */
+/* Tests --emulate fp16: the rounding itself, and attention with rounded
+ * logits. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
 #include "tests/support/reference_ops.h"
@@ -7,8 +8,8 @@
 
 /* --- rounding ------------------------------------------------------------- */
 
-/* The n-th number of fp16 that is not negative; 0x7c00 stands for 2^16, where
- * the infinite one begins. */
+/* The n-th non-negative number of fp16; 0x7c00 stands for 2^16, where infinity
+ * begins. */
 static double half_number(int n)
 {
     int exponent = n >> 10, fraction = n & 1023;
@@ -26,8 +27,8 @@ static void expect_bits(const char *what, float x, float got, float want)
                  (double)want);
 }
 
-/* By every implementation, and of -x. The vectors' last lanes are no whole
- * vector. */
+/* Checks every implementation, also for -x. The length is not a multiple of the
+ * vectors' lanes. */
 static void expect_rounded(float x, float want)
 {
     expect_bits("scalar", x, es_half_round(x), want);
@@ -49,8 +50,8 @@ static float after_overflow(double value)
     return value < 65536 ? (float)value : INFINITY;
 }
 
-/* Every number of fp16, and every boundary between two of them, which belongs
- * to the even one. */
+/* Covers every number of fp16, and every midpoint of two of them, which is
+ * rounded to even. */
 TEST(every_boundary_is_rounded_to_even)
 {
     for (int n = 0; n < 0x7c00; n++) {
@@ -89,7 +90,7 @@ TEST(extremes_are_rounded)
     }
 }
 
-/* What an unsuitable instruction might do: it drops subnormal numbers. */
+/* A plausible fault of an instruction: it flushes subnormal numbers to zero. */
 static void flushing(float *x, size_t n)
 {
     es_cpu_kernels_plain.round_half(x, n);
@@ -97,7 +98,7 @@ static void flushing(float *x, size_t n)
         x[i] = fabsf(x[i]) < 0x1p-14f ? 0 : x[i];
 }
 
-TEST(first_use_sees_a_wrong_rounding)
+TEST(a_wrong_rounding_is_detected_at_first_use)
 {
     es_cpu_kernels wrong = es_cpu_kernels_plain;
     assert_true(es_cpu_kernels_agree(&wrong));
@@ -107,22 +108,23 @@ TEST(first_use_sees_a_wrong_rounding)
 
 /* --- attention ------------------------------------------------------------ */
 
-/* One head, as many queries as it is wide, more than a block of them: with
- * the identity for keys a row of queries is a row of q . k itself, which is
- * how the double reference gets rounded ones. */
+/* One head with as many queries as dimensions, more than one block. The keys
+ * are the identity, so a row of queries equals a row of products q . k; this
+ * lets the double reference use rounded products. */
 enum { T = 35, N = T * T };
 
 typedef struct head_case {
     float qkv[3 * N], log_t[T], y[N], saved[2 * T], dy[N], dqkv[3 * N],
         dlog_t[T];
     float entropy[T], dentropy[T];
-    double q[N], k[N], v[N], identity[N], products[N]; /* of the reference */
+    double q[N], k[N], v[N], identity[N], products[N]; /* arrays of the
+                                                          reference */
     double ref_log_t[T], ref_y[N], ref_rows[ES_N_ROW_STATISTICS * T];
     double ref_dy[N], ref_dentropy[T], dproducts[N], dk[N], dv[N],
         ref_dlog_t[T];
 } head_case;
 
-/* Eighths, so that no sum of products is rounded before it is to be. */
+/* Draws multiples of 1/8, so that no sum of products is rounded prematurely. */
 static void draw_head(head_case *c)
 {
     uint64_t seed = 5;
@@ -147,7 +149,7 @@ static void draw_head(head_case *c)
     }
 }
 
-/* Rounded unless `exact`. */
+/* The products are rounded unless `exact`. */
 static void multiply_head(head_case *c, bool exact)
 {
     for (int i = 0; i < T; i++)
@@ -186,8 +188,7 @@ static es_mem *mem(void *floats_of_cpu)
     return (es_mem *)floats_of_cpu;
 }
 
-/* `y` is what the backward pass is given of the outputs; NULL: what came out.
- */
+/* `y` is the output for the backward pass; NULL: that of the forward pass. */
 static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -268,8 +269,8 @@ TEST(attention_rounds_products)
     }
 }
 
-/* Key 1 has a product of -infinity with query 2: no weight, no gradient, and
- * a row that is not finite. Then +infinity: nothing is left of the row. */
+/* Key 1 has a product of -infinity with query 2: the key has no weight and no
+ * gradient, and the row is not finite. With +infinity all of the row is NaN. */
 static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
                            float size)
 {
@@ -296,7 +297,7 @@ TEST(logits_beyond_fp16_are_infinite)
     EACH_VARIANT(kernels)
     {
         draw_head(c);
-        c->dentropy[2] = 0; /* as the regulariser has it */
+        c->dentropy[2] = 0; /* as the regulariser sets it */
         check_overflow(c, *kernels, -300);
         check_overflow(c, *kernels, 300);
     }

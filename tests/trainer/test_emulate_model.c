@@ -1,4 +1,5 @@
-/* --emulate fp16: what of a model is rounded, and what comes of it. */
+/* Tests --emulate fp16 in whole models: which values are rounded, and the
+ * effect on training. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
 #include "hooks/trainer/model/model_internal.h"
@@ -38,7 +39,7 @@ static void expect_full_precision(const char *what, const es_mem *memory, int n)
         fail_msg("%s: %d of %d are rounded", what, rounded, n);
 }
 
-/* All that a forward pass leaves behind. */
+/* Checks all values that a forward pass stores. */
 static void expect_rounded_activations(const es_model *model)
 {
     const es_model_config *config = &model->config;
@@ -75,7 +76,7 @@ static void check_activations(const char *arch, es_family family)
     es_small_forward(&s);
     expect_rounded_activations(s.model);
     es_assert_ok(es_model_backward(s.model, 1));
-    /* Computed once more in the backward pass, of layer 0. */
+    /* recomputed in the backward pass of layer 0 */
     expect_halves("wide", s.model->wide, n * config.mlp_mult);
     expect_full_precision("dx", s.model->dx, n);
     expect_full_precision("df", s.model->df, n);
@@ -106,13 +107,13 @@ static double distance(const float *a, const float *b, size_t n)
     return sqrt(sum);
 }
 
-/* The rounding passes gradients on: they are those of fp32 but for what half
- * an fp16 digit, 5e-4, does in some fifteen places. Not for PowerSoftmax, whose
- * gradient is steep where a row's scores are small. */
+/* The rounding passes gradients unchanged: they equal those of fp32 up to half
+ * an fp16 digit, 5e-4, in some fifteen places. PowerSoftmax is not tested, as
+ * its gradient is steep where a row's scores are small. */
 static void check_straight_through(const char *arch, es_family family)
 {
     es_model_config config = emulated(arch, family);
-    config.gamma = 0; /* no jump of the penalty in between */
+    config.gamma = 0; /* so that the penalty has no jump in between */
     AUTO_BY(es_small_close) es_small_model half = es_small_open(&config);
     config.emulate = ES_EMULATE_NONE;
     AUTO_BY(es_small_close) es_small_model full = es_small_open(&config);
@@ -134,7 +135,7 @@ static void check_straight_through(const char *arch, es_family family)
     }
 }
 
-TEST(gradients_go_straight_through)
+TEST(gradients_pass_through_the_rounding)
 {
     static const char *const smooth[] = {"SM+LN+G", "SM+LN+GT", "SM+LN",
                                          "SM+LN+ScFFN",
@@ -145,7 +146,7 @@ TEST(gradients_go_straight_through)
     }
 }
 
-/* Logits of some 1e6, which are nothing to fp32. */
+/* Logits are about 1e6, which is no problem in fp32. */
 static es_small_model with_big_weights(es_emulation emulate)
 {
     es_model_config config = es_small_config("SM+LN+G");
@@ -161,7 +162,7 @@ static es_small_model with_big_weights(es_emulation emulate)
     return s;
 }
 
-TEST(big_weights_break_it)
+TEST(large_weights_overflow)
 {
     AUTO_BY(es_small_close)
     es_small_model half = with_big_weights(ES_EMULATE_FP16);
@@ -203,8 +204,8 @@ TEST(trains_like_fp32)
     assert_true(fabs(got.eval.ce / want.eval.ce - 1) <= 0.02);
 }
 
-/* Without LayerNorm and with long strides the residual stream leaves fp16's
- * range some steps before that of fp32. */
+/* Without LayerNorm and with large steps, the residual stream exceeds the range
+ * of fp16 some steps before that of fp32. */
 static es_settings growing(es_emulation emulate)
 {
     es_settings s = training_small();
@@ -216,7 +217,7 @@ static es_settings growing(es_emulation emulate)
     return s;
 }
 
-TEST(failure_names_the_layer)
+TEST(a_failure_names_the_layer)
 {
     training_seen half = {0}, full = {0};
     es_train_result result = training_record(&half, growing(ES_EMULATE_FP16));

@@ -1,4 +1,5 @@
-/* What the CPU back-end says that it computes with. */
+/* Tests the description of the library and the kernels that the CPU back-end
+ * uses. */
 #include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/cpu/products.h"
 #include "tests/support/test.h"
@@ -6,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Processors, the kernels that a library chooses or is made to choose, and what
- * the note must name; NULL: no note. */
+/* Processors, the kernels that a library chooses or is forced to choose, and
+ * the text that the note must contain; NULL: no note. */
 static const struct {
     const char *processor;
     es_vectors vectors;
@@ -49,7 +50,7 @@ static const struct {
 
 static void judge(char *note, size_t size, size_t i)
 {
-    /* OpenBLAS' names begin with capitals. */
+    /* names of OpenBLAS' kernels begin with capitals */
     const bool is_onednn = strncmp(machines[i].kernels, "avx", 3) == 0;
     const es_cpu_library library = {.name = is_onednn ? "oneDNN" : "OpenBLAS",
                                     .kernels = machines[i].kernels,
@@ -91,7 +92,7 @@ TEST(libraries_and_kernels_are_named)
         es_products_choice choice = choices[i].choice;
         es_cpu_engine engine;
         if (es_products_use(&choice) != ES_OK || choice != choices[i].choice)
-            continue; /* there is no oneDNN */
+            continue; /* oneDNN is not installed */
         es_cpu_engine_find(&engine);
         assert_memory_equal(engine.products, choices[i].first,
                             strlen(choices[i].first));

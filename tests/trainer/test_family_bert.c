@@ -1,6 +1,6 @@
-/* Family bert, which goes forward alone: attention over all keys but padding's,
- * against closed forms, and what is refused. tests/python/test_bert_weights.py
- * compares whole models with transformers. */
+/* Tests family bert, which only runs forward: attention over all keys but those
+ * of padding, compared with closed forms, and refusals.
+ * tests/python/test_bert_weights.py compares whole models with transformers. */
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
 #include "hooks/trainer/cpu/cpu.h"
@@ -11,7 +11,7 @@
 
 enum { B = 2, T = 7, H = 3, D = 4, WIDTH = H * D, PADDING = 9 };
 
-/* The last four of sequence 1 are padding. */
+/* The last four tokens of sequence 1 are padding. */
 static const int32_t tokens[B * T] = {1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 9, 9, 9, 9};
 static const int n_visible[B] = {7, 3};
 
@@ -51,8 +51,8 @@ static void expect(float got, double want, const char *name)
         fail_msg("%s is %g, not %g", name, (double)got, want);
 }
 
-/* Queries of 0 look at all that they see alike. */
-TEST(rows_that_look_everywhere_have_the_logarithm_of_what_is_visible)
+/* Queries of 0 give all visible keys the same weight. */
+TEST(uniform_rows_have_the_logarithm_of_their_visible_keys)
 {
     float qkv[B * T * 3 * WIDTH];
     uint64_t seed = 4;
@@ -86,7 +86,7 @@ TEST(rows_that_look_everywhere_have_the_logarithm_of_what_is_visible)
             }
 }
 
-TEST(threads_change_no_bit)
+TEST(the_number_of_threads_changes_no_bit)
 {
     float qkv[B * T * 3 * WIDTH];
     uint64_t seed = 7;
@@ -99,7 +99,7 @@ TEST(threads_change_no_bit)
     assert_memory_equal(&one, &three, sizeof one);
 }
 
-/* A key that is NaN is in every row that sees it; padding's is in none. */
+/* A NaN key affects every row that sees it; a NaN in padding affects none. */
 TEST(rows_with_a_score_that_is_not_finite_are_counted)
 {
     float qkv[B * T * 3 * WIDTH];
@@ -107,7 +107,7 @@ TEST(rows_with_a_score_that_is_not_finite_are_counted)
     outputs out;
     es_test_fill(qkv, sizeof qkv / sizeof *qkv, 2, &seed);
     qkv[((0 * T + 4) * 3 + 1) * WIDTH] = NAN; /* a key of head 0 */
-    qkv[((1 * T + 5) * 3 + 1) * WIDTH] = NAN; /* of padding */
+    qkv[((1 * T + 5) * 3 + 1) * WIDTH] = NAN; /* in padding */
     attend(&out, qkv, 1);
     for (int h = 0; h < H; h++)
         for (int i = 0; i < T; i++) {
@@ -135,7 +135,7 @@ TEST(rows_with_a_score_that_is_not_finite_are_counted)
 
 /* --- refusals ------------------------------------------------------------- */
 
-TEST(an_encoder_goes_forward_alone)
+TEST(an_encoder_only_runs_forward)
 {
     es_model_config config = es_small_config("SM+LN+G");
     es_ops ops = es_cpu_ops;

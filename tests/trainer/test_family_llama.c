@@ -1,4 +1,4 @@
-/* Family llama: what is refused, and its settings. */
+/* Tests the refusals and the settings of family llama. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/settings/settings.h"
 #include "tests/support/families.h"
@@ -15,7 +15,7 @@ static es_model_config llama(const char *arch)
     return config;
 }
 
-TEST(what_llama_lacks_is_refused_by_name)
+TEST(parts_that_llama_lacks_are_refused_by_name)
 {
     static const char *const archs[][2] = {
         {"SM+LN+G", "'LN'"},           {"SM(gate)+RN", "SM(gate)"},
@@ -54,7 +54,7 @@ TEST(what_llama_lacks_is_refused_by_name)
     es_assert_ok(es_model_config_check(&config));
 }
 
-TEST(what_llama_alone_has_is_refused_elsewhere)
+TEST(parts_of_llama_are_refused_in_other_families)
 {
     static const char *const archs[] = {"SM+RN", "SM+SwiGLU"};
     for (int i = 0; i < 2; i++) {
@@ -74,7 +74,7 @@ TEST(what_llama_alone_has_is_refused_elsewhere)
     es_expect_config_refused(&config, "--tied");
 }
 
-/* As the CUDA back-end is. */
+/* The CUDA back-end is like this. */
 TEST(a_back_end_without_the_operations_refuses_the_family)
 {
     const es_model_config config = llama("SM+RN+SwiGLU");
@@ -115,7 +115,7 @@ TEST(a_scaling_of_other_than_four_numbers_is_refused)
     }
 }
 
-TEST(the_family_brings_its_own_defaults)
+TEST(the_family_sets_its_defaults)
 {
     es_settings s = PARSE("--family", "llama");
     assert_int_equal(s.model.bias, ES_BIAS_NONE);

@@ -1,4 +1,4 @@
-/* Family roberta: what rows of padding are, and what is refused. */
+/* Tests the rows of padding and the refusals of family roberta. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
@@ -17,10 +17,10 @@ static es_model_config roberta(const char *arch)
 
 enum { PADDING = 10 };
 
-/* Sequences of 5, the second with 2 of padding. */
+/* Two sequences of 5 tokens; the second ends with 2 of padding. */
 static const int32_t tokens[10] = {1, 2, 3, 4, 5, 6, 7, 8, PADDING, PADDING};
 
-TEST(what_padding_is_does_not_matter)
+TEST(the_embedding_of_padding_does_not_matter)
 {
     es_model_config config = roberta("SM+LN+G");
     es_model *model = NULL;
@@ -39,7 +39,7 @@ TEST(what_padding_is_does_not_matter)
                          i / 15 % 2 == 1 && i % 5 >= 3);
     logits = test_malloc(n * sizeof *logits);
     memcpy(logits, es_model_logits(model), n * sizeof *logits);
-    /* A model with other weights of that token sees no difference. */
+    /* Other weights of the padding token change nothing. */
     for (size_t i = 0; i < es_model_n_arrays(model); i++) {
         const es_parameter wte = es_model_parameter(model, i);
         if (!strstr(wte.name, "word_embeddings"))
@@ -64,7 +64,7 @@ TEST(what_padding_is_does_not_matter)
 
 /* --- refusals ------------------------------------------------------------- */
 
-TEST(what_the_family_lacks_is_refused_by_name)
+TEST(parts_that_the_family_lacks_are_refused_by_name)
 {
     static const struct {
         const char *arch, *named;

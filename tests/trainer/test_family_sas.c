@@ -1,11 +1,11 @@
-/* Family sas, He and Hofmann's simplified blocks: how a model begins, and what
- * is refused. */
+/* Tests the initial state and the refusals of family sas, He and Hofmann's
+ * simplified blocks. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/* --- the start ------------------------------------------------------------ */
+/* --- initial state ------------------------------------------------------- */
 
 static es_model_config sas(const char *arch)
 {
@@ -15,9 +15,9 @@ static es_model_config sas(const char *arch)
     return config;
 }
 
-/* Queries are 0, the gains 1: a row looks everywhere alike, which the centre
- * takes off again, and each token passes on its own values. */
-TEST(a_model_begins_with_the_identity_for_its_attention)
+/* Queries are 0 and gains are 1: each row is uniform, the centring removes it
+ * again, and each token passes on its own values. */
+TEST(attention_begins_as_the_identity)
 {
     const es_model_config config = sas("SM+ScFuFFN");
     es_model *model = NULL;
@@ -40,8 +40,8 @@ TEST(a_model_begins_with_the_identity_for_its_attention)
     const float *rows = es_model_rows(model, ES_ROW_ENTROPY);
     for (int i = 0; i < 2 * 2 * 3 * 5; i++)
         assert_true(fabs((double)rows[i] - log(i % 5 + 1)) <= 1e-5);
-    /* So no token knows of another: the second of a sequence has the logits
-     * that it would have with another first one. */
+    /* No token depends on another: the second token of a sequence has the same
+     * logits after a different first one. */
     const float *logits = es_model_logits(model);
     memcpy(first, logits + config.vocab, 11 * sizeof *first);
     tokens[0] = 9;
@@ -54,7 +54,7 @@ TEST(a_model_begins_with_the_identity_for_its_attention)
 
 /* --- refusals ------------------------------------------------------------- */
 
-TEST(what_simplified_blocks_lack_is_refused_by_name)
+TEST(parts_that_simplified_blocks_lack_are_refused_by_name)
 {
     static const char *const archs[] = {"PSM(2)", "SM(gate)", "SM(clip 9)",
                                         "SM+WNorm(FFN)", "SM+SNorm(QK)"};

@@ -1,4 +1,4 @@
-/* Family vit: what is refused. */
+/* Tests the refusals of family vit. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
@@ -45,7 +45,7 @@ TEST(sizes_that_do_not_fit_are_refused_by_name)
     es_expect_config_refused(&config, "--image-size: only for --family vit");
 }
 
-TEST(what_the_family_lacks_is_refused_by_name)
+TEST(parts_that_the_family_lacks_are_refused_by_name)
 {
     es_model_config config = vit();
     es_ops ops = es_cpu_ops;
@@ -62,7 +62,8 @@ TEST(what_the_family_lacks_is_refused_by_name)
         strstr(es_message(), "--family vit: not supported by back-end"));
 }
 
-/* Numbers beyond the levels, and classes that there are not, are no image. */
+/* Pixel values beyond the levels, and classes that do not exist, are
+ * refused. */
 TEST(pixels_and_classes_are_checked)
 {
     const es_model_config config = vit();

@@ -1,5 +1,5 @@
-/* Whole models against the double model: outputs, and gradients by central
- * differences. */
+/* Compares whole models with the double model: outputs, and gradients by
+ * central differences. */
 #include "tests/support/families.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/reference_ops.h"
@@ -27,7 +27,7 @@ static void check_outputs(es_small_model *s, const es_ref_result *want)
     }
 }
 
-/* Twenty entries of an array, or all if there are fewer. */
+/* Compares twenty entries of an array, or all if there are fewer. */
 static void check_array(const es_small_model *s, const es_ref_model *ref,
                         es_ref_result *result, size_t index)
 {
@@ -42,7 +42,7 @@ static void check_array(const es_small_model *s, const es_ref_model *ref,
         want[n] =
             es_ref_model_gradient(ref, result, s->tokens, s->targets, index, i);
     }
-    /* A power of scores has as many times their relative error. */
+    /* A power of scores multiplies their relative error. */
     const double power = s->config->arch.power;
     es_test_expect_within(parameter.name, got, want, n,
                           fmax(2e-5, 5e-6 * power), 1e-6);
@@ -105,7 +105,7 @@ static const char *const built[] = {"SM",
                                     "RA",
                                     "RA(T,gate)+LN+G"};
 
-TEST(every_architecture_matches_differences)
+TEST(every_architecture_matches_finite_differences)
 {
     for (size_t i = 0; i < sizeof built / sizeof *built; i++) {
         es_model_config config = es_small_config(built[i]);
@@ -114,7 +114,7 @@ TEST(every_architecture_matches_differences)
     }
 }
 
-TEST(entropy_regularisation_matches_differences)
+TEST(entropy_regularisation_matches_finite_differences)
 {
     static const char *const archs[] = {
         "EReg(SM+LN+G)",          "EReg(SM(t)+ScFuFFN)",
@@ -132,8 +132,8 @@ TEST(entropy_regularisation_matches_differences)
     }
 }
 
-/* Each by itself, and all together. */
-TEST(range_losses_match_differences)
+/* Tests each range loss separately, and all together. */
+TEST(range_losses_match_finite_differences)
 {
     static const char *const archs[] = {"PSM(4)+LN+G",
                                         "PSM(2,plain)+LN+GS",
@@ -156,7 +156,7 @@ TEST(range_losses_match_differences)
     }
 }
 
-TEST(biases_and_final_norm_match_differences)
+TEST(biases_and_final_norm_match_finite_differences)
 {
     const es_bias biases[] = {ES_BIAS_ALL, ES_BIAS_QK, ES_BIAS_NONE};
     for (size_t i = 0; i < 3; i++) {
@@ -173,14 +173,14 @@ TEST(biases_and_final_norm_match_differences)
     }
 }
 
-TEST(any_epsilon_of_layer_norm_matches_differences)
+TEST(any_epsilon_of_layer_norm_matches_finite_differences)
 {
     es_model_config config = es_small_config("SM+LN+R");
     config.ln_eps = 3;
     check_model(&config);
 }
 
-TEST(every_size_matches_differences)
+TEST(every_size_matches_finite_differences)
 {
     const int sizes[][7] = {/* L, H, d, T, V, B, m */
                             {1, 1, 1, 1, 1, 1, 1},  {3, 1, 5, 1, 2, 3, 4},
@@ -199,8 +199,9 @@ TEST(every_size_matches_differences)
     }
 }
 
-/* Rotated, with an output matrix of its own, sub-blocks side by side. */
-TEST(family_pythia_matches_differences)
+/* Family pythia rotates q and k and has a separate output matrix and parallel
+ * sub-blocks. */
+TEST(family_pythia_matches_finite_differences)
 {
     static const char *const archs[] = {"SM",
                                         "SM+LN",
@@ -223,7 +224,7 @@ TEST(family_pythia_matches_differences)
         config.family = ES_FAMILY_PYTHIA;
         config.ctx = sized ? sizes[i][0] : config.ctx;
         config.n_head = sized ? sizes[i][1] : config.n_head;
-        config.d_model = sized ? sizes[i][2] : 15; /* heads of 5 */
+        config.d_model = sized ? sizes[i][2] : 15; /* heads of width 5 */
         config.lambda = 0.1;
         config.gamma = 0.1;
         check_model(&config);

@@ -1,11 +1,12 @@
-/* Logits a block of rows at a time: the losses and gradients are those of all
- * rows at once, and a step is the same one whether it defers losses or not. */
+/* Tests logits that are computed a block of rows at a time: the losses and
+ * gradients equal those of all rows at once, and a step has the same result
+ * whether it defers losses or not. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/* Of 10 rows: the last block is a shorter one. */
+/* With 10 rows, the last block is shorter. */
 static int three_rows(int vocab)
 {
     (void)vocab;
@@ -19,7 +20,8 @@ static es_ops in_blocks(const es_ops *whole)
     return ops;
 }
 
-/* On other operations, with the parameters and tokens of `like`. */
+/* Opens a model on other operations, with the parameters and tokens of
+ * `like`. */
 static es_small_model open_on(const es_ops *ops, const es_small_model *like)
 {
     es_small_model s = *like;
@@ -111,7 +113,8 @@ static es_outcome step_by_calls(es_small_model *s, const es_train_config *train,
     return out;
 }
 
-/* Three micro-batches are one sequence, ten are passes. */
+/* A step of three micro-batches is one sequence; a step of ten is separate
+ * passes. */
 static void check_step(const es_ops *ops, const char *arch, int n)
 {
     AUTO_BY(es_small_close) es_small_model whole = es_small_open_arch(arch);
@@ -128,7 +131,7 @@ static void check_step(const es_ops *ops, const char *arch, int n)
     assert_true(isfinite(out.losses.ce) && out.losses.ce > 0);
     assert_true(near(out.grad_norm, want.grad_norm, 0));
     expect_arrays(&step, &calls, es_model_get, true);
-    /* An evaluation after it counts its own loss. */
+    /* A following evaluation counts only its own loss. */
     es_small_forward(&step);
     es_small_forward(&calls);
     assert_true(near(step.losses.ce, calls.losses.ce, 0));

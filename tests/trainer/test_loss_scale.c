@@ -1,4 +1,4 @@
-/* Dynamic scaling of the loss, on a CPU back-end that scales it and whose
+/* Tests dynamic scaling of the loss, on a CPU back-end that scales it and whose
  * gradients overflow early. */
 #include "hooks/trainer/ranks/transport.h"
 #include "hooks/trainer/train_record.h"
@@ -9,11 +9,12 @@
 
 AUTO_OF(es_trainer, es_trainer_free)
 
-/* What a gradient of a logit can hold here. A step of 5 x 9 rows with a scale
- * of 65536 has some of 1400: three halvings are too few, four enough. */
+/* The largest gradient of a logit before it overflows. A step of 5 x 9 rows
+ * with a scale of 65536 has some of 1400, so three halvings are too few and
+ * four are enough. */
 static float largest = 100;
 
-/* Of this thread's calls each of this many overflows; 0: none does. */
+/* Every period-th call in this thread overflows; 0: none does. */
 static _Thread_local int period = 1, n_calls;
 
 static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
@@ -54,7 +55,7 @@ static es_step take(es_trainer *trainer, int64_t step)
     return done;
 }
 
-/* Parameters and moments of one model, or of two the same. */
+/* Expects two models to have the same parameters and moments. */
 static void expect_same(es_model *a, es_model *b)
 {
     for (size_t i = 0; i < es_model_n_arrays(a); i++) {
@@ -72,7 +73,7 @@ static void expect_same(es_model *a, es_model *b)
     }
 }
 
-TEST(it_halves_and_doubles)
+TEST(the_scale_halves_and_doubles)
 {
     es_loss_scale now = {ES_LOSS_SCALE_START, 1234};
     now = es_loss_scale_next(now, false);
@@ -90,8 +91,8 @@ TEST(it_halves_and_doubles)
     assert_true(now.scale == ES_LOSS_SCALE_LARGEST);
 }
 
-/* Steps that overflow leave everything alone; once the scale fits, the same
- * happens as without: a power of two changes no bit. */
+/* Steps that overflow change nothing. Once the scale is small enough, results
+ * equal those without a scale: a power of two changes no bit. */
 static void check_steps(const char *arch)
 {
     es_settings s = training_small();
@@ -134,8 +135,7 @@ TEST(steps_that_overflow_are_skipped)
     check_steps("SM+R+WNorm(QK)");
 }
 
-/* --- two ranks, of which one overflows -------------------------------------
- */
+/* --- two ranks, one of which overflows ----------------------------------- */
 
 enum { N_STEPS = 9 };
 
@@ -186,7 +186,7 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-/* The second of two micro-batches overflows, or all of rank 1's. */
+/* Either the second of two micro-batches overflows, or all of rank 1's. */
 static void check_ranks(bool fixed_order)
 {
     rank one = {.trainer = open_rank(0, 1, fixed_order)}, two[2];
@@ -228,8 +228,8 @@ TEST(ranks_skip_the_steps_in_which_one_overflows)
     check_ranks(false);
 }
 
-/* Gradients are reported without the scale. */
-TEST(gradients_are_reported_without_it)
+/* Reported gradients do not include the scale. */
+TEST(gradients_are_reported_without_the_scale)
 {
     es_settings s = training_small();
     es_trainer *scaled = open_on(&s, &scaling);
@@ -249,9 +249,9 @@ TEST(gradients_are_reported_without_it)
     es_trainer_free(plain);
 }
 
-/* No scale mends a loss that is not finite: it is measured the first time, and
- * the parameters stay. */
-TEST(no_scale_mends_a_nan)
+/* No scale repairs a loss that is not finite: the step is measured at once, and
+ * the parameters are unchanged. */
+TEST(no_scale_repairs_a_nan)
 {
     es_settings s = training_small();
     AUTO(es_trainer) trainer = open_on(&s, &scaling);
@@ -268,8 +268,9 @@ TEST(no_scale_mends_a_nan)
     take(trainer, 2);
 }
 
-/* The scale at its least: what overflows even so is accepted, and reported. */
-TEST(at_its_least_a_step_is_taken)
+/* At the minimum scale, a step that still overflows is accepted and
+ * reported. */
+TEST(at_the_minimum_scale_a_step_is_taken)
 {
     es_settings s = training_small();
     AUTO(es_trainer) trainer = open_on(&s, &scaling);
@@ -286,7 +287,7 @@ TEST(at_its_least_a_step_is_taken)
     assert_true(trainer->loss_scale.scale == 1);
 }
 
-TEST(a_checkpoint_keeps_it)
+TEST(a_checkpoint_keeps_the_scale)
 {
     es_settings s = training_small();
     es_trainer *from = open_on(&s, &scaling), *to = open_on(&s, &scaling);
@@ -316,7 +317,7 @@ TEST(a_checkpoint_keeps_it)
     es_trainer_free(to);
 }
 
-TEST(the_run_records_it)
+TEST(the_run_records_the_scale)
 {
     es_settings s = training_small();
     es_train_record *record = NULL;

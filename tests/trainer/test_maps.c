@@ -1,4 +1,5 @@
-/* Attention maps of a model against weights in double, cell by cell. */
+/* Compares the attention maps of a model with weights in double, cell by
+ * cell. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/model/maps.h"
 #include "hooks/trainer/model/measure.h"
@@ -13,7 +14,8 @@ AUTO_OF(es_measure, es_measure_free)
 
 enum { L = 2, H = 3, D = 12, WIDTH = D / H, T = 5, B = 2 };
 
-/** Weights of query i of a head, a (i + 1), by their definition. */
+/** Computes the weights of query i of a head, a (i + 1), by their
+ *  definition. */
 static void weigh(double *a, const double *qkv, int h, int i,
                   const es_arch *arch, double t)
 {
@@ -41,7 +43,8 @@ static void weigh(double *a, const double *qkv, int h, int i,
                     : sum + arch->power_epsilon * length;
 }
 
-/** Mean over sequences and over the pairs of a cell; head -1: and heads. */
+/** The mean over sequences and over the pairs of a cell; head -1: also over
+ *  heads. */
 static double cell(const es_ref_result *ref, const es_ref_model *model,
                    const es_arch *arch, int layer, int head, int size, int q,
                    int k)
@@ -109,8 +112,8 @@ TEST(a_cell_is_the_mean_weight_of_its_pairs)
     }
 }
 
-/* The first column of the whole map is the sink, its moments the distance. */
-TEST(a_whole_map_says_what_the_series_of_heads_say)
+/* The first column of the full map gives the sink, its moments the distance. */
+TEST(a_full_map_agrees_with_the_series_of_heads)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
     AUTO(es_maps) maps = NULL;
@@ -150,7 +153,7 @@ TEST(without_maps_of_heads_a_layer_has_the_same_mean)
     assert_int_equal(es_maps_n_heads(heads), H);
     assert_int_equal(es_maps_n_heads(layers), 0);
     es_small_forward(&s);
-    /* More passes than are taken: the first 16 sequences are. */
+    /* More sequences than a map uses: the first 16 count. */
     for (int i = 0; i < 9; i++) {
         es_assert_ok(es_maps_add(heads, s.model));
         es_assert_ok(es_maps_add(layers, s.model));
@@ -166,7 +169,7 @@ TEST(without_maps_of_heads_a_layer_has_the_same_mean)
         assert_true(es_is_missing(b[i]));
 }
 
-TEST(a_row_that_is_not_finite_is_nan_in_its_cells_alone)
+TEST(a_row_that_is_not_finite_is_nan_only_in_its_cells)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
     AUTO(es_maps) maps = NULL;
@@ -174,7 +177,7 @@ TEST(a_row_that_is_not_finite_is_nan_in_its_cells_alone)
     const size_t n = es_model_parameter(s.model, array).n;
     float *values = calloc(n, sizeof *values), map[T * T];
     es_assert_ok(es_model_get(s.model, array, values, n));
-    values[(T - 1) * D] = NAN; /* of the last position */
+    values[(T - 1) * D] = NAN; /* the last position */
     es_assert_ok(es_model_set(s.model, array, values, n));
     free(values);
     es_assert_ok(es_maps_new(&maps, s.config, T, false));

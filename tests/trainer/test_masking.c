@@ -1,5 +1,5 @@
-/* Which tokens are hidden: shares, what takes their place, and what it depends
- * on. */
+/* Tests which tokens are masked: their shares, their replacements, and what the
+ * choice depends on. */
 #include "hooks/trainer/masking.h"
 #include "hooks/trainer/model/ops.h"
 #include "tests/support/test.h"
@@ -22,12 +22,12 @@ static es_masking usual(void)
 static void mask(const es_masking *how)
 {
     for (int i = 0; i < N; i++)
-        tokens[i] = i % 9; /* a ninth is padding */
+        tokens[i] = i % 9; /* every ninth token is padding */
     memcpy(hidden, tokens, sizeof tokens);
     es_assert_ok(es_mask_tokens(hidden, targets, N, how));
 }
 
-/* Within four standard deviations. */
+/* Expects a share within four standard deviations. */
 static void expect_share(int n, int of, double share)
 {
     const double off = fabs(n - of * share);
@@ -35,7 +35,7 @@ static void expect_share(int n, int of, double share)
         fail_msg("%d of %d are not %g", n, of, share);
 }
 
-TEST(shares_are_those_of_bert_and_padding_stays)
+TEST(shares_match_bert_and_padding_is_unchanged)
 {
     const es_masking how = usual();
     int n_there = 0, n_hidden = 0, n_masked = 0, n_same = 0;
@@ -55,11 +55,11 @@ TEST(shares_are_those_of_bert_and_padding_stays)
     }
     expect_share(n_hidden, n_there, 0.15);
     expect_share(n_masked, n_hidden, 0.8);
-    /* 10 % stay, and one in VOCAB of those that are drawn. */
+    /* 10 % are unchanged, and so is one in VOCAB of the drawn replacements. */
     expect_share(n_same, n_hidden, 0.1 + 0.1 / VOCAB);
 }
 
-TEST(the_same_draw_hides_the_same_and_another_others)
+TEST(the_draw_determines_which_tokens_are_masked)
 {
     static int32_t first[N];
     es_masking how = usual();
@@ -77,8 +77,8 @@ TEST(the_same_draw_hides_the_same_and_another_others)
     }
 }
 
-/* A tiny micro-batch has something to find, too. */
-TEST(one_token_at_least_is_hidden)
+/* Even a tiny micro-batch has a token to predict. */
+TEST(at_least_one_token_is_masked)
 {
     es_masking how = usual();
     for (how.index = 0; how.index < 100; how.index++) {

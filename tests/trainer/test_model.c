@@ -1,4 +1,5 @@
-/* A model's parameters, passes and steps; trouble stays where it is. */
+/* Tests a model's parameters, passes and steps, and that bad values do not
+ * spread. */
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -14,7 +15,8 @@ static float value_of(const es_small_model *s, const char *name)
     return values[n - 1];
 }
 
-/* With no gradient only the decay is left, and only of matrices. */
+/* With a gradient of 0 only the decay changes weights, and only those of
+ * matrices. */
 TEST(only_matrices_decay)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
@@ -58,8 +60,8 @@ TEST(a_slope_decays_on_request)
     }
 }
 
-/* With eps far above any gradient a step is lr g / eps: linear in g. Returns
- * the movement of one weight. */
+/* With eps far above any gradient a step is lr g / eps, which is linear in g.
+ * Returns the change of one weight. */
 static double movement(double clip, double *norm)
 {
     es_train_config train;
@@ -88,8 +90,9 @@ TEST(gradients_are_clipped_by_their_norm)
                 1e-6 * fabs(free_step));
 }
 
-/* The v part of the bias stays what it was under --bias qk. The k part adds the
- * same to all scores of a row: its gradient is rounding, which may be 0. */
+/* With --bias qk the v part of the bias is unchanged. The k part adds the same
+ * number to all scores of a row: its gradient is rounding error, which may be
+ * 0. */
 TEST(a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
@@ -125,8 +128,8 @@ TEST(trainable_numbers_are_counted)
 
 /* --- trouble -------------------------------------------------------------- */
 
-/* One NaN in the q columns of head 1, layer 1. */
-TEST(a_nan_weight_spoils_its_head_and_what_follows)
+/* One of the q columns of head 1, layer 1, contains a NaN. */
+TEST(a_nan_weight_spoils_its_head_and_later_layers)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.n_layer = 3;
@@ -147,7 +150,7 @@ TEST(a_nan_weight_spoils_its_head_and_what_follows)
     for (int h = 0; h < 9; h++) {
         bool bad = h == 4 || h >= 6;
         assert_int_equal(rows[h], bad ? 10 : 0);
-        /* 1 + 2 + 3 + 4 + 5 weights of each of two sequences */
+        /* 1 + 2 + 3 + 4 + 5 weights in each of two sequences */
         assert_int_equal(weights_of[h], bad ? 30 : 0);
         assert_int_equal(isnan(entropy[h]) != 0, bad);
     }
@@ -155,7 +158,7 @@ TEST(a_nan_weight_spoils_its_head_and_what_follows)
     assert_true(count[1] == 120 && count[2] == 120 && isnan(rms[1]));
 }
 
-/* Nothing is clipped, and the step takes the parameters along. */
+/* Nothing is clipped, and the step makes parameters NaN. */
 TEST(a_step_without_a_finite_gradient_is_taken)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+G");
@@ -232,8 +235,8 @@ TEST(without_targets_there_is_no_loss)
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
 }
 
-/* Of a model that is only looked at. */
-TEST(a_model_that_only_goes_forward_refuses_training)
+/* A model without gradients and moments. */
+TEST(a_forward_only_model_refuses_training)
 {
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
     AUTO_BY(es_small_close) es_small_model both = es_small_open(&config);

@@ -1,5 +1,6 @@
-/* The operations of the CPU back-end but attention, each against plain loops
- * in double, with every variant of the kernels that this machine can run. */
+/* Compares the operations of the CPU back-end, except attention, with plain
+ * loops in double, with every variant of the kernels that this machine can
+ * run. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
@@ -52,8 +53,8 @@ static void check_linear_input(int n, int n_in, int n_out, bool transposed)
     es_test_expect_close("input gradient, added", dx, want, sx);
 }
 
-/* dW[a][b] += sum x[i][a] dy[i][b], or its transpose; only the first
- * `trained` biases have a gradient. */
+/* dW[a][b] += sum x[i][a] dy[i][b], or its transpose; only the first `trained`
+ * biases have a gradient. */
 static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
                                 int trained)
 {
@@ -106,7 +107,7 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_GELU_TANH, ES_ACT_RELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 
-/* As find_peak finds it; a linear act leaves it as it is. */
+/* Expects the peak that find_peak finds; a linear act leaves it unchanged. */
 static void check_peak(const es_peak *peak, float *pre, size_t n,
                        bool is_linear)
 {
@@ -138,7 +139,7 @@ static void check_act(es_activation kind, int n, int n_in, int n_out)
     es_test_expect_close("after", post, want, sy);
 }
 
-/* Through y = act(pre) W, W (in,out). */
+/* Backward pass through y = act(pre) W, W (in,out). */
 static void check_act_backward(es_activation kind, int n, int n_in, int n_out)
 {
     size_t sp = (size_t)(n * n_in);
@@ -174,8 +175,9 @@ VARIANT_TEST(activations_match_plain_loops)
     }
 }
 
-/* The ends of the scale, the kink, and what is not finite. */
-VARIANT_TEST(activations_hold_at_the_ends_of_the_scale)
+/* Tests very large and small numbers, the kink of ReLU, and numbers that are
+ * not finite. */
+VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
 {
     const float x[] = {-INFINITY, -1e30f, -88, -20, -5,    -1e-20f,  -0.0f, 0,
                        1e-20f,    5,      20,  88,  1e30f, INFINITY, NAN};
@@ -193,7 +195,7 @@ VARIANT_TEST(activations_hold_at_the_ends_of_the_scale)
         for (int i = 0; i < N; i++) {
             assert_true(post[i] == again[i] ||
                         (isnan(post[i]) && isnan(again[i])));
-            if (isinf(x[i])) /* may be infinity times 0 in any formula */
+            if (isinf(x[i])) /* any formula may give infinity times 0 here */
                 continue;
             float small = 2e-6f * fmaxf(1, fabsf((float)want[i]));
             assert_true(fabsf(post[i] - (float)want[i]) <= small ||
@@ -207,7 +209,7 @@ VARIANT_TEST(activations_hold_at_the_ends_of_the_scale)
 
 /* --- layer norm ----------------------------------------------------------- */
 
-/* sum dy y of one row, as a function of everything. */
+/* Sum of dy y over one row, as a function of all inputs. */
 static double norm_objective(const float *x, const float *w, const float *b,
                              const float *dy, int n, int width)
 {
@@ -220,7 +222,7 @@ static double norm_objective(const float *x, const float *w, const float *b,
     return sum;
 }
 
-/* Central differences in float32 steps that are exact. */
+/* Central differences with steps that are exact in float32. */
 static void norm_differences(double *out, float *at, size_t n_at,
                              const float *x, const float *w, const float *b,
                              const float *dy, int n, int width)
@@ -272,7 +274,7 @@ VARIANT_TEST(layer_norm_matches_its_differences)
     check_norm(1, 2);
     check_norm(5, 7);
     check_norm(3, 33);
-    check_norm(1, 1); /* variance 0: eps alone */
+    check_norm(1, 1); /* variance 0: only eps remains */
 }
 
 /* --- loss ----------------------------------------------------------------- */
@@ -335,7 +337,7 @@ VARIANT_TEST(embeddings_are_added_and_their_gradients)
     add(token, dwte, V * D);
     add(position, dwpe, T * D);
     for (int i = 0; i < N; i++) {
-        tokens[i] = i % 3 ? 1 : i % V; /* one token many times */
+        tokens[i] = i % 3 ? 1 : i % V; /* one token occurs many times */
         for (int c = 0; c < D; c++)
             want[i * D + c] =
                 (double)wte[tokens[i] * D + c] + (double)wpe[i % T * D + c];
@@ -352,26 +354,25 @@ VARIANT_TEST(embeddings_are_added_and_their_gradients)
     es_test_expect_close("dwpe", dwpe, position, T * D);
 }
 
-/* --- moments of activations ------------------------------------------------
- */
+/* --- moments of activations ---------------------------------------------- */
 
 enum { N_KINDS = 9, N_MOST = 2048 };
 
-/* Numbers that sums in float alone lose: of which all are large or small, which
- * lie far from 0, or one of which is larger than all others. */
+/* Numbers that sums in float would lose: all of them large or small, far from
+ * 0, or one much larger than the others. */
 static float odd_number(int kind, int i, float x)
 {
     switch (kind) {
     case 1:
-        return 100 + x; /* a mean of 100 deviations */
+        return 100 + x; /* the mean is 100 deviations */
     case 2:
-        return 1e15f * x; /* a fourth power is infinite */
+        return 1e15f * x; /* the fourth power is infinite in float */
     case 3:
-        return 1e-15f * x; /* and here 0 */
+        return 1e-15f * x; /* and 0 here */
     case 4:
-        return i == 3 ? -3e5f : x; /* among the first, */
+        return i == 3 ? -3e5f : x; /* an early element, */
     case 5:
-        return i == 1500 ? 3e5f : x; /* or not */
+        return i == 1500 ? 3e5f : x; /* or a late one */
     case 6:
         return 0;
     case 7:
@@ -383,7 +384,7 @@ static float odd_number(int kind, int i, float x)
     }
 }
 
-/* By the definition, in double. */
+/* Sums of powers by the definition, in double. */
 static void sum_moments(double out[7], const float *x, const float *y, float a,
                         size_t n)
 {
@@ -398,7 +399,7 @@ static void sum_moments(double out[7], const float *x, const float *y, float a,
     }
 }
 
-/* Fourth central moment over the square of the second, from sums, */
+/* Fourth central moment over the square of the variance, from sums. */
 static double kurtosis_of(const double sums[7], double n)
 {
     const double mean = sums[0] / n, square = sums[1] / n;
@@ -408,7 +409,7 @@ static double kurtosis_of(const double sums[7], double n)
            (variance * variance);
 }
 
-/* and by its definition. */
+/* The same by its definition. */
 static double find_kurtosis(const float *x, size_t n)
 {
     double mean = 0, second = 0, fourth = 0;
@@ -450,7 +451,7 @@ static void expect_moments(const es_cpu_kernels *kernels, int kind, size_t n)
                  found, kurtosis);
 }
 
-TEST(moments_lose_nothing_that_double_keeps)
+TEST(moments_match_sums_in_double)
 {
     static const size_t lengths[] = {1, 15, 63, 64, 65, 1023, N_MOST};
     EACH_VARIANT(kernels)
@@ -470,7 +471,7 @@ TEST(moments_lose_nothing_that_double_keeps)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Kernels with one wrong entry are found out. */
+/* Kernels with one wrong entry are detected. */
 static void wrong_act(float *post, const float *x, size_t n, es_activation kind,
                       float slope)
 {

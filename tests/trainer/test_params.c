@@ -1,4 +1,4 @@
-/* Names, shapes and starts of parameters. */
+/* Tests names, shapes and initial values of parameters. */
 #include "hooks/trainer/files/safetensors.h"
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
@@ -19,7 +19,7 @@ static es_model_config config_of(const char *arch)
     return config;
 }
 
-/* --- against the reference cases ------------------------------------------ */
+/* --- comparison with the reference cases --------------------------------- */
 
 static int count_arrays(const es_verify_case *it, const char *folder)
 {
@@ -30,7 +30,8 @@ static int count_arrays(const es_verify_case *it, const char *folder)
     return n;
 }
 
-/* Every array has a tensor of its shape, and every tensor is an array's. */
+/* Every array has a tensor of its shape, and every tensor belongs to an
+ * array. */
 static void check_case(const char *path)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it;
@@ -60,7 +61,7 @@ static void check_case(const char *path)
     assert_int_equal(count_arrays(&it, "params/"), (int)params.n - n_state);
 }
 
-TEST(are_those_of_the_reference_cases)
+TEST(arrays_match_the_reference_cases)
 {
     es_ref_each_case(check_case);
 }
@@ -85,7 +86,7 @@ TEST(arrays_have_order_and_no_overlap)
     assert_string_equal(params.table[1].name, "wpe");
     assert_string_equal(params.table[2].name, "h.0.ln_1.weight");
     assert_string_equal(params.table[params.n - 1].name, "ln_f.bias");
-    /* No two overlap, all are aligned and inside their group. */
+    /* No two overlap; all are aligned and inside their group. */
     for (size_t i = 0; i < params.n; i++) {
         const es_param *a = &params.table[i];
         assert_true(a->offset % 16 == 0);
@@ -131,7 +132,7 @@ TEST(a_removed_ffn_has_no_arrays)
                     !strstr(params.table[i].name, "ln_2"));
 }
 
-/* --- the start ------------------------------------------------------------ */
+/* --- initial values ------------------------------------------------------ */
 
 static void draw(float *out, const es_params *params,
                  const es_model_config *config, const char *name)
@@ -139,7 +140,7 @@ static void draw(float *out, const es_params *params,
     es_param_draw(out, get(params, name), config, 2);
 }
 
-TEST(each_kind_of_start_is_drawn)
+TEST(each_kind_of_initial_value_is_drawn)
 {
     es_model_config config =
         config_of("EReg(SM(t)+LN+LR(layer,0.25)+SNorm(FFN))");
@@ -164,9 +165,9 @@ TEST(each_kind_of_start_is_drawn)
     assert_true(fabs(norm - 1) < 1e-6);
 }
 
-/* Architectures that share an array start from the same one; another seed or
- * another array is another draw. */
-TEST(start_belongs_to_the_name)
+/* Architectures that share an array start with the same values; another seed or
+ * another array gives other values. */
+TEST(initial_values_depend_on_name_and_seed_only)
 {
     es_model_config one = config_of("SM"), two = config_of("SM+LN+G");
     es_params a, b;
@@ -218,7 +219,8 @@ TEST(normal_numbers_have_their_moments)
             sum[k] += pow((double)out[i] / 0.02, k) / N;
     assert_true(fabs(sum[1]) < 0.01 && fabs(sum[3]) < 0.05);
     assert_true(fabs(sum[2] - 1) < 0.02 && fabs(sum[4] - 3) < 0.1);
-    /* A shorter draw is the start of a longer one, on any threads. */
+    /* A shorter draw is the beginning of a longer one, with any number of
+     * threads. */
     es_random_normal(few, 7, 0.02, 42, 7, 1);
     assert_memory_equal(out, few, sizeof few);
 }

@@ -1,4 +1,5 @@
-/* The table of timed operations: the same training, and where its time goes. */
+/* Tests the table of timed operations: a training has the same result, and the
+ * times of its phases add up. */
 #include "hooks/trainer/cpu/phases.h"
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/model.h"
@@ -15,7 +16,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A step on three sequences of seven; returns its seconds and the loss. */
+/* Takes a step on three sequences of seven tokens; returns its seconds and the
+ * loss. */
 static double take_step(double *loss, es_model *model)
 {
     int32_t tokens[N];
@@ -82,7 +84,7 @@ static void check_phases(const char *arch, es_family family, int n_threads,
     es_model_free(plain);
 }
 
-TEST(a_timed_step_is_the_step_and_its_phases_fill_it)
+TEST(a_timed_step_gives_the_same_result_and_its_phases_cover_it)
 {
     const bool all[ES_N_CPU_PHASES] = {true, true, true, true, true,
                                        true, true, true, true, false};
@@ -100,7 +102,7 @@ TEST(a_timed_step_is_the_step_and_its_phases_fill_it)
 
 static _Atomic bool is_done;
 
-/* The other's share ends 5 ms after the caller's. */
+/* The other thread's share ends 5 ms after the caller's. */
 static void hold_up(void *argument, es_share share)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
@@ -112,7 +114,7 @@ static void hold_up(void *argument, es_share share)
     is_done = true;
 }
 
-TEST(waiting_is_counted_where_somebody_wants_to_know)
+TEST(waiting_is_counted_on_request)
 {
     es_team *team;
     double waited = 0;

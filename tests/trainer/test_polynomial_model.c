@@ -1,5 +1,6 @@
-/* --inference polynomial: close to the exact model where polynomials are good,
- * counted and not clipped where they are not, refused where there are none. */
+/* Tests --inference polynomial: results are close to the exact model with good
+ * polynomials, inputs outside the intervals are counted and not clipped, and
+ * models without a polynomial form are refused. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
@@ -20,7 +21,7 @@ static es_model_config polynomial(const char *arch)
     return config;
 }
 
-/* Chosen from the micro-batch itself. */
+/* Chooses the polynomials from the micro-batch itself. */
 static bool choose(es_small_model *s)
 {
     es_model_set_polynomials(s->model, ES_POLYNOMIAL_OBSERVE);
@@ -37,7 +38,7 @@ static void copy_logits(float out[N * V], es_small_model *s)
     memcpy(out, logits, N * V * sizeof *out);
 }
 
-/* --- close to the exact model --------------------------------------------- */
+/* --- accuracy ------------------------------------------------------------ */
 
 static void expect_close(const char *arch, es_family family)
 {
@@ -72,7 +73,7 @@ static void expect_close(const char *arch, es_family family)
     }
 }
 
-TEST(with_good_polynomials_the_model_is_the_exact_one)
+TEST(good_polynomials_match_the_exact_model)
 {
     static const char *const all[] = {"PSM(2,0.1,plain)+LN+GS",
                                       "PSM(4,0.1,plain,length)+LN+G",
@@ -83,7 +84,7 @@ TEST(with_good_polynomials_the_model_is_the_exact_one)
     expect_close("PSM(2,0.1,plain)+LN+GS", ES_FAMILY_PYTHIA);
 }
 
-TEST(to_observe_changes_no_bit)
+TEST(observing_changes_no_bit)
 {
     const es_model_config config = polynomial("PSM(4,0.1,plain)+LN+GS");
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
@@ -102,7 +103,7 @@ TEST(to_observe_changes_no_bit)
     assert_int_equal(all[es_site_number(L, ES_SITE_ATTN)].n, N);
 }
 
-/* --- outside -------------------------------------------------------------- */
+/* --- inputs outside the intervals ---------------------------------------- */
 
 static void scale(es_small_model *s, const char *name, float factor)
 {
@@ -122,7 +123,7 @@ static const float *detail_of(es_measure *m, es_detail detail)
     return es_measure_detail(m, detail);
 }
 
-/* An array of layer 1 that is `factor` times what it was chosen with. */
+/* Multiplies an array of layer 1 by `factor` after the choice. */
 static void expect_outside(const char *name, float factor, es_detail clipped,
                            es_detail error, float least)
 {
@@ -139,10 +140,10 @@ static void expect_outside(const char *name, float factor, es_detail clipped,
     assert_true(count[1] > 0 && count[1] < N * 2 * D);
     const float *worst = detail_of(m, error);
     assert_true(worst[0] <= 1e-3f);
-    assert_true(!(worst[1] <= least)); /* infinite, perhaps */
+    assert_true(!(worst[1] <= least)); /* possibly infinite */
 }
 
-TEST(what_is_outside_is_counted_and_explodes)
+TEST(inputs_outside_the_interval_are_counted_and_diverge)
 {
     expect_outside("h.1.mlp.c_fc.weight", 6, ES_DETAIL_CLIPPED_ACT,
                    ES_DETAIL_APPROX_ERROR_ACT, 100);
@@ -150,7 +151,7 @@ TEST(what_is_outside_is_counted_and_explodes)
                    ES_DETAIL_APPROX_ERROR_ATTN, 100);
 }
 
-/* The last norm belongs to the last layer. */
+/* The last norm counts for the last layer. */
 TEST(passes_are_added_up_by_layer)
 {
     const es_model_config config = polynomial("PSM(2,0.1,plain)+LN+GS");
@@ -177,7 +178,7 @@ TEST(passes_are_added_up_by_layer)
     assert_false(es_measure_has_detail(m, ES_DETAIL_CLIPPED_NORM));
 }
 
-TEST(nan_and_infinity_are_outside_and_errors_nan_but_not_missing)
+TEST(nan_and_infinity_count_as_outside_and_give_nan_errors)
 {
     static const float planted[] = {NAN, INFINITY};
     for (int i = 0; i < 2; i++) {
@@ -194,14 +195,14 @@ TEST(nan_and_infinity_are_outside_and_errors_nan_but_not_missing)
         const float *error = detail_of(m, ES_DETAIL_APPROX_ERROR_ACT);
         assert_true(isfinite(error[0]));
         assert_true(isnan(error[1]) && !es_is_missing(error[1]));
-        /* The last norm is given what the FFN has made. */
+        /* The last norm reads the output of the FFN. */
         count = detail_of(m, ES_DETAIL_CLIPPED_NORM);
         assert_true(count[0] == 0 && count[1] == N);
         assert_true(isnan(s.losses.ce));
     }
 }
 
-TEST(a_layer_without_the_function_has_no_number)
+TEST(a_layer_without_the_function_has_a_missing_value)
 {
     const es_model_config config = polynomial("PSM(2,0.1,plain)+G[1-1]+LN");
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
@@ -215,7 +216,7 @@ TEST(a_layer_without_the_function_has_no_number)
     assert_true(es_detail_exists(s.model, ES_DETAIL_APPROX_ERROR_ACT));
 }
 
-TEST(where_nothing_is_finite_there_is_no_polynomial)
+TEST(without_finite_inputs_there_is_no_polynomial)
 {
     const es_model_config config = polynomial("PSM(4,0.1,plain)+LN+GS");
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
@@ -258,10 +259,10 @@ static es_findings norm_with(float y[ROWS * WIDTH], const float *x,
     return found;
 }
 
-TEST(a_norm_errs_as_its_polynomial_does_on_any_number_of_threads)
+TEST(a_norm_has_the_error_of_its_polynomial_on_any_threads)
 {
     float x[ROWS * WIDTH], y[ROWS * WIDTH];
-    const es_inverse_root how = {{0.01, 2}, 3}; /* too few */
+    const es_inverse_root how = {{0.01, 2}, 3}; /* too few steps */
     double worst = 0, low = INFINITY, high = 0;
     uint64_t seed = 5, n_outside = 0;
     es_test_fill(x, ROWS * WIDTH, 3, &seed);
@@ -294,7 +295,7 @@ TEST(a_norm_errs_as_its_polynomial_does_on_any_number_of_threads)
     assert_true(near(seen.high / high, 1, 1e-5));
 }
 
-/* --- depth, and what is refused ------------------------------------------- */
+/* --- depth and refusals -------------------------------------------------- */
 
 static void expect_levels(es_family family, int layer, int model)
 {
@@ -310,7 +311,7 @@ static void expect_levels(es_family family, int layer, int model)
     assert_int_equal(es_model_levels(s.model, L), model);
 }
 
-TEST(levels_add_up_along_the_longest_way)
+TEST(levels_add_up_along_the_longest_path)
 {
     expect_levels(ES_FAMILY_GPT2, 17 + 18 + 17 + 8, 2 * 60 + 17 + 1);
     expect_levels(ES_FAMILY_PYTHIA, 17 + 18, 2 * 35 + 17 + 1);
@@ -327,7 +328,7 @@ static void expect_refused(const es_model_config *config, const es_ops *ops,
         fail_msg("'%s' does not name %s", es_message(), why);
 }
 
-TEST(what_has_no_polynomial_form_is_refused_by_name)
+TEST(models_without_a_polynomial_form_are_refused_by_name)
 {
     static const char *const all[][2] = {
         {"SM+LN+GS", "'SM'"},          {"SM(t)+LN+GS", "'SM'"},

@@ -1,4 +1,5 @@
-/* --preset: the table of the papers' configurations, and what overrides it. */
+/* Tests --preset: the table of the papers' configurations, and the options that
+ * override it. */
 #include "hooks/trainer/dry_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
@@ -16,7 +17,7 @@ static es_status parse(es_settings *out, char **words)
 
 static int set_up(void **state)
 {
-    /* A back-end that is not here: the same on every machine. */
+    /* No CUDA library, so that the result is the same on every machine. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     return es_scratch_open(state);
 }
@@ -56,8 +57,8 @@ TEST(every_preset_passes_a_dry_run_and_reads_back)
     assert_int_equal(n, 174);
 }
 
-/* A size that the lines of options do not know would leave defaults. */
-TEST(the_model_is_the_one_of_the_name)
+/* A size that matches no line of options would silently get the defaults. */
+TEST(the_model_matches_the_name_of_the_preset)
 {
     for (es_preset preset = {.is_tiny = false}; es_preset_next(&preset);) {
         es_settings s;
@@ -87,7 +88,7 @@ TEST(names_are_unique)
             assert_string_not_equal(a.name, b.name);
 }
 
-/* As published: README.md of hooks/trainer/settings says where they go. */
+/* The published values of single presets. */
 TEST(the_options_of_a_line_are_the_last_ones)
 {
     es_settings s;
@@ -105,7 +106,7 @@ TEST(the_options_of_a_line_are_the_last_ones)
     assert_int_equal(s.model.final_norm, ES_FINAL_ON);
 }
 
-/* Wherever it is named. */
+/* The position of --preset on the command line does not matter. */
 TEST(a_preset_is_overridden_by_a_configuration_and_by_options)
 {
     static char preset[] = "--preset=pythia-l6-t128-sm-ln-g-tiny";
@@ -123,14 +124,14 @@ TEST(a_preset_is_overridden_by_a_configuration_and_by_options)
         assert_int_equal(s.model.d_model, 64);
         assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
     }
-    /* A configuration may name it, too. */
+    /* A configuration file may name a preset, too. */
     es_scratch_write("preset = gpt2-l18-t128-sm-scffn\nbatch = 3\n", 42);
     es_assert_ok(PARSE(&s, "--config", es_scratch_file));
     assert_int_equal(s.model.n_layer, 18);
     assert_int_equal(s.model.batch, 3);
 }
 
-TEST(a_training_that_goes_on_has_its_checkpoint_instead)
+TEST(a_resumed_training_ignores_the_preset)
 {
     es_settings s;
     es_assert_ok(

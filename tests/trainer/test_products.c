@@ -1,5 +1,5 @@
-/* Matrix products of every library against sums in double, over shapes that
- * suit no kernel. */
+/* Compares the matrix products of every library with sums in double, for shapes
+ * that are inconvenient for their kernels. */
 #include "hooks/trainer/cpu/products.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Those which are there, NULL at the end. */
+/* Returns the available libraries, NULL-terminated. */
 static const es_products *const *libraries(void)
 {
     static const es_products *out[] = {&es_products_openblas, NULL, NULL};
@@ -20,15 +20,15 @@ static const es_products *const *libraries(void)
     for (const es_products *const *products = libraries(); *products;          \
          products++)
 
-/* Strides are larger than rows by these, or are not. */
+/* Additional elements between rows, if is_padded. */
 enum { PAD_A = 3, PAD_B = 1, PAD_C = 2 };
 static int is_padded;
 
-/* A product with its operands: floats, and what the call is given, which is
- * the same numbers in the types of the shape. */
+/* A product with its operands: as floats, and as the same numbers in the types
+ * that the call takes. */
 typedef struct problem {
     es_product shape;
-    float *a, *b, *c, *bias, *residual; /* residual as c lies */
+    float *a, *b, *c, *bias, *residual; /* residual in the layout of c */
     void *given_a, *given_b, *given_c, *given_residual;
     double *want; /* (m,n) */
 } problem;
@@ -39,7 +39,7 @@ static size_t rows_of(const es_product *p, bool of_a)
                          : (p->b_transposed ? p->n : p->k));
 }
 
-/* The numbers of x (n) in the type; x takes what they are then. */
+/* Returns the numbers of x (n) in the type, and rounds x accordingly. */
 static void *in_type(float *x, size_t n, es_number_type type)
 {
     es_bfloat *out = (void *)array(n, 0);
@@ -190,7 +190,7 @@ TEST(products_match_sums_in_double)
                                        .b_transposed = transposed & 2});
 }
 
-/* Narrow and wide, which are made by different libraries. */
+/* Covers narrow and wide products, which use different libraries. */
 TEST(products_by_shape_match_sums_in_double)
 {
     if (es_products_by_shape.open() != ES_OK)
@@ -204,7 +204,7 @@ TEST(products_by_shape_match_sums_in_double)
                                                       .out = types[type].out});
 }
 
-/* Bits of x by a library, (m,n), rows one after another. */
+/* Returns the product x as computed by a library, (m,n), contiguous. */
 static float *bits_by(const es_products *products, const problem *x)
 {
     const size_t n = (size_t)(x->shape.m * x->shape.n);
@@ -280,7 +280,7 @@ TEST(a_long_transposed_matrix_is_multiplied_in_all_its_parts)
     es_test_release();
 }
 
-/* A NaN and an infinity in A reach their rows of C and no others. */
+/* A NaN and an infinity in A only reach their rows of C. */
 TEST(nan_and_infinity_stay_in_their_rows)
 {
     EACH_LIBRARY(products)

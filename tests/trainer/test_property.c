@@ -1,16 +1,16 @@
-/* Random architectures: the trainer against the double model, gradients
- * against central differences.
+/* Compares the trainer with the double model for random architectures, and
+ * gradients with central differences.
  *
- *   ES_PROPERTY_SEED   the first draw's seed; the next ones follow (default 1)
- *   ES_PROPERTY_COUNT  how many draws (default 40)
- */
+ *   ES_PROPERTY_SEED   seed of the first draw; the next ones follow (default 1)
+ *   ES_PROPERTY_COUNT  number of draws (default 40) */
 #include "tests/support/random_models.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
 
-/* What a float32 implementation may be off by: of the reference's README. Of
- * gradients the absolute part is a share of the whole gradient: alpha's may
- * be what is left of a thousand terms that cancel. */
+/* Tolerances of a float32 implementation, from the README of the reference
+ * cases. For gradients the absolute tolerance is a fraction of the norm of the
+ * whole gradient: alpha's may be the remainder of a thousand terms that
+ * cancel. */
 static const double relative = 1e-4, absolute = 1e-6, of_whole = 5e-6;
 
 typedef struct draw {
@@ -19,14 +19,14 @@ typedef struct draw {
     es_ref_case it;
     es_ref_result *want;
     es_model *model;
-    double norm;    /* of the whole gradient */
-    uint64_t state; /* of what the check itself draws */
+    double norm;    /* norm of the whole gradient */
+    uint64_t state; /* state of the check's random numbers */
 } draw;
 
 static unsigned long long first_seed = 1;
 static unsigned long long n_draws = 40;
 
-/* Everything that it takes to see the failure again. */
+/* Fails with everything that is needed to reproduce the failure. */
 static void refuse(const draw *d, const char *what, double got, double want)
 {
     const es_model_config *config = &d->it.model->config;
@@ -48,7 +48,8 @@ static void expect_number(const draw *d, const char *what, double got,
         refuse(d, what, got, want);
 }
 
-/* Arrays by the norm of their difference; the first bad entry is named. */
+/* Compares arrays by the norm of their difference; names the first bad
+ * entry. */
 static void expect_array(const draw *d, const char *what, const float *got,
                          const double *want, size_t n)
 {
@@ -86,7 +87,7 @@ static void set_parameters(draw *d)
             values[j] = (float)ref->values[i][j];
         es_assert_ok(es_model_set(d->model, i, values, ref->sizes[i]));
     }
-    /* Also that the names and sizes of both are the same. */
+    /* Also checks that the names and sizes of both models are the same. */
     es_ref_model_free(es_ref_model_copy(d->model));
 }
 
@@ -114,7 +115,7 @@ static void check_outputs(draw *d)
     }
 }
 
-/* SNorm's u and v after the step's iteration. */
+/* Compares SNorm's u and v after the step's iteration. */
 static void check_state(draw *d)
 {
     const es_ref_model *ref = d->it.model;
@@ -129,7 +130,8 @@ static void check_state(draw *d)
 
 /* --- gradients ------------------------------------------------------------ */
 
-/* Along a random direction, which every entry is part of. */
+/* Compares the derivative along a random direction, which involves every
+ * entry. */
 static void check_direction(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;
@@ -148,7 +150,8 @@ static void check_direction(draw *d, size_t index, const float *got)
     }
     const double want = es_ref_model_difference(
         ref, d->want, d->it.tokens, d->it.targets, at, direction, n);
-    /* Rounding has no part in the drawing of signs: four deviations. */
+    /* Rounding errors are independent of the random signs: four standard
+     * deviations. */
     const double limit =
         4 * (relative * norm_of(got, n) +
              (absolute + of_whole * d->norm) * sqrt((double)n));
@@ -157,7 +160,7 @@ static void check_direction(draw *d, size_t index, const float *got)
     free(at);
 }
 
-/* Single entries, eight at most. */
+/* Compares at most eight single entries. */
 static void check_entries(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;
@@ -174,7 +177,7 @@ static void check_entries(draw *d, size_t index, const float *got)
     }
 }
 
-/* A parameter's gradient; the caller frees it. */
+/* Returns a parameter's gradient; the caller frees it. */
 static float *gradient_of(const draw *d, size_t index)
 {
     const size_t n = d->it.model->sizes[index];
@@ -188,8 +191,8 @@ static void check_gradients(draw *d)
     const es_ref_model *ref = d->it.model;
     es_losses again;
     es_model_zero_gradients(d->model);
-    /* In two parts, since gradients add up; the second after a pass that has
-     * no power iteration. */
+    /* The gradient is computed in two parts, as gradients add up; the second
+     * pass has no power iteration. */
     if (es_model_backward(d->model, 0.25) != ES_OK ||
         es_model_forward(d->model, &again, d->it.tokens, d->it.targets, false,
                          false) != ES_OK ||

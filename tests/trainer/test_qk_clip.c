@@ -1,4 +1,5 @@
-/* QK-Clip: which heads are scaled, by how much, and that nothing else is. */
+/* Tests QK-Clip: which heads are scaled, by how much, and that nothing else is
+ * changed. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/model/parameter_series.h"
 #include "tests/support/arrays.h"
@@ -34,7 +35,7 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     enum { ROWS = 7 };
     const float factors[H] = {0.5f, 1, 0.25f};
     float *x = array(ROWS * 3 * D, 1), *want = copy(x, ROWS * 3 * D);
-    x[D / H] = want[D / H] = NAN; /* of head 1, whose bits stay */
+    x[D / H] = want[D / H] = NAN; /* in head 1, whose bits must not change */
     for (int i = 0; i < ROWS * 3 * D; i++)
         if (i % (3 * D) < 2 * D)
             want[i] *= factors[i % D / (D / H)];
@@ -43,7 +44,8 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     assert_memory_equal(x, want, ROWS * 3 * D * sizeof *x);
 }
 
-/* The largest logit of each head from attention, and from its rows. */
+/* Compares the largest logit of each head from attention with that from its
+ * rows. */
 static void check_largest(const es_attention *of, float *qkv, int n_nan)
 {
     enum { ROWS = B * H * 33 };
@@ -73,7 +75,7 @@ static void check_largest(const es_attention *of, float *qkv, int n_nan)
         else
             assert_true(fabsf(got[h] - want) <= 1e-6f * fabsf(want));
     }
-    /* What was NaN stays so. */
+    /* A NaN remains. */
     got[1] = NAN;
     es_cpu_ops.largest_logits(the_cpu, mem(got), mem(saved), of);
     assert_true(isnan(got[1]));
@@ -92,7 +94,7 @@ VARIANT_TEST(attention_leaves_the_largest_logit_of_each_head)
                            .log_t = i % 2 ? mem(log_t) : NULL};
         float *qkv = array(B * n_ctx * 3 * d, 2);
         check_largest(&of, qkv, 0);
-        /* The last query of the first sequence alone. */
+        /* Only the last query of the first sequence is NaN. */
         qkv[(n_ctx - 1) * 3 * d] = NAN;
         check_largest(&of, qkv, 1);
         qkv[(n_ctx - 1) * 3 * d] = INFINITY;
@@ -107,20 +109,20 @@ static void factors_of(float out[N_HEADS], const es_small_model *s)
     es_parameter_series_read(out, s->model, ES_PARAMETER_QK_CLIP);
 }
 
-/* The largest logits of the pass that was measured. */
+/* Reads the largest logits of the measured pass. */
 static void logits_of(double out[N_HEADS], const es_small_model *s)
 {
     es_model_heads(out, s->model, ES_HEAD_MAX_LOGIT);
 }
 
-/* Column c of c_attn: the factor of its head; 1 for v. */
+/* Factor of column c of c_attn: that of its head; 1 for v. */
 static float of_column(const float *factors, int layer, size_t c)
 {
     return c < 2 * D ? factors[layer * H + (int)(c % D) / (D / H)] : 1;
 }
 
-/* A step of `arch` and of the same without clip: what differs is the columns of
- * q and k, and of `scaled` alone. Returns how many heads were scaled. */
+/* Takes a step of `arch` and of the same model without clip: only the columns
+ * of q and k in `scaled` may differ. Returns how many heads were scaled. */
 static int check_step(const char *arch, const char *plain, double tau,
                       const char *scaled)
 {
@@ -159,7 +161,7 @@ static int check_step(const char *arch, const char *plain, double tau,
 TEST(heads_above_tau_are_scaled_and_nothing_else)
 {
     const char *const weight = "c_attn.weight", *const g = "c_attn.g";
-    /* Logits of the heads are between 1.6 and 59. */
+    /* The logits of the heads are between 1.6 and 59. */
     const int n = check_step("SM(clip 2)", "SM", 2, weight);
     assert_true(n > 0 && n < N_HEADS);
     assert_int_equal(check_step("SM(clip 1e-3)", "SM", 1e-3, weight), N_HEADS);
@@ -174,7 +176,8 @@ TEST(heads_above_tau_are_scaled_and_nothing_else)
                            0.3, weight) > 0);
 }
 
-/* A step of rate 0: the same inputs give the first layer's heads tau. */
+/* After a step of rate 0, the same inputs give the first layer's heads logits
+ * of at most tau. */
 static void check_after(const char *arch, es_family family, double tau)
 {
     es_model_config config = es_small_config(arch);
@@ -213,7 +216,7 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* A step of n micro-batches from `first` on, at rate 0. */
+/* Takes a step of n micro-batches from `first` on, at rate 0. */
 static void step_of(float factors[N_HEADS], es_small_model *s, int n, int first)
 {
     es_train_config train;
@@ -224,8 +227,9 @@ static void step_of(float factors[N_HEADS], es_small_model *s, int n, int first)
     factors_of(factors, s);
 }
 
-/* One sequence, and one of passes; never measured. */
-TEST(the_largest_logit_is_of_all_micro_batches)
+/* Tests a step as one sequence and one of separate passes; neither is
+ * measured. */
+TEST(the_largest_logit_covers_all_micro_batches)
 {
     const int counts[] = {3, ES_MAX_UNROLLED + 1};
     for (int k = 0; k < 2; k++) {
@@ -254,10 +258,10 @@ TEST(the_largest_logit_is_of_all_micro_batches)
     }
 }
 
-/* --- trouble -------------------------------------------------------------- */
+/* --- values that are not finite ------------------------------------------ */
 
-/* A NaN in q of one head of the first layer. */
-TEST(a_head_with_a_nan_keeps_its_size)
+/* q of one head of the first layer contains a NaN. */
+TEST(a_head_with_a_nan_keeps_its_weights)
 {
     AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("SM(clip 0.01)");
@@ -273,7 +277,7 @@ TEST(a_head_with_a_nan_keeps_its_size)
         assert_true(i == H + 1 ? factors[i] == 1 : factors[i] < 1);
 }
 
-TEST(a_step_that_is_skipped_scales_nothing)
+TEST(a_skipped_step_scales_nothing)
 {
     AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("SM(clip 0.01)");
@@ -284,7 +288,7 @@ TEST(a_step_that_is_skipped_scales_nothing)
     es_outcome outcome;
     es_train_config_default(&train);
     es_assert_ok(es_model_get(s.model, bias, x, D));
-    x[D - 1] = INFINITY; /* behind all attention: every logit is finite */
+    x[D - 1] = INFINITY; /* after all attention: every logit is finite */
     es_assert_ok(es_model_set(s.model, bias, x, D));
     es_assert_ok(es_model_get(s.model, weight, before, D * 3 * D));
     es_model_zero_gradients(s.model);
@@ -303,7 +307,7 @@ TEST(a_step_that_is_skipped_scales_nothing)
 
 /* --- precision and threads ------------------------------------------------ */
 
-/* Factors of a step of rate 0 on a back-end. */
+/* Returns the factors of a step of rate 0 on a back-end. */
 static void factors_on(float out[N_HEADS], const es_ops *ops, int n_threads,
                        bool emulates)
 {

@@ -1,6 +1,6 @@
-/* Range losses and ranges: the largest |input| and its gradient by operation,
- * and of whole models; what is refused. Gradients of models by differences:
- * test_gradients.c. */
+/* Tests range losses and ranges: the largest |input| and its gradient, as
+ * operations and in whole models, and the refusals. test_gradients.c compares
+ * gradients of models with differences. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/model/measure.h"
@@ -26,11 +26,12 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
     const size_t sizes[] = {1, 7, 8192, 8193, 100000, 2200000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const size_t n = sizes[i], at = n / 2, later = n - 1;
-        float *x = array((int)n, 1); /* within 1 */
+        float *x = array((int)n, 1); /* all within 1 */
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
-        const float sign = at == later ? 1 : -1; /* of one number alone */
+        const float sign = at == later ? 1 : -1; /* if n is 1, the later value
+                                                    replaces the first */
         assert_true(peak.size == 3 && peak.sign == sign && peak.index == at);
         assert_true(peak.sum == 8 && peak.largest == 3);
         x[at] = -INFINITY;
@@ -61,7 +62,7 @@ VARIANT_TEST(one_number_is_pulled_by_its_sign)
     assert_true(dx[0] == 1 && dx[1] == -0.5f && dx[2] == 3);
 }
 
-/* Scores of a problem by plain loops. */
+/* Score of a problem by plain loops. */
 static double score(const attention_problem *p, int b, int h, int i, int j)
 {
     const int d = p->n_head * p->width;
@@ -141,7 +142,7 @@ static void check_scores(attention_problem *p, const es_cpu_kernels *kernels,
     es_test_release();
 }
 
-/* Heads that go together, and tiles; masked scores are none. */
+/* Covers bundled heads and tiles; masked scores do not count. */
 TEST(the_largest_visible_score_is_found_and_pulled)
 {
     static const int shapes[][4] = {/* B, T, H, width */
@@ -160,7 +161,8 @@ TEST(the_largest_visible_score_is_found_and_pulled)
     }
 }
 
-/* Padding in front, between and behind; a sequence of nothing else. */
+/* Padding precedes, interrupts or follows the tokens; one sequence is only
+ * padding. */
 TEST(encoders_see_all_but_padding)
 {
     enum { B = 3, T = 21 };
@@ -206,8 +208,8 @@ static es_model_config ranged(const char *arch)
     return config;
 }
 
-/* The loss is that of all layers' ranges and of the last norm; ranges of other
- * kinds of input are not known. */
+/* The loss includes the ranges of all layers and of the last norm; ranges of
+ * other inputs are not found. */
 TEST(the_loss_adds_the_layers_ranges)
 {
     es_model_config config = ranged("PSM(4)+G");
@@ -222,8 +224,8 @@ TEST(the_loss_adds_the_layers_ranges)
     assert_true(fabs(s.losses.loss - s.losses.ce - want) <= 1e-6 * want);
 }
 
-/* Without its loss a range costs nothing and is none; with other series it is
- * known, and the loss is what it was. */
+/* Without a range loss, ranges are not found in the core set. The standard set
+ * finds them without changing the loss. */
 TEST(ranges_come_with_their_loss_or_the_standard_series)
 {
     es_model_config config = es_small_config("PSM(4)+LN+G");
@@ -241,8 +243,8 @@ TEST(ranges_come_with_their_loss_or_the_standard_series)
     assert_true(more.losses.range == 0);
 }
 
-/* Of several passes the largest, and the mean of the losses. */
-TEST(passes_are_taken_together)
+/* Over several passes, a range is the largest, and the loss is the mean. */
+TEST(passes_are_combined)
 {
     es_model_config config = ranged("PSM(2)+LN+GS");
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
@@ -268,9 +270,9 @@ TEST(passes_are_taken_together)
                 fmaxf(own[0], own[1]));
 }
 
-/* A layer without the FFN has no input of an activation: that is missing, and
- * neither 0 nor a NaN; a NaN is one. */
-TEST(nan_and_missing_are_two_things)
+/* A layer without an FFN has no input of an activation: its range is missing,
+ * neither 0 nor NaN. A NaN input gives a NaN. */
+TEST(nan_differs_from_missing)
 {
     es_model_config config = ranged("PSM(2)+LN+G[1]");
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
@@ -293,12 +295,13 @@ TEST(nan_and_missing_are_two_things)
     assert_true(es_is_missing(act[0]));
     assert_true(isnan(act[1]) && !es_is_missing(act[1]));
     assert_true(isnan(s.losses.range));
-    es_small_forward(&s); /* a NaN stays one beside what follows */
+    es_small_forward(&s); /* the NaN remains after later passes */
     act = es_measure_detail(measure, ES_DETAIL_RANGE_NORM);
     assert_true(isnan(act[1]) && !es_is_missing(act[1]) && act[0] > 0);
 }
 
-/* The ranges of a PowerSoftmax that is trained with a large weight fall. */
+/* Training PowerSoftmax with a large weight of the range loss makes its ranges
+ * smaller. */
 TEST(a_range_loss_makes_ranges_smaller)
 {
     double last[2];
@@ -338,9 +341,10 @@ static double loss_of(es_model *model)
     return losses.loss;
 }
 
-/* Along its gradient the loss changes by the gradient's norm: array by array.
- * Without an epsilon c, a constant backward, changes nothing. */
-TEST(range_losses_of_encoders_match_differences)
+/* Along its gradient the loss changes by the gradient's norm; tested for each
+ * array. Without an epsilon, c, a constant in the backward pass, does not
+ * matter. */
+TEST(range_losses_of_encoders_match_finite_differences)
 {
     const double step = 2e-3;
     for (int r = 0; r < ES_N_RANGES; r++) {
@@ -383,7 +387,7 @@ TEST(range_losses_of_encoders_match_differences)
 
 /* --- bf16 ----------------------------------------------------------------- */
 
-/* The same model in 16 bits: near, and its range is one of its numbers. */
+/* In 16 bits the same model has a similar range, which is a bf16 number. */
 TEST(ranges_of_bf16_are_near_those_of_fp32)
 {
     const es_model_config config = ranged("PSM(4)+LN+GS");
@@ -414,7 +418,7 @@ TEST(ranges_of_bf16_are_near_those_of_fp32)
 
 /* --- refusals ------------------------------------------------------------- */
 
-TEST(a_range_loss_needs_what_it_is_about)
+TEST(a_range_loss_needs_its_inputs)
 {
     static const struct {
         const char *arch;

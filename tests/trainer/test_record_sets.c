@@ -1,5 +1,5 @@
-/* Which series `--record core`, standard and all write, at which steps; that
- * measuring more changes no bit of a training. */
+/* Tests which series `--record core`, standard and all write, at which steps,
+ * and that measuring more changes no bit of a training. */
 #include "analyzer/heads/details.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/test.h"
@@ -62,7 +62,7 @@ static void check_set(const char *arch, es_series_set set)
     }
 }
 
-TEST(each_set_has_its_series_and_those_before)
+TEST(each_set_includes_the_smaller_sets)
 {
     check_set("SM+LN+G", ES_SERIES_CORE);
     check_set("SM+LN+G", ES_SERIES_STANDARD);
@@ -71,7 +71,7 @@ TEST(each_set_has_its_series_and_those_before)
     check_set("SM+R+WNorm(QKVO,FFN)", ES_SERIES_ALL);
 }
 
-/* Also where nothing more than core is wanted. */
+/* Holds even with the core set. */
 TEST(a_range_loss_records_its_term_and_all_ranges)
 {
     training_seen seen = {0};
@@ -91,7 +91,7 @@ TEST(a_range_loss_records_its_term_and_all_ranges)
                 fail_msg("no %s", names[i]);
 }
 
-TEST(the_run_says_which_set_it_has)
+TEST(the_run_records_its_set)
 {
     training_seen seen = {0};
     training_record(&seen,

@@ -1,13 +1,13 @@
-/* The double model against the reference cases: who judges the trainer has
- * been judged. */
+/* Compares the double model with the reference cases, so that the judge of the
+ * trainer is itself verified. */
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
 
-/* Both sides are double; the files hold some of it as float32, whose rounding
- * is all that may be between them. */
+/* Both sides are double; the files hold some arrays as float32, whose rounding
+ * is the only permitted difference. */
 static void expect(const char *dir, const char *folder, const char *name,
                    const double *got, size_t n, double tolerance)
 {
@@ -22,7 +22,8 @@ static void expect(const char *dir, const char *folder, const char *name,
                  sqrt(norm));
 }
 
-/* Of the weights as they are: what the cases of PowerSoftmax have. */
+/* Entropy of the weights without renormalisation, as in the cases of
+ * PowerSoftmax. */
 static double entropy_of(const es_ref_result *result,
                          const es_model_config *config, int row)
 {
@@ -72,7 +73,7 @@ static void expect_outputs(const char *dir, const es_ref_case *it,
                    it->model->values[i], it->model->sizes[i], 1e-7);
 }
 
-/* Two dozen entries of each array. */
+/* Compares two dozen entries of each array. */
 static void expect_gradient(const char *dir, const es_ref_case *it,
                             es_ref_result *result, size_t index)
 {
@@ -102,8 +103,8 @@ static void expect_gradients(const char *dir, const es_ref_case *it,
                              es_ref_result *result)
 {
     for (size_t i = 0; i < it->model->n_arrays; i++) {
-        /* Two cases lie on the kink of ReLU on purpose, for the derivative
-         * there; a difference sees both sides of it. */
+        /* Two cases are on the kink of ReLU on purpose, for the derivative
+         * there; a difference would use both sides of it. */
         const bool on_kink = result->clearance <= 0 &&
                              strstr(it->model->names[i], "c_fc.weight");
         if (!es_ref_is_state(it->model->names[i]) && !on_kink)
@@ -123,8 +124,8 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
-/* Those whose entropies are by the definition, with its 1e-9; ours are of what
- * the trainer computes. */
+/* Cases whose entropies follow the definition with its 1e-9; those of our own
+ * cases are as the trainer computes them. */
 static const char *const names[] = {"g01_sm_ln_g",
                                     "g02_sm_ln_gt",
                                     "g03_sm_ln_r",
@@ -154,7 +155,7 @@ static const char *const names[] = {"g01_sm_ln_g",
                                     "p02_sm_r",
                                     "p03_ereg_smt_scfuffn"};
 
-TEST(is_the_references)
+TEST(the_double_model_matches_the_reference)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         check_case(es_ref_case_path(names[i]));

@@ -1,4 +1,4 @@
-/* A training that was stopped and resumed is the one that was not. */
+/* Checks that a training that is stopped and resumed equals one that is not. */
 #include "hooks/trainer/start.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
@@ -11,7 +11,7 @@ AUTO_OF(es_checkpoint_folder, es_checkpoint_folder_close)
 
 enum { STOP = 17, STEPS = 31 };
 
-/** A path in the folder of the test. */
+/** Returns a path in the folder of the test. */
 static const char *in_folder(const char *name)
 {
     static char paths[8][200];
@@ -33,7 +33,8 @@ static void remove_folder(const char *name)
     assert_int_equal(rmdir(path), 0);
 }
 
-/** Recorded into NAME.db, checkpoints into the folder NAME; both are new. */
+/** Records to NAME.db and writes checkpoints to the folder NAME; both are
+ *  new. */
 static es_settings settings_of(const char *name)
 {
     es_settings s = training_small();
@@ -76,7 +77,7 @@ static es_train_result resume(training_seen *out, const es_settings *settings)
     return result;
 }
 
-/** Stops after so many steps, then goes on to the end. */
+/** Stops after `stop` steps, then resumes to the end. */
 static es_train_result stop_and_resume(training_seen *out,
                                        const es_settings *settings, int stop)
 {
@@ -94,7 +95,7 @@ static const char *checkpoint_file(const char *name, int step)
     return in_folder(file);
 }
 
-/** Names of the checkpoints in a folder, as "17 31". */
+/** Returns the steps of the checkpoints in a folder, as "17 31". */
 static const char *steps_in(const char *name)
 {
     static char text[256];
@@ -111,7 +112,7 @@ static const char *steps_in(const char *name)
 
 static es_reader *open_same(const char *path)
 {
-    /* Speed is what no run repeats. */
+    /* The speed differs between runs. */
     es_sqlite(path, "UPDATE sample SET value = zeroblob(4) WHERE series_id IN "
                     "(SELECT series_id FROM series WHERE name = "
                     "'tokens_per_s')");
@@ -155,7 +156,7 @@ static void assert_same_losses(const es_losses *a, const es_losses *b)
     assert_true(isfinite(a->loss));
 }
 
-static es_products_choice products; /* of assert_resumes */
+static es_products_choice products; /* library used by assert_resumes */
 
 static void assert_resumes(const char *arch, es_family family, int stop)
 {
@@ -187,7 +188,7 @@ static void assert_resumes(const char *arch, es_family family, int stop)
                         checkpoint_file("part", STEPS));
 }
 
-TEST(goes_on_with_the_same_bits)
+TEST(resuming_gives_the_same_bits)
 {
     assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2, STOP);
@@ -196,7 +197,7 @@ TEST(goes_on_with_the_same_bits)
     assert_resumes("SM(t,clip 0.02,gate)+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("SM(t)+RN+SwiGLU", ES_FAMILY_LLAMA, STOP);
     assert_resumes("SM+ScFuFFNi1", ES_FAMILY_SAS, STOP);
-    /* Going on with an evaluation. */
+    /* resumes with an evaluation */
     assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
 }
 
@@ -205,8 +206,8 @@ static bool has_onednn(void)
     return es_products_onednn.open() == ES_OK;
 }
 
-/* Without a choice it is as above. */
-TEST(goes_on_with_the_same_bits_by_each_library)
+/* Without a choice this is as above. */
+TEST(resuming_gives_the_same_bits_with_each_library)
 {
     for (products = ES_PRODUCTS_OPENBLAS; products < ES_N_PRODUCTS; products++)
         if (products != ES_PRODUCTS_ONEDNN || has_onednn())
@@ -214,7 +215,7 @@ TEST(goes_on_with_the_same_bits_by_each_library)
     products = ES_PRODUCTS_AUTO;
 }
 
-TEST(other_products_are_a_warning)
+TEST(another_library_of_products_gives_a_warning)
 {
     es_settings s = settings_of("part");
     training_seen out = {.stop_after = STOP};
@@ -244,7 +245,8 @@ TEST(two_runs_record_the_same_bits)
                         checkpoint_file("two", STEPS));
 }
 
-/* The only one of its kind; the recorder's alerts may stand beside it. */
+/* Returns the only event of its kind; the recorder may have written alerts,
+ * too. */
 static const es_event *the_event(const es_event *events, size_t n,
                                  const char *kind)
 {
@@ -259,7 +261,7 @@ static const es_event *the_event(const es_event *events, size_t n,
     return only;
 }
 
-TEST(the_run_goes_on_in_its_file)
+TEST(the_resumed_run_continues_in_its_file)
 {
     es_settings s = settings_of("part");
     training_seen out = {0};
@@ -291,7 +293,7 @@ TEST(a_later_record_is_replaced)
     es_settings whole = settings_of("whole"), part = settings_of("part");
     training_seen x = {0}, y = {0};
     training_run(&x, &whole);
-    /* Killed, say: the record is further than the last checkpoint. */
+    /* As after a kill: the record is ahead of the last checkpoint. */
     part.checkpoint_every = STOP;
     training_run(&y, &part);
     assert_string_equal(steps_in("part"), "17 31");
@@ -303,7 +305,7 @@ TEST(a_later_record_is_replaced)
     assert_memory_equal(x.eval, y.eval, sizeof x.eval);
 }
 
-TEST(what_was_recorded_later_is_removed)
+TEST(later_samples_are_removed)
 {
     es_settings s = settings_of("part");
     training_seen out = {0};
@@ -311,7 +313,7 @@ TEST(what_was_recorded_later_is_removed)
     s.checkpoint_every = STOP;
     training_run(&out, &s);
     assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
-    s.record_every = 1000; /* the last step alone */
+    s.record_every = 1000; /* only the last step */
     resume(&out, &s);
     assert_string_equal(
         es_sqlite(s.out, "SELECT group_concat(step) FROM (SELECT step FROM "
@@ -321,7 +323,7 @@ TEST(what_was_recorded_later_is_removed)
         "14,15,16,30");
 }
 
-TEST(under_another_name_it_is_another_run)
+TEST(another_name_starts_another_run)
 {
     es_settings s = settings_of("part");
     training_seen out = {0};
@@ -344,7 +346,7 @@ TEST(under_another_name_it_is_another_run)
         access(in_folder("part/branch-00000031.safetensors"), F_OK), 0);
 }
 
-TEST(other_threads_are_a_warning)
+TEST(another_number_of_threads_gives_a_warning)
 {
     es_settings s = settings_of("part");
     training_seen out = {.stop_after = STOP};
@@ -355,9 +357,9 @@ TEST(other_threads_are_a_warning)
     assert_int_equal(out.n_warnings, 1);
 }
 
-/* --- which are kept ------------------------------------------------------ */
+/* --- which checkpoints are kept ------------------------------------------ */
 
-TEST(the_last_ones_are_kept)
+TEST(the_last_checkpoints_are_kept)
 {
     es_settings s = settings_of("part");
     s.checkpoint_every = 8;
@@ -377,7 +379,7 @@ TEST(the_last_ones_are_kept)
     assert_string_equal(steps_in("part"), "17");
 }
 
-TEST(none_after_a_nan)
+TEST(no_checkpoint_is_written_after_a_nan)
 {
     es_settings s = settings_of("part");
     es_assert_ok(es_arch_parse(&s.model.arch, "SM"));
@@ -396,13 +398,13 @@ TEST(none_after_a_nan)
     assert_int_equal(step, result.saved_step);
 }
 
-TEST(a_failed_checkpoint_is_a_warning)
+TEST(a_failed_checkpoint_gives_a_warning)
 {
     es_settings s = settings_of("part");
     s.checkpoint_every = 10;
     s.keep = 0;
     training_seen with = {0}, without = {0};
-    /* A folder is where the file of step 20 would be. */
+    /* A folder has the name of step 20's file. */
     const char *path = checkpoint_file("part", 20);
     assert_int_equal(mkdir(s.checkpoint, 0700), 0);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -421,7 +423,7 @@ TEST(a_failed_checkpoint_is_a_warning)
     assert_memory_equal(with.loss, without.loss, sizeof with.loss);
 }
 
-/* --- which is resumed ---------------------------------------------------- */
+/* --- which checkpoint is resumed ----------------------------------------- */
 
 static void damage(const char *path)
 {
@@ -434,7 +436,7 @@ static void damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-TEST(a_damaged_one_gives_way_to_the_one_before)
+TEST(a_damaged_checkpoint_is_skipped_for_the_previous_one)
 {
     es_settings s = settings_of("part");
     es_checkpoint *from;
@@ -447,7 +449,7 @@ TEST(a_damaged_one_gives_way_to_the_one_before)
     assert_int_equal(n_warnings, 1);
     assert_int_equal(from->state.step, 30);
     assert_string_equal(from->file->path, checkpoint_file("part", 30));
-    /* The damaged one is no obstacle, and is replaced. */
+    /* The damaged file is no obstacle and is replaced. */
     out.n_steps = 30;
     training_resume(&out, &s, from);
     es_checkpoint_close(from);
@@ -462,7 +464,7 @@ TEST(a_damaged_one_gives_way_to_the_one_before)
     assert_null(from);
 }
 
-TEST(a_folder_must_say_which)
+TEST(a_folder_must_have_checkpoints_of_one_run)
 {
     es_settings s = settings_of("part");
     AUTO(es_checkpoint) from;
@@ -484,7 +486,7 @@ TEST(a_folder_must_say_which)
     assert_string_equal(from->settings.name, "a/b");
 }
 
-/* --- what is refused ----------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------ */
 
 static void expect_refusal(es_status code, const char *words,
                            const es_settings *settings,
@@ -495,7 +497,7 @@ static void expect_refusal(es_status code, const char *words,
                      es_train(&result, settings, from, NULL, NULL));
 }
 
-TEST(mixing_runs_up_is_refused)
+TEST(mixing_runs_is_refused)
 {
     es_settings s = settings_of("part");
     s.checkpoint_every = 10;
@@ -521,7 +523,7 @@ TEST(mixing_runs_up_is_refused)
     unlink(in_folder("part/part-00000033.safetensors"));
 }
 
-TEST(one_training_writes_into_a_folder)
+TEST(only_one_training_writes_to_a_folder)
 {
     es_settings s = settings_of("part");
     es_checkpoint_folder *first, *second;
@@ -539,7 +541,7 @@ TEST(one_training_writes_into_a_folder)
     es_checkpoint_folder_close(NULL);
 }
 
-TEST(left_overs_are_removed_and_nothing_else)
+TEST(only_leftovers_are_removed)
 {
     es_settings s = settings_of("part");
     AUTO(es_checkpoint_folder) folder;

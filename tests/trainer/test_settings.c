@@ -1,4 +1,4 @@
-/* Options of the trainer: command line, configuration file, JSON. */
+/* Tests the options of the trainer: command line, configuration file, JSON. */
 #include "hooks/trainer/settings/settings.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
@@ -23,7 +23,7 @@ static void config(const char *text)
     es_scratch_write(text, strlen(text));
 }
 
-/** The message is one line that holds both texts. */
+/** Expects a one-line message that contains both texts. */
 static void assert_said(const char *one, const char *other)
 {
     if (!strstr(es_message(), one) || !strstr(es_message(), other))
@@ -91,8 +91,8 @@ TEST(later_options_override)
     assert_true(s.train.lr == 1e-2);
 }
 
-/** Other readers of such files join, cut or end these. */
-TEST(a_line_is_read_as_it_stands)
+/** Other readers of such files join, cut or end these lines. */
+TEST(a_line_is_read_verbatim)
 {
     char text[512], path[301] = "";
     es_settings s;
@@ -137,11 +137,12 @@ TEST(a_wrong_line_is_named)
     assert_int_equal(PARSE(&s, "--config", "/"), ES_EIO);
 }
 
-TEST(what_train_lacks_is_reported)
+TEST(missing_options_of_train_are_reported)
 {
     static const struct {
         char *words[6];
-        const char *one, *other; /* of the message; NULL: nothing is lacking */
+        const char *one, *other; /* required in the message; NULL: nothing is
+                                    missing */
     } cases[] = {
         {{"", "-o", "run.db"}, "--data", "entropy-corpus"},
         {{"", "--data", "x.tok"}, "--out", "--no-record"},
@@ -160,7 +161,7 @@ TEST(what_train_lacks_is_reported)
     }
 }
 
-TEST(json_holds_what_was_resolved)
+TEST(json_contains_the_resolved_settings)
 {
     es_settings s;
     es_assert_ok(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123", "--lr",
@@ -243,8 +244,8 @@ TEST(json_reads_back_as_a_configuration)
     assert_string_equal(text, twice);
 }
 
-/* A checkpoint says which library was used; what was trained before there was
- * a choice used OpenBLAS. A run names the libraries instead. */
+/* A checkpoint keeps the chosen library; trainings before there was a choice
+ * used OpenBLAS. A run names the libraries instead. */
 TEST(a_checkpoint_keeps_the_choice_of_products)
 {
     es_settings s, again;
@@ -271,7 +272,7 @@ TEST(a_checkpoint_keeps_the_choice_of_products)
     assert_null(strstr(of_device, "products"));
 }
 
-TEST(what_is_written_reads_back)
+TEST(written_settings_read_back)
 {
     es_settings s, again;
     es_assert_ok(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",

@@ -1,5 +1,5 @@
-/* Settings that a file of weights determines, and what a probe sees of others'
- * models. */
+/* Tests the settings that a file of weights determines, and probes of models
+ * from other programs. */
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
@@ -9,7 +9,8 @@
 static char folder[] = "/tmp/es_start_XXXXXX";
 static char weights[64], tokens[64], config[64];
 
-/** The weights of a reference case; held-out data that are its sequences. */
+/** Writes the weights of a reference case, and its sequences as held-out
+ *  data. */
 static es_verify_case write_case(const char *name)
 {
     es_test_tensors list = {.n = 0};
@@ -24,7 +25,7 @@ static es_verify_case write_case(const char *name)
     for (int b = 0; b < model->batch; b++) {
         for (int i = 0; i < model->ctx; i++)
             bytes[n++] = (unsigned char)((int32_t *)it.tokens.data)[at++];
-        bytes[n++] = 0; /* the target of the last one */
+        bytes[n++] = 0; /* target of the last token */
     }
     es_tokens_content content = {
         (uint32_t)model->vocab, 1, 0, n, 0, 1, "test", bytes};
@@ -36,7 +37,7 @@ static es_verify_case write_case(const char *name)
     return it;
 }
 
-/** A command line of `entropy-train probe`. */
+/** Parses a command line of `entropy-train probe`. */
 static es_settings parse(const char *n_head, char *option, char *value)
 {
     char *argv[] = {"probe",     "--data", tokens, "--no-record",
@@ -52,7 +53,8 @@ static es_settings parse(const char *n_head, char *option, char *value)
     return s;
 }
 
-/* The reference's entropies, out of a file of its weights and its tokens. */
+/* Compares the entropies with the reference, given files with its weights and
+ * its tokens. */
 static void assert_entropies(const char *name, char *ctx)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it = write_case(name);
@@ -131,7 +133,8 @@ TEST(a_rotary_model_takes_any_context)
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
-    assert_int_equal(s.model.ctx, 128); /* nobody says: the default */
+    assert_int_equal(s.model.ctx, 128); /* neither file nor option sets it: the
+                                           default */
     s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
               NULL, NULL);
     es_assert_ok(es_start_settings(&s));
@@ -142,8 +145,8 @@ TEST(a_rotary_model_takes_any_context)
     assert_int_equal(s.model.ctx, 4096);
 }
 
-/* What was taken from one file does not bind the next. */
-TEST(another_file_determines_anew)
+/* Settings from one file do not apply to the next. */
+TEST(another_file_of_weights_sets_its_settings)
 {
     AUTO_BY(es_verify_case_free)
     es_verify_case first = write_case("g02_sm_ln_gt");

@@ -1,4 +1,4 @@
-/* The threads of the CPU back-end. */
+/* Tests the threads of the CPU back-end. */
 #include "hooks/trainer/cpu/team.h"
 #include "tests/support/test.h"
 
@@ -6,7 +6,7 @@
 
 enum { MAX = 16 };
 
-/* Every thread reads what the others wrote in the round before. */
+/* Every thread reads what the others wrote in the previous round. */
 typedef struct rounds {
     int round, n_threads;
     int last[MAX][16]; /* [thread][0]; the rest keeps cache lines apart */
@@ -56,7 +56,7 @@ TEST(every_thread_works_in_every_round)
     }
 }
 
-/* Threads that have gone to sleep come back. */
+/* Threads that have gone to sleep wake up again. */
 TEST(sleeping_threads_come_back)
 {
     static rounds r;

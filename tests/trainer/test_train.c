@@ -1,4 +1,4 @@
-/* The training loop: its numbers and its record. */
+/* Tests the training loop: its numbers and its record. */
 #include "analyzer/flags/bands.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -45,8 +45,8 @@ TEST(learns_what_can_be_learnt)
     training_seen out = {0};
     es_train_result result = training_run(&out, &s);
     assert_true(fabs(out.loss[0] - log(TRAINING_VOCAB)) < 0.1);
-    /* One token of 31 is a surprise, as are those after it: far below the
-     * entropy of single tokens, ln 5. */
+    /* One token in 31 is random, as are those after it: the loss is far below
+     * the entropy of single tokens, ln 5. */
     assert_true(result.last.loss < 0.8);
     assert_true(result.eval.ce < 0.8);
     assert_int_equal(out.n_evals, 4);
@@ -63,7 +63,8 @@ TEST(held_out_data_is_held_out)
     training_write_data(1);
     es_train_result result = training_run(&out, &s);
     training_write_data(0);
-    /* What was trained on is learnt, the rest is worse than a guess. */
+    /* The training data are learnt; the held-out data are worse than a
+     * guess. */
     assert_true(result.last.loss < 1.5);
     assert_true(result.eval.ce > log(TRAINING_VOCAB));
 }
@@ -71,7 +72,7 @@ TEST(held_out_data_is_held_out)
 TEST(a_step_is_the_mean_of_its_micro_batches)
 {
     es_settings s = training_small();
-    s.train.lr = 0; /* every batch meets the same parameters */
+    s.train.lr = 0; /* all batches use the same parameters */
     s.train.steps = 12;
     s.eval_every = 1;
     training_seen single = {0}, threefold = {0};
@@ -85,7 +86,7 @@ TEST(a_step_is_the_mean_of_its_micro_batches)
                       3;
         assert_true(fabs(threefold.loss[i] - mean) <= 1e-12 * mean);
         assert_true(threefold.norm[i] > 0);
-        /* A mean of gradients is no longer than the longest. */
+        /* A mean of gradients is no longer than the longest of them. */
         assert_true(threefold.norm[i] <=
                     1.0001 *
                         fmax(single.norm[3 * i], fmax(single.norm[3 * i + 1],
@@ -107,7 +108,7 @@ TEST(the_schedule_is_followed)
 
 /* --- the record ---------------------------------------------------------- */
 
-TEST(records_the_steps_it_promises)
+TEST(the_promised_steps_are_recorded)
 {
     const int64_t train_steps[] = {0, 4, 8, 12, 16, 20, 22};
     const int64_t eval_steps[] = {0, 10, 20, 23};
@@ -136,7 +137,7 @@ TEST(records_the_steps_it_promises)
     assert_int_equal(es_reader_n_series(training_reader(), 0), 2 * 13 + 3);
 }
 
-TEST(records_what_was_computed)
+TEST(the_computed_values_are_recorded)
 {
     training_seen out = {0};
     training_record(&out, training_small());
@@ -159,7 +160,7 @@ TEST(records_what_was_computed)
         assert_true(values[i] == (float)out.eval[i]);
 }
 
-TEST(entropies_lie_where_they_must)
+TEST(entropies_are_in_their_range)
 {
     enum { LH = 6, L = 2 };
     training_seen out = {0};
@@ -173,7 +174,7 @@ TEST(entropies_lie_where_they_must)
     training_sample(rms, "act_rms", ES_PHASE_TRAIN, 0, L);
     training_sample(bad, "nan_activations", ES_PHASE_TRAIN, 0, L);
     for (int h = 0; h < LH; h++) {
-        /* Small weights: attention begins all but uniform. */
+        /* Small weights: attention begins almost uniform. */
         assert_true(mean[h] > 0.98 * es_ceiling(9));
         assert_true(mean[h] <= es_ceiling(9) * (1 + 1e-6));
         assert_true(min[h] <= mean[h] && mean[h] <= max[h]);
@@ -186,7 +187,7 @@ TEST(entropies_lie_where_they_must)
         assert_true(rms[l] > 0 && bad[l] == 0);
 }
 
-/* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
+/* With T = 9 rows and epsilon 3, row i misses at least 3 / (3 + i + 1). */
 TEST(missing_mass_is_recorded)
 {
     enum { LH = 6 };
@@ -207,7 +208,7 @@ TEST(missing_mass_is_recorded)
     }
 }
 
-TEST(the_run_says_what_it_is)
+TEST(the_run_describes_itself)
 {
     training_seen out = {0};
     training_record(&out, training_small());
@@ -229,7 +230,7 @@ TEST(the_run_says_what_it_is)
     assert_non_null(strstr(info.config, "\"vocab\":17"));
 }
 
-TEST(measures_over_all_micro_batches)
+TEST(statistics_cover_all_micro_batches)
 {
     enum { LH = 6 };
     es_settings s = training_small();

@@ -1,4 +1,5 @@
-/* How a training ends: NaN, stop, refusal. And the middle that bench takes. */
+/* Tests how a training ends: by NaN, by a stop, by a refusal. Also tests the
+ * median of bench. */
 #include "hooks/trainer/bench.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -35,7 +36,7 @@ TEST(a_nan_is_recorded_and_ends_the_run)
     const es_event *events;
     size_t n_events;
     es_assert_ok(es_reader_events(training_reader(), 0, &events, &n_events));
-    /* The trainer's own, which says where, and the recorder's alert. */
+    /* The trainer's event, which says where, and the recorder's alert. */
     assert_int_equal(n_events, 2);
     for (size_t i = 0; i < n_events; i++) {
         assert_string_equal(events[i].kind, "nan");
@@ -44,7 +45,7 @@ TEST(a_nan_is_recorded_and_ends_the_run)
     }
 }
 
-TEST(a_nan_comes_at_the_same_step_unrecorded)
+TEST(a_nan_appears_at_the_same_step_without_recording)
 {
     es_settings s = exploding();
     s.record_every = 1000;
@@ -56,7 +57,7 @@ TEST(a_nan_comes_at_the_same_step_unrecorded)
     assert_memory_equal(with.loss, without.loss, sizeof with.loss);
 }
 
-TEST(nothing_after_a_nan_on_request)
+TEST(training_ends_at_a_nan_on_request)
 {
     es_settings s = exploding();
     s.after_nan = 0;
@@ -100,7 +101,7 @@ TEST(stops_on_request)
     training_assert_steps("entropy", ES_PHASE_TRAIN, steps, 3);
 }
 
-TEST(what_does_not_go_together_is_refused)
+TEST(conflicting_options_are_refused)
 {
     es_train_result result;
     es_settings s = training_small();
@@ -126,7 +127,7 @@ TEST(what_does_not_go_together_is_refused)
     assert_true(es_train(&result, &s, NULL, NULL, NULL) < 0);
 }
 
-/* --- the bench's middle -------------------------------------------------- */
+/* --- the median of bench ------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -134,13 +135,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-TEST(middle_is_the_middle)
+TEST(the_median_has_its_interval)
 {
     double x[100];
     for (int i = 0; i < 100; i++)
         x[i] = (i * 37) % 100 + 1;
     es_middle m = es_middle_of(x, 100);
-    /* Binomial(100, 1/2): ranks 40 and 61 hold it with 96 %. */
+    /* Binomial(100, 1/2): ranks 40 and 61 contain it with 96 %. */
     assert_true(m.median == 50.5 && m.low == 40 && m.high == 61);
     double few[] = {3, 1, 2};
     m = es_middle_of(few, 3);
@@ -151,7 +152,7 @@ TEST(middle_is_the_middle)
 
 enum { N_DRAWN = 41, N_MEANS = N_DRAWN * (N_DRAWN + 1) / 2 };
 
-/* Whole numbers about `middle`, ties among them, as far on both sides. */
+/* Draws whole numbers around `middle`, with ties, symmetrically. */
 static void draw(double x[N_DRAWN], double middle, uint32_t *seed)
 {
     for (int i = 0; i < N_DRAWN; i++) {
@@ -164,7 +165,7 @@ static void draw(double x[N_DRAWN], double middle, uint32_t *seed)
     }
 }
 
-TEST(middle_of_means_is_that_of_all_of_them)
+TEST(the_median_of_means_is_that_of_all_pairs)
 {
     uint32_t seed = 5;
     double x[N_DRAWN], means[N_MEANS];
@@ -188,8 +189,8 @@ TEST(middle_of_means_is_that_of_all_of_them)
     assert_true(of_two.median == 2.5 && of_two.low == 1 && of_two.high == 4);
 }
 
-/* 95 of 100, give or take three standard deviations of 1,000 draws. */
-TEST(the_interval_of_means_holds_the_middle_as_often_as_it_says)
+/* 95 of 100, plus or minus three standard deviations of 1,000 draws. */
+TEST(the_interval_contains_the_median_as_often_as_stated)
 {
     uint32_t seed = 9;
     int n_held = 0;

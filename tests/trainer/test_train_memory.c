@@ -1,5 +1,5 @@
-/* The peak memory of a training step, as the kernel counts it, in a process
- * of its own: it grows with T, not with T^2. */
+/* Measures the peak memory of a training step, as counted by the kernel, in a
+ * separate process: it grows with T, not with T^2. */
 #include "tests/support/test.h"
 #include "tests/support/training.h"
 
@@ -13,7 +13,8 @@ typedef struct sizes {
     const char *n_layer, *n_head, *d_model;
 } sizes;
 
-/* Of `steps` steps of one sequence of T tokens, the first measured; KiB. */
+/* Returns the peak in KiB of `steps` steps of one sequence of T tokens; the
+ * first step is measured. */
 static long peak(const char *arch, const sizes *s, int ctx, const char *steps)
 {
     const char *build = getenv("BUILD");
@@ -39,8 +40,8 @@ static long peak(const char *arch, const sizes *s, int ctx, const char *steps)
     return usage.ru_maxrss;
 }
 
-/* One T x T matrix of each of two threads would add 6 MiB from 512 to 1024
- * and 24 from 1024 to 2048: beside what is linear, 3.5 and 7, that is seen. */
+/* One T x T matrix in each of two threads would add 6 MiB from 512 to 1024 and
+ * 24 from 1024 to 2048, clearly more than the linear part of 3.5 and 7. */
 static void expect_linear(const char *arch)
 {
     const sizes small = {"2", "4", "32"};
@@ -52,7 +53,7 @@ static void expect_linear(const char *arch)
         fail_msg("%s: %ld, %ld, %ld KiB", arch, t512, t1024, t2048);
 }
 
-TEST(grows_linearly)
+TEST(memory_grows_linearly_with_the_context)
 {
     if (SANITIZED)
         es_skip("the sanitizer's own memory would be counted");

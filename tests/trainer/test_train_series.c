@@ -1,4 +1,4 @@
-/* Which series a run has, and those that are parameters of the model. */
+/* Tests which series a run has, and those that are parameters of the model. */
 #include "hooks/trainer/trainer.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -19,7 +19,7 @@ static es_settings settings_of(const char *arch, es_family family)
     return s;
 }
 
-/* --- which series there are ----------------------------------------------- */
+/* --- existing series ----------------------------------------------------- */
 
 static const char *const always[] = {"entropy",
                                      "entropy_min",
@@ -68,7 +68,7 @@ static void check_series(const char *arch, es_family family, const char *own)
     }
 }
 
-TEST(each_architecture_has_its_own)
+TEST(each_architecture_has_its_series)
 {
     static const struct {
         const char *arch;
@@ -101,7 +101,7 @@ TEST(each_architecture_has_its_own)
 
 /* --- their values --------------------------------------------------------- */
 
-/* A parameter of the model as it is, or n missing values. */
+/* Reads a parameter of the model, or n missing values. */
 static void read_parameter(float *out, es_model *model, const char *name,
                            size_t n)
 {
@@ -121,8 +121,8 @@ static void read_layers(float *out, es_model *model, const char *name, size_t n)
     }
 }
 
-/* What the run has to hold at a step, from a trainer that got there by
- * itself: same seed, same bits. */
+/* Compares a run's values at a step with those of a separate trainer: the same
+ * seed gives the same bits. */
 static void expect_series(const char *series, int64_t step, const float *want,
                           size_t n)
 {
@@ -206,7 +206,7 @@ static void check_values(const char *arch, int accumulate)
     }
 }
 
-TEST(are_the_parameters_of_the_step)
+TEST(series_are_the_parameters_of_the_step)
 {
     check_values("EReg(SM(t)+ScFuFFNi1)", 1);
     check_values("EReg(SM(t)+ScFFN)", 2);
@@ -214,10 +214,10 @@ TEST(are_the_parameters_of_the_step)
     check_values("SM+LR(global,0.2)", 2);
 }
 
-/* --- whole ---------------------------------------------------------------- */
+/* --- single values ------------------------------------------------------- */
 
-/* Every member of a series that a parameter, `size` numbers a layer, is whole
- * in: head h has n of them from `first` + h n on. */
+/* Checks every member of a series whose parameter has `size` numbers per layer:
+ * head h has n of them from `first` + h n on. */
 static void expect_members(es_model *model, int64_t step, const char *series,
                            const char *parameter, size_t size, size_t first,
                            size_t n)
@@ -262,7 +262,8 @@ static void check_whole(const char *arch)
     training_seen seen = {0};
     s.record = ES_SERIES_ALL;
     training_record(&seen, s);
-    const int64_t steps[] = {0, STEPS - 1}; /* the tenth records, the last */
+    const int64_t steps[] = {0, STEPS - 1}; /* every tenth record, and the
+                                               last */
     training_assert_steps("g_q.1", ES_PHASE_TRAIN, steps, 2);
     AUTO(es_trainer) trainer = open_trainer(&s);
     for (int64_t step = 0; step < STEPS; step++) {
@@ -272,7 +273,7 @@ static void check_whole(const char *arch)
     }
 }
 
-TEST(all_has_temperatures_and_gains_whole)
+TEST(all_records_single_temperatures_and_gains)
 {
     check_whole("SM(t)+ScFuFFNi1+WNorm(QKV,FFN)");
     assert_false(has("g_o.0", ES_PHASE_TRAIN));
@@ -281,7 +282,7 @@ TEST(all_has_temperatures_and_gains_whole)
     assert_false(has("t.0", ES_PHASE_TRAIN));
 }
 
-TEST(standard_has_nothing_whole)
+TEST(standard_records_no_single_values)
 {
     es_settings s = settings_of("SM(t)+R+WNorm(QK)", ES_FAMILY_GPT2);
     training_seen seen = {0};
@@ -291,7 +292,7 @@ TEST(standard_has_nothing_whole)
     assert_false(has("t.0", ES_PHASE_TRAIN) || has("g_q.0", ES_PHASE_TRAIN));
 }
 
-/* --- hard values ---------------------------------------------------------- */
+/* --- special values ------------------------------------------------------ */
 
 static void read_series(float *out, es_small_model *s, es_parameter_series of)
 {
@@ -320,9 +321,9 @@ TEST(temperatures_are_those_of_their_logarithms)
     assert_true(fabsf(out[3] - 2) < 1e-6f && fabsf(out[4] - 2) < 1e-6f);
 }
 
-/* At the published start and rate, no row comes to a stop: each temperature
- * that has more than one key moves in the last twenty steps. */
-TEST(temperatures_of_the_published_start_go_on_moving)
+/* At the published initial value and rate, no row stops moving: each
+ * temperature with more than one key changes in the last twenty steps. */
+TEST(temperatures_keep_moving_from_the_published_start)
 {
     enum { N = H * T };
     es_settings s = settings_of("SM(t)", ES_FAMILY_GPT2);

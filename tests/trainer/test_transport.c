@@ -1,6 +1,6 @@
-/* What ranks exchange: here they are threads, each with a transport of its own.
- * Files of a rendezvous that are broken, strangers at the door, sums in order.
- */
+/* Tests the exchange between ranks, which are threads here, each with a
+ * separate transport: broken rendezvous files, connections from strangers, sums
+ * in order. */
 #include "hooks/trainer/ranks/address.h"
 #include "hooks/trainer/ranks/transport.h"
 #include "tests/support/await.h"
@@ -59,10 +59,10 @@ static void run_all(rank *ranks, int world,
         pthread_join(threads[r], NULL);
 }
 
-/* --- what is exchanged ---------------------------------------------------- */
+/* --- sums ---------------------------------------------------------------- */
 
-/* Numbers whose sum depends on the order: 2^24 + 1 + 1 has no ones from the
- * left, and two from the right. */
+/* Numbers whose sum depends on the order: 2^24 + 1 + 1 loses both ones from the
+ * left and keeps them from the right. */
 static float part_of(int number, int i)
 {
     return number == 0 ? 16777216.0f : (float)(number + i % 2);
@@ -115,7 +115,7 @@ TEST(sums_are_in_the_order_of_the_ranks_and_the_same_for_all)
     }
 }
 
-/* More than a bucket, and no multiple of the ranks. */
+/* More than a bucket, and not a multiple of the number of ranks. */
 #define LONG ((1 << 20) + 5)
 
 static es_status sum_long(rank *r, es_transport *t)
@@ -141,7 +141,7 @@ TEST(a_sum_of_several_buckets_has_no_gap)
     }
 }
 
-TEST(a_process_by_itself_adds_its_own)
+TEST(a_single_process_adds_its_values)
 {
     float total[2] = {1, 2}, x[2] = {10, NAN};
     double sums[1] = {0.25}, more[1] = {0.5};
@@ -159,7 +159,7 @@ TEST(a_process_by_itself_adds_its_own)
     assert_true(es_transport_reports(NULL));
 }
 
-/* --- trouble -------------------------------------------------------------- */
+/* --- failures ------------------------------------------------------------ */
 
 static es_status fail_in_one(rank *r, es_transport *t)
 {
@@ -171,7 +171,7 @@ static es_status fail_in_one(rank *r, es_transport *t)
     return status;
 }
 
-TEST(the_failure_of_one_is_that_of_all_and_the_first_one_reports_it)
+TEST(a_failure_ends_all_ranks_and_the_first_reports_it)
 {
     rank ranks[3] = {{.number = 0}};
     run_all(ranks, 3, fail_in_one);
@@ -188,7 +188,7 @@ static es_status be_out_of_step(rank *r, es_transport *t)
     return es_transport_gather(t, all, own, r->number == 1 ? 8 : 4);
 }
 
-TEST(ranks_that_do_not_do_the_same_end)
+TEST(ranks_out_of_step_are_ended)
 {
     rank ranks[2] = {{.number = 0}};
     run_all(ranks, 2, be_out_of_step);
@@ -203,7 +203,7 @@ static es_status leave_silently(rank *r, es_transport *t)
     return r->number == 0 ? ES_OK : es_transport_wait(t);
 }
 
-TEST(without_the_first_one_the_next_one_reports)
+TEST(without_the_first_rank_the_next_one_reports)
 {
     rank ranks[3] = {{.number = 0}};
     run_all(ranks, 3, leave_silently);
@@ -218,7 +218,7 @@ TEST(without_the_first_one_the_next_one_reports)
 
 static es_address place;
 
-/* Strangers, who do not know the key, say nothing, or leave. */
+/* A stranger that does not know the key sends nothing or leaves. */
 static void *knock(void *argument)
 {
     const char *words = argument;
@@ -236,7 +236,7 @@ static void *knock(void *argument)
     return NULL;
 }
 
-TEST(strangers_are_sent_away)
+TEST(connections_without_the_key_are_refused)
 {
     pthread_t first, stranger, other;
     rank ranks[2] = {{.number = 0, .world = 2, .work = sum_up},
@@ -252,7 +252,7 @@ TEST(strangers_are_sent_away)
     assert_int_equal(ranks[1].status, ES_OK);
 }
 
-TEST(two_of_one_number_are_refused)
+TEST(two_ranks_of_one_number_are_refused)
 {
     pthread_t threads[3];
     rank ranks[3] = {{.number = 0}, {.number = 1}, {.number = 1}};
@@ -297,7 +297,7 @@ TEST(a_rendezvous_reads_back)
     assert_int_equal(known.st_mode & 0777, 0600);
 }
 
-TEST(what_is_no_rendezvous_is_refused_and_left_alone)
+TEST(a_file_that_is_not_a_rendezvous_is_refused_and_unchanged)
 {
     const struct {
         const char *text;

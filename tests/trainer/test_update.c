@@ -1,5 +1,5 @@
-/* The statistics and the update of the CPU back-end, against plain loops in
- * double, with every variant of the kernels that this machine can run. */
+/* Compares the statistics and the update of the CPU back-end with plain loops
+ * in double, with every variant of the kernels that this machine can run. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
@@ -19,7 +19,8 @@ VARIANT_TEST(squares_and_nonfinite_are_counted)
     ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 5 - want) <= 1e-6 * want);
-    x[7] = 1e30f; /* its square is infinite in float, it is not */
+    x[7] = 1e30f; /* its square is infinite in float, but the number is
+                     finite */
     ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 1e60) <= 1e-6 * 1e60);
@@ -56,8 +57,8 @@ static void expect_values(const es_head_sums *sums, const expected *want,
         assert_true(es_head_value(sums, want[i].series) == want[i].value);
 }
 
-/* Two passes of two heads, the second of which has a row that is not finite,
- * and, in the second pass, no other. */
+/* Two passes of two heads. The second head has a row that is not finite and, in
+ * the second pass, no finite row. */
 VARIANT_TEST(rows_become_sums_of_heads)
 {
     enum { B = 2, H = 2, T = 3 };
@@ -109,7 +110,7 @@ VARIANT_TEST(rows_become_sums_of_heads)
                   4);
 }
 
-/* More heads than threads, shared out unevenly. */
+/* There are more heads than threads, distributed unevenly. */
 VARIANT_TEST(sums_of_heads_do_not_depend_on_threads)
 {
     enum { L = 2, B = 3, H = 7, T = 5 };
@@ -153,7 +154,8 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
     assert_true(clipped(16, 1, 1, 2, true).grad_scale == 0.5f);
     assert_true(clipped(16, 1, 1, 2, true).skips == 0);
-    /* A norm of 4 that was 8 times too large, still too large, and not. */
+    /* A norm of 4 that was 8 times too large: above the limit, then equal to
+     * it. */
     assert_true(clipped(1024, 1, 8, 2, true).grad_scale == 0.0625f);
     assert_true(clipped(1024, 1, 8, 4, true).grad_scale == 0.125f);
     const double bad[] = {(double)NAN, (double)INFINITY};
@@ -168,7 +170,8 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     double squares = 16;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
-    control.skips = 1; /* of the step before, and nobody knows yet */
+    control.skips = 1; /* of the step before, which the host does not know
+                          yet */
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 1);
 }

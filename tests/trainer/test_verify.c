@@ -1,4 +1,5 @@
-/* The judge of the trainer: it must see every kind of difference. */
+/* Tests the judge of the trainer, which must detect every kind of
+ * difference. */
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
@@ -23,7 +24,7 @@ TEST(a_distance_is_judged_by_the_norm)
     assert_false(is_close((double[]){1.1e-6}, zero, 1));
 }
 
-TEST(what_is_not_finite_has_to_be_the_same)
+TEST(non_finite_values_must_agree)
 {
     double want[3] = {NAN, INFINITY, 1};
     assert_true(is_close((double[]){NAN, INFINITY, 1}, want, 3));
@@ -33,7 +34,7 @@ TEST(what_is_not_finite_has_to_be_the_same)
     assert_false(is_close((double[]){NAN, INFINITY, NAN}, want, 3));
 }
 
-TEST(integers_are_equal)
+TEST(integers_must_be_equal)
 {
     int32_t want[2] = {100000, 7};
     es_npy array = {.type = ES_NPY_I4, .n_dims = 1, .n = 2, .data = want};
@@ -44,10 +45,10 @@ TEST(integers_are_equal)
         es_verify_close(&error, (double[]){100001, 7}, &array, &within));
 }
 
-/* --- a folder and a file ---------------------------------------------------
- */
+/* --- folders and files --------------------------------------------------- */
 
-/* What verify prints of a case, without its path; the caller frees it. */
+/* Returns what verify prints for a case, without its path; the caller frees
+ * it. */
 static char *verify_says(const char *path, es_verify_counts *counts)
 {
     AUTO(FILE) out = tmpfile();
@@ -98,8 +99,7 @@ TEST(a_folder_and_a_file_give_the_same_numbers)
         compare_forms(es_ref_case_path(names[i]));
 }
 
-/* --- damaged files ---------------------------------------------------------
- */
+/* --- damaged files ------------------------------------------------------- */
 
 typedef struct file_text {
     char *bytes;
@@ -117,8 +117,8 @@ static file_text load(const char *path)
     return out;
 }
 
-/* Writes the case with `from` replaced by a text as long: only in what stands
- * behind `after`, where that is given. */
+/* Writes the case with `from` replaced by a text of the same length, only in
+ * the part after `after`, if given. */
 static void write_damaged(const char *path, const file_text *whole,
                           const char *after, const char *from, const char *to)
 {
@@ -136,7 +136,7 @@ static void write_damaged(const char *path, const file_text *whole,
     assert_int_equal(fclose(file), 0);
 }
 
-/* It fails, and one line names the file and says why. */
+/* Expects a failure and one line that names the file and the reason. */
 static void expect_failure(const char *path, const char *said)
 {
     es_verify_counts counts;
@@ -186,7 +186,7 @@ TEST(a_damaged_file_fails_and_the_tensor_is_named)
     remove_scratch();
 }
 
-/* Wherever it is cut. */
+/* The file fails wherever it is cut. */
 TEST(a_file_that_is_cut_fails)
 {
     const file_text whole = load(es_ref_case_path("g05_sm"));
@@ -207,16 +207,16 @@ TEST(a_file_that_is_cut_fails)
     remove_scratch();
 }
 
-TEST(what_is_neither_a_folder_nor_a_file_fails)
+TEST(a_path_that_is_neither_a_folder_nor_a_file_fails)
 {
     expect_failure("/tmp/no such case", ": No such file or directory");
     expect_failure("/dev/null", ": not a regular file: copy it into one");
 }
 
-/* --- damaged folders -------------------------------------------------------
- */
+/* --- damaged folders ----------------------------------------------------- */
 
-/* A case as a folder, damaged by a shell command run inside it. */
+/* Verifies a case as a folder that a shell command, run inside it, has
+ * damaged. */
 static es_verify_counts verify_damaged(const char *name, const char *damage)
 {
     char command[2048];
@@ -230,7 +230,7 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
     return counts;
 }
 
-TEST(sees_damage)
+TEST(damage_is_detected)
 {
     es_verify_counts whole = verify_damaged("g05_sm", "true");
     assert_int_equal(whole.passed, 1);
@@ -239,7 +239,7 @@ TEST(sees_damage)
         "rm params/wte.npy",
         "rm case.json",
         "truncate -s -4 grads/h.1.mlp.c_fc.weight.npy",
-        /* the last float of an array becomes a NaN, a huge number */
+        /* the last float of an array becomes a NaN, or a huge number */
         "truncate -s -4 grads/wte.npy && printf '\\0\\0\\300\\177' "
         ">>grads/wte.npy",
         "truncate -s -4 out/logits.npy && printf '\\0\\0\\0\\110' "
@@ -262,7 +262,7 @@ TEST(sees_damage)
 }
 
 /* The vectors of SNorm are read before the step and compared after it. */
-TEST(sees_damaged_state)
+TEST(damaged_state_is_detected)
 {
     const char *name = "g12_sm_snorm_qk_ffn";
     es_verify_counts whole = verify_damaged(name, "true");
@@ -280,8 +280,8 @@ TEST(sees_damaged_state)
 }
 
 /* In bf16 an array may be off by a quarter of its norm; one with a wrong sign
- * or a part missing is off by more, and counts have to be right in all. */
-TEST(precisions)
+ * or a missing part is off by more, and counts must always be equal. */
+TEST(each_precision_has_its_tolerance)
 {
     double want[2] = {3, -4}, error;
     int32_t count = 5;
