@@ -1,6 +1,7 @@
 """Writes reference cases, for make_*cases.py: arrays by name and the settings
-as JSON, one safetensors file each (cases/README.md). Needs torch, numpy and
-safetensors."""
+as JSON, one safetensors file per case (cases/README.md). Needs torch, numpy
+and safetensors.
+"""
 import json
 import pathlib
 import sys
@@ -11,21 +12,22 @@ from safetensors.numpy import save_file
 
 
 class Case:
-    """A case that is being made; `about` is what its metadata "case" says."""
+    """A case under construction; `about` becomes its metadata "case"."""
 
     def __init__(self, about):
         self.about = about
         self.arrays = {}
 
     def add(self, name, array, dtype=np.float32):
-        """Takes a copy of a tensor or an array, as "grads/wte"."""
+        """Copies a tensor or an array under a name such as "grads/wte"."""
         if isinstance(array, torch.Tensor):
             array = array.detach().numpy()
         self.arrays[name] = np.array(array, dtype=dtype, order="C")
 
     def add_step(self, tokens, targets, ce, ereg, loss, logits, rows, heads):
-        """All but parameters and gradients: rows by name, (B,H,T) of each
-        layer or none; heads (L,H)."""
+        """Adds everything but parameters and gradients: `rows` maps names to a
+        list with (B,H,T) of each layer, or to an empty list; `heads` is (L,H).
+        """
         self.add("tokens", tokens, np.int32)
         self.add("targets", targets, np.int32)
         for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
@@ -43,8 +45,9 @@ class Case:
 
 
 def save_all(make, cases):
-    """Into the folder that the command line names: make(name, wanted, seed) of
-    each; the seed is its place in `cases`."""
+    """Writes make(name, wanted, seed) for each case to the folder given on the
+    command line; the seed is the position in `cases`.
+    """
     if len(sys.argv) != 2:
         sys.exit(f"usage: {pathlib.Path(sys.argv[0]).name} FOLDER")
     folder = pathlib.Path(sys.argv[1])

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the reference cases of tests/trainer/cases, which entropy-train verify
-reads: one training step each, by PyTorch in float64 with its own gradients,
-written from hooks/trainer/model/README.md and none of the program's code.
+"""Makes the reference cases of tests/trainer/cases for entropy-train verify: one
+training step each, in PyTorch in float64 with its autograd, written from
+hooks/trainer/model/README.md without using the program's code.
 
-    make_cases.py FOLDER      (needs torch, numpy and safetensors; the same numbers each time)
+    make_cases.py FOLDER      (needs torch, numpy and safetensors; reproducible)
 
-Inputs are rounded to float32 before the computation. Of PowerSoftmax and
-scaled ReLU a case says "renormalised": its entropies are those of weights that sum to one."""
+Inputs are rounded to float32 before the computation. Cases of PowerSoftmax and scaled
+ReLU are marked "renormalised": their entropies are those of weights that sum to one."""
 import math
 
 import torch
@@ -15,28 +15,28 @@ from case_file import Case, save_all
 torch.set_default_dtype(torch.float64)
 
 CASES = {
-    # temperatures as published, far below 1: no row is one weight of 1
+    # temperatures as published, far below 1, without rows of a single weight of 1
     "t01_sm_t_cold": {"arch": "SM(t)+LN+G", "t": (2e-5, 2e-2), "small_qk": 0.03},
     "t02_ereg_sm_t": {"arch": "EReg(SM(t)+ScFuFFN)", "t": (5e-3, 5e-2),
                       "small_qk": 0.15, "ctx": 7, "n_head": 2},
-    # weights that sum to less than one, and the regulariser on top of them
+    # weights that sum to less than one, also with the regulariser
     "t03_psm4_ln_g": {"arch": "PSM(4,1e-2)+LN+G"},
     "t04_ereg_psm2": {"arch": "EReg(PSM(2,0.2)+R)", "n_head": 2, "ctx": 9},
-    # FFNs that differ from layer to layer
+    # FFNs that differ between layers
     "n01_sm_ln_g_r": {"arch": "SM+LN+G[0]+R[2]", "n_layer": 3},
     "n02_sm_scfuffne1": {"arch": "SM+ScFuFFNe1", "n_layer": 3, "n_head": 2},
     # a gate on the heads' outputs
     "g01_sm_gate_ln_g": {"arch": "SM(gate)+LN+G"},
     "g02_ereg_sm_t_gate": {"arch": "EReg(SM(t,gate)+ScFFN)", "t": (2e-2, 2e-1),
                            "small_qk": 0.15, "n_layer": 3, "ctx": 7, "n_head": 2},
-    # plain, of an epsilon by length, scaled ReLU
+    # plain forms, epsilons by length, scaled ReLU
     "p01_psm2_plain": {"arch": "PSM(2,plain)+LN+G", "n_layer": 3},
     "p02_ereg_psm4_plain": {"arch": "EReg(PSM(4,0.2,plain,length)+R)", "ctx": 7},
     "p03_psm4_length": {"arch": "PSM(4,0.1,length)+LN+G", "n_head": 2},
     "p04_psm2_context": {"arch": "PSM(2,0.1,lengthT)+ScFFN", "ctx": 1},
     "r01_ra_ln_g": {"arch": "RA+LN+G", "n_layer": 3},
     "r02_ereg_ra_context": {"arch": "EReg(RA(T)+R)", "n_head": 2, "ctx": 9},
-    # range losses, one and all
+    # range losses, single and all together
     "q01_range_psm4": {"arch": "PSM(4)+LN+G", "range_attn": 0.02},
     "q02_range_gs": {"arch": "EReg(PSM(2,0.2,plain)+LN+GS)", "n_layer": 3,
                      "n_head": 2, "ctx": 7, "range_attn": 0.03,
@@ -51,7 +51,7 @@ DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6
 
 
 def read_arch(text):
-    """What the notation says, of the parts that the cases use."""
+    """Parses the notation, for the parts that the cases use."""
     arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": "two",
             "ln": False, "first": 0, "last": 0, "power": 0}
     body = text[5:-1] if arch["ereg"] else text
@@ -95,7 +95,9 @@ def activate(x, name):
 
 
 class Model:
-    """Parameters in the order and with the names of the program."""
+    """A model with the program's parameters, in their order and with their
+    names.
+    """
 
     def __init__(self, case, seed):
         self.case, self.arch = case, read_arch(case["arch"])
@@ -158,7 +160,9 @@ class Model:
     # --- forward
 
     def note(self, kind, l, x):
-        """The largest |input| of a layer's norm, activation or PowerSoftmax."""
+        """Notes the largest |input| of a layer's norm, activation or
+        PowerSoftmax.
+        """
         self.ranges.append((kind, l, x.abs().max()))
 
     def normed(self, x, name):
@@ -176,7 +180,9 @@ class Model:
         return x @ self.values[name + ".weight"] + self.values[name + ".bias"]
 
     def weigh(self, s, seen):
-        """Weights, and those that sum to one, of scores (B,H,T,S)."""
+        """Returns the weights of scores (B,H,T,S), and the weights normalised
+        to 1.
+        """
         n = {"": 1, "keys": seen.sum(-1, keepdim=True), "T": len(seen)}[
             self.arch["length"]]
         if self.arch["relu"]:
@@ -205,7 +211,7 @@ class Model:
         if self.arch["power"]:
             self.note("attn", l, s * seen)
         a, whole = self.weigh(s, seen)
-        # 0 ln 0 = 0, and no gradient
+        # 0 ln 0 = 0, without a gradient
         entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
         size = s.abs() if self.arch["power"] else s
         self.rows["row_entropy"].append(entropy)
@@ -267,7 +273,9 @@ RANGES = ("range_attn", "range_act", "range_norm")
 
 
 def add_ranges(to, model):
-    """By layer, of its norms the larger one; without a value NaN."""
+    """Adds the ranges by layer, the larger one for two norms; NaN if there is
+    none.
+    """
     for name in RANGES:
         values = torch.full((model.case["n_layer"],), math.nan)
         for kind, l, largest in model.ranges:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Makes the reference cases l*.. of tests/trainer/cases, of family llama: one
-training step each, by PyTorch in float64 with its own gradients, written from
-hooks/trainer/model/README.md and none of the program's code. The parameters have
-the names of transformers, whose models have to find the same logits.
+training step each, in PyTorch in float64 with its autograd, written from
+hooks/trainer/model/README.md without using the program's code. The parameters have
+the names of transformers, whose models must give the same logits.
 
     make_llama_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
 Inputs are rounded to float32 before the computation. Norms, positions and softmax
-of transformers are float32: its logits are compared within 1e-5."""
+of transformers are float32, so its logits are compared within 1e-5."""
 import math
 
 import torch
@@ -18,19 +18,19 @@ torch.set_default_dtype(torch.float64)
 
 CASES = {
     "l01_llama": {},
-    # biases of q, k and v, the embedding as output matrix, one head of keys
+    # biases of q, k and v, a tied output matrix, a single key head
     "l02_qwen2": {"n_layer": 3, "n_head": 2, "n_kv_head": 1, "bias": "qkv",
                   "tied": True, "rope_base": 1e6, "ln_eps": 1e-6},
     # norms of queries and keys, heads that are together wider than the model
     "l03_qwen3": {"n_head": 3, "n_kv_head": 1, "d_model": 10, "d_head": 6,
                   "d_ff": 7, "qk_norm": True, "ln_eps": 1e-6, "ctx": 9},
-    # every bias, one layer, as many heads of keys
+    # every bias, one layer, as many key heads as query heads
     "l04_llama_bias": {"n_layer": 1, "n_kv_head": 4, "bias": "all", "batch": 1},
-    # what the papers take out: no norm, two matrices
+    # the parts that the papers remove: no norm, two matrices
     "l05_sm_r": {"arch": "SM+R", "n_head": 2, "scale": 0.8},
     "l06_ereg_sm_t": {"arch": "EReg(SM(t)+RN)", "n_layer": 3},
     "l07_psm2": {"arch": "PSM(2,0.2)+RN+SwiGLU", "bias": "qk", "scale": 0.8},
-    # slow positions scaled, of heads with all three kinds of pairs
+    # scaled slow positions, with all three kinds of pairs in a head
     "l08_llama3": {"n_head": 1, "n_kv_head": 1, "d_model": 12, "ctx": 11,
                    "rope_scaling": "8,1,4,30", "n_layer": 2, "rope_base": 500},
 }
@@ -42,7 +42,9 @@ DEFAULTS = {"arch": "SM+RN+SwiGLU", "family": "llama", "n_layer": 2, "n_head": 4
 
 
 class Model:
-    """Parameters in the order and with the names of transformers."""
+    """A model with the parameters of transformers, in their order and with
+    their names.
+    """
 
     def __init__(self, case, seed):
         self.case, self.values, arch = case, {}, case["arch"]
@@ -109,7 +111,9 @@ class Model:
         return y + self.values.get(name + ".bias", 0)
 
     def turned(self, x):
-        """x (B,H,T,width), pairs (c, c + width / 2) as complex numbers."""
+        """Rotates x (B,H,T,width), with pairs (c, c + width / 2) as complex
+        numbers.
+        """
         half = self.width // 2
         base = self.case["rope_base"] or 10000.0
         turns = base ** (-torch.arange(half) / half)
@@ -123,7 +127,9 @@ class Model:
         return torch.cat((z.real, z.imag), -1)
 
     def weigh(self, s, seen):
-        """Weights, and those that sum to one, of scores (B,H,T,S)."""
+        """Returns the weights of scores (B,H,T,S), and the weights normalised
+        to 1.
+        """
         if not self.power:
             a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
             return a, a
@@ -147,7 +153,7 @@ class Model:
             s = s / torch.exp(self.values[at + "log_t"])[None, :, :, None]
         seen = torch.ones(T, T, dtype=torch.bool).tril()
         a, whole = self.weigh(s, seen)
-        # 0 ln 0 = 0, and no gradient
+        # 0 ln 0 = 0, without a gradient
         entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
         size = s.abs() if self.power else s
         self.rows["row_entropy"].append(entropy)
@@ -201,7 +207,7 @@ def positions(case):
 
 
 def theirs(model, tokens):
-    """Logits of transformers' model with the same weights."""
+    """Returns the logits of transformers' model with the same weights."""
     case = model.case
     kind = "Qwen3" if case["qk_norm"] else "Qwen2" if case["bias"] == "qkv" else "Llama"
     biases = {"attention_bias": case["bias"] == "all", "mlp_bias": case["bias"] == "all"}

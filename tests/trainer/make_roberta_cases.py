@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the reference cases r*.. of tests/trainer/cases, of family roberta: one
-training step each of transformers' RobertaForMaskedLM in float64, with PyTorch's own
-gradients. Attention other than softmax is written from hooks/trainer/model/README.md
-and put in its place.
+training step each of transformers' RobertaForMaskedLM in float64, with PyTorch's
+autograd. Attention other than softmax is written from hooks/trainer/model/README.md
+and replaces that of transformers.
 
     make_roberta_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
@@ -39,8 +39,9 @@ ACTIVATIONS = {"G": "gelu", "GT": "gelu_new", "R": "relu", "": "linear"}
 
 
 class Attention:
-    """In place of transformers', in `layers` whose parameters of our own are named
-    by `place`: the rows of each layer are kept."""
+    """Replaces the attention of transformers in `layers`, whose additional
+    parameters are named by `place`; keeps the rows of each layer.
+    """
 
     def __init__(self, case, layers, place, generator):
         arch = case["arch"]
@@ -64,7 +65,7 @@ class Attention:
         self.own[name] = x.float().double().requires_grad_()
 
     def weigh(self, s, seen):
-        """Weights, and the rows' entropies."""
+        """Returns the weights and the entropies of the rows."""
         if self.power:
             size = torch.where(seen, s, 0).abs().amax(-1, keepdim=True) + 1e-6
             u = torch.where(seen, s / size.detach(), 0) ** self.power
@@ -97,7 +98,7 @@ class Attention:
         self.add("max_logit", x.amax(-1))
         if self.power or self.relu:
             self.add("missing_mass", 1 - a.sum(-1))
-        # nothing depends on what padding looks at
+        # the result does not depend on the attention of padding
         a = a * self.seen[:, None, :, None]
         return (a @ value).transpose(1, 2).contiguous(), a
 
@@ -124,13 +125,13 @@ def build(case, generator):
         vocab_size=case["vocab"], num_hidden_layers=case["n_layer"],
         hidden_size=case["d_model"], intermediate_size=case["d_ff"],
         num_attention_heads=case["n_head"], type_vocab_size=1,
-        # positions begin behind that of padding
+        # positions begin after that of padding
         max_position_embeddings=case["ctx"] + case["padding"] + 1,
         hidden_act=ACTIVATIONS[act if act in ACTIVATIONS else ""],
         layer_norm_eps=case["ln_eps"], pad_token_id=max(case["padding"], 0),
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model = tf.RobertaForMaskedLM(config).double().eval()
-    if case["padding"] < 0:  # none is left out of the gradient
+    if case["padding"] < 0:  # no token is excluded from the gradient
         model.roberta.embeddings.word_embeddings.padding_idx = None
         model.roberta.embeddings.position_embeddings.padding_idx = None
     draw(model, generator)
@@ -138,7 +139,9 @@ def build(case, generator):
 
 
 def draw(model, generator):
-    """Numbers of float32, norms about 1; the embedding of token types is 0."""
+    """Draws numbers that are exact in float32, norms about 1; the embedding of
+    token types is 0.
+    """
     with torch.no_grad():
         for name, x in model.named_parameters():
             scale = 0.2 if x.dim() == 1 else 1.2 * x[0].numel() ** -0.5
@@ -177,7 +180,7 @@ def make(_, wanted, seed):
     loss.backward()
     to = keep(case, tokens, targets, attention, (ce, ereg, loss), out.logits)
     for parameter, value in [*model.named_parameters(), *attention.own.items()]:
-        if "token_type" in parameter:  # stays 0: what trains is the positions
+        if "token_type" in parameter:  # stays 0: the positions are trained instead
             to.add("state/" + parameter, value)
             to.add("state_after/" + parameter, value)
             continue
@@ -187,7 +190,7 @@ def make(_, wanted, seed):
 
 
 def keep(case, tokens, targets, attention, losses, logits):
-    """All but the parameters."""
+    """Makes a case of everything but the parameters."""
     to = Case(case | {"renormalised": True, "note": ""})
     rows = {"row_" + name: layers for name, layers in attention.rows.items()}
     heads = torch.stack(attention.rows["entropy"]).nanmean((1, 3))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the reference cases s*.. of tests/trainer/cases, of family sas (He and
-Hofmann, Simplifying transformer blocks, 2024): one training step each, by PyTorch
-in float64 with its own gradients, written from hooks/trainer/model/README.md and
-none of the program's code.
+Hofmann, Simplifying transformer blocks, 2024): one training step each, in
+PyTorch in float64 with its autograd, written from hooks/trainer/model/README.md
+without using the program's code.
 
     make_sas_cases.py FOLDER      (needs torch, numpy and safetensors)
 
@@ -14,7 +14,7 @@ from case_file import Case, save_all
 from make_cases import activate
 
 CASES = {
-    # no norm but that of the embedding: AERO's rows
+    # no norm but that of the embedding: the models of AERO's table
     "s01_sas_scffn": {"arch": "SM+ScFFN", "n_layer": 3},
     "s02_sas_scfuffni1": {"arch": "SM+ScFuFFNi1", "n_head": 3, "bias": "none"},
     "s03_sas_rn_r": {"arch": "SM+RN+R", "ctx": 9},
@@ -155,7 +155,7 @@ def make(_, wanted, seed):
     heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
     to.add_step(tokens, targets, ce, ereg, loss, logits, model.rows, heads)
     for parameter, value in model.values.items():
-        # of the case temperatures, not their logarithms
+        # cases contain temperatures, not their logarithms
         old = parameter.replace("log_t", "t")
         t = torch.exp(value) if old != parameter else 1.0
         to.add("params/" + old, t if old != parameter else value)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Back-ends by name: what is found, what falls back, and what is said where a
-# library or a device is missing, is another one, or fails in mid-run.
+# Finds back-ends by name, and tests the fallback and the messages if a library or a
+# device is missing, does not match, or fails during a run.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -66,7 +66,7 @@ exits 'no device' 3 'CUDA: no device' \
 
 # --- auto --------------------------------------------------------------------
 
-same() { # A B: the same numbers in two runs
+same() { # A B: two runs have the same numbers
     local sql="SELECT name, phase, step, hex(value) FROM sample
         JOIN series USING (series_id) WHERE name <> 'tokens_per_s' ORDER BY 1, 2, 3"
     [ -n "$(ask "$1" "$sql")" ] && cmp <(ask "$1" "$sql") <(ask "$2" "$sql")

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# A dry run names what it cannot check on this machine, and refuses what a
-# training would of places, checkpoints and weights. Options: test_dry_run.c.
+# A dry run reports what it cannot check on this machine, and refuses places,
+# checkpoints and weights as a training would. test_dry_run.c tests the options.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
 dry() { "$train" --dry-run "$@" 2>"$dir/messages"; }
 
-# --- what is not on this machine
+# --- a back-end that is not on this machine
 elsewhere() { ENTROPY_TRAIN_CUDA=$dir/none.so dry --backend cuda "$@"; }
 check 'a back-end that is elsewhere is no error of a dry run' elsewhere --precision fp16 --no-record
 file_has 'but said' "$dir/messages" '^entropy-train: not checked: back-end cuda: .*none\.so'
 check 'what is wrong on any back-end is refused' \
     eval '! elsewhere --arch SM+ScFuFFNi9 --n-layer 2'
 
-# --- where it would write
+# --- places to write to
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 own_corpus "$dir/y.tok"
 small=(--data "$dir/x.tok" --preset gpt2-l12-t128-sm-scfuffni6-tiny --n-layer 6 --threads 1
     --batch 1 --steps 1 --eval-batches 1)
-refused() { # NAME CODE REGEX OPTION...: by a dry run as by a training
+refused() { # NAME CODE REGEX OPTION...: refused by a dry run and by a training
     exits "$1, of a dry run" "$2" "$3" "$train" "${small[@]}" "${@:4}" --dry-run
     exits "$1, of a training" "$2" "$3" "$train" "${small[@]}" "${@:4}"
 }
@@ -42,7 +42,7 @@ check 'a training that goes on' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/
 file_has 'its run file was not opened' "$dir/messages" \
     '^entropy-train: not checked: run file: it is there, and may not take another run$'
 
-# --- what it would start from: GPT-2's weights with another output matrix
+# --- weights to start from: those of GPT-2 with another output matrix
 cat >"$dir/untie.py" <<'END'
 import json, struct, sys
 file = open(sys.argv[1], "rb").read()

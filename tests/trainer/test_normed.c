@@ -1,13 +1,13 @@
-/* WNorm's and SNorm's weights and gradients against plain loops in double,
- * with every variant of the kernels that this machine can run. */
+/* Compares the weights and gradients of WNorm and SNorm with plain loops in
+ * double, with every variant of the kernels that this machine can run. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
 #include "tests/support/variants.h"
 
-/* Sizes of the columns: odd ones, one row, one column, more than a thread
- * takes at a time; stride and first are made from them. */
+/* Sizes of the columns: odd sizes, one row, one column, more than a thread
+ * processes at a time; stride and first are derived from them. */
 static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
                                {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -15,7 +15,7 @@ static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
 static const es_ops *ops;
 static es_backend *cpu;
 
-/* kernels NULL: those that it chooses itself. */
+/* kernels NULL: the default choice. */
 static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
 {
     const es_extents largest = {
@@ -48,7 +48,7 @@ static void with_all_variants(void (*check)(int n_in, int n))
 
 /* --- columns inside a wider matrix ---------------------------------------- */
 
-/* Three columns stand before them and two after. */
+/* The matrix has three columns before these and two after. */
 static es_columns columns_of(int n_in, int n)
 {
     return (es_columns){n_in, n + 5, 3, n};
@@ -59,7 +59,7 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* The columns alone, (in,n). */
+/* Copies the columns, (in,n). */
 static double *cut(const float *from, const es_columns *c)
 {
     double *out = doubles(c->n_in * c->n);
@@ -68,7 +68,7 @@ static double *cut(const float *from, const es_columns *c)
     return out;
 }
 
-/* The columns are what they should be, the others as they were. */
+/* Expects the columns to be `want` and the others to be unchanged. */
 static void expect_columns(const char *what, const float *got,
                            const double *want, const float *before,
                            const es_columns *c)
@@ -97,7 +97,7 @@ NORMED_TEST(weight_norm_matches_plain_loops)
     expect_columns("weight norm", w, want, before, &c);
 }
 
-/* What the gradients are of: sum over i of dw_i w_i. */
+/* The function whose gradients are tested: sum over i of dw_i w_i. */
 typedef struct objective {
     const double *dw, *m, *g, *u, *v; /* g NULL: SNorm */
     int n_in, n;
@@ -115,8 +115,8 @@ static double evaluate(const objective *o)
     return sum;
 }
 
-/* Central differences at some 40 entries of x; at the others what was got
- * stands against itself. */
+/* Computes central differences at some 40 entries of x; other entries are
+ * copied from `got`, so that they agree. */
 static void differences(double *want, double *got, double *x, int n,
                         const objective *o)
 {
@@ -133,7 +133,7 @@ static void differences(double *want, double *got, double *x, int n,
     }
 }
 
-/* before + what the differences say, at the columns. */
+/* Expects `before` plus the differences in the columns. */
 static void expect_gradient(const char *what, const float *got,
                             const float *before, const es_columns *c, double *m,
                             const objective *o)
@@ -154,7 +154,7 @@ NORMED_TEST(weight_norm_has_the_gradient_of_differences)
     float *v = array(whole(&c), 1), *g = array(n, 1), *dw = array(whole(&c), 1);
     float *dv = array(whole(&c), 1), *dg = array(n, 1);
     float *dv_before = copy(dv, whole(&c)), *dg_before = copy(dg, n);
-    /* A single row leaves dv = 0, a difference of terms as 1 / |v|. */
+    /* With a single row dv is 0, a difference of terms that grow as 1 / |v|. */
     for (int i = 0; i < whole(&c); i++)
         v[i] += v[i] < 0 ? -0.5f : 0.5f;
     double *m = cut(v, &c), *scale = widen(g, n), *along = cut(dw, &c);
@@ -216,7 +216,7 @@ NORMED_TEST(spectral_norm_has_the_gradient_of_differences)
     expect_gradient("dm", dm, before, &c, from, &o);
 }
 
-/* --- neither -------------------------------------------------------------- */
+/* --- columns that are not normalised ------------------------------------- */
 
 NORMED_TEST(columns_are_copied_or_added)
 {
@@ -236,7 +236,7 @@ NORMED_TEST(columns_are_copied_or_added)
 
 enum { ROWS = 9, WIDE = 40 };
 
-/* Column 4 is zeros, column 21 has a NaN; all others are as they should be. */
+/* Column 4 is zeros, column 21 has a NaN; all others must be correct. */
 NORMED_TEST(a_bad_column_stays_alone)
 {
     (void)n_in, (void)n;
@@ -261,7 +261,7 @@ NORMED_TEST(a_bad_column_stays_alone)
     }
 }
 
-/* Of a matrix of zeros, or one with a NaN, nothing is left. */
+/* If the matrix is zeros or has a NaN, all results are NaN. */
 NORMED_TEST(of_a_bad_matrix_nothing_is_left)
 {
     (void)n_in, (void)n;

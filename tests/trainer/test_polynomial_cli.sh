@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --inference polynomial of a training's evaluations and of a probe: what is
-# recorded, printed and refused.
+# Tests --inference polynomial in evaluations of a training and in a probe: the records,
+# the output and the refusals.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -51,7 +51,7 @@ untouched() {
 }
 check 'evaluations by polynomials change no bit of the training' untouched
 
-# --- what is printed
+# --- output
 probe "${poly[@]}" --no-record >"$dir/out"
 line() { grep -qE "$1" "$dir/out" || { sed 's/^/# /' "$dir/out"; false; }; }
 check 'both losses are printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
@@ -76,7 +76,7 @@ few() {
 }
 check 'too few factors are seen in the loss' few
 
-# --- what is refused
+# --- refusals
 refuses() { # PATTERN COMMAND...
     local pattern=$1 code=0
     shift
@@ -95,7 +95,7 @@ check 'an inference that there is not is refused' refuses 'exact' probe --no-rec
 check 'a margin below 1 is refused' refuses 'poly-margin' probe --no-record --poly-margin 0.5
 check 'a degree beyond what is built is refused' refuses 'poly-degree' probe --no-record --poly-degree 128
 
-# A model that is lost is evaluated all the same, and nothing crashes.
+# A model that has diverged is still evaluated, without a crash.
 lost() {
     local code=0
     "$train" "${data[@]}" "${model[@]}" --arch 'PSM(4,plain)' --lr 1e30 --clip 0 --steps 12 --eval-every 4 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --preset on the command line: the list, the configuration that is printed,
-# errors, and that some of them train.
+# Tests --preset on the command line: the list, the printed configuration, errors, and
+# the training of some presets.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -12,7 +12,7 @@ file_has 'list has architectures and what the papers report' "$dir/list" \
     '^preset +architecture +published' \
     '^gpt2-l12-t128-sm-ln-g +SM\+LN\+G +perplexity 2\.688$' \
     '^gpt2-l12-t128-sm-final-normon-tiny +SM +no figure$'
-aligned() { # all architectures begin in one column
+aligned() { # all architectures begin in the same column
     [ "$(awk 'NR > 1 { print index($0, " " $2 " ") }' "$dir/list" | sort -u | wc -l)" = 1 ]
 }
 check 'list is aligned' aligned
@@ -47,7 +47,7 @@ exits 'one in a configuration: its line' 2 "wrong.conf:1: preset 'papers': no su
 exits 'half precision is refused on the CPU' 2 'back-end cpu has no precision fp16' \
     "$train" --dry-run --preset gpt2-l12-t128-sm-ln-g --backend cpu
 
-# --- they train
+# --- training
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 for name in gpt2-l12-t128-sm-ln-g pythia-l6-t128-sm-ln-r gpt2-l18-t128-sm-scfuffni4 sas-l12-t128-sm-scfuffni1; do

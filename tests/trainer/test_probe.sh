@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An existing model probed, and trained on: what a training's evaluation said
-# of it is what the probe says.
+# Probes an existing model and continues its training: a probe gives the same numbers as
+# the evaluation of the training.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -10,7 +10,7 @@ write_source "$dir/src" 90
 data=(--data "$dir/x.tok" --threads 1)
 model=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --lr 0.03)
 
-# --- a model, and what its own evaluation says
+# --- a model and its own evaluation
 trained() {
     "$train" "${data[@]}" "${model[@]}" --arch 'EReg(SM(t)+LN+G)' --steps 12 \
         --eval-every 12 --checkpoint "$dir/saved" -o "$dir/run.db" -q
@@ -51,7 +51,7 @@ no_train() {
 }
 check 'a probe has no series of training' no_train
 
-# --- what is printed
+# --- output
 output 'a probe prints loss and perplexity' '^loss \(cross-entropy\) [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+' \
     probe --no-record
 output 'a probe prints each layer' '^1 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +0\.[0-9]+ +0$' probe --no-record
@@ -73,7 +73,7 @@ half() {
 check 'emulated half precision is nearly the same' half
 output 'the run says that it is emulated' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
 
-emulated() { # a probe emulates what the training did
+emulated() { # a probe emulates half precision as the training did
     "$train" "${data[@]}" "${model[@]}" --arch 'SM+SNorm(FFN)+R' --family pythia \
         --emulate fp16 --steps 12 --eval-every 12 --checkpoint "$dir/other" \
         -o "$dir/other.db" -q
@@ -83,7 +83,7 @@ emulated() { # a probe emulates what the training did
 }
 check 'a probe emulates the fp16 of the training' emulated
 
-# --- spread: of two micro-batches it is sqrt(2) times one's distance
+# --- spread: for two micro-batches it is sqrt(2) times the distance of one
 probe -q -o "$dir/one.db" --batches 1
 probe -q -o "$dir/two.db" --batches 2
 spread() {
@@ -113,14 +113,14 @@ output '--ctx shortens the context' 'micro-batches of 4 x 7$' probe --no-record 
     >"$dir/printed" 2>/dev/null &
 pid=$!
 await 'the probe has a file' test -e "$dir/stopped.db"
-await 'the probe is at work' has_used 50 $pid # it has seen a batch long before
+await 'the probe is at work' has_used 50 $pid # it has finished a batch long before
 kill -INT $pid
 wait $pid
 code=$?
 check 'SIGINT ends with 130' [ $code = 130 ]
 check 'an interrupted probe prints what was seen so far' grep -q '^all ' "$dir/printed"
 output 'the run of an interrupted probe is stopped' '"status":"stopped"' "$scan" "$dir/stopped.db" --json
-mean() { # the recorded loss is the mean over the batches that were done
+mean() { # the recorded loss is the mean over the finished batches
     local loss
     loss=$(export_of "$dir/stopped.db" ce | cut -d, -f4)
     awk -v a="$loss" -v b="$(grep -oE '^loss[^0-9]*[0-9.]+' "$dir/printed" | grep -oE '[0-9.]+$')" \
@@ -128,7 +128,7 @@ mean() { # the recorded loss is the mean over the batches that were done
 }
 check 'an interrupted probe records the mean of what was seen' mean
 
-# --- trained on
+# --- further training
 go_on() { "$train" "${data[@]}" --init "$saved" --steps 2 --eval-every 2 "$@"; }
 check '--init starts with these weights' go_on -q -o "$dir/more.db"
 first_eval() { "$scan" export "$1" --series ce --phase eval -o - | grep "^$2," | cut -d, -f4; }
@@ -154,7 +154,7 @@ exits 'a contradiction names the option' 2 'the weights have --d-model 12, not 2
 exits 'no more positions than there are' 2 '--ctx 17: ' go_on --no-record --ctx 17
 exits '--resume and --init exclude each other' 2 'exclude each other' go_on --no-record --resume "$saved"
 
-# --- trouble
+# --- errors
 bad() { # NAME CODE REGEX WORD...
     local name=$1 code=$2 regex=$3
     shift 3

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-train --products: what is chosen, what is said where it is not there.
+# Tests entropy-train --products: the choice of the library, and the messages if it is
+# not installed.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -13,7 +14,7 @@ train_by() { # LIBRARY-FILE CHOICE [OPTION...]: of a small model; "": as install
         --batch 4 --threads 1 --eval-batches 2 --data "$dir/x.tok" --steps 5 \
         --products "$choice" "$@"
 }
-losses() { sed 's/,[^,]*$//' "$1"; } # all but the speed
+losses() { sed 's/,[^,]*$//' "$1"; } # everything but the speed
 
 exits 'an unknown library is refused' 2 'none of auto, openblas, onednn' train_by '' mkl --no-record
 exits 'a library that is not there is refused with the remedy' 3 \
@@ -70,7 +71,7 @@ if grep -q avx512vl /proc/cpuinfo; then
 else
     skip 'kernels for less than the processor has are a warning' 'this one has no AVX-512'
 fi
-n_threads() { # CHOICE: threads of a process that trains on two
+n_threads() { # CHOICE: number of threads of a process that trains with two
     train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \
         >/dev/null 2>"$dir/messages" &
     local pid=$! program

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What QK-Clip and the gate do to a training at a rate that is too high: on our
-# own source, where logits grow without bound and the loss suffers.
+# Tests the effect of QK-Clip and the gate on a training whose rate is too high: on our
+# own source code, where the logits grow without bound and the loss suffers.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -8,15 +8,15 @@ plan_dir
 own_corpus "$dir/x.tok" || echo 'Bail out! no corpus'
 "$train" --version >/dev/null || echo 'Bail out! no trainer'
 
-# The outcome depends on the seed and on the corpus, which changes with our source; at
-# this rate every seed that was tried is well within the limits below.
+# The outcome depends on the seed and on the corpus, which changes with the source code.
+# At this rate all seeds that were tried are well within the limits below.
 trained() { # NAME ARCH [SEED]
     "$train" --arch "$2" --n-layer 2 --n-head 4 --d-model 64 --ctx 32 --batch 8 \
         --steps 100 --lr 4e-2 --seed "${3:-1}" --record-every 1 --eval-every 0 --threads 1 \
         --quiet --data "$dir/x.tok" -o "$dir/$1.db"
 }
-# Of each step from FIRST on the extreme value over the heads; their mean. A
-# single step may overshoot: heads are scaled after it.
+# Mean, over the steps from FIRST on, of the extreme value over the heads. A single step
+# may overshoot, as heads are scaled after it.
 mean_extreme() { # NAME SERIES FIRST SIGN
     "$scan" export "$dir/$1.db" -o - --format=csv --phase=train --series="$2" |
         awk -F, -v first="$3" -v sign="$4" '/^[0-9]/ && $1 >= first && $4 != "" {
@@ -42,7 +42,7 @@ check 'the series says by how much heads are scaled' \
 check 'QK-Clip does not cost what it learns' \
     holds "$(mean_loss clipped 66) < $(mean_loss plain 66) + 0.1"
 
-# The paper's other finding at this size: of the same steps more is learnt.
+# The paper's other finding at this size: the same number of steps learns more.
 trained plain2 SM+LN+G 2
 trained gated 'SM(gate)+LN+G'
 trained gated2 'SM(gate)+LN+G' 2

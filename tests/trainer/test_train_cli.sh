@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-train as its users meet it: results, exit codes, one line of error.
+# Tests entropy-train as its users run it: results, exit codes, one-line errors.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -9,7 +9,7 @@ small=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 
-# --- what it does
+# --- results
 result() { "$train" "${small[@]}" --steps 12 "$@" 2>"$dir/messages" | tee "$dir/result"; }
 output 'trains and says how it went' \
     '^SM\+LN\+G finished after 12 steps, loss [0-9.]+, held-out [0-9.]+, perplexity' \
@@ -21,13 +21,13 @@ output 'the run names the products and the kernels' \
 check 'progress goes to standard error' grep -q 'step 1/12  loss 5\.' "$dir/messages"
 check 'the bar shows the heads' grep -qE '\[#{16}\]' "$dir/messages"
 result --no-record >/dev/null
-losses() { sed 's/,[^,]*$//' "$1"; } # all but the speed
+losses() { sed 's/,[^,]*$//' "$1"; } # everything but the speed
 same() { [ -n "$(losses "$1")" ] && [ "$(losses "$1")" = "$(losses "$2")" ]; }
 check 'the same numbers without recording' same "$dir/recorded" "$dir/result"
 result --no-record --seed 2 >/dev/null
 differ() { [ -s "$1" ] && [ -s "$2" ] && ! same "$1" "$2"; }
 check 'other numbers with another seed' differ "$dir/recorded" "$dir/result"
-maps() { # OPTION...: how many maps the run has of how many bytes, at which steps
+maps() { # OPTION...: prints the number of maps, their bytes and their steps
     rm -f "$dir/maps.db"
     result -o "$dir/maps.db" --eval-every 2 --maps 8 "$@" >"$dir/mapped" || return 1
     sqlite3 "$dir/maps.db" "SELECT count(*), max(length(value)), group_concat(DISTINCT step)
@@ -50,7 +50,7 @@ output '--version prints the version' '^entropy-train [0-9]+\.[0-9]+' "$train" -
 output '--version names the library of the products and its kernels' \
     '^products: OpenBLAS [0-9.]+ [A-Za-z0-9_]+(, oneDNN [0-9.]+ [a-z0-9_]+)?$' \
     "$train" --version
-# The variable is respected, and said; for a processor of its kind it is right.
+# The variable is respected and reported; it is correct for a processor of its kind.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
     output 'kernels for less than the processor has are a warning' \
@@ -104,7 +104,7 @@ under_way() { # waits until the trainer that writes "messages" is at work
     await 'step 3 is done' grep -q '^step 3/' "$dir/messages"
 }
 interrupt() { # SIGNAL: exit code
-    : >"$dir/messages" # of the run before
+    : >"$dir/messages" # clears the messages of the previous run
     "$train" "${small[@]}" --steps 1000000 --log-every 1 -o "$dir/$1.db" \
         >"$dir/result" 2>"$dir/messages" &
     local pid=$!
@@ -126,7 +126,7 @@ pid=$!
 under_way
 echo 'enough' >"$dir/stop.db.stop"
 until_true ended $pid
-kill -9 $pid 2>/dev/null # only if it did not listen
+kill -9 $pid 2>/dev/null # only if it has not stopped by itself
 wait $pid
 code=$?
 check 'a request to stop ends the run in good order' [ $code = 0 ]
@@ -151,14 +151,14 @@ child_of() { # PID: its entropy-recorder
     done
 }
 steps=8000
-[ -z "${SAN:-}" ] || steps=2000 # they take as long
+[ -z "${SAN:-}" ] || steps=2000 # sanitizers make them take as long
 long=("${small[@]}" --steps $steps --eval-every 0)
 : >"$dir/messages"
 "$train" "${long[@]}" --record-every 1 --log-every 1 -o "$dir/killed.db" \
     >"$dir/killed" 2>"$dir/messages" &
 pid=$!
 under_way
-kill -STOP $pid # or it may be over before its recorder is found
+kill -STOP $pid # otherwise it could end before its recorder is found
 kill -9 "$(child_of $pid)"
 kill -CONT $pid
 wait $pid

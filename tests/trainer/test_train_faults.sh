@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Real training runs, disturbed: whatever happens to the recording, the
-# training ends with the bits it would have had without, and says what is lost;
-# whatever happens to the training, what it had recorded is in a sound file.
+# Disturbs real training runs. Whatever happens to the recording, the training
+# ends with the same bits as without it and reports the losses; whatever
+# happens to the training, its earlier records are in a valid file.
 #
-#   ES_SEED=17  the same random moments again
+#   ES_SEED=17  repeats the random moments of that seed
 . tests/support/tap.sh
 . tests/support/corpus.sh
 . tests/support/background.sh
@@ -20,15 +20,15 @@ model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch $batc
 
 # --- a training run in the background ---------------------------------------
 
-# A moment, not only at the beginnings of steps. Drawn outside of `check`,
-# whose subshell would have a seed of its own.
+# Draws a moment within the run, not only at the beginning of a step. Called outside of
+# `check`, whose subshell would repeat the same random numbers.
 draw() {
     moment=$((RANDOM % (steps / 2) + 1))
     pause=0.00$((RANDOM % 10))
 }
 await_moment() { await_step "$moment" "$pause"; }
 
-find_recorder() { # $recorder: the child of $trainer that records
+find_recorder() { # sets $recorder: the child of $trainer that records
     local pid
     recorder=
     for pid in $(cat "/proc/$trainer/task/$trainer/children" 2>/dev/null); do
@@ -37,10 +37,10 @@ find_recorder() { # $recorder: the child of $trainer that records
     [ -n "$recorder" ]
 }
 
-# --- what a run has to be ---------------------------------------------------
+# --- checks of a run ---------------------------------------------------------
 
-# Frames in the order in which the trainer pushes them; speeds differ from run
-# to run.
+# Prints the frames in the order in which the trainer sends them; without speeds, which
+# differ between runs.
 frames() {
     sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END
@@ -48,11 +48,11 @@ frames() {
         ORDER BY step, phase = 'train',
         CASE shape WHEN 'run' THEN 0 WHEN 'head' THEN 1 ELSE 2 END, series_id"
 }
-count() { # RUN.db WHERE: samples
+count() { # RUN.db WHERE: prints the number of samples
     sqlite3 "$1" "SELECT count(*) FROM sample JOIN series USING (series_id)
         WHERE $2"
 }
-losses() { # none, if the recording broke off before them
+losses() { # prints none if the recording ended before them
     "$scan" export "$1" --series loss --phase train -o "$dir/export" \
         2>"$dir/complaint" && grep -v '^#' "$dir/export" && return
     [ "$(count "$1" 1)" = 0 ] || { cat "$dir/complaint"; return 1; }
@@ -63,19 +63,19 @@ is_beginning() { # FILE WHOLE
         { echo "$(basename "$1") is no beginning of $(basename "$2")"; return 1; }
 }
 
-sound() { # RUN.db: opens, and is a beginning of the undisturbed run
+sound() { # RUN.db: can be opened, and is a beginning of the undisturbed run
     losses "$1" >"$dir/losses" && is_beginning "$dir/losses" "$dir/all-losses" &&
         [ "$(sqlite3 "$1" 'PRAGMA integrity_check')" = ok ] &&
         frames "$1" >"$dir/frames" && is_beginning "$dir/frames" "$dir/all-frames"
 }
 
-holds() { # RUN.db N: the losses of N steps or more
+holds() { # RUN.db N: has the losses of at least N steps
     local n
     n=$(count "$1" "name = 'loss' AND phase = 'train'")
     [ "$n" -ge "$2" ] || { echo "$n steps, not $2"; return 1; }
 }
 
-plain() { # RUN.db: one file, nothing beside it
+plain() { # RUN.db: a single file, without companions
     [ "$(cd "$(dirname "$1")" && echo "$(basename "$1")"*)" = "$(basename "$1")" ] ||
         { ls "$1"*; return 1; }
 }
@@ -106,7 +106,7 @@ check 'recording changes no bit of the result' whole
 
 # --- kill -9 ----------------------------------------------------------------
 
-interrupted() { # the reader sees that nobody writes it any more
+interrupted() { # the reader sees that no process is writing the run
     [ "$(count "$1" 1)" = 0 ] ||
         "$scan" "$1" --json | grep -q '"status":"interrupted"'
 }
@@ -172,7 +172,7 @@ stop_file() { # RUN.db
 }
 check 'a file RUN.db.stop stops the training' in_time stop_file "$dir/stop.db"
 
-# --- a recorder that stands still -------------------------------------------
+# --- a recorder that hangs ---------------------------------------------------
 
 standstill() { # RUN.db
     local before
@@ -211,7 +211,7 @@ moved() { # RUN.db
 }
 check 'the run file moved: said, and nothing is lost' in_time moved "$dir/moved.db"
 
-# As a user who may not write there, whoever runs the test.
+# Runs as a user who may not write there, whoever runs the test.
 closed_folder() { # RUN.db
     local folder=${1%/*} as=()
     mkdir -p "$folder"
@@ -244,8 +244,8 @@ full_disk() {
     start "${model[@]}" -o "$1"
     no_space "$1" 'No space left on device'
 }
-# Space for the log may be there and none for the file: then nothing is lost. As
-# many frames are said to be lost as are not there.
+# There may be space for the log but not for the file; then nothing is lost. The number
+# of frames reported as lost must equal the number of missing ones.
 nearly_full_disk() { # RUN.db
     local frames lost=0 held
     start "${model[@]}" -o "$1"
@@ -283,13 +283,13 @@ else
     skip 'a limit on the size of files' 'no prlimit on this machine'
 fi
 
-# --- others at the same file ------------------------------------------------
+# --- other processes at the same file ----------------------------------------
 
 two_trainers() { # RUN.db
     start "${model[@]}" -o "$1"
     await_step 20 || return
     find_recorder || return 1
-    "$train" "${model[@]}" -o "$1" >"$dir/second" 2>&1 # the first one stands still
+    "$train" "${model[@]}" -o "$1" >"$dir/second" 2>&1 # the first one is stopped
     local second=$?
     finish_training && exited 0 && same_result && plain "$1" && sound "$1" &&
         [ $second = 3 ] && grep -q "two.db: process $recorder is writing" \
@@ -301,7 +301,7 @@ readers() { # RUN.db
     local n=0
     start "${model[@]}" -o "$1"
     until_true "$scan" "$1" >/dev/null 2>&1 # until something is committed
-    kill -STOP "$trainer" # or it may be over before the fifth reader
+    kill -STOP "$trainer" # otherwise it could end before the fifth reader
     while [ $n -lt 5 ] || ! ended "$trainer"; do
         [ $n -ne 5 ] || kill -CONT "$trainer"
         "$scan" "$1" >/dev/null 2>"$dir/complaint" ||
@@ -314,7 +314,7 @@ readers() { # RUN.db
         done
         n=$((n + 1))
     done
-    # A reader at the very end may keep SQLite's log open, and so beside it.
+    # A reader at the very end may keep SQLite's log open, so the file may remain.
     finish_training && exited 0 && same_result && [ ! -e "$1-lock" ] &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Several processes train one model: the numbers of one process, by a loop of the
-# shell, by mpirun, on two hosts; and what becomes of all when one fails, dies or does not come.
+# Tests several processes that train one model: they give the numbers of one process
+# when started by a loop of the shell, by mpirun, or on two hosts; and all end properly
+# if one fails, dies or does not start.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
@@ -12,7 +13,7 @@ small=(--n-layer 3 --n-head 2 --d-model 16 --ctx 12 --batch 3 --steps 9 --record
     --eval-every 4 --eval-batches 2 --threads 1 --seed 7 -q --data "$dir/corpus.tok")
 status() { sqlite3 "$dir/$1.db" 'SELECT status FROM run'; }
 
-ranks() { # WORLD NAME OPTION...: $dir/NAME.db; codes of all in $codes, $dir/err.R
+ranks() { # WORLD NAME OPTION...: $dir/NAME.db; sets $codes to all exit codes; $dir/err.R
     local world=$1 name=$2 r pids=()
     shift 2
     rm -f "$dir/$name".db* "$dir"/err.*
@@ -28,7 +29,7 @@ ranks() { # WORLD NAME OPTION...: $dir/NAME.db; codes of all in $codes, $dir/err
     done
 }
 
-samples() { # NAME: all that was recorded but the speed, a line each
+samples() { # NAME: prints everything recorded but the speed, one sample per line
     "$scan" export "$dir/$1.db" --format jsonl | tail -n +2 | grep -v tokens_per_s |
         sed 's/"uuid":"[^"]*",//'
 }
@@ -39,7 +40,7 @@ same_samples() { # NAME ONE OTHER
 
 # --- the same numbers --------------------------------------------------------
 
-same() { # NAME ARCH OPTION...: in a fixed order of 4 micro-batches all bits
+same() { # NAME ARCH OPTION...: all bits agree for 4 micro-batches in a fixed order
     local name=$1 arch=$2
     shift 2
     ranks 1 one --arch "$arch" --fixed-order --accumulate 4 "$@"
@@ -54,7 +55,7 @@ ranks 4 four --arch 'PSM(2)+SNorm(QK,FFN)+LN+R' --range-attn 0.01 --record stand
     --fixed-order --accumulate 1
 same_samples 'four ranks have them, too' one four
 
-near() { # the losses of one and two: 1e-6 at most apart, and none is missing
+near() { # the losses of one and two differ by at most 1e-6, and none is missing
     local loss='"series":"loss"'
     paste <(samples one | grep "$loss") <(samples two | grep "$loss") >"$dir/pairs"
     awk -F '"value":|}' '{ d = $2 - $4; d = d < 0 ? -d : d; near += d <= 1e-6 && $2 > 0 }
@@ -65,7 +66,7 @@ ranks 2 two --arch SM+LN+G --accumulate 2
 check 'in the order of the ranks losses are the same to 1e-6' near
 same_text 'and what is seen of the same weights to every digit' \
     "$(samples one | grep '"step":0,.*"entropy"')" "$(samples two | grep '"step":0,.*"entropy"')"
-# --- how they are started ----------------------------------------------------
+# --- ways to start ranks -----------------------------------------------------
 
 if command -v mpirun >/dev/null; then
     rm -f "$dir"/mpi.db*
@@ -82,7 +83,7 @@ check "Slurm's variables say it" slurm 0 --world 0
 wait
 same_samples 'and they are the same' two slurm
 
-# Two network namespaces with names of their own are as good as two hosts.
+# Two network namespaces with their own host names stand in for two hosts.
 spaces=("entropy-$$-0" "entropy-$$-1")
 part() {
     local r
@@ -127,7 +128,7 @@ exits 'nobody says which rank' 2 'entropy-train: no rank: give --world N --rank 
 exits 'no such rank' 2 'entropy-train: --rank 2: --world 2 has ranks 0 to 1' \
     one_rank --world 2 --rank 2
 
-# --- checkpoints, the end ----------------------------------------------------
+# --- checkpoints and the end -------------------------------------------------
 
 ranks 2 part --arch SM+LN+G --fixed-order --accumulate 2 --steps 5 --schedule constant \
     --checkpoint "$dir/kept"
@@ -144,21 +145,21 @@ ranks 2 nan --arch SM+LN+G --lr 1e30 --warm-up 0 --accumulate 2 --after-nan 2
 same_text 'a loss that is not finite ends both' '1 1' "$codes"
 same_text 'and is reported once' 1 "$(cat "$dir"/err.* | grep -c 'loss is not finite from')"
 
-# --- trouble -----------------------------------------------------------------
+# --- failures ----------------------------------------------------------------
 
-alone_reported() { # REGEX: one line in all, by the rank that is to report
+alone_reported() { # REGEX: a single line in total, by the rank that must report
     [ "$(cat "$dir"/err.* | wc -l)" = 1 ] && grep -qE "$1" "$dir/err.${2:-0}" ||
         { tail -n +1 "$dir"/err.*; false; }
 }
-closed() { # the run is closed as failed, as soon as the recorder has
+closed() { # the run is closed as failed once the recorder has finished
     until_true has_failed || { status long; false; }
 }
 has_failed() { [ "$(status long)" = failed ]; }
-# sqlite3 would make a file that is not there, and take the log of one that comes in its
-# place away.
+# sqlite3 would create a missing file, and delete the log of a new file that replaces
+# it.
 is_recorded() { [ -s "$dir/long.db" ] && [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" = 1 ]; }
 
-start_three() { # OPTION...: pids of three ranks that go on for long, once they train
+start_three() { # OPTION...: sets pids of three ranks that train for long, once they have begun
     local r
     rm -rf "$dir"/long.db* "$dir"/err.*
     pids=()
@@ -170,7 +171,7 @@ start_three() { # OPTION...: pids of three ranks that go on for long, once they 
     done
     await 'three ranks train' is_recorded
 }
-end_three() { # $codes
+end_three() { # sets $codes
     local p
     codes=''
     for p in "${pids[@]}"; do
@@ -178,7 +179,7 @@ end_three() { # $codes
         codes+="${codes:+ }$?"
     done
 }
-trainer_of() { pgrep -P "${pids[$1]}" entropy-train; } # below its `timeout`
+trainer_of() { pgrep -P "${pids[$1]}" entropy-train; } # child of its `timeout`
 
 for dead in 0 1 2; do
     start_three --checkpoint "$dir/kept.$dead"
@@ -209,7 +210,7 @@ touch "$dir/long.db.stop"
 end_three
 same_text 'a file ends all well' '0 0 0 stopped' "$codes $(status long)"
 
-two_with() { # OPTIONS-OF-RANK-1 OPTION...: two ranks of which one differs
+two_with() { # OPTIONS-OF-RANK-1 OPTION...: runs two ranks, one with different options
     local other=$1 r pids=()
     shift
     rm -f "$dir"/long.db* "$dir"/err.*
