@@ -133,7 +133,7 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
         {"{\"num_attention_heads\": 4, \"rope_scaling\": 7}", "rope_scaling"},
         {"{\"num_attention_heads\": 4, \"rope_scaling\": {\"type\": "
          "\"linear\"}}",
-         "of type linear"},
+         "has type linear"},
         {"{\"num_attention_heads\": 4, \"rope_scaling\": {\"type\": "
          "\"llama3\", \"factor\": 0}}",
          "factor"},
@@ -147,7 +147,7 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
         expect_refusal(&list, configs[i][0], configs[i][1]);
     es_test_tensor_add(&list, AT "q_norm.weight", NULL, 1, (int64_t[]){4});
-    expect_refusal(&list, llama_config, AT "q_norm.weight: a Llama model");
+    expect_refusal(&list, llama_config, AT "q_norm.weight in a Llama model");
     es_test_tensor_remove(&list, AT "q_norm.weight");
     es_test_tensor_find(&list, AT "k_proj.weight")->dims[0] = 16;
     es_test_tensor_find(&list, AT "k_proj.weight")->dims[1] = 8;
@@ -247,7 +247,7 @@ TEST(berts_that_cannot_be_built_are_refused_by_name)
 {
     static const char *const configs[][2] = {
         {NULL, "weights of BERT need"},
-        {"{\"num_attention_heads\": 2}", "model_type is no text"},
+        {"{\"num_attention_heads\": 2}", "model_type is not a string"},
         {"{\"model_type\": \"roberta\", \"pad_token_id\": null}",
          "pad_token_id is missing or too large"},
         {"{\"model_type\": \"bert\", \"pad_token_id\": -1}", "pad_token_id"},
@@ -261,7 +261,7 @@ TEST(berts_that_cannot_be_built_are_refused_by_name)
         expect_refusal(&list, configs[i][0], configs[i][1]);
     es_test_tensor_add(&list, "bert.encoder.layer.0.adapter.weight", NULL, 1,
                        (int64_t[]){4});
-    expect_refusal(&list, BERT("bert", ""), "adapter.weight: a BERT model");
+    expect_refusal(&list, BERT("bert", ""), "adapter.weight in a BERT model");
     es_test_tensors_free(&list);
 }
 
