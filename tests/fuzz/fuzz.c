@@ -1,5 +1,5 @@
-/* What the fuzz targets share: an input as a file, and a standard output that
-   goes nowhere. */
+/* Helpers of the fuzz targets: an input as a file, and a standard output that
+ * is discarded. */
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>

@@ -1,11 +1,11 @@
-/* The notation of architectures: analyzer/arch/arch.h. */
+/* Fuzzes the notation of architectures: analyzer/arch/arch.h. */
 #include "analyzer/arch/arch.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Canonical text reads back as the same text. */
+/* The canonical text must read back as the same text. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     es_arch arch, again;

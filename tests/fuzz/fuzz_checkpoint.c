@@ -1,6 +1,6 @@
-/* Checkpoints: hooks/trainer/files/checkpoint.h. Most have a right checksum, so
-   that what lies behind it is reached: opened, written out as settings, loaded
-   into a model of those settings. */
+/* Fuzzes checkpoints: hooks/trainer/files/checkpoint.h. Most get a correct
+ * checksum, so that the code after its check is reached: they are opened, their
+ * settings are written, and they are loaded into a model of those settings. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/tokens.h"
@@ -14,7 +14,7 @@
 
 enum { MOST = 1 << 16, DIGITS = 16 };
 
-/* As the head of checkpoint.h has them, but the checksum. */
+/* The keys of checkpoint.h except the checksum. */
 static const char *const keys[] = {
     "entropy_train_checkpoint",
     "program",
@@ -42,7 +42,7 @@ static uint64_t add(uint64_t sum, const void *bytes, size_t n)
     return es_tokens_hash(both, sizeof both);
 }
 
-/** The checksum that a file should have; 0: nothing to sum. */
+/** Returns the correct checksum of a file; 0 if it cannot be computed. */
 static uint64_t sum_of(const es_safetensors *file)
 {
     static float values[MOST];
@@ -66,7 +66,7 @@ static uint64_t sum_of(const es_safetensors *file)
     return sum;
 }
 
-/** Puts the right checksum into bytes (n), where they have one. */
+/** Writes the correct checksum into bytes (n), if they have one. */
 static void seal(uint8_t *bytes, size_t n)
 {
     es_safetensors *file = NULL;
@@ -96,7 +96,8 @@ static bool is_small(const es_model_config *config)
            (double)config->ctx * config->batch * config->vocab < 1e6;
 }
 
-/** Into a model of the checkpoint's settings, unless that takes its time. */
+/** Loads the checkpoint into a model of its settings, unless that model is too
+ *  large. */
 static void load(const es_checkpoint *checkpoint)
 {
     es_model *model = NULL;

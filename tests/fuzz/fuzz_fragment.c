@@ -1,7 +1,7 @@
-/* Damaged fragments, read by all of store/reader.h and gone on with by
-   store/writer.h. Frames are changed, left out, doubled, put in another order
-   and cut off, with their checksums right or wrong; where none was made anew no
-   sample may be another than was written. */
+/* Fuzzes damaged fragments, read through all of store/reader.h and continued by
+ * store/writer.h. Frames are changed, left out, doubled, reordered and cut off,
+ * with correct or wrong checksums; if no checksum was recomputed, every sample
+ * that is read must be one that was written. */
 #include "store/esf.h"
 #include "store/esf_record.h"
 #include "store/map.h"
@@ -93,7 +93,7 @@ static void make_sound(void)
 
 /* --- damage ---------------------------------------------------------------*/
 
-/** The run and series of a payload, as they are said once more. */
+/** Changes the run and series records that a payload repeats. */
 static void say_again(unsigned char *payload, size_t n)
 {
     for (size_t at = 0; at + ES_ESF_RECORD_BYTES <= n;) {
@@ -108,7 +108,7 @@ static void say_again(unsigned char *payload, size_t n)
     }
 }
 
-/** A frame's payload or head changed, and its checksums made anew. */
+/** Adds a frame with a changed payload or head and recomputed checksums. */
 static size_t add_changed(size_t n, fuzz_input *input, int i)
 {
     es_esf_frame frame;
@@ -144,7 +144,7 @@ static size_t add_changed(size_t n, fuzz_input *input, int i)
     return n + size;
 }
 
-/** `*honest`: no checksum was made anew. */
+/** `*honest`: no checksum was recomputed. */
 static size_t damage(fuzz_input *input, bool *honest)
 {
     size_t n = ES_ESF_HEADER_BYTES;

@@ -1,11 +1,11 @@
-/* Arrays of numpy: hooks/trainer/files/npy.h. */
+/* Fuzzes arrays of numpy: hooks/trainer/files/npy.h. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
 
-/* The header's length is right in most inputs, so that what follows is
-   reached: the first byte says in which. */
+/* Most inputs get a correct header length, so that the rest is reached; the
+ * first byte determines which. */
 static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
 {
     fuzz_input input = {bytes, n};

@@ -1,5 +1,5 @@
-/* Damaged run files, read by all of store/reader.h. Where no checksum was made
-   anew, a sample that is shown is one that was written. */
+/* Fuzzes damaged run files, read through all of store/reader.h. If no checksum
+ * was recomputed, every sample that is read must be one that was written. */
 #include "analyzer/base/value.h"
 #include "store/reader.h"
 #include "tests/fuzz/mutation.h"

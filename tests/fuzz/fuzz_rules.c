@@ -1,4 +1,5 @@
-/* Rules files. What is taken is within bounds, and prints as itself. */
+/* Fuzzes rules files. Accepted rules must be within bounds and read back from
+ * their printed form. */
 #include "cli/alerts/rules/rules_file.h"
 #include "tests/fuzz/fuzz.h"
 

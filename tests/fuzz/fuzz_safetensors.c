@@ -1,4 +1,4 @@
-/* Safetensors files: hooks/trainer/files/safetensors.h. */
+/* Fuzzes safetensors files: hooks/trainer/files/safetensors.h. */
 #include "hooks/trainer/files/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -6,9 +6,9 @@
 
 #define MAX 4096
 
-/* The header's length is right in most inputs, so that what follows is
-   reached: it ends at the first newline, which is not part of the file. The
-   first byte says in which. */
+/* Most inputs get a correct header length, so that the rest is reached: the
+ * header ends at the first newline, which is not part of the file. The first
+ * byte determines which inputs. */
 static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
 {
     const uint8_t *line = memchr(bytes, '\n', n);
@@ -22,7 +22,7 @@ static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
     return 8 + header + data;
 }
 
-/** What was accepted can be read to the last number. */
+/** Every number of an accepted file can be read. */
 static void read_all(const es_safetensors *file)
 {
     float values[MAX];

@@ -1,4 +1,4 @@
-/* Damaged run files, through all that entropy-scan says and exports. */
+/* Fuzzes damaged run files through all outputs and exports of entropy-scan. */
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import.h"
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A whole number may have any size: JSON sets no limit, this reader does. */
+/* JSON does not limit the size of whole numbers, but jansson does. */
 #define READ_JSON (JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL)
 
-/* --- what was printed -----------------------------------------------------*/
+/* --- output -------------------------------------------------------------- */
 
 typedef struct printed {
     FILE *stream;
@@ -31,7 +31,8 @@ static void begin_print(printed *out)
     fuzz_require(out->stream);
 }
 
-/* Whatever the file holds: UTF-8, and nothing that steers a terminal. */
+/* Whatever the file holds, the output must be UTF-8 without terminal
+ * controls. */
 static void end_print(printed *out)
 {
     fuzz_require(fclose(out->stream) == 0);
@@ -91,7 +92,7 @@ static void print_table(const es_run_summary *summary, int width)
     free(out.text);
 }
 
-/* Goes the way that it goes between processes. */
+/* Converts the summary to the form in which processes exchange it, and back. */
 static void through_finding(es_run_summary **summary)
 {
     char *text = NULL;
@@ -127,7 +128,7 @@ static void check_summary(es_reader *reader, size_t run, uint8_t how)
     es_summary_free(summary);
 }
 
-/* --- export, and import of it ---------------------------------------------*/
+/* --- export, and import of the result ------------------------------------ */
 
 static es_status count_begin(void *user, const es_run_info *info,
                              const es_text_series *series, size_t n_series)
@@ -151,7 +152,7 @@ static es_status count_sample(void *user, size_t series, int64_t step,
     return ES_OK;
 }
 
-/* What was exported is text that import takes. */
+/* Import must accept the exported text. */
 static void import_again(printed *out)
 {
     es_line_reader *lines = NULL;
@@ -182,7 +183,7 @@ static void check_csv(es_reader *reader, size_t run)
     begin_print(&out);
     es_status status = es_export_csv(out.stream, reader, run, &options);
     end_print(&out);
-    /* A run that has recorded nothing yet is nothing to import. */
+    /* A run without any series cannot be imported. */
     if (fuzz_succeeded(status) && es_reader_n_series(reader, run) > 0)
         import_again(&out);
     free(out.text);

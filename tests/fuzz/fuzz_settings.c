@@ -1,4 +1,4 @@
-/* Configuration file and command line of the trainer. */
+/* Fuzzes the configuration file and the command line of the trainer. */
 #include "hooks/trainer/settings/settings.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A whole number may have any size: JSON sets no limit, this reader does. */
+/* JSON does not limit the size of whole numbers, but jansson does. */
 #define READ_JSON (JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL)
 
 #define ARGUMENTS 32
@@ -50,7 +50,8 @@ static void check_file(es_settings *settings, const uint8_t *bytes, size_t n)
         check_values(settings);
 }
 
-/* The configuration out of a checkpoint. What it holds comes back. */
+/* Reads the configuration of a checkpoint; its contents must survive a round
+ * trip. */
 static void check_kept(es_settings *settings, const char *text)
 {
     uint64_t checksum = 0, again = 0;
@@ -68,7 +69,8 @@ static void check_kept(es_settings *settings, const char *text)
     free(twice);
 }
 
-/* Words are separated by line ends; "--config" would read any file. */
+/* Line ends separate the arguments; "--config" is excluded, as it would read
+ * any file. */
 static void check_words(es_settings *settings, char *text)
 {
     char *argv[ARGUMENTS + 2] = {(char[]){"entropy-train"}};
@@ -96,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     es_verb verb = verbs[bytes[0] / 2 % 4];
     es_settings_default(&settings, verb);
-    /* A configuration of a checkpoint begins with a bracket anyway. */
+    /* The configuration of a checkpoint begins with a brace anyway. */
     bool kept = bytes[0] == '{';
     char *text = kept ? fuzz_string(bytes, n) : fuzz_string(bytes + 1, n - 1);
     if (kept)

@@ -1,4 +1,4 @@
-/* Numbers and escaping: analyzer/base/text.h. */
+/* Fuzzes numbers and escaping: analyzer/base/text.h. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "tests/fuzz/fuzz.h"
@@ -17,7 +17,7 @@ static void check_float(const char *text, size_t n)
     fuzz_require(memcmp(&value, &again, sizeof value) == 0);
 }
 
-/* Any bits: what is printed reads back the same. */
+/* Numbers of any bits must read back the same after printing. */
 static void check_bits(const uint8_t *bytes, size_t n)
 {
     float value, again;
@@ -58,7 +58,7 @@ static void check_content(const char *out, es_escape kind)
     fuzz_require(!strpbrk(out, never[kind]));
 }
 
-/* Cut at every size, the result is the beginning of the whole one. */
+/* Truncated at any size, the result must be the beginning of the whole text. */
 static void check_escape(const char *text, es_escape kind, size_t cut)
 {
     size_t length = es_text_escape(NULL, 0, text, kind);

@@ -1,4 +1,4 @@
-/* Token files: hooks/trainer/files/tokens.h. */
+/* Fuzzes token files: hooks/trainer/files/tokens.h. */
 #include "hooks/trainer/files/tokens.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -6,8 +6,9 @@
 
 enum { HEADER = 96, HASHED = 88 };
 
-/* A header that goes with the bytes, then changed; the checksum right in most
-   inputs, or nothing behind it would ever be reached. */
+/* Builds a header that matches the bytes and then changes it. Most inputs get a
+ * correct checksum, as the code after its check would otherwise never be
+ * reached. */
 static void build(uint8_t *file, size_t n)
 {
     uint8_t how = file[23];

@@ -1,5 +1,5 @@
-/* Mutations of run files for the fuzzer: single values of a valid file, so that
-   most of them get past SQLite's own checks. */
+/* Mutates run files for the fuzzer: it changes single values of a valid file,
+ * so that most results pass SQLite's own checks. */
 #include "tests/fuzz/mutation.h"
 
 #include "store/store_internal.h"
@@ -17,12 +17,12 @@
 
 enum { LAYERS = 3, HEADS = 2, STEPS = 12, MOST = 1 << 17, OPERATIONS = 24 };
 
-/* Of schema 2 and of schema 1, which has no checksums: what is changed in a
- * value arrives there, and in half of the others, whose checksums are made
- * anew. */
+/* A file of schema 2 and one of schema 1, which has no checksums. Changed
+ * values are read from the latter, and from half of the former, whose checksums
+ * are recomputed. */
 static unsigned char sound[2][MOST], damaged[MOST];
 static size_t n_sound[2];
-/* Where the sound file is not zero: most of it is free space. */
+/* Positions in the sound file that are not zero; most of it is free space. */
 static uint32_t busy[MOST];
 static size_t n_busy;
 
@@ -180,7 +180,8 @@ static void bind(sqlite3_stmt *statement, fuzz_input *input)
     }
 }
 
-/* What the table's types refuse does not happen; its checks are off. */
+/* Changes a value. SQLite's checks are off, and what the types of the table
+ * refuse has no effect. */
 static void change_value(sqlite3 *handle, fuzz_input *input)
 {
     sqlite3_stmt *statement = NULL;
@@ -207,7 +208,7 @@ static void remove_rows(sqlite3 *handle, fuzz_input *input)
     sqlite3_free(sql);
 }
 
-/** The checksum of each sample, as it is now; rows have none then. */
+/** Recomputes the checksum of each sample; rows then have none. */
 static void checksum_samples(sqlite3 *handle)
 {
     sqlite3_exec(handle, "DELETE FROM row_checksum", NULL, NULL, NULL);
@@ -263,7 +264,7 @@ static size_t damage_rows(size_t n, fuzz_input *input, bool keep_sums)
     if (!keep_sums)
         checksum_samples(handle);
     sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
-    /* NOCOPY: it is `damaged` itself, written in place. */
+    /* NOCOPY: the result is `damaged` itself, changed in place. */
     sqlite3_serialize(handle, "main", &size, SQLITE_SERIALIZE_NOCOPY);
     sqlite3_close(handle);
     return size > 0 ? (size_t)size : n;

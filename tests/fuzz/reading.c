@@ -1,5 +1,5 @@
-/* A file that may be anything, read by all of store/reader.h: what is handed
-   out has to be within its bounds. */
+/* Reads any file through all of store/reader.h and checks that the results are
+ * within their bounds. */
 #include "tests/fuzz/reading.h"
 
 #include "store/layers.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double sum; /* every value and letter handed out is read */
+static double sum; /* makes use of every value and letter */
 
 static void read_text(const char *text)
 {

@@ -1,4 +1,4 @@
-/** Reading whatever a file has, for the targets that damage files. */
+/** Reads the contents of any file, for the targets that damage files. */
 #ifndef ES_FUZZ_READING_H
 #define ES_FUZZ_READING_H
 

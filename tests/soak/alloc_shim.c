@@ -1,16 +1,16 @@
-/* Makes an allocation of a program fail, for tests/program/faults.py: loaded by
- * LD_PRELOAD in front of glibc, whose functions it calls.
+/* Makes an allocation of a program fail, for tests/soak/fault_points.py: loaded
+ * by LD_PRELOAD before glibc, whose functions it calls.
  *
- *   ES_ALLOC_IN=NAME     the program, as its processes are called; others are
- *                        left alone
- *   ES_ALLOC_FAIL=N, N+  the Nth allocation fails; it and all later ones
+ *   ES_ALLOC_IN=NAME     name of the program's processes; others are left alone
+ *   ES_ALLOC_FAIL=N, N+  the Nth allocation fails, or it and all later ones
  *   ES_ALLOC_COUNT=FILE  receives the number of allocations when the process
- * ends ES_ALLOC_TRACE=1     the calls that led to the first failure, on stderr
+ *                        ends
+ *   ES_ALLOC_TRACE=1     prints the stack of the first failure to stderr
  *
- * Counted are allocations by the program itself, by our libraries and by those
- * that it hands its data to (the list below); by libc once the program has
- * begun. Those by the dynamic linker, by fonts and by BLAS are left
- * alone, and by jansson, which asserts that memory never is short. */
+ * It counts allocations by the program itself, by our libraries and by the
+ * libraries that process its data (listed below), and those by libc once main
+ * has begun. It does not count allocations by the dynamic linker, by fonts and
+ * by BLAS, nor by jansson, which asserts that memory is never short. */
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int n_ranges;
 
 static bool is_on, has_begun, lasts;
 static long first_failing;         /* 0: none */
-static atomic_long *n_allocations; /* shared with processes that are forked */
+static atomic_long *n_allocations; /* shared with forked processes */
 static pid_t counting_process;
 
 static bool is_counted(const char *path)
@@ -51,7 +51,7 @@ static bool is_counted(const char *path)
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
         if (strstr(path, counted[i]))
             return true;
-    return !*path; /* the program */
+    return !*path; /* the program itself */
 }
 
 static int add_range(struct dl_phdr_info *module, size_t size, void *unused)
@@ -81,7 +81,7 @@ __attribute__((constructor)) static void begin(void)
         lasts = strchr(fail, '+');
     }
     void *unused;
-    backtrace(&unused, 1); /* loads what it needs, with allocations */
+    backtrace(&unused, 1); /* loads its libraries now, which allocates */
     n_allocations = mmap(NULL, sizeof *n_allocations, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (n_allocations == MAP_FAILED)
@@ -112,7 +112,7 @@ static void trace(void)
     is_on = true;
 }
 
-/* Whether the allocation that returns to `caller` fails. */
+/* Returns true if the allocation that returns to `caller` must fail. */
 static bool fails(const void *caller)
 {
     if (!is_on)
@@ -157,7 +157,8 @@ void *aligned_alloc(size_t alignment, size_t size)
     return FAILS ? NULL : __libc_memalign(alignment, size);
 }
 
-/* What waits for memory to come waits in vain: at once. */
+/* A program that waits for memory would wait in vain, so sleep returns at
+ * once. */
 unsigned sleep(unsigned seconds)
 {
     struct timespec pause = {.tv_sec = seconds};

@@ -1,10 +1,10 @@
 /* Makes the time of day jump under a program, for fault_points.py: loaded by
- * LD_PRELOAD in front of libc.
+ * LD_PRELOAD before libc.
  *
- *   ES_CLOCK=N,SECONDS    from the Nth time that it is read on, it is so many
- *                       seconds later, or earlier
+ *   ES_CLOCK=N,SECONDS  adds SECONDS, which may be negative, from the Nth
+ *                       reading of the clock on
  *
- * Other clocks are left alone, as they are where somebody sets the time. */
+ * Other clocks are unchanged, as they are when a user sets the time. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What the fuzzers have learned, one file a target: tests/fuzz/learned/TARGET.
+"""The inputs that the fuzzers have found useful, one file per target:
+tests/fuzz/learned/TARGET.
 
 usage: corpora.py pack FUZZERS CORPORA      e.g. build/fuzz build/soak/corpus
        corpora.py unpack TARGET FOLDER
 
-pack keeps of each target's folder in CORPORA, and of what was kept before, the
-inputs that together reach all that they reach, the smallest first, 80 KiB of
-them at most. A file holds inputs one after another, each behind its length in
-four bytes, little-endian; replay.c reads it, too. tests/fuzz/seeds has those
-that somebody wrote.
+pack selects, from each target's folder in CORPORA and the existing file, the
+inputs that together reach all of their coverage, the smallest first, up to 80
+KiB. A file holds inputs one after another, each after its length in four
+bytes, little-endian; replay.c reads it, too. Inputs written by hand are in
+tests/fuzz/seeds.
 """
 import os
 import subprocess
@@ -17,7 +18,7 @@ import tempfile
 
 FUZZ = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                     "fuzz")
-BYTES_MOST = 80 << 10  # of a target
+BYTES_MOST = 80 << 10  # per target
 
 
 def learned(target):
@@ -46,7 +47,7 @@ def read_all(folder):
 
 
 def least(fuzzer, target, corpus):
-    """Those that are needed, without those that somebody wrote."""
+    """Returns the selected inputs, without those written by hand."""
     seeds = os.path.join(FUZZ, "seeds", target)
     with tempfile.TemporaryDirectory() as scratch:
         out, before = scratch + "/out", scratch + "/before"

@@ -1,8 +1,10 @@
-"""Branches that the tests reach, by area, from what `make coverage` counted.
+"""Reports the branches that the tests reach, by area, as counted by `make
+coverage`.
 
 usage: coverage.py [COVERAGE.JSON]
 
-The soak's row runs `make coverage` first, with the sanitizers' settings left out.
+The row of the soak runs `make coverage` first, without the settings of
+sanitizers.
 """
 import json
 import os
@@ -22,7 +24,7 @@ AREAS = {
 
 
 def count():
-    """Runs all tests; the path of what gcovr wrote."""
+    """Runs all tests and returns the path of gcovr's output."""
     if not shutil.which("gcovr"):
         print("soak: skipped: no gcovr: pip install gcovr")
         sys.exit(0)

@@ -1,5 +1,6 @@
-"""What makes a program's calls or allocations fail, one after another, and
-where it is run: for faults.py and recording_faults.py."""
+"""Makes a program's calls or allocations fail, one after another, and provides
+the folders in which it runs, for faults.py and recording_faults.py.
+"""
 import collections
 import concurrent.futures
 import fcntl
@@ -13,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 
-PROBLEMS_MOST = 30  # of a command, printed
+PROBLEMS_MOST = 30  # per command, printed
 PATIENCE = 60  # seconds; SQLite waits five for a lock
 JOBS = os.cpu_count() or 1
 
-# What calls may fail with; those that are not here are left alone, and so is
-# brk, after which one malloc itself crashes (glibc 2.36).
+# The errors with which calls may fail. Other calls are left alone, and so is brk, whose
+# failure crashes malloc itself (glibc 2.36).
 REASONS = collections.defaultdict(list)
 for reason, calls in {
         "EIO": "openat read pread64 newfstatat fstat statx statfs fstatfs "
@@ -33,17 +34,19 @@ for reason, calls in {
     for call in calls.split():
         REASONS[call].append(reason)
 
-LASTING = ["EMFILE", "ENOSPC", "ENOMEM"]  # fail once, and from then on
+LASTING = ["EMFILE", "ENOSPC", "ENOMEM"]  # can fail once, or from then on
 
 
-# --- what makes calls fail --------------------------------------------------
+# --- ways to make calls fail -------------------------------------------------
 
 ALLOCATION = "allocation"
-SHIM = CLOCK_SHIM = ""  # alloc_shim.c and clock_shim.c, built
+SHIM = CLOCK_SHIM = ""  # paths of the built alloc_shim.c and clock_shim.c
 
 
 def with_calls(scenario, *options):
-    """The tracer is not the parent of a recorder, which the trainer must be."""
+    """Runs under strace. The tracer must not be the parent of a recorder,
+    which has to be the trainer's child.
+    """
     return ["strace", *["-f", "--seccomp-bpf"] * scenario.follow,
             *["-D"] * scenario.daemon, *options]
 
@@ -53,7 +56,7 @@ def with_allocations(scenario, setting):
             "ES_ALLOC_IN=" + (scenario.counted or scenario.program), setting]
 
 
-# Limits that a program is started with; their number is what it may have.
+# Limits with which a program is started, given as the permitted amount.
 LIMITS = {"descriptors": "--nofile=%d:%d", "bytes of a file": "--fsize=%d:%d"}
 DISK = "KiB free on the disk"
 CLOCK = "seconds that the clock jumps"
@@ -61,13 +64,15 @@ HOUR, YEAR = 3600, 365 * 86400
 
 
 def with_disk(free):
-    """A place that is_small, with so many KiB free: as many as it can."""
+    """Returns the words that leave about `free` KiB on the disk of a small
+    Place.
+    """
     return ["sh", "-c", "used=$(df -k --output=used . | tail -n 1);"
             "mount -o remount,size=$((used + %d))k . && exec \"$@\"" % free, "sh"]
 
 
 def failing(point, scenario):
-    """The words before a command that make it fail there."""
+    """Returns the words that make a command fail at this point."""
     call, number, reason, all_on = point
     when = "%d%s" % (number, "+" * all_on)
     if call in LIMITS:
@@ -87,7 +92,8 @@ def failing(point, scenario):
 # --- one run of a command ---------------------------------------------------
 
 def hold_lock(path):
-    """As a process does that is writing the run file; kept until the end."""
+    """Locks the run file as a process that is writing it does, until the end.
+    """
     lock = open(path + "-lock", "w")
     whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     fcntl.fcntl(lock, 37, whole_file)  # F_OFD_SETLK
@@ -104,7 +110,9 @@ SUMMARIES = "SELECT s.*, uuid FROM summary AS s JOIN run USING(run_id)"
 
 
 def rows_of(path):
-    """What a run file says, whatever its pages are like."""
+    """Returns the contents of a run file, independent of the layout of its
+    pages.
+    """
     with sqlite3.connect(path) as file:
         summarised = file.execute("SELECT 1 FROM sqlite_schema"
                                   " WHERE name = 'summary'").fetchone()
@@ -126,7 +134,7 @@ def tree(folder):
 
 
 class Place:
-    """A folder of its own with the inputs; of the runs one is being written."""
+    """A separate folder with the inputs; one of the runs is being written."""
 
     def __init__(self, bin, inputs, home, is_small=False):
         self.bin, self.inputs_from = bin, inputs
@@ -181,29 +189,32 @@ class Place:
                 os.remove(os.path.join(self.folder, name))
 
 
-# --- the points at which a scenario can fail ---------------------------------
+# --- the fault points of a scenario ------------------------------------------
 
 class Scenario:
-    """A command line of a program, in a place."""
+    """A command line of a program, run in a Place."""
     program = "entropy-scan"
-    counted = None  # whose calls fail, if not the program's
-    begins = "runs"  # where its calls begin to matter: with this in a line
-    follow = True  # processes that it starts fail, too
+    counted = None  # program whose calls fail, if it is another one
+    begins = "runs"  # calls matter from the first line that contains this text
+    follow = True  # child processes fail, too
     daemon = False
 
     def run(self, place, before=()):
         return place.run(self.arguments, before, self.program)
 
     def log_of(self, place, before):
-        """What a command that is run by `before` leaves in a file."""
+        """Returns the lines that a command, run after the words before(log),
+        writes to the log.
+        """
         with tempfile.NamedTemporaryFile("r") as log:
             result = self.run(place, before(log.name))
             place.clear(result.files)
             return log.read().splitlines()
 
     def allocations(self, place):
-        """All of them, by their number: each fails alone, and with all later
-        ones."""
+        """Returns all allocations by number: each fails alone, or with all
+        later ones.
+        """
         count = int(self.log_of(place, lambda log: with_allocations(
             self, "ES_ALLOC_COUNT=" + log))[0])
         assert count > 100, count
@@ -235,9 +246,10 @@ class Scenario:
                                else (False,))]
 
     def call_numbers(self, place):
-        """(call, its number), from the first on that names a run. Fonts are
-        left alone: without one a picture looks different, and may. So are
-        counters of events, which cannot be full."""
+        """Returns (call, number) from the first call that names a run. Calls
+        for fonts are left out, as a picture may look different without one,
+        and so are calls on event counters, which cannot be full.
+        """
         lines = self.log_of(place, lambda log: with_calls(
             self, "-y", "-o", log, "-e", "trace=all"))
         main = lines[0].split()[0] + " +" if self.follow else ""
@@ -255,17 +267,18 @@ class Scenario:
         return found
 
 
-# --- all of them ------------------------------------------------------------
+# --- running all points ------------------------------------------------------
 
-# What a message says of limits.
+# Required in the message after a limit was reached.
 WORDS = {"EMFILE": "Too many open files|loading shared libraries",
          "EFBIG": "File too large|limit on file sizes",
          "ENOSPC": "No space left on device|disk is full|cannot hold"}
 
 
 def gives_reason(result, point):
-    """Of a limit that was reached the message is certain. No clock is a reason
-    to fail."""
+    """Returns true if the message fits the fault: a limit that was reached
+    must be named, and a clock is no reason to fail.
+    """
     if point[0] == CLOCK:
         return not result.code
     if point[0] not in LIMITS and point[0] != DISK or not result.code:

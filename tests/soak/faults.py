@@ -1,18 +1,17 @@
-"""Makes one system call, or one allocation, of a program fail, once for each
-that it makes, and judges what it then does: prints TAP, a line for each
-command.
+"""Makes each system call, or each allocation, of a program fail in turn and
+judges the result. Prints TAP, a line for each command.
 
 usage: tests/soak/faults.py BIN [--kind KIND,...] [--points N] [--seed S]
                             [--only COMMAND]
 
-KIND is calls, allocations, or what a program may have little of: descriptors,
-sizes (of a file) or disks (KiB free); or clocks, which jump.
+KIND is calls, allocations, a limited resource (descriptors, sizes of files,
+disks with few free KiB), or clocks, which jump.
 
-A command that ends with 0 has printed and written what it does undisturbed.
-One that failed says so in a line of its own, ends with 3 or 4, leaves whole
-files or none, and shows no number that an undisturbed one does not show.
-strace makes the calls fail, alloc_shim.c the allocations: one of them, or all
-of its kind from it on. Trainings are in recording_faults.py.
+A command that exits with 0 must have printed and written the same as without a
+fault. A command that failed must print a one-line message, exit with 3 or 4,
+leave only whole files, and print no number that it does not print without a
+fault. strace makes calls fail, alloc_shim.c allocations: one of them, or all
+later ones of its kind, too. recording_faults.py has the trainings.
 """
 import argparse
 import os
@@ -50,7 +49,9 @@ SCRATCH = {"watch": ["s.state", "s.state-journal", "s.state-wal",
 # --- the runs ---------------------------------------------------------------
 
 def long_csv(path, name, n_layer, n_head, steps, high, status):
-    """Entropies below `high`; in the end a collapse, a NaN, a growing logit."""
+    """Writes entropies below `high`; at the end a collapse, a NaN, a growing
+    logit.
+    """
     random_values = random.Random(name)
     with open(path, "w") as out:
         print("# name: %s" % name, "# arch: SM+LN+G", "# status: %s" % status,
@@ -80,8 +81,9 @@ def long_csv(path, name, n_layer, n_head, steps, high, status):
 
 
 def leave_log(path):
-    """The last transaction stays in the log, as a writer that is killed leaves
-    it; the index of the log stays, too, and nobody answers for it."""
+    """Leaves the last transaction in the log, and the log's index, as a writer
+    does that is killed.
+    """
     subprocess.run([sys.executable, "-c", """if True:
         import os, sqlite3, sys
         file = sqlite3.connect(sys.argv[1])
@@ -106,16 +108,17 @@ def make_inputs(scan, home):
     leave_log(os.path.join(folder, "b.db"))
 
 
-# --- what is to be ----------------------------------------------------------
+# --- judgement ----------------------------------------------------------------
 
 def shown(result):
-    """The lines, without the blanks that the widths of columns come to."""
+    """Returns the lines without the blanks that depend on column widths."""
     return {b" ".join(line.split()) for line in result.out.splitlines()}
 
 
 class Reading(Scenario):
-    """A command that reads runs. What it does undisturbed: with both runs, and
-    with each alone."""
+    """A command that reads runs, with its results without a fault: for both
+    runs, and for each of them.
+    """
 
     def __init__(self, place, name):
         self.name, self.arguments = name, COMMANDS[name]
@@ -135,7 +138,7 @@ class Reading(Scenario):
             self.outs |= shown(self.of(place, self.with_runs(["no.db"]), 3))
 
     def with_runs(self, paths):
-        """The command line for these instead of both."""
+        """Returns the command line for these runs instead of both."""
         given = self.arguments
         places = [i for i, a in enumerate(given) if a in ["runs", *BOTH]]
         rest = [a for i, a in enumerate(given) if i not in places]
@@ -161,7 +164,9 @@ class Reading(Scenario):
         return point, result.code, why
 
     def rerun(self, place, result):
-        """What a watcher that failed has not reported comes the next time."""
+        """Checks that the next run reports the alerts that a failed watcher
+        has not.
+        """
         place.make_roomy()
         again = place.run(self.arguments)
         reported = shown(result) | shown(again)
@@ -181,7 +186,7 @@ def judge_files(reference, place, result, point):
         if not any(name in whole for whole in reference.files):
             if point[0] != "unlink":
                 return "left " + name
-        elif name.startswith("all/"):  # any of the runs may be missing there
+        elif name.startswith("all/"):  # any of the runs may be missing from it
             if not new[name].rstrip().endswith(b"</svg>"):
                 return "left a part of " + name
         elif not any(new[name] == whole.get(name)
@@ -191,7 +196,7 @@ def judge_files(reference, place, result, point):
 
 
 def judge(reference, place, result, point):
-    """Why the result is none that there may be; empty if it is."""
+    """Returns why the result is not permitted, or "" if it is."""
     whole = reference.whole
     if result.code is None:
         return "did not end"
@@ -211,12 +216,12 @@ def judge(reference, place, result, point):
         return "exit %d: %s" % (result.code, result.err)
     lines = [line for line in result.err.splitlines()
              if not line.startswith("Fontconfig ")]
-    is_lost = point[0] == "write" and point[3]  # nor can it be written
+    is_lost = point[0] == "write" and point[3]  # the message cannot be written either
     if not is_lost and (not lines or not all(
             re.match("entropy-scan: .*[a-z]", line) for line in lines)):
         return "exit %d, without a message: %s" % (result.code, result.err)
     each_fails = reference.name == "all figures" or (
-        point[0] == ALLOCATION and point[3])  # each figure, each process
+        point[0] == ALLOCATION and point[3])  # each figure or process prints the message
     if len(set(lines)) != len(lines) and not each_fails:
         return "a message comes twice: " + result.err
     if not fault_points.gives_reason(result, point):
@@ -228,8 +233,8 @@ def judge(reference, place, result, point):
 
 
 def can_be_tried(kind, bin):
-    """strace may not trace everywhere; a sanitizer wants no library before
-    it."""
+    """strace may be forbidden, and a sanitizer permits no preloaded library.
+    """
     command = {"calls": ["strace", "-f", "--seccomp-bpf", "-qq", "-o",
                          "/dev/null", "-e", "trace=none"],
                "allocations": ["env", "LD_PRELOAD=" + fault_points.SHIM],
@@ -257,7 +262,7 @@ def main():
     bin = os.path.abspath(given.bin)
     fault_points.SHIM = os.path.join(bin, "tests/alloc_shim.so")
     fault_points.CLOCK_SHIM = os.path.join(bin, "tests/clock_shim.so")
-    # Nobody's settings, and no leak checker, which strace would disturb.
+    # No settings of the user, and no leak checker, which strace would disturb.
     os.environ.update(LC_ALL="C", ASAN_OPTIONS="detect_leaks=0")
     kinds = given.kind.split(",")
     unknown = set(kinds) - set(KINDS)

@@ -1,7 +1,7 @@
-"""Runs, keys, series, layers, events and files with hostile names, through every
-output of entropy-scan: a terminal gets no control bytes, JSON and CSV parse and
-give the name back, pictures and pages have the elements that they have with a
-harmless name, an export gives the same run when it is imported.
+"""Tests runs, keys, series, layers, events and files with hostile names in
+every output of entropy-scan: a terminal gets no control bytes, JSON and CSV
+are valid and return the name, pictures and pages have the same elements as
+with a harmless name, and an exported run is the same after import.
 
 usage: tests/soak/hostile_names.py BIN [--count N] [--seed S]
 """
@@ -41,7 +41,7 @@ NAMES = [
 PIECES = [b"\x1b[", b"\n", b"<b>", b"</", b"&", b"\"", b"'", b"%s", b"%n",
           b"../", b"\xff", b"\xe2\x80\xae", b"=", b",", b";", b"\\", b"{", b"}",
           b"$(a)", b"`", b"\x00"[:0], b"a", b"0", b"-", b"]]>", b"\x9b", b"\xc2\x85"]
-# How a file may be called, too.
+# Characters that the name of a file cannot contain.
 FORBIDDEN = re.compile(rb"[/\0]")
 
 Ended = collections.namedtuple("Ended", "code out err")
@@ -62,7 +62,7 @@ def need(good, why):
 
 
 class Attack:
-    """One name, in a folder."""
+    """Tests one name, in a folder."""
 
     def __init__(self, bin, folder, name):
         self.bin, self.folder, self.name = bin, folder, name
@@ -82,7 +82,8 @@ class Attack:
         return self.run("entropy-scan", *arguments, codes=codes)
 
     def is_plain(self, text, what):
-        """Good UTF-8 without control characters, but ends of lines."""
+        """Checks for valid UTF-8 without control characters except line ends.
+        """
         try:
             lines = text.decode()
         except UnicodeDecodeError as error:
@@ -184,7 +185,9 @@ class Attack:
                                 "--json").out, "watch --json")
 
     def exchange(self):
-        """The run comes back out of its CSV; other formats are valid."""
+        """Checks that the run survives a round trip through CSV, and that
+        other formats are valid.
+        """
         before = json.loads(self.scan("run.db", "--json").out)["runs"][0]
         self.scan("export", "run.db", "-o", "e.csv")
         self.scan("import", "e.csv", "-o", "back.db", "-q")
@@ -210,7 +213,9 @@ class Attack:
         self.is_plain(out, "--tui")
 
     def file_name(self):
-        """A run file whose name ends so, read through a folder and by itself."""
+        """Tests a run file whose name contains the text, in a folder and by
+        itself.
+        """
         name = b"a" + FORBIDDEN.sub(b"_", self.name)[:200] + b".db"
         folder = os.path.join(self.folder, "named").encode()
         os.mkdir(folder)
@@ -226,10 +231,10 @@ class Attack:
         self.scan(path, "--heatmap=n.svg", "-q")
         xml.etree.ElementTree.parse(os.path.join(self.folder, "n.svg"))
 
-    # --- all of them -----------------------------------------------------------
+    # --- running all tests --------------------------------------------------------
 
     def make(self):
-        """False if the name is refused."""
+        """Makes the run; returns False if the name is refused."""
         self.run("tests/named_run", "other.db", HARMLESS)
         ended = self.run("tests/named_run", "run.db", self.name, codes=(0, 3))
         if ended.code == 0:
@@ -257,7 +262,7 @@ def is_png(bytes):
 
 
 class Page(html.parser.HTMLParser):
-    """How often each element with each attribute is in a page."""
+    """Counts each element, with its attributes, of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -269,7 +274,7 @@ class Page(html.parser.HTMLParser):
 
 
 def attacked(bin, name, harmless):
-    """(what was found, why it is broken)"""
+    """Returns the found properties, and why the attack failed or None."""
     with tempfile.TemporaryDirectory() as folder:
         attack = Attack(bin, folder, name)
         try:

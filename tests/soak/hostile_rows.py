@@ -1,4 +1,4 @@
-"""The part of hostile_rows.sh that draws, writes and judges.
+"""Draws and writes hostile rows for hostile_rows.sh, and judges the results.
 
 usage: hostile_rows.py SCAN URL COUNT SEED FOLDER
 """

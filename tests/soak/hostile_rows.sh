@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A PostgreSQL whose rows are hostile: SOAK_COUNT times, drawn from SOAK_SEED, some
-# fields of a good database get values that they must not have; then entropy-scan reads
-# it. It ends in time, with 0, 3 or 4, and with lines for messages.
+# Reads hostile rows of PostgreSQL. SOAK_COUNT times, drawn from SOAK_SEED, some fields
+# of a good database get invalid values, and entropy-scan reads them: it must end in
+# time with 0, 3 or 4 and print one-line messages.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 dir=${SOAK_FOLDER:-$(mktemp -d)}

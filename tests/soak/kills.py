@@ -2,12 +2,12 @@
 
 usage: kills.py BIN     SOAK_COUNT kills, drawn from SOAK_SEED, in SOAK_FOLDER
 
-After each kill what entropy-scan exports is compared with a run that nobody
-disturbed: every number is the same, no step is missing before the last one, and
-what a reader saw before the kill is still there. A killed trainer loses
+After each kill, the export of entropy-scan is compared with an undisturbed
+run: every number is the same, no step is missing before the last one, and
+whatever a reader saw before the kill is still there. A killed trainer loses
 nothing that it recorded before its last checkpoint. A killed recorder changes
-no bit of the training's last checkpoint. Once in a while an attempt comes to its
-end: then the whole export is the same, or says that something was lost.
+no bit of the training's last checkpoint. If an attempt reaches its end, the
+whole export is the same, or reports that something was lost.
 """
 import os
 import random
@@ -19,7 +19,7 @@ import time
 STEPS = 1500
 CHECKPOINT_EVERY = 100
 PATIENCE = 60  # seconds
-SPEED = "tokens_per_s"  # the one series that is another each time
+SPEED = "tokens_per_s"  # the only series that differs between runs
 
 
 def broken(words):
@@ -50,11 +50,12 @@ def training(bin_folder, name, resume=False):
         stderr=subprocess.STDOUT, text=True)
 
 
-# --- what was recorded --------------------------------------------------------
+# --- the record ---------------------------------------------------------------
 
 def exported(bin_folder, path):
-    """(lines of each step without its number, exit code): none if there is
-    no run yet."""
+    """Returns the lines of each step without its number, and the exit code; no
+    lines if there is no run yet.
+    """
     ended = subprocess.run([bin_folder + "/entropy-scan", "export", path, "-o",
                             "-"], capture_output=True, text=True, check=False)
     if ended.returncode not in (0, 3):
@@ -72,7 +73,7 @@ def exported(bin_folder, path):
 
 
 def same_cells(lines, reference):
-    """A step that was being written may have some of its series."""
+    """Compares a step that may have been written only in part."""
     wanted = {tuple(line.split(",")[:2]): line.split(",") for line in reference}
     return all(cell in ("", wanted[tuple(line.split(",")[:2])][i])
                for line in lines
@@ -80,7 +81,7 @@ def same_cells(lines, reference):
 
 
 def check(steps, reference, may_miss):
-    """Returns how many steps there are from the first on."""
+    """Returns the number of steps without a gap from the first on."""
     for step, lines in steps.items():
         if step not in reference:
             broken("step %d was never recorded" % step)
@@ -93,13 +94,14 @@ def check(steps, reference, may_miss):
     while n in steps:
         n += 1
     if n < len(steps) and not may_miss:
-        broken("step %d is missing of %d, and nothing says so" %
+        broken("step %d of %d is missing, without any report" %
                (n, len(steps)))
     return n
 
 
 def weights(folder):
-    """The numbers of the last checkpoint, behind its header; its step."""
+    """Returns the data of the last checkpoint after its header, and its step.
+    """
     names = sorted(name for name in os.listdir(folder)
                    if name.endswith(".safetensors"))
     if not names:
@@ -132,7 +134,7 @@ def await_end(pid):
     until = time.monotonic() + PATIENCE
     while is_alive(pid):
         if time.monotonic() > until:
-            broken("the recorder does not end")
+            broken("the recorder keeps running")
         time.sleep(0.005)
 
 
@@ -167,8 +169,8 @@ class Attempt:
             return  # nothing had begun
         numbers, step = weights(self.name)
         if step != STEPS or numbers != self.last:
-            broken("the training ended with %d, %s, and its last checkpoint "
-                   "is another (step %d)" % (process.returncode, output, step))
+            broken("the training ended with %d, %s, but its last checkpoint "
+                   "differs (step %d)" % (process.returncode, output, step))
         steps, code = exported(self.bin, self.name + ".db")
         check(steps, self.reference, self.gap or recorder_died)
         lost = len(steps) < STEPS
@@ -180,13 +182,13 @@ class Attempt:
     def round(self, draw):
         resumed = (weights(self.name)[1] if os.path.isdir(self.name)
                           else 0)
-        if not resumed:  # another file, or it would hold two runs
+        if not resumed:  # use another file, which would otherwise hold two runs
             self.begin()
         before = self.seen()
         process = training(self.bin, self.name, resume=resumed > 0)
         time.sleep(draw.random() * 0.6)
         seen = self.seen() if draw.random() < 0.5 else 0
-        if seen <= before:  # a resumption takes back what it writes again
+        if seen <= before:  # a resumed run deletes the steps that it repeats
             seen = min(seen, resumed)
         what = draw.choice(["trainer", "recorder", "both"])
         recorders = children(process.pid)

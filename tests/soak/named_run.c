@@ -1,11 +1,11 @@
-/* Records a run in which everything that has a name is called TEXT, for
- * hostile_names.py: the run, its program and host, a member of its
- * configuration and the value of another, a series, a layer, an event.
+/* Records a run in which every name is TEXT, for hostile_names.py: the run, its
+ * program and host, a key and a value of its configuration, a series, a layer,
+ * an event.
  *
  * usage: named_run RUN.db TEXT
  *
- * What is refused is left out, with its message; exit 3 if the run itself is.
- */
+ * Refused items are left out, with a message; exit 3 if the run itself is
+ * refused. */
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text_stream.h"
 #include "store/writer.h"
@@ -41,7 +41,8 @@ static void forgive(es_status status)
         fprintf(stderr, "named_run: %s\n", es_message());
 }
 
-/* The first heads' entropies collapse, so that there are flags and alerts. */
+/* The entropies of the first heads collapse, so that there are flags and
+ * alerts. */
 static es_status write_samples(es_writer *writer, int64_t run, const char *text)
 {
     static const char *const names[] = {"entropy", "loss"};

@@ -1,12 +1,13 @@
-"""Readers that never pause, beside a recording: how large the log becomes.
+"""Measures how large the log becomes while readers read a recording without
+pause.
 
 usage: readers.py BIN [--seconds S] [--steady N] [--short N] [--layers L]
                   [--heads H] [--hertz F] [--most MIB]
 
-Records as often as --hertz says (tests/soak/record.c) while --steady processes
-run entropy-scan on the file again and again, and --short further ones one after
-another. Prints how large the write-ahead log was at most, and exits 1 if that is
-more than --most MiB, if a reader failed, or if a frame is missing in the end.
+Records at the rate --hertz (tests/soak/record.c) while --steady processes
+repeatedly run entropy-scan on the file, and --short further ones run one after
+another. Prints the largest size of the write-ahead log, and exits with 1 if it
+exceeds --most MiB, if a reader failed, or if a frame is missing at the end.
 """
 import argparse
 import os
@@ -22,8 +23,9 @@ STEADY = [["--json"], ["export", "-o", "/dev/null"], []]
 
 
 def look(scan, path, command, failures, ended):
-    """Runs a reader once, to its end or that of the recording; the first lines of
-    one that failed are kept."""
+    """Runs a reader once, to its end or that of the recording; keeps the first
+    lines of a failed reader's message.
+    """
     verb, options = (command[:1], command[1:]) if command[:1] == ["export"] \
         else ([], command)
     reader = subprocess.Popen([scan, *verb, path, *options], text=True,
@@ -108,7 +110,7 @@ def main():
         size = size_of(path)
 
     print("soak: %d steady readers read %d times, short ones %d times in %.0f s; "
-          "a file of %.0f MiB, a log of at most %.1f MiB"
+          "file of %.0f MiB, log of at most %.1f MiB"
           % (given.steady, *n_read, given.seconds, size / 2**20,
              largest / 2**20))
     for code, message in failures[:10]:

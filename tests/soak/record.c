@@ -1,7 +1,9 @@
 /* usage: record RUN.db LAYERS HEADS HERTZ SECONDS
-   A recording for tests/soak/readers.py, by the recorder as programs in C use
-   it: pushes entropy of all heads and a loss, HERTZ times a second, and prints
-   how many frames were pushed and committed. Exit 1 if they differ. */
+ *
+ * Makes a recording for tests/soak/readers.py with the recorder's C interface:
+ * it pushes the entropy of all heads and a loss HERTZ times per second, and
+ * prints how many frames were pushed and committed. Exit 1 if these numbers
+ * differ. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
 #include "hooks/recorder/recorder.h"

@@ -1,11 +1,10 @@
-"""The scenarios of faults.py that record: trainings, one that is resumed, a
-sweep of two; what fails is a call of the trainer, of the recorder or of the
-sweep.
+"""The scenarios of faults.py that record: trainings, one of them resumed, and
+a sweep of two. A call of the trainer, the recorder or the sweep fails.
 
-Whatever fails in the recording, the training has the losses that it has
-undisturbed, to the last digit, and ends. What it has recorded is a part of what
-an undisturbed one records; all of it if the exit code is 0, and otherwise a
-message says what is missing. A sweep that failed is completed by the next one.
+Whatever fails in the recording, the training ends with the same losses as
+without a fault, to the last digit. The recorded samples are part of those of
+an undisturbed training, and complete if the exit code is 0; otherwise a
+message says what is missing. The next sweep completes a sweep that failed.
 """
 import glob
 import os
@@ -33,10 +32,10 @@ steps = %d
 threads = 1
 """ % STEPS + "".join("%s = %s\n" % pair for pair in MODEL.items())
 
-# Without oneDNN, which crashes where it has no memory.
+# oneDNN is excluded, as it crashes when memory runs out.
 os.environ["ENTROPY_TRAIN_ONEDNN"] = "/none"
 
-# The recorder, behind what makes its calls fail.
+# Starts the recorder with the words that make its calls fail.
 RECORDER = """#!/bin/sh
 exec $FAULT "$RECORDER" "$@"
 """
@@ -61,7 +60,7 @@ def make_inputs(bin, folder):
     os.remove(os.path.join(folder, "ck/half-%08d.safetensors" % STEPS))
 
 
-# --- what a training has recorded ----------------------------------------------
+# --- the record of a training -------------------------------------------------
 
 def samples(path):
     with sqlite3.connect(path) as file:
@@ -72,7 +71,9 @@ def samples(path):
 
 
 def recorded(place, path):
-    """The samples of a run file or fragment; (None, why) if it is damaged."""
+    """Returns the samples of a run file or fragment; (None, why) if it is
+    damaged.
+    """
     place.make_roomy()
     full = os.path.join(place.folder, path)
     if not os.path.exists(full) or os.path.getsize(full) == 0:
@@ -89,7 +90,7 @@ def recorded(place, path):
 
 
 def result_of(result):
-    """The last line, except for the speed."""
+    """Returns the last line without the speed."""
     return re.sub(r", [0-9]+ tokens.*", "", result.out.decode())
 
 
@@ -111,7 +112,8 @@ def judge_recorded(want, got, why, code):
 # --- trainings -------------------------------------------------------------------
 
 class Training(Scenario):
-    """The trainer's own calls fail, from the first with its data on."""
+    """Calls of the trainer itself fail, from the first that names its data on.
+    """
     program = "entropy-train"
     begins = "corpus.tok"
     follow = False
@@ -165,19 +167,22 @@ class Training(Scenario):
         return judge_recorded(self.samples, got, why, result.code)
 
     def is_near(self, result):
-        """Without the memory to compare its kernels, it takes the plain ones,
-        whose last digit may be another."""
+        """Without memory to check its fast kernels, the trainer uses the plain
+        ones, whose last digits may differ.
+        """
         return [word[:6] for word in result_of(result).split()] == [
             word[:6] for word in result_of(self.whole).split()]
 
     def must_go_on(self, point):
-        """What fails once a step was done is not the training's, except for
-        standard output, its data, and memory that its next step needs."""
+        """Once a step is done, a fault must not end the training, except for
+        faults in standard output, its data, and memory for the next step.
+        """
         return point[0] not in ("write", "pread64", fault_points.ALLOCATION)
 
 
 class Recorder(Training):
-    """The recorder's calls fail, from the first that names the run file on."""
+    """Calls of the recorder fail, from the first that names the run file on.
+    """
     counted = "entropy-recorder"
     begins = "run"
     follow = True
@@ -200,7 +205,7 @@ class Fragment(Recorder):
 
 
 class Resumed(Training):
-    """The second half of a training, into the file of the first."""
+    """The second half of a training, recorded into the file of the first."""
     file = "half.db"
 
     def __init__(self, place, name):
@@ -215,7 +220,8 @@ class Resumed(Training):
 
 
 class Sweep(Scenario):
-    """Calls of `entropy-scan sweep` itself fail; its trainings are left alone."""
+    """Calls of `entropy-scan sweep` itself fail; its trainings are left alone.
+    """
     program = "entropy-scan"
     begins = "sweep.ini"
     follow = False

@@ -1,12 +1,12 @@
-/* Gives the fuzz targets their inputs without libFuzzer: those that are kept in
-   tests/fuzz/seeds and tests/fuzz/learned, then some that are drawn, most of
-   them from kept ones.
-
-     replay COUNT SEED TARGET...      e.g. replay 2000 1 reader scan
-
-   An input that breaks something ends the program with 1; its bytes are left in
-   $SOAK_BROKEN/TARGET-SEED-NUMBER, or are drawn again by the same command. Each
-   target runs in a child, and this looks at how it ends. */
+/* Runs the fuzz targets without libFuzzer: first with the inputs in
+ * tests/fuzz/seeds and tests/fuzz/learned, then with random ones, most of them
+ * derived from those.
+ *
+ *     replay COUNT SEED TARGET...      e.g. replay 2000 1 reader scan
+ *
+ * An input that causes a failure ends the program with 1. Its bytes are left in
+ * $SOAK_BROKEN/TARGET-SEED-NUMBER; if it is random, the same command draws it
+ * again. Each target runs in a child process, whose end the parent checks. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/chance.h"
 
@@ -27,7 +27,7 @@ enum { MOST_KEPT = 4096, MOST_BYTES = 1 << 16, SECONDS_MOST = 60 };
         row(rules) row(safetensors) row(scan) row(settings) row(text)          \
             row(tokens)
 
-/* Each is compiled with a name of its own: see the Makefile. */
+/* Each target is compiled under a separate name: see the Makefile. */
 #define DECLARE(name) int fuzz_##name##_input(const uint8_t *bytes, size_t n);
 TARGETS(DECLARE)
 
@@ -45,9 +45,10 @@ typedef struct input {
 static input kept[MOST_KEPT];
 static size_t n_kept, n_run;
 
-/** What the child is at; the parent reads it when the child is gone. */
+/** The child's current input, which the parent reads after the child has
+ *  ended. */
 static struct shared {
-    long number; /* -1 - k: kept input k */
+    long number; /* -1 - k: stored input k */
     size_t n;
     uint8_t bytes[MOST_BYTES];
 } * now;
@@ -58,9 +59,9 @@ static _Noreturn void fail(const char *what)
     exit(2);
 }
 
-/* --- kept inputs -----------------------------------------------------------*/
+/* --- stored inputs ------------------------------------------------------- */
 
-/** The next bytes of a file, `most` if there are so many. */
+/** Reads the next bytes of a file, at most `most`. */
 static void keep(FILE *file, size_t most)
 {
     input *next = &kept[n_kept];
@@ -80,7 +81,7 @@ static void keep_file(const char *path)
     fclose(file);
 }
 
-/** Inputs behind each other: corpora.py. */
+/** Reads concatenated inputs: corpora.py. */
 static void keep_learned(const char *name)
 {
     char path[256];
@@ -110,7 +111,7 @@ static void keep_all(const char *name)
         free(entries);
 }
 
-/* --- drawn inputs ----------------------------------------------------------*/
+/* --- random inputs ------------------------------------------------------- */
 
 static void draw_bytes(uint8_t *bytes, size_t n)
 {
@@ -118,7 +119,7 @@ static void draw_bytes(uint8_t *bytes, size_t n)
         bytes[i] = (uint8_t)chance_below(256);
 }
 
-/** Another number where one stands, as text or as bits. */
+/** Changes a number, as text or as bits. */
 static uint8_t changed(uint8_t byte)
 {
     static const char marks[] = "\0\1\177\200\377 \n\"'{}[],:.-+0123456789eEnN";
@@ -136,7 +137,7 @@ static uint8_t changed(uint8_t byte)
     }
 }
 
-/** Leaves a part out, or has it twice. */
+/** Removes or repeats a part. */
 static void cut_or_double(struct shared *to)
 {
     const size_t at = chance_below((uint32_t)to->n);
@@ -183,7 +184,7 @@ static void draw(struct shared *to, long seed, long number)
 
 /* --- running ---------------------------------------------------------------*/
 
-/** A copy of its own size, so that a sanitizer sees its end. */
+/** Runs a copy of the exact size, so that a sanitizer sees its end. */
 static void run(const struct target *target)
 {
     uint8_t *bytes = malloc(now->n ? now->n : 1);

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Attacks the programs again and again: the table below says with what.
+"""Runs the attacks of the table below on the programs.
 
 usage: soak.py [--long] [--only WORD]... [--part N] [--seed S] [--jobs N]
        soak.py --long --report tests/RELIABILITY.md
        soak.py [--long] --list
 
-Prints TAP, a line for each row: what ran, how often, in how many seconds. The
-short form takes at most three minutes on two processors and uses what `make
-check-tests` has built; the long form takes about two hours and wants the
-builds with sanitizers and with libFuzzer as well: `make soak` makes them.
+Prints TAP, one line per row: what ran, how often, in how many seconds. The
+short form takes at most three minutes on two processors and uses the build of
+`make check-tests`; the long form takes about two hours and also needs the
+builds with sanitizers and with libFuzzer, which `make soak` makes.
 
-  --only   rows whose name has this word; several: rows with any of them
+  --only   rows whose name contains this word; may be repeated
   --part   an Nth of each count: --long --part 20
-  --report write the kept results as Markdown, and run nothing
+  --report write the stored results as Markdown, and run nothing
 
-What each row last did stays in BUILD/soak/: a report is written from there,
-so the long form can be run row by row.
+The last result of each row is stored in BUILD/soak/. Reports are written from
+there, so the long form can be run row by row.
 
-To add a row: a program that attacks as often as SOAK_COUNT says, drawing from
-SOAK_SEED, in the empty folder SOAK_FOLDER. It exits with 0 if nothing was found
-and then may print `soak: WHAT RAN` or, as its last line, `soak: skipped: WHY`.
-Anything else is printed where it fails.
+To add a row, write a program that attacks SOAK_COUNT times, drawing from
+SOAK_SEED, in the empty folder SOAK_FOLDER. It exits with 0 if nothing was
+found, and then may print `soak: WHAT RAN` or, as its last line, `soak:
+skipped: WHY`. Other output is printed if the row fails.
 """
 import argparse
 import concurrent.futures
@@ -40,20 +40,19 @@ import corpora
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-LINES_MOST = 40  # of a row that fails, printed
+LINES_MOST = 40  # of a failed row's output, printed
 
 
 class Row:
-    """What is tried, and how often in the short and the long form; 0: not at
-    all.
+    """One attack, with its counts in the short and the long form; 0: not run.
 
-      command  may have {bin}, {count}, {seed}, and {kept}, a folder whose
-               content stays
+      command  may contain {bin}, {count}, {seed}, and {kept}, a folder whose
+               contents persist
       build    of the long form: "plain", "sanitized" or "fuzz"; the short form
-               takes the build that BUILD names
-      ran      finds in the output how often it ran
-      alone    nothing else runs beside it
-      memory   its folder may lie in memory
+               uses the build that BUILD names
+      ran      pattern of the count in the output
+      alone    no other row runs at the same time
+      memory   its folder may be in memory
       found    what it has found so far, and where that was corrected
     """
 
@@ -70,13 +69,14 @@ class Row:
         return max(1, count // given.part) if count else 0
 
 
-# Parsers that have a target of tests/fuzz of their own.
+# Parsers with a separate target in tests/fuzz.
 PARSERS = "arch import npy rules safetensors settings text tokens"
 TARGETS = ["reader", "scan", "fragment", "checkpoint", *PARSERS.split()]
 
 
 def fuzzed(target):
-    """libFuzzer, for so many seconds. What it learns and what breaks stays."""
+    """Runs libFuzzer for {count} seconds; keeps its corpus and failing inputs.
+    """
     words = os.path.join("tests/fuzz", target + ".dict")
     seeds = os.path.join("tests/fuzz/seeds", target)
     return Row(
@@ -102,8 +102,8 @@ ROWS = [
     Row("power loss: run file", 5000, 300000,
         "{bin}/tests/test_store_power", env="RUN_POWER_LOSSES={count}",
         memory=True, minutes=120, build="sanitized", unit="states",
-        found="a log whose header was spoilt made the run file unreadable: "
-              "now it counts as empty (store/view.c)"),
+        found="a log with a damaged header made the run file unreadable: it "
+              "now counts as empty (store/view.c)"),
     Row("kill -9: writer of a fragment", 40, 1800,
         "{bin}/tests/test_store_killed",
         env="ESF_KILLS={count} RUN_KILLS=0 ESF_POWER_LOSSES=0", unit="kills"),
@@ -140,18 +140,18 @@ ROWS = [
     Row("fault points: allocations of 16 scenarios", 0, 40000,
         "python3 tests/soak/faults.py {bin} --points {count} --seed {seed} "
         "--kind allocations", unit="allocations", minutes=90, memory=True,
-        found="glibc's open_memstream() cuts a text for which it has no memory, "
-              "and reports nothing: a crash, and JSON, queries and alerts without "
-              "their ends (analyzer/base/text_stream.c); a run without its "
-              "configuration (store/reader_config.c)"),
+        found="glibc's open_memstream() silently truncates a text if memory runs "
+              "out: a crash, and truncated JSON, queries and alerts "
+              "(analyzer/base/text_stream.c); a run without its configuration "
+              "(store/reader_config.c)"),
     Row("fault points: descriptors, disks, sizes of files, clocks", 0, 1,
         "python3 tests/soak/faults.py {bin} --kind " + LIMITS, minutes=60,
         unit="time each limit", memory=True,
         found="a sweep counted a run as done that a full disk had left without "
-              "samples (cli/sweep/view.c); a log and index beside no run file "
-              "(store/writer.c)"),
-    # Not test_recorder_process: ThreadSanitizer makes a fork of vfork, which does
-    # not hand back why a program could not be started.
+              "samples (cli/sweep/view.c); a log and its index remained without "
+              "a run file (store/writer.c)"),
+    # test_recorder_process is excluded: ThreadSanitizer replaces vfork by fork, which
+    # does not return why a program could not be started.
     Row("races of ring, recorder, watch and push", 0, 1,
         "make -s CC=clang SAN=thread CUDA=0 BUILD={kept}/threads test T='ring "
         "recorder recorder_stop recorder_faults follow store_live store_view "
@@ -167,17 +167,17 @@ ROWS = [
     *map(fuzzed, TARGETS),
     Row("20 steady and 1,000 short readers of a recording", 0, 600,
         "python3 tests/soak/readers.py {bin} --seconds {count}", alone=True,
-        unit="seconds", found="readers kept the log from being emptied, 235 "
-        "MiB in 40 s: they hold nothing between batches (store/cursor.c)"),
+        unit="seconds", found="readers prevented checkpoints of the log, 235 "
+        "MiB in 40 s: they now hold no lock between batches (store/cursor.c)"),
     Row("branch coverage of all tests", 0, 1, "python3 tests/soak/coverage.py",
         minutes=120, alone=True, unit=""),
 ]
 
 
-# --- one row ------------------------------------------------------------------
+# --- running a row ------------------------------------------------------------
 
 def sanitizers():
-    """Those of tests/tools/run.sh."""
+    """The options of tests/tools/run.sh."""
     given = os.environ.get("ASAN_OPTIONS")
     return {"ASAN_OPTIONS": ":".join(filter(None, [
                 "intercept_tls_get_addr=0", given])),
@@ -191,7 +191,7 @@ def filled(text, row, given):
 
 
 def run_row(row, given):
-    """(what the row did, the end of its output if it failed)"""
+    """Returns what the row did, and the end of its output if it failed."""
     folder = tempfile.mkdtemp(prefix="soak-", dir="/dev/shm" if row.memory and
                               os.access("/dev/shm", os.W_OK) else None)
     env = {**os.environ, **sanitizers(), "CMOCKA_MESSAGE_OUTPUT": "tap",
@@ -230,7 +230,7 @@ def result_of(row, given, code, output, seconds):
     if code == 0 and last.startswith("skipped: "):
         state = "skipped"
     if code is None:
-        output += "\nhas not ended after %d minutes" % row.minutes
+        output += "\nstill running after %d minutes" % row.minutes
     elif code != 0:
         output += "\nexit %d" % code
     return {"name": row.name, "state": state, "ran": last,
@@ -254,10 +254,10 @@ def tap(number, result, output):
     sys.stdout.flush()
 
 
-# --- all of them --------------------------------------------------------------
+# --- running all rows ---------------------------------------------------------
 
 def keep(given, results):
-    """By name, beside what other rows have left."""
+    """Stores the results by name, together with those of other rows."""
     path = kept_path(given)
     kept = {**read_kept(given), **{r["name"]: r for r in results}}
     with open(path + ".new", "w") as out:
@@ -278,7 +278,7 @@ def read_kept(given):
 
 
 def run_rows(rows, given):
-    """Beside each other as far as they may; those alone come last."""
+    """Runs rows in parallel where possible; those that run alone come last."""
     number, results = 0, []
 
     def end(result, output):
@@ -336,10 +336,10 @@ def report(given):
     rows = [(row, kept[row.name]) for row in ROWS if row.name in kept]
     failed = [row.name for row, r in rows if r["state"] == "failed"]
     hours = sum(r["seconds"] for _, r in rows) / 3600
-    verdict = ("Nothing that was tried broke a promise of the programs."
+    verdict = ("No attack broke a promise of the programs."
                if not failed else "Broken: " + "; ".join(failed) + ".")
     lines = ["# Reliability", "",
-             "What `make soak` tried, how often, and what it found. %s" % verdict,
+             "The attacks of `make soak`, their numbers, and their results. %s" % verdict,
              "", "Commit %s; %s; %.1f hours of rows." % (
                  ", ".join(sorted({r["commit"] for _, r in rows})), machine(),
                  hours), "",
@@ -352,7 +352,7 @@ def report(given):
     missing = [row.name for row in ROWS
                if row.count(given) and row.name not in kept]
     if any(r["part"] > 1 for _, r in rows):
-        lines += ["", "(1/20): a twentieth of what the long form tries."]
+        lines += ["", "(1/20): a twentieth of the count of the long form."]
     if missing:
         lines += ["", "Not run: " + "; ".join(missing) + "."]
     with open(os.path.join(HERE, "RELIABILITY.md.in")) as rest:
@@ -404,7 +404,7 @@ def main():
             print("%9d  %s" % (row.count(given), row.name))
         return 0
     if not rows:
-        sys.exit("soak: no row has one of these words: see --list")
+        sys.exit("soak: no row contains one of these words: see --list")
     for target in TARGETS if given.long else []:
         corpora.unpack(target, os.path.join(given.kept, "corpus", target))
     try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The short form of `make soak`: every attack a few times; under sanitizers what reads
-# broken files.
+# The short form of `make soak`: a few of every attack; with sanitizers only those that
+# read damaged files.
 #
 #   ES_SEED=17  other random numbers
 . tests/support/tap.sh
