@@ -1,12 +1,12 @@
 /**
- * Whole processes of entropy-scan, as a user waits for them: wall time from
- * start to end and peak memory, beside the targets of CONTRIBUTING.md,
- * and the processor's time, which a busy machine does not stretch. Median of
- * the rounds, warm; the programs take turns. In some rounds the same job is
- * done by matplotlib right after (peer_matplotlib.py), if it is installed:
- * how many times longer that takes is the median of these pairs.
+ * Measures whole processes of entropy-scan as a user waits for them: wall time
+ * from start to end and peak memory, compared with the targets of
+ * CONTRIBUTING.md, and processor time, which other load does not increase.
+ * Medians over the rounds, after a warm-up; the programs alternate. In some
+ * rounds matplotlib does the same job right afterwards (peer_matplotlib.py), if
+ * it is installed; the reported ratio is the median over these pairs.
  *
- * Looks for entropy-scan in $BUILD, runs in the root of the repository.
+ * Finds entropy-scan in $BUILD; runs in the root of the repository.
  */
 #include "analyzer/base/status.h"
 #include "store/writer.h"
@@ -29,7 +29,7 @@ extern char **environ;
 enum { N_ROUNDS = 11, N_PEER_ROUNDS = 5, L = 12, H = 12 };
 enum { N_FILES = 1000, N_STEPS = 10000, N_REPORT_STEPS = 1000 };
 
-/* What one process took. */
+/* The cost of one process. */
 typedef struct usage {
     double ms, cpu_ms, mib;
 } usage;
@@ -37,15 +37,15 @@ typedef struct usage {
 typedef struct job {
     const char *name;
     const char *verb, *option; /* words before and after the files, or NULL */
-    const char *peer;          /* what peer_matplotlib.py is to do, or NULL */
-    int first, n_files;        /* of paths */
-    double target_ms, target_mib, target_ratio; /* 0: none */
+    const char *peer;          /* job of peer_matplotlib.py, or NULL */
+    int first, n_files;        /* range of `paths` */
+    double target_ms, target_mib, target_ratio; /* 0: no target */
     usage ours[N_ROUNDS], peers[N_PEER_ROUNDS];
 } job;
 
 static char folder[] = "/tmp/entropy-bench-XXXXXX";
 static char program[512], peer_script[512];
-static const char *python; /* one that has matplotlib, or NULL */
+static const char *python; /* an interpreter with matplotlib, or NULL */
 static char paths[N_FILES][64];
 
 static void check(bool fine, const char *what)
@@ -65,7 +65,7 @@ static double now(void)
 
 /* --- the files ------------------------------------------------------------*/
 
-/* A run like a real one: entropies that drift apart, with a loss. */
+/* Writes a realistic run: entropies that drift apart, and a loss. */
 static void write_run(const char *path, int n_steps)
 {
     es_writer *w = NULL;
@@ -131,7 +131,7 @@ static double seconds_of(struct timeval t)
     return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
-/* Quietly; false if it ended with another code than 0. */
+/* Runs a command without output; returns false unless its exit code is 0. */
 static bool run(usage *out, char *const *argv)
 {
     int status;
@@ -155,7 +155,7 @@ static bool run(usage *out, char *const *argv)
     return true;
 }
 
-/* `before`, the job's files, `after`; NULL among the words: none. */
+/* Runs `before`, the job's files, `after`; words that are NULL are left out. */
 static bool run_on_files(usage *out, const job *j, const char *const before[3],
                          const char *after)
 {
@@ -184,7 +184,8 @@ static void run_peer(usage *out, const job *j)
     check(run_on_files(out, j, before, NULL), peer_script);
 }
 
-/* The distribution's own is the one that python3-matplotlib is for. */
+/* Prefers the distribution's interpreter, for which python3-matplotlib is
+ * made. */
 static void find_python(void)
 {
     static const char *const names[] = {"/usr/bin/python3", "python3"};

@@ -1,14 +1,15 @@
 /**
- * The entropy of attention rows beside what limits it: the plain reference,
- * the rate at which memory is read, the rate of a large matrix product plus
- * the exponentials. All in one process and in turns, best of the rounds, so
- * that the ratios hold on a busy machine too: one thread in its own processor
- * time, and all threads by the clock. Targets stand in the table of lines.
+ * Compares the entropy of attention rows with its limits: the plain reference,
+ * the rate of memory reads, and the rate of a large matrix product plus the
+ * exponentials. All are measured alternately in one process, and the best of
+ * the rounds counts, so that the ratios hold on a busy machine too: one thread
+ * in its processor time, all threads in wall time. The targets are in the table
+ * of lines.
  *
- * B = 8, H = 12, causal; from T = 512 on one sequence a call, so that no call
- * is so long that others' work is sure to fall into it. Every call from
- * probabilities reads weights that the calls before it have pushed out of the
- * caches; q and k are warm, as a projection leaves them.
+ * B = 8, H = 12, causal; from T = 512 on, one sequence per call, so that calls
+ * stay short enough to escape interruptions. Every call from probabilities
+ * reads weights that previous calls have evicted from the caches; q and k are
+ * warm, as after a projection.
  */
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -26,13 +27,13 @@ enum { N_ROUNDS = 25, B = 8, H = 12, D = 64, MOST = 1024, SQUARE = 1024 };
 #define N_READ ((size_t)1 << 23)
 #define N_EXPONENTIALS (1 << 23)
 
-/** Seconds, the best so far; 0: not measured yet. */
+/** The shortest time so far in seconds; 0: not measured yet. */
 typedef struct limits {
-    double read; /* N_READ weights */
+    double read; /* for N_READ weights */
     double product, exponentials;
 } limits;
 
-/** Whether one thread works or all of them. */
+/** Number of threads: one or all. */
 enum { ONE, ALL, N_WAYS };
 
 /** One line of the report. */
@@ -40,7 +41,8 @@ typedef struct line {
     bool from_qk;
     int n; /* T = S */
     double target;
-    double ours[N_WAYS], reference; /* seconds; of reference_shape */
+    double ours[N_WAYS], reference; /* seconds; the reference has
+                                       reference_shape */
 } line;
 
 static line lines[] = {
@@ -75,7 +77,7 @@ static void keep_best(double *seconds, int way, double start)
         *seconds = took;
 }
 
-/** From low on. */
+/** Returns n numbers of this scale, from `low` up. */
 static float *new_floats(size_t n, float scale, float low)
 {
     float *new = malloc(n * sizeof *new);
@@ -108,8 +110,7 @@ static double n_visible(const es_attention_shape *shape)
     return shape->n_batch * shape->n_heads * n * (n + 1) / 2;
 }
 
-/* --- what limits us --------------------------------------------------------
- */
+/* --- limits -------------------------------------------------------------- */
 
 static void measure_read(int way, int round)
 {
@@ -149,13 +150,13 @@ static void measure_exponentials(int way)
 #pragma omp for
         for (int i = 0; i < N_EXPONENTIALS / 4096; i++) {
             kernels->exp2(y, x, 4096);
-            x[0] = -y[1]; /* no call may be dropped */
+            x[0] = -y[1]; /* so that the compiler drops no call */
         }
     }
     keep_best(&best[way].exponentials, way, start);
 }
 
-/* Seconds for n of a kind. */
+/* Returns the seconds for n weights. */
 
 static double read_seconds(int way, double n)
 {
@@ -172,10 +173,9 @@ static double exp_seconds(int way, double n)
     return best[way].exponentials / N_EXPONENTIALS * n;
 }
 
-/* --- ours ------------------------------------------------------------------
- */
+/* --- this program -------------------------------------------------------- */
 
-/** Few heads: the reference takes its time. */
+/** Returns a shape with few heads, as the reference is slow. */
 static es_attention_shape reference_shape(const line *l)
 {
     es_attention_shape shape = shape_of(l->n);
@@ -184,7 +184,8 @@ static es_attention_shape reference_shape(const line *l)
     return shape;
 }
 
-/** Weights of round `round`, as far from the last ones as there is space. */
+/** Returns the weights of a round, as far as possible from the previous
+ *  ones. */
 static const float *cold_weights(const es_attention_shape *shape, int round)
 {
     size_t n = (size_t)shape->n_batch * H * (size_t)shape->n_keys *
@@ -256,8 +257,8 @@ static double limit_of(const line *l, int way, double n)
     return read_seconds(way, n);
 }
 
-/** More work than processors: all threads rarely run at once, so that only one
- *  thread's figures mean something. */
+/** Returns true if there is more work than processors: then all threads rarely
+ *  run at once, and only the figures of one thread are meaningful. */
 static bool is_busy(void)
 {
     double load = 0;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """usage: bench_output_attentions.py [ROUNDS [N_LAYERS]]
 
-Entropies of every head at every step, by es.watch and by output_attentions, of
-transformers' GPT-2 small at T 512, B 1, on the CPU, one thread, processor time. A round
-is three training steps of the same weights in an order that chance gives: plain (sdpa),
-watched (sdpa, every=1), and with output_attentions (eager; entropies as one would write
-them, the mean of -sum a ln a). Prints medians over rounds of the ratios of neighbours,
-and how far the entropies are apart."""
+Compares es.watch with output_attentions for recording the entropy of every
+head at every step: transformers' GPT-2 small at T 512, B 1, on the CPU, one
+thread, processor time. A round is three training steps of the same weights in
+random order: plain (sdpa), watched (sdpa, every=1), and with output_attentions
+(eager; the entropies as a user would write them, the mean of -sum a ln a).
+Prints the medians over rounds of the ratios of neighbouring steps, and the
+difference of the entropies.
+"""
 
 import os
 import random
@@ -70,7 +72,7 @@ def main():
             "watched": by_watch,
             "output_attentions": by_weights,
         }
-        for number in range(ROUNDS + 1):  # the first warms up
+        for number in range(ROUNDS + 1):  # the first round warms up
             entropy = None
             for name in random.sample(list(ways), 3):
                 before = time.process_time()

@@ -1,10 +1,8 @@
-/*
- * The matrix products of a training step by every library that is there: three
- * models, each product with a weight forward, of the input's and of the
- * weight's gradient. One thread, its processor time, the libraries by turns;
- * the fastest of some rounds, in 10^9 multiplications and additions a second.
- * `bench_products ROUNDS` takes another number of rounds.
- */
+/* Measures the matrix products of a training step with every available library:
+ * three models, and for each product the forward pass, the gradient of the
+ * input and that of the weight. One thread, in processor time, with alternating
+ * libraries; the fastest of some rounds, in 10^9 multiplications and additions
+ * per second. `bench_products ROUNDS` sets the number of rounds. */
 #include "hooks/trainer/cpu/products.h"
 
 #include <cblas.h>
@@ -36,7 +34,7 @@ static void *numbers(size_t n)
     return out;
 }
 
-/* Numbers as bf16, the same memory size as floats. */
+/* Returns the numbers in bf16, in memory of the same size as floats. */
 static void *halves(const float *x, size_t n)
 {
     es_bfloat *out = numbers(n);
@@ -45,7 +43,7 @@ static void *halves(const float *x, size_t n)
     return out;
 }
 
-/* Seconds of one call: enough of them for a millisecond. */
+/* Returns the seconds of one call, averaged over about a millisecond. */
 static double take(const es_products *products, const es_product_call *call)
 {
     const double work =
@@ -102,7 +100,8 @@ static void compare(const char *name, es_product shape, bool adds, int rounds,
     free(a), free(b), free(c), free(a_bf16), free(b_bf16);
 }
 
-/* Forward, input's gradient, weight's gradient of y (rows,n_out) = x W. */
+/* Compares forward pass, input gradient and weight gradient of y (rows,n_out) =
+ * x W. */
 static void compare_linear(const char *name, int rows, int n_in, int n_out,
                            bool transposed, int rounds, totals *sum)
 {

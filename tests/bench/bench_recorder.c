@@ -1,7 +1,7 @@
 /**
- * What recording costs the training process: pushes of 12x12 heads, seven
- * series a step, with the recorder running; and what the recorder itself
- * takes. Each row has its target beside it.
+ * Measures the cost of recording for the training process (pushes of 12x12
+ * heads, seven series per step, with a running recorder) and that of the
+ * recorder itself. Each row prints its target.
  */
 #include "hooks/recorder/recorder_internal.h"
 
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The q-quantile of n times, in nanoseconds; sorts them. */
+/* Returns the q-quantile of n times in nanoseconds; sorts them. */
 static double quantile_ns(double *times, size_t n, double q)
 {
     qsort(times, n, sizeof *times, compare);
@@ -101,7 +101,7 @@ static double clock_cost(void)
     return quantile_ns(times, 2001, 0.5);
 }
 
-/* A step computes for STEP_US, then pushes. */
+/* Each step computes for STEP_US, then pushes. */
 static void time_pushes(const float *values)
 {
     static double pushes[STEPS * SERIES], steps[STEPS];
@@ -141,7 +141,7 @@ static void time_pushes(const float *values)
            STEP_US / 1000, 100 * busy / wall);
 }
 
-/* As fast as it goes: the recorder is the limit. */
+/* Pushes as fast as possible, so that the recorder is the limit. */
 static void time_throughput(const float *values)
 {
     int series[SERIES];

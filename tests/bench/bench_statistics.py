@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """usage: bench_statistics.py LIBRARY [N_THREADS [OTHER_LIBRARY]]   (run.sh)
 
-Statistics of heads from Q and K (es_qk_statistics) beside the forward pass of
-PyTorch's scaled_dot_product_attention on the same Q and K: B=2 H=12 T=512
-d=64, causal, the same number of threads. Taken in turns, the median of the
-ratios of pairs, and an interval that holds the true median in 95 of 100 runs;
-one thread is measured in processor time, which others on the machine do not
-stretch, more by the clock. Another library beside the first shows a change.
+Compares the statistics of heads from Q and K (es_qk_statistics) with the
+forward pass of PyTorch's scaled_dot_product_attention on the same Q and K: B=2
+H=12 T=512 d=64, causal, the same number of threads. Prints the median of the
+ratios of alternate pairs and its 95 % confidence interval. One thread is
+measured in processor time, which other load does not increase, several in wall
+time. A second library shows the effect of a change.
 """
 import ctypes
 import os
@@ -36,7 +36,7 @@ def struct(name, *fields):
 
 SIZE, POINTER = ctypes.c_size_t, ctypes.c_void_p
 INT, DOUBLE = ctypes.c_int, ctypes.c_double
-# The members of analyzer/entropy/entropy.h, in their order.
+# The members of analyzer/entropy/entropy.h, in order.
 Shape = struct(
     "Shape", ("size", SIZE),
     *((name, INT) for name in "n_batch n_heads n_queries n_keys width".split()),
@@ -54,7 +54,7 @@ Heads = struct("Heads", ("size", SIZE), *((name, POINTER) for name in HEADS))
 
 
 class Ours:
-    """A call of the library on q and k, which are (B,H,T,D)."""
+    """A call of the library on q and k (B,H,T,D)."""
 
     def __init__(self, library, q, k, wanted, **options):
         self.kept = q, k, torch.zeros(len(HEADS), H, dtype=torch.float64)
@@ -81,7 +81,7 @@ def seconds(work):
 
 
 def report(name, ours, other, target=None):
-    """The ratio of the times that two callables take."""
+    """Prints the ratio of the times of two callables."""
     ours(), other()
     pairs = [(seconds(ours), seconds(other)) for _ in range(PAIRS)]
     ratios = sorted(a / b for a, b in pairs)

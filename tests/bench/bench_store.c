@@ -1,7 +1,7 @@
 /**
- * Ingest and scan of run files, beside the plain table of one row per head,
- * in one process and taken in turns, so that the ratio holds on a busy
- * machine too. Each row has its target beside it.
+ * Measures writing and scanning of run files, compared with a plain table of
+ * one row per head. Both alternate in one process, so that the ratio holds on a
+ * busy machine too. Each row prints its target.
  */
 #include "store/reader.h"
 #include "store/writer.h"
@@ -21,11 +21,11 @@
 typedef struct layout {
     int64_t n_layer, n_head;
     int n_steps, per_commit;
-    double ingest_us; /* target, a step; 0: none */
-    double scan_mv;   /* target, million values a second; 0: none */
+    double ingest_us; /* target per step; 0: none */
+    double scan_mv;   /* target, million values per second; 0: none */
 } layout;
 
-/** Best of the rounds. */
+/** The best of the rounds. */
 typedef struct result {
     double ingest_us, scan_mv;
 } result;
@@ -59,9 +59,10 @@ static void keep_best(result *best, const layout *l, double ingest, double scan)
         best->scan_mv = scan_mv;
 }
 
-/* --- ours ---------------------------------------------------------------- */
+/* --- run files ----------------------------------------------------------- */
 
-/** To a run file or, by its name, a fragment. */
+/** Writes a run file or, if the name says so, a fragment; returns the
+ *  seconds. */
 static double write_to(const char *path, es_durability durability,
                        const layout *l, const float *values)
 {
@@ -226,7 +227,7 @@ static void measure(const layout *l)
     for (int round = 0; round < N_ROUNDS; round++) {
         double wrote = write_ours(l, values);
         keep_best(&ours, l, wrote, scan_ours(l, &sum));
-        layout fewer = *l; /* a plain table is slow: no need to wait for it */
+        layout fewer = *l; /* a plain table is slow, and fewer steps suffice */
         fewer.n_steps = l->n_steps / 10;
         wrote = write_rows(&fewer, values);
         keep_best(&rows, &fewer, wrote, scan_rows(&fewer, &sum));
@@ -246,7 +247,7 @@ static long peak_kib(void)
     return usage.ru_maxrss;
 }
 
-/** Scanning ten times as much must not take more memory. */
+/** Checks that scanning ten times as much takes no more memory. */
 static void measure_memory(void)
 {
     layout l = {
@@ -287,7 +288,8 @@ static double processor_time(void)
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/** A fragment beside a run file, in pairs: the medians of their ratios. */
+/** Compares fragments with run files in pairs, by the medians of their
+ *  ratios. */
 static void measure_fragments(const layout *l, es_durability durability)
 {
     double ratio[N_PAIRS], ratio_cpu[N_PAIRS], ratio_scan[N_PAIRS], sum = 0;

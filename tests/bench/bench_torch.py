@@ -1,15 +1,14 @@
 #!/usr/bin/python3
 """usage: bench_torch.py BENCH_TRAIN N_THREADS [NAME]...   (tests/bench/run.sh)
 
-A training step of entropy-train beside those of PyTorch: the same model, batch
-and optimiser, the same number of threads, in every form that people write it
-in; of the bfloat16 forms two keep float32 weights (autocast), as ours does, and
-one does not. Sides take steps in turns in one run, several where they are
-short, ours by BENCH_TRAIN --serve, and each is idle while the others work.
-Printed are medians, of the ratios of a round too, with an interval that holds
-the true one in 95 of 100 runs. One thread is measured in processor time, which
-others on the machine do not stretch, more by the clock. NAME: only these
-problems.
+Compares a training step of entropy-train with PyTorch: the same model, batch
+and optimiser, the same number of threads, in the usual ways to write it in
+PyTorch. Of the bfloat16 forms two keep float32 weights (autocast), as
+entropy-train does, and one does not. Both sides take alternate steps in one
+run, several in a row if they are short (ours through BENCH_TRAIN --serve), and
+each is idle while the others work. Prints medians, and the median ratio with
+its 95 % confidence interval. One thread is measured in processor time, which
+other load does not increase, several in wall time. NAME: only these problems.
 """
 import contextlib
 import dataclasses
@@ -39,8 +38,9 @@ TURN = 0.3  # seconds, at least one step
 
 @dataclasses.dataclass
 class Problem:
-    """As bench_train knows it; `reach` of a form: how many times as fast as
-    that form we want to be."""
+    """A problem of bench_train; `reach` maps a form to the target speed
+    relative to that form.
+    """
 
     name: str
     n_layer: int
@@ -73,9 +73,9 @@ PROBLEMS = [
 
 @dataclasses.dataclass
 class Form:
-    """How a step is written in PyTorch."""
+    """A way to write a step in PyTorch."""
 
-    plain: bool = False  # attention by softmax of a masked product
+    plain: bool = False  # attention as softmax of a masked product
     fused: bool = True  # AdamW in one pass
     compiled: bool = False
     autocast: bool = False
@@ -149,7 +149,9 @@ class Model(nn.Module):
 
 
 def torch_side(problem, form):
-    """A function that takes a step and returns its seconds and its loss."""
+    """Returns a function that takes a step and returns its seconds and its
+    loss.
+    """
     model = Model(problem, form.plain).to(form.weights)
     groups = [{"params": [p for p in model.parameters() if p.dim() == 2],
                "weight_decay": 0.1},
@@ -175,7 +177,7 @@ def torch_side(problem, form):
 
 
 def our_side(program, problem):
-    """The same of BENCH_TRAIN --serve, and its process."""
+    """Returns the same for BENCH_TRAIN --serve, and its process."""
     process = subprocess.Popen(
         [program, "--serve", problem.name, ARCH, str(N_THREADS),
          problem.precision, "entropy" if problem.records else "nothing"],
@@ -193,7 +195,7 @@ def our_side(program, problem):
 
 
 def interval(sorted_ratios):
-    """Between which of them the true median lies, in 95 of 100 runs."""
+    """Returns the 95 % confidence interval of the median."""
     n = len(sorted_ratios)
     rank = max(0, int(n / 2 - 0.98 * math.sqrt(n)))
     return sorted_ratios[rank], sorted_ratios[n - 1 - rank]
@@ -211,9 +213,10 @@ def report(name, theirs, ours, n_tokens, reach):
 
 
 def turn(step, n):
-    """Seconds of one of n steps that follow each other, as in a training."""
+    """Returns the seconds per step of n consecutive steps, as in a training.
+    """
     if n > 1:
-        step()  # what the other side left in caches, and threads that still spin
+        step()  # refills the caches after the other side, and waits for its spinning threads
     return sum(step()[0] for _ in range(n)) / n
 
 
@@ -222,8 +225,8 @@ def run(program, problem):
              for name, form in FORMS[problem.precision].items()}
     ours, process = our_side(program, problem)
     for step in (ours, *steps.values()):
-        # The first touches new memory, and compiles. Small weights say little:
-        # the first loss is close to ln V if both sides are the same problem.
+        # The first step touches new memory and compiles. Its loss is close to ln V for
+        # small weights if both sides are the same problem.
         loss = step()[1]
         if not abs(loss - math.log(problem.vocab)) < 0.5:
             sys.exit(f"the first loss is {loss}, far from ln {problem.vocab}")

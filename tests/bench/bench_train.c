@@ -1,14 +1,13 @@
 /**
- * A training step beside its limit: the matrix products of the same sizes and
- * the AdamW pass alone, everything else left out. In one process, in turns,
- * fastest of the rounds: one thread in its own processor time, which others
- * on the machine do not stretch, and all threads by the clock. Each
- * row has its target beside it.
+ * Compares a training step with its limit: only the matrix products of the same
+ * sizes and the AdamW pass. Both alternate in one process, and the fastest of
+ * the rounds counts: one thread in its processor time, which other load does
+ * not increase, and all threads in wall time. Each row prints its target.
  *
  * bench_train --serve NAME ARCH THREADS PRECISION WHAT takes one step of a
- * problem for each line of standard input, and prints its seconds and the loss:
- * bench_torch.py takes its own in between. WHAT is "entropy" if every step
- * measures the heads, else "nothing".
+ * problem for each line of standard input, and prints its seconds and the loss;
+ * bench_torch.py takes its own steps in between. WHAT is "entropy" if every
+ * step measures the heads, else "nothing".
  */
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/model.h"
@@ -23,8 +22,8 @@
 typedef struct problem {
     const char *name, *arch;
     int n_layer, n_head, d_model, ctx, batch, vocab;
-    int n_rounds;  /* 0: only served */
-    double target; /* 0: none */
+    int n_rounds;  /* 0: only for --serve */
+    double target; /* 0: no target */
 } problem;
 
 enum { SMALL, NARROW, GPT_2 };
@@ -37,8 +36,8 @@ static const problem problems[] = {
     {"L6 H8 d256 T1024", "SM+LN+G", 6, 8, 256, 1024, 1, 256, 0, 0},
 };
 
-/** A step of one architecture beside that of another, in turns: at most 5 %
- *  longer. */
+/** Compares alternate steps of two architectures: the second may be at most 5 %
+ *  slower. */
 static const struct {
     int problem;
     const char *base, *other;
@@ -56,17 +55,17 @@ static const struct {
     {GPT_2, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
 };
 
-/** What a round needs. */
+/** The state of a measurement. */
 typedef struct bench {
     const problem *problem;
     es_model *model;
-    bool measures; /* the heads, in every step */
+    bool measures; /* every step measures the heads */
     es_team *team;
     clockid_t clock;
     int32_t *tokens;
-    float *x, *y, *weight;   /* for the bare products */
-    int n_in, n_out, n_rows; /* of the current one */
-    double step, limit;      /* seconds, the best so far */
+    float *x, *y, *weight;   /* for the plain products */
+    int n_in, n_out, n_rows; /* of the current product */
+    double step, limit;      /* shortest time so far in seconds */
 } bench;
 
 static void check(bool fine, const char *what)
@@ -92,7 +91,7 @@ static void keep_best(double *best, double seconds)
 
 /* --- the limit ------------------------------------------------------------ */
 
-/* A thread's part of 0 .. n - 1. */
+/* Returns a thread's share of 0 .. n - 1. */
 static int share_of(int *first, int n, es_share share)
 {
     *first = (int)((long)n * share.thread / share.n_threads);
@@ -285,7 +284,7 @@ static int count_processors(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* The tables of the CPU's back-end with this precision. */
+/* Returns the CPU's operations in this precision. */
 static const es_ops *ops_of(const char *precision)
 {
     const es_ops *ops = NULL;

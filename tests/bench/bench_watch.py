@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a watcher costs the training that it watches.
+"""Measures the cost of a watcher for the training that it watches.
 
 usage: tests/bench/bench_watch.py [PAIRS [STEPS]]
 
-Trains the same small model again and again, recording every step, by turns
-with `entropy-scan watch --rules` on its folder and without; prints the medians
-of the pairs' ratios, how far to trust them (95 %, from the quartiles), and the
+Trains the same small model repeatedly, recording every step, alternately with
+and without `entropy-scan watch --rules` on its folder; prints the medians of
+the pairs' ratios with their 95 % intervals, from the quartiles, and the
 watcher's own processor time.
 """
 import os
@@ -33,8 +33,9 @@ MODEL = ("--arch SM+LN+G --n-layer 4 --n-head 4 --d-model 64 --ctx 64 "
 
 
 def train(program, folder, steps):
-    """Processor and wall seconds of one training; its recorder's are not in
-    the first."""
+    """Returns processor and wall seconds of one training; the processor
+    seconds exclude its recorder.
+    """
     path = os.path.join(folder, "run.db")
     command = [program, *MODEL, "--steps", str(steps), "--data", "x.tok",
                "-o", path]
@@ -50,7 +51,8 @@ def train(program, folder, steps):
 
 
 def watched(scan, train_once):
-    """The same under a watcher, and the watcher's processor seconds."""
+    """Returns the same under a watcher, and the watcher's processor seconds.
+    """
     watcher = subprocess.Popen(
         [scan, "watch", "watched", "--rules", "rules.ini", "--severity",
          "info", "--state", "state.db", "--textfile", "alerts.prom"],

@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""usage: bench_watch_cost.py [N_THREADS [ROUNDS [N_LAYERS]]]   (tests/bench/run.sh)
+"""usage: bench_watch_cost.py [N_THREADS [ROUNDS [N_LAYERS]]]
+(tests/bench/run.sh)
 
-What es.watch adds to a training step: GPT-2 small's width (d 768, H 12) at T=512,
-B 1, on the CPU; transformers' model if it is installed, else one with
-scaled_dot_product_attention. A round is three single steps, of the same weights, in
-an order that chance gives: without the hook, with it, with it and recorded. Their
-differences are of neighbours; the middle half of them is averaged, with a 95 %
-interval by the bootstrap. The cost at every=50 is 49 parts of a step that is not
-recorded, and one of one that is.
-The hook works in the forward pass and in rec.step(): the differences of these two,
-in parts of a whole step, have a narrower interval than those of steps, whose other
-half varies by more than what is measured; both are printed.
-One thread is measured in processor time of this process, which others on the machine
-stretch less, more by the clock; the recorder's own processor time, a process of its
-own, is printed beside it. malloc keeps what is freed: pages that the system zeroes
-anew are most of what varies. Memory: what the measurement of a layer takes at most,
-and the results of all layers, beside the attention matrices of the model.
+Measures what es.watch adds to a training step: GPT-2 small's width (d 768, H
+12) at T=512, B 1, on the CPU; transformers' model if it is installed, else one
+with scaled_dot_product_attention. A round is three single steps of the same
+weights in random order: without the hook, with it, with it and recorded.
+Prints the mean over the middle half of the differences between neighbouring
+steps, with a 95 % interval from the bootstrap. The cost at every=50 is 49
+parts of a step that is not recorded and one of a recorded step.
+
+The hook works in the forward pass and in rec.step(). The differences of these
+two, relative to a whole step, have a narrower interval than those of steps,
+whose other half varies by more than the measured cost; both are printed.
+
+One thread is measured in processor time of this process, which other load
+increases less, several in wall time; the processor time of the recorder, a
+separate process, is printed, too. malloc keeps freed memory, as pages that the
+system zeroes again would be the main source of variation. Memory: the largest
+use of the measurement of a layer, and the results of all layers, relative to
+the attention matrices of the model.
 """
 
 import copy
@@ -87,12 +91,12 @@ class Model(nn.Module):
 
 
 def make():
-    """A model, and what it is called."""
+    """Returns a model and its description."""
     try:
         import transformers
     except ImportError:
         return Model(), "a model with scaled_dot_product_attention"
-    # Dropout of weights would make T x T of them: a slower step without us.
+    # Dropout of weights would store T x T of them and make the unwatched step slower.
     none = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
     config = transformers.GPT2Config(n_layer=N_LAYERS, use_cache=False, **none)
     model = transformers.GPT2LMHeadModel(config)
@@ -100,7 +104,7 @@ def make():
 
 
 def resident(name):
-    """VmRSS or VmHWM of this process in bytes."""
+    """Returns VmRSS or VmHWM of this process in bytes."""
     with open("/proc/self/status", encoding="utf-8") as status:
         return next(1024 * int(l.split()[1]) for l in status if l.startswith(name))
 
@@ -111,7 +115,7 @@ def reset_peak():
 
 
 def recorder_seconds():
-    """Processor time of this process's children that run."""
+    """Returns the processor time of the running children of this process."""
     total, own = 0, str(os.getpid())
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -124,7 +128,7 @@ def recorder_seconds():
 
 
 class Training:
-    """One set of weights in two models; one of them is watched."""
+    """One set of weights in two models, one of which is watched."""
 
     def __init__(self):
         self.watched, self.title = make()
@@ -136,8 +140,9 @@ class Training:
         self.number = 0
 
     def step(self, rec=None):
-        """Seconds of a step, and of its forward pass and what the watch does at
-        its end."""
+        """Returns the seconds of a step, and of its forward pass plus the
+        watch's work at its end.
+        """
         model = self.watched if rec is not None else self.plain
         start = NOW()
         self.optimizer.zero_grad(set_to_none=True)
@@ -156,8 +161,10 @@ class Training:
 
 
 def rounds(training, rec, n):
-    """[(without, with, recorded)] of n rounds, each what step() returns; steps
-    are numbered on from round to round, and the even ones are recorded."""
+    """Returns [(without, with, recorded)] of n rounds, with the results of
+    step(). Step numbers continue from round to round, and even ones are
+    recorded.
+    """
     out = []
     for _ in range(n):
         found = {}
@@ -172,26 +179,27 @@ def rounds(training, rec, n):
 
 
 def middle(values):
-    """Mean of the middle half."""
+    """Returns the mean of the middle half."""
     ordered, cut = sorted(values), len(values) // 4
     return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
 def interval(values):
-    """That, and what holds 95 of 100 of those of samples of the values."""
+    """Returns that mean, and its 95 % interval from the bootstrap."""
     found = sorted(middle(random.choices(values, k=len(values))) for _ in range(2000))
     return middle(values), found[50], found[-51]
 
 
 def show_memory():
-    """Bytes that the measurement of one layer takes at most, in a process whose
-    heap has nothing free that it could take again."""
+    """Prints the largest number of bytes that the measurement of one layer
+    takes, in a process whose heap has no free memory to reuse.
+    """
     torch.set_num_threads(N_THREADS)
     from entropyscan._statistics import Attention, measure
 
     q, k = torch.randn(2, 1, H, T, D // H)
     causal = Attention(causal=True)
-    measure(q[:, :, :16], k[:, :, :16], causal)  # loads what it needs
+    measure(q[:, :, :16], k[:, :, :16], causal)  # loads its libraries
     before = resident("VmRSS")
     reset_peak()
     kept = measure(q, k, causal)
@@ -200,7 +208,9 @@ def show_memory():
 
 
 def memory():
-    """Of the hook: one layer after the other, and all that is kept."""
+    """Returns the memory of the hook: the measurement of one layer, and the
+    results of all.
+    """
     command = [sys.executable, __file__, *map(str, (N_THREADS, ROUNDS, N_LAYERS))]
     done = subprocess.run(
         [*command, "memory"], check=True, stdout=subprocess.PIPE, text=True

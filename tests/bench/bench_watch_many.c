@@ -1,10 +1,10 @@
 /* usage: bench_watch_many [N [SECONDS [esf|db [watch's options...]]]]
  *
- * What `entropy-scan watch` takes of a core over N runs that grow, 1,000 unless
- * given, each by one transaction a second of five steps of 12 x 12 heads, and
- * how long after the write of an alert its line comes. The writers are in this
- * process; the watcher's first round is not counted. Run files by "db".
- */
+ * Measures the processor share of `entropy-scan watch` over N growing runs
+ * (default 1,000), each with one transaction per second of five steps of 12 x
+ * 12 heads, and the delay between the write of an alert and its line of output.
+ * This process writes the runs; the watcher's first round is not counted. "db"
+ * writes run files. */
 #include "analyzer/flags/flags.h"
 #include "store/writer.h"
 
@@ -32,9 +32,10 @@ static struct {
     run *runs;
     int n;
     pid_t watcher;
-    int lines;                   /* its standard output */
-    double written[ALERTS_MOST]; /* when alert i was */
-    double seen[ALERTS_MOST];    /* when its line came; 0: not yet */
+    int lines;                   /* descriptor of its standard output */
+    double written[ALERTS_MOST]; /* time at which alert i was written */
+    double seen[ALERTS_MOST];    /* time at which its line arrived; 0: not
+                                    yet */
     int n_alerts;
     char text[1 << 16];
     size_t n_text;
@@ -107,7 +108,7 @@ static void add_alert(run *r)
     check(es_writer_event(r->writer, r->id, &event) == ES_OK, "event");
 }
 
-/** One transaction: five steps, and an alert. */
+/** Writes one transaction: five steps, and possibly an alert. */
 static void write_on(run *r, bool alert)
 {
     float values[CELLS];
@@ -166,7 +167,8 @@ static void take_line(const char *line)
         all.seen[number] = now();
 }
 
-/** The bench waits for its lines: it cannot go on without it. */
+/** Fails if the watcher has ended, as the bench would wait for its output
+ *  forever. */
 static void check_watcher(void)
 {
     int status;
@@ -198,7 +200,8 @@ static void read_lines(void)
     }
 }
 
-/** Processor seconds, KiB resident, descriptors of the watcher. */
+/** Returns the watcher's processor seconds, resident KiB and open
+ *  descriptors. */
 static double usage_of(long *resident, int *n_open)
 {
     char path[64], text[1024] = "";
@@ -224,7 +227,7 @@ static double usage_of(long *resident, int *n_open)
 
 /* --- measuring ------------------------------------------------------------ */
 
-/** For so long: each run in its turn, once a second. */
+/** Writes to each run in turn, once per second, for `duration` seconds. */
 static void write_for(double duration, bool alerts)
 {
     const double start = now();
@@ -297,7 +300,7 @@ int main(int argc, char **argv)
     check(all.runs != NULL, "memory");
     for (int i = 0; i < all.n; i++)
         open_run(&all.runs[i], i, suffix);
-    for (int k = 0; k < 40; k++) /* 200 steps before the watcher comes */
+    for (int k = 0; k < 40; k++) /* 200 steps before the watcher starts */
         for (int i = 0; i < all.n; i++)
             write_on(&all.runs[i], k == 39 && i == 0);
     start_watcher(argc > 4 ? argv + 4 : none);

@@ -1,4 +1,4 @@
-"""What entropy-scan draws, drawn as one does without it: numpy, matplotlib.
+"""Draws the figures of entropy-scan with numpy and matplotlib, for comparison.
 
 usage: peer_matplotlib.py heatmap|curves|table|report RUN.db...
 
@@ -11,11 +11,13 @@ import sys
 
 import numpy
 
-REPORT_FRAMES = 20  # of the samples: all of them take minutes
+REPORT_FRAMES = 20  # a sample, as all frames take minutes
 
 
 def read(path, name="entropy"):
-    """Steps (n) and values (n, L, H) or (n, 1, 1) of a series, and the arch."""
+    """Returns steps (n) and values (n, L, H) or (n, 1, 1) of a series, and the
+    architecture.
+    """
     db = sqlite3.connect("file:%s?mode=ro" % path, uri=True)
     arch, layers, heads = db.execute(
         "SELECT arch, n_layer, n_head FROM run").fetchone()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: push.sh [PAIRS] [FOLDER]
-# entropy-scan push beside \copy by hand of the same rows into a table like `sample`,
-# by turns, into a PostgreSQL of its own in FOLDER (/tmp): eight runs of 31,250 samples of
-# 144 heads, and 1,000 of 250. Of each turn: seconds, samples a second, and the processor
-# seconds of the client and of the server.
+# Compares entropy-scan push with a manual \copy of the same rows into a table like
+# `sample`, alternately, in a separate PostgreSQL in FOLDER (/tmp): eight runs of 31,250
+# samples of 144 heads, and 1,000 runs of 250. Prints for each: seconds, samples per
+# second, and the processor seconds of the client and of the server.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/support/postgres.sh
@@ -11,14 +11,14 @@ pairs=${1:-3}
 export SCAN=${BUILD:-build}/entropy-scan
 dir=$(mktemp -d -p "${2:-/tmp}")
 trap 'postgres_stop immediate; rm -rf "$dir"' EXIT
-files=${PUSH_FOLDER-$dir} # keeps the run files
+files=${PUSH_FOLDER-$dir} # a folder that keeps the run files
 chmod a+x "$dir"
 missing=$(postgres_missing)
 [ -z "$missing" ] || { echo "$missing" >&2; exit 1; }
 postgres_start "$dir/server"
 sql() { psql -qAt -c "$1"; }
 
-server_seconds() { # of all processes that the server has, or had
+server_seconds() { # of all current and former processes of the server
     local pid
     for pid in "$postgres_pid" $(cat /proc/"$postgres_pid"/task/*/children); do
         cat "/proc/$pid/stat" 2>/dev/null || true
@@ -31,7 +31,7 @@ turn() { # NAME N_SAMPLES COMMAND...
     sql CHECKPOINT
     before=$(server_seconds)
     line=$({ TIMEFORMAT='%R %U %S'; time "$@" >/dev/null 2>&1; } 2>&1)
-    sleep 0.2 # for the backend to end
+    sleep 0.2 # until the backend has ended
     awk -v name="$name" -v n="$n" -v server="$(server_seconds)" -v before="$before" '{
         printf "%-12s %6.2f s  %7.0f/s  client %5.2f  server %5.2f\n", name, $1, n / $1, $2 + $3, server - before
     }' <<<"$line"

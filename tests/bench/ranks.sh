@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: ranks.sh DATA [PAIRS] [OPTION...]
-# Two ranks of one thread beside one process of two threads that does the same
-# steps (twice the micro-batches), by turns: tokens/s of each pair, and the median
-# of the ratios. And beside one process of one thread: what the second rank adds.
+# Compares two ranks of one thread each with one process of two threads that does the
+# same steps (twice the micro-batches), alternately: tokens/s of each pair, and the
+# median ratio. Also compares them with one process of one thread, which shows the gain
+# of the second rank.
 set -euo pipefail
 data=$1 pairs=${2:-7}
 shift $(($# < 2 ? $# : 2))
@@ -12,7 +13,7 @@ trap 'rm -rf "$dir"' EXIT
 options=(--arch SM+LN+G --n-layer 6 --n-head 8 --d-model 256 --ctx 128 --batch 8 --steps 20
     --eval-every 0 --record-every 10 --data "$data" "$@")
 
-speed() { # OPTION...: tokens/s of the training steps
+speed() { # OPTION...: prints tokens/s of the training steps
     rm -f "$dir"/run.db*
     "$train" "${options[@]}" -o "$dir/run.db" "$@" 2>/dev/null |
         grep -oE '[0-9]+ tokens/s' | cut -d' ' -f1

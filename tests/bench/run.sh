@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: tests/bench/run.sh PROGRAM...   (make bench)
-# Runs the bench programs one after the other, the whole processes of
-# entropy-scan last: each prints what it measured beside what is to be reached.
+# Runs the bench programs one after the other, the one for whole processes of
+# entropy-scan last; each prints its measurements next to their targets.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
 
 if [ -n "${OPENBLAS_CORETYPE:-}" ]; then
-    echo "OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE is left out: speeds are those of the processor"
+    echo "OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE is ignored: the benches measure the kernels of this processor"
     unset OPENBLAS_CORETYPE
 fi
 
@@ -17,7 +17,7 @@ run() {
     "$@" || { echo "$1 ended with exit code $?" >&2; failed=1; }
     echo
 }
-# Beside PyTorch of PyPI: that of `make test-python`.
+# Uses PyTorch of PyPI, as installed by `make test-python`.
 run_python() {
     local place
     for place in "$BUILD"/venv-python-*/bin/python; do
@@ -35,7 +35,7 @@ for program in "$@"; do
         run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" 1
         [ "$(nproc)" = 1 ] || run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" "$(nproc)"
     fi
-    # Beside PyTorch of the system's Python, too, where Debian's package puts it.
+    # Also uses the PyTorch of the system's Python, from Debian's package.
     if [ "$(basename "$program")" = bench_train ]; then
         for threads in $(printf '%s\n' 1 "$(nproc)" | sort -u); do
             run tests/bench/bench_torch.py "$program" "$threads"

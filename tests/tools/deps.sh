@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: deps.sh [tests|list]
-# Installs the Debian packages that the build and the demo need, or what tests and lint
-# use as well; does nothing where they are all there. Without root and sudo it prints the
-# line to run.
+# Installs the Debian packages that the build and the demo need, or also those of tests
+# and lint; does nothing if all are installed. Without root and sudo it prints the
+# command to run.
 set -euo pipefail
 
 packages=(
@@ -18,7 +18,7 @@ packages=(
     bindfs slurm-wlm munge openmpi-bin iproute2 postgresql libpq-dev openssl zsh fish debhelper lintian python3-yaml
 )
 
-# For packages of ours: what is not on every machine that builds packages.
+# For the packages that we build: not part of every machine that builds packages.
 if [ "${1:-}" = list ]; then
     printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|make|libpython3-stdlib' | sort
     exit

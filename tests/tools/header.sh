@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The public header as it is installed: hooks/entropyscan.h with the headers of
-# this project that it includes in their places, and the system's at the top.
+# Prints the public header in its installed form: hooks/entropyscan.h with this
+# project's headers included in place, and the system's headers at the top.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make install / uninstall: the folders come from the Makefile.
+# make install and uninstall; the Makefile sets the folders.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,7 +14,7 @@ verbs_of() { # PROGRAM
     "$BUILD/$1" help --completion | sed -n "s/^ *local verbs='\(.*\)'$/\1/p"
 }
 
-pkg_config() { # NAME DESCRIPTION LINE...: the lines say what it needs
+pkg_config() { # NAME DESCRIPTION LINE...: the lines name its requirements
     local name=$1 description=$2
     shift 2
     cat <<END
@@ -31,7 +31,7 @@ END
     printf '%s\n' "$@"
 }
 
-help_page() { # PROGRAM SUMMARY: a page of what --help says
+help_page() { # PROGRAM SUMMARY: a manual page from the output of --help
     printf '.TH %s 1 "" "entropy\\-scan %s"\n' "${1^^}" "$VERSION"
     printf '.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n.nf\n' "$1" "$2"
     "$BUILD/$1" --help | sed "s/\\\\/\\\\e/g; s/-/\\\\-/g; s/^[.']/\\\\\&&/"
@@ -49,11 +49,11 @@ install_all() {
         ln -sf "$soname" "$LIB/$library.so"
         install -m 644 "$BUILD/$library.a" "$LIB/"
     done
-    # Loaded by entropy-train, which looks for it there.
+    # entropy-train loads it from this folder.
     if [ -e "$BUILD/$plugin" ]; then
         install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
     fi
-    # For sqlite3's .load, and the views that need no extension.
+    # The extension for sqlite3's .load, and the views that need no extension.
     install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
         "$LIB/entropyscan/entropyscan_sqlite.so"
     install -d "$SHARE/entropyscan" "$SHARE/man/man5"

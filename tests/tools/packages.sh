@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Links to the headers and static archives of Debian's packages, in one folder: the
-# headers beside them in /usr/include, libc's, stay out of sight of a compiler for
-# another libc. They are those of this machine; for machines of another kind the same
+# Makes a folder with links to the headers and static archives of Debian's packages.
+# Other headers of /usr/include, those of libc, stay invisible to a compiler for another
+# libc. The files are those of this machine; for machines of another kind the same
 # packages are downloaded into the folder, with a libc for emulators, and nothing is
-# installed. licenses/ has what the packages say of themselves, and fonts/ those that
-# figures are drawn with.
+# installed. licenses/ has the copyright files of the packages, and fonts/ the fonts of
+# figures.
 #   tests/tools/packages.sh FOLDER MACHINE ARCHIVE...
 #                                            MACHINE: aarch64; ARCHIVE: z for libz.a
 set -euo pipefail
@@ -28,13 +28,13 @@ fail() {
     echo "$*" >&2
     exit 1
 }
-there() { # FILE of this machine: its like for MACHINE
+there() { # FILE of this machine: prints the path of the file for MACHINE
     echo "$root${1//$here-linux-gnu/$machine-linux-gnu}"
 }
-package_of() { # FILE
+package_of() { # FILE: prints the name of its package
     dpkg-query -S "$1" | sed 's/[:,].*//'
 }
-terms() { # FILE: those of the package that it is of
+terms() { # FILE: links the copyright file of its package
     local package
     package=$(package_of "$1")
     ln -sf "/usr/share/doc/$package/copyright" "$folder/licenses/$package"
@@ -62,7 +62,7 @@ download() { # PACKAGE...: into $root, by lists of apt's that are this folder's 
 archives=()
 for name; do
     archive=$libdir/lib$name.a
-    # One of several that a system chooses from, in a folder of its own.
+    # One of several alternatives of the system, in a separate folder.
     [ "$name" != openblas ] ||
         archive=$(realpath "$(pkg-config --variable=libdir openblas)/lib$name.a")
     [ -e "$archive" ] || fail "$archive: missing: install the package that has it (make deps)"
@@ -88,6 +88,6 @@ ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson,y
     "$openblas"/{cblas,openblas_config}.h \
     "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
     "$(dirname "$(there "$curl")")" "$folder/"
-# Last, and a copy: make takes its age for that of all of them.
+# Copied last: make uses its age for all of them.
 cp "$include/sqlite3.h" "$folder/"
 touch "$folder/sqlite3.h"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """usage: tests/tools/python_reference.py >hooks/python/docs/reference.md
 
-The reference of the Python package: every public name, its signature and docstring.
-test_package.py compares the page with what this prints."""
+Prints the reference of the Python package: every public name, its signature
+and docstring. test_package.py compares the page with this output.
+"""
 
 import inspect
 import sys
@@ -13,7 +14,7 @@ sys.path.insert(0, str(ROOT / "hooks/python"))
 
 import entropyscan as es  # noqa: E402
 
-# Watch is watch; ray is not among the tests' requirements.
+# Watch is an alias of watch; ray is not among the tests' requirements.
 LEFT_OUT = {"Watch", "__version__", "RayTunePruning"}
 
 

@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
-# Runs test programs and scripts, JOBS at a time (two more than there are
-# processors, because some sleep). Prints one line for each, with its seconds and
-# those of processors, and the output of those that fail. Ends with a list of the
-# skipped tests and their reasons, and "N passed, N failed, N skipped".
+# Runs test programs and scripts, JOBS at a time (by default two more than there are
+# processors, because some sleep). Prints one line for each, with its seconds and those
+# of processors, and the output of those that fail. Ends with a list of the skipped
+# tests and their reasons, and "N passed, N failed, N skipped".
 #
-# A cmocka program prints TAP here; so does a script. "# SKIP" counts as
-# skipped. A program that dies, runs no test or not as many as it announces, or
-# has not ended after TEST_SECONDS (1200) counts as one failure. A test whose source
-# has a line of comment "alone: WHY" runs after the others, by itself. Tests whose
-# source says "needs: nvcc" or "needs: PyTorch" are left out where that is missing: all
-# that lack the same count as one that is skipped.
+# Cmocka programs and scripts print TAP. "# SKIP" counts as skipped. A program that
+# dies, runs no test or fewer than it announces, or is still running after TEST_SECONDS
+# (1200) counts as one failure. A test whose source has a comment line "alone: WHY" runs
+# after the others, by itself. Tests whose source says "needs: nvcc" or "needs: PyTorch"
+# are left out if it is missing; all tests with the same missing need count as one
+# skipped test.
 set -uo pipefail
 set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
 export CMOCKA_MESSAGE_OUTPUT=tap BUILD=${BUILD:-build}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
-# Threads of OpenMP that wait let others run: tests run beside each other, and
-# what turns in a loop takes a third of a training's processor time.
+# Waiting threads of OpenMP yield the processor: tests run in parallel, and spinning
+# threads would take a third of a training's processor time.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-# Up to GCC 13 AddressSanitizer takes the thread-local memory of a library that
-# was loaded at run time, as oneDNN, for one of an old C library if it lies at a
-# certain place in its page, and LeakSanitizer then crashes (their issue 1322).
+# Up to GCC 13, AddressSanitizer mistakes the thread-local memory of a library loaded at
+# run time, such as oneDNN, for that of an old C library if it is at a certain position
+# in its page, and LeakSanitizer then crashes (their issue 1322).
 export ASAN_OPTIONS=intercept_tls_get_addr=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-# libp11-kit, which libpq loads, makes a locale when it is loaded; of that glibc
-# loses a copy of LOCPATH, which is set below.
+# libp11-kit, which libpq loads, creates a locale when it is loaded, and glibc then
+# leaks a copy of LOCPATH, which is set below.
 export LSAN_OPTIONS=suppressions=$PWD/tests/tools/leaks.txt:print_suppressions=0
-# Kernels for another processor are slower, of other digits, and a warning.
+# Kernels for another processor are slower, give other digits and cause a warning.
 unset OPENBLAS_CORETYPE
 jobs=${JOBS:-$(($(nproc) + 2))}
 
-# A locale that writes 1,5: our numbers have to be the same in it.
+# A locale with a decimal comma: our numbers must not change in it.
 if command -v localedef >/dev/null && [ ! -d "$BUILD/locale/de_DE.UTF-8" ]; then
     mkdir -p "$BUILD/locale"
     localedef -i de_DE -f UTF-8 "$BUILD/locale/de_DE.UTF-8" 2>/dev/null
@@ -39,10 +39,10 @@ case $BUILD in /*) LOCPATH=$BUILD/locale ;; esac
 
 logs=$(mktemp -d) && : >"$logs/times" || exit 1
 trap 'rm -rf "$logs"' EXIT
-TIMEFORMAT='%U %S' # of each test
-declare -A test_of=() log_of=() start_of=() # by process
+TIMEFORMAT='%U %S' # for each test
+declare -A test_of=() log_of=() start_of=() # indexed by process
 n_begun=0
-stop() { # EXIT-CODE: ends what runs; timeout passes it on to all of a test
+stop() { # EXIT-CODE: ends all running tests; timeout passes the signal on to a test's processes
     trap '' HUP INT TERM
     [ ${#test_of[@]} -eq 0 ] || pkill -P "$(IFS=,; echo "${!test_of[*]}")"
     wait
@@ -52,8 +52,9 @@ trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
 
-# Longest first, so that no long one is left to the end: by the seconds of the
-# last run; before there is one the scripts and a few programs, which take longer.
+# Runs the longest tests first, so that none of them is left to the end. The order
+# follows the seconds of the last run; without a last run, scripts and a few programs
+# come first.
 times=$BUILD/test-times
 by_time() { # TEST...
     local -A last
@@ -74,20 +75,20 @@ by_time() { # TEST...
     done | sort -snrk 1,1 | cut -f2
 }
 
-says() { # TEST WORDS: whether its source has a line of comment that begins with them
+says() { # TEST WORDS: true if its source has a comment line that begins with the words
     local source
     source=$(echo tests/*/"$(basename "$1").c")
     [ -e "$source" ] || source=$1
     grep -qaE "^(#|/\\*) $2" "$source"
 }
 
-# NEED to the tests that are left out for want of it.
+# Maps each missing need to the tests that are left out because of it.
 declare -A left_out=()
 [ "${CUDA:-1}" != 0 ] || left_out[nvcc]=
 [ -n "${PYTHON:-}" ] || compgen -G "$BUILD/venv-python-*/bin/python" >/dev/null ||
     left_out[PyTorch]=
 n_left_out=0
-lacks_something() { # TEST: if so, it is left out
+lacks_something() { # TEST: true if a need is missing; the test is then left out
     local need
     for need in "${!left_out[@]}"; do
         says "$1" "needs: $need" || continue
@@ -98,8 +99,8 @@ lacks_something() { # TEST: if so, it is left out
     return 1
 }
 
-# A script prints "ok N - NAME # SKIP WHY"; a program "# skipped: WHY" and then, by
-# cmocka, "not ok N # SKIP NAME".
+# A script prints "ok N - NAME # SKIP WHY"; a program prints "# skipped: WHY" and then,
+# through cmocka, "not ok N # SKIP NAME".
 skipped_line='^(not )?ok .*# SKIP'
 list_skipped() { # LOG TEST: "    WHY: TEST: NAME", a line each
     LC_ALL=C awk -v skipped="$skipped_line" -v test="$2" '
@@ -147,7 +148,7 @@ begin() { # TEST
     n_begun=$((n_begun + 1))
 }
 
-await() { # until one of them has ended
+await() { # waits until one of them has ended
     local process= code
     wait -n -p process "${!test_of[@]}"
     code=$?

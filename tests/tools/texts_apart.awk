@@ -1,6 +1,6 @@
-# Reads our SVG files; prints every text that leaves the page or touches
-# another, by its width and the height of capitals; exit 1 if there is one.
-# Each of our texts is on a line of its own and says its width.
+# Reads SVG files of entropy-scan; prints every text that leaves the page or
+# overlaps another, judged by its width and the height of capitals; exits with 1
+# if there is one. Each text in these files is on a separate line with its width.
 function number(name,    rest) {
     if (!match($0, " " name "=\"[^\"]*")) return 0
     rest = substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3)
@@ -27,7 +27,7 @@ FNR == 1 { n = 0 }
         top[n] = y - high; bottom[n] = y
     }
     words = $0; gsub(/<[^>]*>/, "", words); text[n] = words
-    # The numbers in the file are rounded.
+    # The file has rounded numbers.
     if (left[n] < -0.02 || top[n] < -0.02 || right[n] > page_width + 0.02 ||
         bottom[n] > page_height + 0.02)
         complain("off the page: " words)

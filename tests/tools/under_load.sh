@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: under_load.sh N COMMAND...
-# Runs a command while N processes compute without end; exits as it does.
+# Runs a command while N processes compute endlessly; exits with the command's code.
 set -euo pipefail
 n=$1
 shift
