@@ -1,7 +1,7 @@
-# A training in the background of a shell test: . tests/support/background.sh
+# Runs a training in the background of a shell test: . tests/support/background.sh
 # $train is the program; `start` it with options, then wait for its progress.
-as=() # who: a command that becomes the one that follows it
-start() { # OPTION...: $trainer, its progress in $dir/progress
+as=() # a command that runs the program, such as one that changes the user
+start() { # OPTION...: sets $trainer; its progress is in $dir/progress
     : >"$dir/progress"
     "${as[@]}" "$train" "$@" >"$dir/result" 2>"$dir/progress" &
     trainer=$!
@@ -9,10 +9,10 @@ start() { # OPTION...: $trainer, its progress in $dir/progress
 
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-# The training stands still after step N and SECONDS more, until it is to finish. On a
-# busy machine it may have ended by itself before it was looked at: that is $late.
+# Stops the training SECONDS after step N, until finish_training. On a busy machine the
+# training may have ended before it could be stopped: the code is then $late.
 late=75
-await_step() { # N [SECONDS]; $steps are its last
+await_step() { # N [SECONDS]; $steps is the number of all steps
     until_true reached "$1"
     [ -z "${2-}" ] || sleep "$2"
     kill -STOP "$trainer" 2>/dev/null && [ "$(done_steps)" -lt "$steps" ] && return
@@ -21,7 +21,7 @@ await_step() { # N [SECONDS]; $steps are its last
     echo "all $steps steps are done"
     return $late
 }
-in_time() { # FUNCTION PATH...: again while it is late, without what begins with PATH
+in_time() { # FUNCTION PATH...: repeats while it is late; removes files that begin with PATH
     local code try
     for ((try = 0; try < 20; try++)); do
         rm -rf "${2:?}"*
@@ -32,7 +32,7 @@ in_time() { # FUNCTION PATH...: again while it is late, without what begins with
     return $code
 }
 
-finish_training() { # also one that has ended: its exit code in $outcome
+finish_training() { # sets $outcome to the exit code; also works after its end
     kill -CONT "$trainer" 2>/dev/null
     until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
     wait "$trainer" 2>/dev/null
@@ -43,13 +43,13 @@ exited() { # CODE
     [ "$outcome" = "$1" ] ||
         { echo "exit code $outcome"; grep -v '^step ' "$dir/progress"; return 1; }
 }
-said() { # REGEX on standard error
+said() { # REGEX: matches a line of standard error
     grep -qE -- "$1" "$dir/progress" ||
         { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
 }
 
-# Everything that the last line says, except for the speed.
+# Prints the last line without the speed.
 result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
-same_result() { # as $reference
+same_result() { # the result equals $reference
     [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }
 }

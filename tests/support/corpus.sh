@@ -1,5 +1,5 @@
-# Something to train on, for shell tests: . tests/support/corpus.sh
-write_source() { # FOLDER [FILES]: files of Python, the same every time
+# Makes training data for shell tests: . tests/support/corpus.sh
+write_source() { # FOLDER [FILES]: writes Python files, always the same
     local i
     mkdir -p "$1"
     for i in $(seq "${2:-40}"); do
@@ -7,7 +7,7 @@ write_source() { # FOLDER [FILES]: files of Python, the same every time
     done
 }
 
-own_corpus() { # FILE: tokens of our own source, which only its names call Python
+own_corpus() { # FILE: tokens of our C source, in files with the ending of Python
     local source file code=0
     source=$(mktemp -d)
     for file in analyzer/base/*.c store/*.c; do

@@ -1,4 +1,4 @@
-/* A model of a few heads on the CPU, with tokens to train on. */
+/* Makes a model of a few heads on the CPU, and tokens to train it on. */
 #include "tests/support/small_model.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
@@ -24,7 +24,7 @@ static es_status set_random(es_model *model, size_t index, uint64_t *seed)
     const es_parameter parameter = es_model_parameter(model, index);
     float *values = malloc(parameter.n * sizeof *values);
     es_test_fill(values, parameter.n, 0.7, seed);
-    /* Around 1: LayerNorm's weights, alpha, beta. */
+    /* These parameters are near 1: LayerNorm's weights, alpha, beta. */
     bool near_one = strstr(parameter.name, "ln_") ||
                     strstr(parameter.name, "alpha") ||
                     strstr(parameter.name, "beta");

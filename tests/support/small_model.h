@@ -14,27 +14,27 @@ typedef struct es_small_model {
     es_losses losses;
 } es_small_model;
 
-/** L2 H3 d12 T5 V11 B2 m2, all biases. Fails the test if arch is wrong. */
+/** L2 H3 d12 T5 V11 B2 m2, all biases. Fails the test if arch is invalid. */
 es_model_config es_small_config(const char *arch);
 
-/** Builds it with parameters that are not too small. */
+/** Builds the model with parameters that are not too small. */
 es_small_model es_small_open(const es_model_config *config);
-/** The same of es_small_config(arch). */
+/** Builds the model of es_small_config(arch). */
 es_small_model es_small_open_arch(const char *arch);
 void es_small_close(es_small_model *s);
 
-/** A measured forward pass over the micro-batch; fills in the losses. */
+/** Runs a measured forward pass over the micro-batch; fills in the losses. */
 void es_small_forward(es_small_model *s);
 
-/** es_small_forward, and the gradients of that pass alone. */
+/** Runs es_small_forward and computes the gradients of that pass only. */
 void es_small_gradients(es_small_model *s);
 
-/** A step with these settings, NULL: the defaults. Returns the norm of the
- *  gradients. */
+/** Takes a step with these settings, NULL: the defaults. Returns the norm of
+ *  the gradients. */
 double es_small_update(es_small_model *s, const es_train_config *train,
                        double lr);
 
-/** The number of an array; fails the test if there is none of the name. */
+/** Returns the number of an array; fails the test if no array has the name. */
 size_t es_small_find(const es_small_model *s, const char *name);
 
 #endif

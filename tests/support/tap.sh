@@ -1,5 +1,5 @@
 # TAP for shell tests: . tests/support/tap.sh; plan_dir; check ...; finish
-# $root is the repository, $bin where the programs are.
+# $root is the repository, $bin the folder of the programs.
 set -uo pipefail
 count=0
 root=$PWD
@@ -7,15 +7,15 @@ export BUILD=${BUILD:-build}
 case $BUILD in /*) bin=$BUILD ;; *) bin=$root/$BUILD ;; esac
 scan=$bin/entropy-scan train=$bin/entropy-train corpus=$bin/entropy-corpus
 
-sanitizer_runtime() { # the path of what $CC links with
+sanitizer_runtime() { # prints the path of the runtime that $CC links
     case $CC in
     *clang*) $CC -print-file-name=libclang_rt.asan-x86_64.so ;;
     *) $CC -print-file-name=libasan.so ;;
     esac
 }
 
-# What is built with a sanitizer needs its runtime to be loaded first: so it is by
-# sqlite3, once this was called after plan_dir.
+# A library that is built with a sanitizer needs its runtime to be loaded first. Call
+# this after plan_dir, so that sqlite3 does so.
 sanitized_sqlite3() {
     [ -n "${SAN-}" ] || return 0
     mkdir "$dir/sanitized"
@@ -25,13 +25,13 @@ sanitized_sqlite3() {
     PATH=$dir/sanitized:$PATH
 }
 
-# A recorder that closes a file holds it alone for a moment: wait, as readers of
-# ours do.
+# A recorder that closes a file locks it exclusively for a moment: wait, as our readers
+# do.
 sqlite3() { command sqlite3 -cmd '.timeout 10000' "$@"; }
 
-plan_dir() { # $dir: a folder of this test's own, removed at the end
+plan_dir() { # sets $dir: a folder for this test, removed at the end
     dir=$(mktemp -d)
-    export XDG_STATE_HOME=$dir/.state # what watchers keep: not in the real HOME
+    export XDG_STATE_HOME=$dir/.state # the state of watchers must not go to the real HOME
     trap 'rm -rf "$dir"' EXIT
 }
 
@@ -51,7 +51,7 @@ skip() { # NAME WHY
     echo "ok $count - $1 # SKIP $2"
 }
 
-check() { # NAME COMMAND...: passes if the command does
+check() { # NAME COMMAND...: passes if the command succeeds
     local name=$1 text code
     shift
     text=$("$@" 2>&1 </dev/null)
@@ -63,7 +63,7 @@ same_text() { # NAME WANT GOT
     if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
 }
 
-exits() { # NAME CODE REGEX COMMAND...: exit code, and a line of error, in $errors
+exits() { # NAME CODE REGEX COMMAND...: checks the exit code and the errors; sets $errors
     local name=$1 want=$2 regex=$3 code
     shift 3
     errors=$("$@" 2>&1 >/dev/null </dev/null)
@@ -77,7 +77,7 @@ exits() { # NAME CODE REGEX COMMAND...: exit code, and a line of error, in $erro
     fi
 }
 
-output() { # NAME REGEX COMMAND...: passes if it succeeds and prints REGEX
+output() { # NAME REGEX COMMAND...: passes if it succeeds and its output matches
     local name=$1 regex=$2 text code
     shift 2
     text=$("$@" 2>/dev/null </dev/null)
@@ -89,7 +89,7 @@ output() { # NAME REGEX COMMAND...: passes if it succeeds and prints REGEX
     fi
 }
 
-file_has() { # NAME FILE REGEX...: every one in some line
+file_has() { # NAME FILE REGEX...: each matches some line
     local name=$1 file=$2 word
     shift 2
     for word; do
@@ -102,10 +102,10 @@ $(tail -n 5 "$file")"
     pass "$name"
 }
 
-# A test waits for a state, not for a duration: COMMAND is tried every 25 ms, and
-# given up after 60 s of sleep. The time that COMMAND takes does not count, so a
-# busy machine has longer.
-until_true() { # COMMAND...: false if it does not become true
+# Tests wait for a state, not for a duration: COMMAND is tried every 25 ms, for at most
+# 60 s of sleep. The time of COMMAND itself does not count, so a busy machine has more
+# time.
+until_true() { # COMMAND...: fails if it does not become true
     local i
     for ((i = 0; i < 2400; i++)); do
         "$@" && return 0
@@ -121,12 +121,12 @@ await() { # WHAT COMMAND...: fails, naming WHAT, if COMMAND does not become true
 }
 
 ended() { ! kill -0 "$1" 2>/dev/null; } # PID
-has_used() { # TICKS PID: hundredths of a second of a processor, or it has ended
+has_used() { # TICKS PID: it has used hundredths of a second of a processor, or has ended
     local fields
     ended "$2" || { read -ra fields <"/proc/$2/stat" && [ "${fields[13]}" -ge "$1" ]; } 2>/dev/null
 }
 
-# Runs a command as a user who owns nothing. What is run by a shell has lost root's rights.
+# Runs a command as a user who owns nothing; a shell started so has lost root's rights.
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 nobody_can_run() { "${nobody[@]}" sh -c '"$0" --version' "$1" >/dev/null 2>&1; } # PROGRAM
 

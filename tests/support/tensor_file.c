@@ -1,5 +1,5 @@
-/* Writes safetensors files without the trainer's own code, valid or damaged at
-   will, for tests of what reads them. */
+/* Writes safetensors files, valid or deliberately damaged, without using the
+ * trainer's code, for tests of readers. */
 #include "tests/support/tensor_file.h"
 #include "tests/support/test.h"
 
@@ -49,7 +49,8 @@ void es_test_tensors_free(es_test_tensors *list)
 
 /* --- a file ------------------------------------------------------------- */
 
-/** The 16 bits of a half; the value has to be one, and not a denormal. */
+/** Returns the 16 bits of a half; the value must be exact, and not a
+ *  denormal. */
 static unsigned half_bits(float value)
 {
     int exponent;
@@ -123,7 +124,7 @@ void es_test_tensors_write(const es_test_tensors *list, const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-/* --- a reference case as others save it --------------------------------- */
+/* --- a reference case as saved by another library ------------------------ */
 
 typedef struct writing {
     es_test_tensors *out;
@@ -131,7 +132,7 @@ typedef struct writing {
     const char *prefix;
 } writing;
 
-/** Adds the parameter as it is, or as the matrix transposed. */
+/** Adds the parameter unchanged, or as the transposed matrix. */
 static void add(const writing *w, const char *ours, const char *theirs,
                 bool turned)
 {
@@ -189,8 +190,8 @@ static void add_gpt2(writing *w)
 }
 
 /**
- * The rows of the library's query_key_value: it views what they compute as
- * (H, 3 d_k) and splits the last extent into q, k and v.
+ * Adds the rows of the library's query_key_value: it views their outputs as (H,
+ * 3 d_k) and splits the last extent into q, k and v.
  */
 static void add_query_key_value(const writing *w, int layer)
 {

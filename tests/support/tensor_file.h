@@ -1,6 +1,6 @@
 /**
- * Safetensors files written by other code than the trainer's, for tests: a
- * list of tensors that can be spoilt before it is written.
+ * Safetensors files that are written without the trainer's code, for tests: a
+ * list of tensors that can be damaged before it is written.
  */
 #ifndef ES_TESTS_TENSOR_FILE_H
 #define ES_TESTS_TENSOR_FILE_H
@@ -29,18 +29,19 @@ es_test_tensor *es_test_tensor_add(es_test_tensors *list, const char *name,
                                    const float *values, int n_dims,
                                    const int64_t *dims);
 
-/** The tensor of a name; fails the test if there is none. */
+/** Returns the tensor of a name; fails the test if there is none. */
 es_test_tensor *es_test_tensor_find(es_test_tensors *list, const char *name);
 
 void es_test_tensor_remove(es_test_tensors *list, const char *name);
 void es_test_tensors_free(es_test_tensors *list);
 
-/** Writes all of them. F16 and BF16 have to hold the values exactly. */
+/** Writes all tensors. F16 and BF16 must hold the values exactly. */
 void es_test_tensors_write(const es_test_tensors *list, const char *path);
 
 /**
- * The parameters of a reference case as Hugging Face's library names and lays
- * them out: GPT-2 for family gpt2, GPT-NeoX for pythia, with their buffers.
+ * Lists the parameters of a reference case with the names and layout of Hugging
+ * Face's library: GPT-2 for family gpt2, GPT-NeoX for pythia, with their
+ * buffers.
  *
  *   prefix  "", "transformer." or "gpt_neox."
  */

@@ -1,4 +1,4 @@
-/** Models that train in a blink, for tests of the training loop. */
+/** Very fast trainings, for tests of the training loop. */
 #ifndef ES_TESTS_TRAINING_H
 #define ES_TESTS_TRAINING_H
 
@@ -13,7 +13,7 @@ enum {
     TRAINING_MAX_STEPS = 400
 };
 
-/** A folder with the data, and the run file of training_record. */
+/** A folder with the data and with the run file of training_record. */
 extern char training_folder[];
 
 /** Set-up and tear-down of a group: the folder, the recorder's program. */
@@ -21,15 +21,15 @@ int training_set_up(void **state);
 int training_tear_down(void **state);
 
 /**
- * Sequences that a model can learn: period 5, disturbed now and then. The
- * held-out part has each token raised by `shift`.
+ * Writes sequences that a model can learn: period 5, with occasional random
+ * tokens. In the held-out part each token is increased by `shift`.
  */
 void training_write_data(unsigned shift);
 
 /** L=2 H=3 d=12 T=9 B=5, 23 steps, a record every 4, an evaluation every 10. */
 es_settings training_small(void);
 
-/** What a watch saw of a run. */
+/** The numbers that a watch has received from a training. */
 typedef struct training_seen {
     int n_steps, n_evals, stop_after; /* 0: never */
     double loss[TRAINING_MAX_STEPS], ce[TRAINING_MAX_STEPS];
@@ -40,27 +40,29 @@ typedef struct training_seen {
     int n_warnings;
 } training_seen;
 
-/** Trains; recorded into a new run file, or as the settings say. */
+/** Run a training: training_record into a new run file, training_run as the
+ *  settings say. */
 es_train_result training_run(training_seen *out, const es_settings *settings);
 es_train_result training_record(training_seen *out, es_settings settings);
 
-/** Goes on from a checkpoint, with what was seen before it in `out`. */
+/** Resumes from a checkpoint; `out` contains the numbers before it. */
 es_train_result training_resume(training_seen *out, const es_settings *settings,
                                 const es_checkpoint *from);
 
-/** The run that training_record has made, open until the next one; and what it
- *  says of itself. */
+/** The run of training_record, open until the next one; its description; one of
+ *  its series. */
 es_reader *training_reader(void);
 es_run_info training_info(void);
 es_series training_find(const char *name, es_phase phase);
 
-/** Steps and first values of all samples of a series; how many. */
+/** Reads the steps and the first values of all samples of a series; returns
+ *  their number. */
 int training_steps(const char *name, es_phase phase, int64_t *steps,
                    float *first_values);
 void training_assert_steps(const char *name, es_phase phase,
                            const int64_t *want, int n_want);
 
-/** One sample: out (n). */
+/** Reads one sample: out (n). */
 void training_sample(float *out, const char *name, es_phase phase, int64_t step,
                      size_t n);
 

@@ -1,4 +1,4 @@
-/* The CPU's kernels that this processor can run. */
+/* Lists the CPU's kernels that this processor can run. */
 #include "tests/support/variants.h"
 
 #include "tests/support/arrays.h"

@@ -1,5 +1,5 @@
-/* Reference cases as another library would save them, and what a model with
-   those weights computes. */
+/* Reference cases as another library would save them, and the outputs of a
+ * model with those weights. */
 #include "tests/support/weights_case.h"
 
 #include "tests/support/reference_case.h"

@@ -1,7 +1,7 @@
 /**
- * A reference case as another library would save it: tensors that can be spoilt
- * before they are written, and a config.json beside them, in a folder of the
- * test program's own.
+ * A reference case as another library would save it: tensors that can be
+ * damaged before they are written, and a config.json in the same folder, which
+ * belongs to the test program.
  */
 #ifndef ES_TESTS_WEIGHTS_CASE_H
 #define ES_TESTS_WEIGHTS_CASE_H
@@ -19,32 +19,32 @@ typedef struct es_weights_case {
     es_test_tensors list;
 } es_weights_case;
 
-/** The folder, model.safetensors and config.json in it. */
+/** The folder, and model.safetensors and config.json in it. */
 extern char es_weights_folder[64], es_weights_file[96], es_weights_config[96];
 
-/** Set-up and tear-down of a test group: makes the folder, removes it. */
+/** Set-up and tear-down of a test group: create and remove the folder. */
 int es_weights_folder_make(void **state);
 int es_weights_folder_remove(void **state);
 
-/** Reads the case of a name, with tensors named as es_test_tensors_of_case
- *  does; removes an earlier config.json. */
+/** Reads the case of a name, with the tensor names of es_test_tensors_of_case;
+ *  removes an earlier config.json. */
 es_weights_case *es_weights_case_open(const char *name, const char *prefix);
 void es_weights_case_close(es_weights_case *f);
 
 void es_weights_config_write(const char *text);
 
-/** Writes the tensors to the file and opens it; fails the test if it cannot. */
+/** Writes the tensors to the file and opens it; fails the test on an error. */
 es_weights *es_weights_case_read(const es_weights_case *f);
 
-/** The file's configuration with the case's batch and length. */
+/** Returns the file's configuration with the case's batch and length. */
 es_model_config es_weights_case_config(const es_weights_case *f,
                                        const es_weights *weights);
 
-/** How many logits (B,T,V) there are. */
+/** Number of logits (B,T,V). */
 size_t es_weights_n_logits(const es_model_config *config);
 
-/** The logits (B,T,V) of a model with the weights, to be freed; `note` is what
- *  es_weights_load says. */
+/** Returns the logits (B,T,V) of a model with the weights, which the caller
+ *  frees; `note` is that of es_weights_load. */
 float *es_weights_logits(const es_weights *weights,
                          const es_model_config *config, const int32_t *tokens,
                          char note[256]);
