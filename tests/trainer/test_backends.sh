@@ -25,7 +25,7 @@ check 'a library can be built' build "$wrapped" || exit 1
 build "$dir/other.so" -DSTAMP=7 || exit 1
 echo 'int nothing;' >"$dir/nothing.c"
 "${CC:-gcc}" -shared -fPIC -o "$dir/nothing.so" "$dir/nothing.c"
-echo 'no library' >"$dir/text.so"
+echo 'a missing library is refused' >"$dir/text.so"
 
 by() { # LIBRARY HOW COMMAND...
     local library=$1 how=$2
@@ -36,32 +36,32 @@ ask() { sqlite3 "$1" "$2"; }
 
 # --- names and precisions ----------------------------------------------------
 
-exits 'no such back-end' 2 "called 'abacus': use cpu, cuda or auto" \
+exits 'an unknown back-end is refused' 2 "called 'abacus': use cpu, cuda or auto" \
     "$train" "${run[@]}" --no-record --backend abacus
-exits 'no such precision' 2 "unknown value 'fp8': expected one of fp32, tf32, bf16, fp16" \
+exits 'an unknown precision is refused' 2 "'fp8' is none of fp32, tf32, bf16, fp16" \
     "$train" "${run[@]}" --no-record --precision fp8
 for precision in tf32 fp16; do
     exits "the CPU has no $precision" 2 "back-end cpu has no precision $precision: use fp32 or bf16" \
         "$train" "${run[@]}" --no-record --precision "$precision"
 done
-exits 'no fp16 within bf16' 2 'emulate fp16 rounds float32 values: use --precision fp32' \
+exits 'fp16 emulation in bf16 is refused' 2 'emulate fp16 rounds float32 values: use --precision fp32' \
     "$train" "${run[@]}" --no-record --precision bf16 --emulate fp16
-exits 'a precision that the library lacks' 2 'back-end cuda has no precision tf32' \
+exits 'a precision that the library lacks is refused' 2 'back-end cuda has no precision tf32' \
     by "$wrapped" '' "$train" "${run[@]}" --no-record --backend cuda --precision tf32
 
 # --- libraries ---------------------------------------------------------------
 
-exits 'no library' 3 "absent.so: .*: no back-end cuda" \
+exits 'a missing library is refused' 3 "absent.so: .*: no back-end cuda" \
     by "$dir/absent.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'no library at all' 3 'text.so: .*: no back-end cuda' \
+exits 'a file that is not a library is refused' 3 'text.so: .*: no back-end cuda' \
     by "$dir/text.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a library of something else' 3 'nothing.so: is no back-end' \
+exits 'a library of another kind is refused' 3 'nothing.so: is no back-end' \
     by "$dir/nothing.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a library of another build' 3 'other.so: is of another build' \
+exits 'a library of another build is refused' 3 'other.so: is of another build' \
     by "$dir/other.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'verify: a library of another build' 3 'other.so: is of another build' \
+exits 'verify refuses a library of another build' 3 'other.so: is of another build' \
     by "$dir/other.so" '' "$train" verify --backend cuda "$dir"
-exits 'no device' 3 'CUDA: no device' \
+exits 'a missing device is refused' 3 'CUDA: no device' \
     by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend cuda
 
 # --- auto --------------------------------------------------------------------
@@ -81,36 +81,36 @@ for how in no-device ''; do
     check "auto, $name: the numbers of the CPU" same "$dir/cpu.db" "$dir/$name.db"
 done
 check 'auto, no device: one warning' [ "$(wc -l <"$dir/no-device.err")" = 1 ]
-check 'auto, no device: it says why' grep -q 'warning: .*CPU.*CUDA: no device' \
+check 'auto, no device: it gives the reason' grep -q 'warning: .*CPU.*CUDA: no device' \
     "$dir/no-device.err"
 check 'auto, device: no warning' [ ! -s "$dir/device.err" ]
-check 'auto, no device: the run says cpu' [ "$(backend_of "$dir/no-device.db")" = cpu ]
-check 'auto, device: the run says cuda' [ "$(backend_of "$dir/device.db")" = cuda ]
-exits 'auto, no device: the CPU has fp32 alone' 2 'back-end cpu has no precision fp16' \
+check 'auto, no device: the run records cpu' [ "$(backend_of "$dir/no-device.db")" = cpu ]
+check 'auto, device: the run records cuda' [ "$(backend_of "$dir/device.db")" = cuda ]
+exits 'auto, no device: the CPU only has fp32' 2 'back-end cpu has no precision fp16' \
     by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend auto --precision fp16
 
 # --- a device that fails -----------------------------------------------------
 
-exits 'a device that fails in mid-run' 3 '^entropy-train: CUDA: an illegal address was used$' \
+exits 'a device that fails during a run ends it' 3 '^entropy-train: CUDA: an illegal address was used$' \
     by "$wrapped" fails "$train" "${run[@]}" --backend cuda -o "$dir/fails.db" \
     --checkpoint "$dir/saved"
-check 'it ends as failed' [ "$(ask "$dir/fails.db" 'SELECT status FROM run')" = failed ]
-check 'what was recorded is kept' [ "$(ask "$dir/fails.db" "SELECT count(*) FROM sample
+check 'the run ends as failed' [ "$(ask "$dir/fails.db" 'SELECT status FROM run')" = failed ]
+check 'the earlier records are kept' [ "$(ask "$dir/fails.db" "SELECT count(*) FROM sample
     JOIN series USING (series_id) WHERE name = 'loss' AND phase = 'train'")" -ge 3 ]
-check 'nothing that is not a number was recorded' [ "$(ask "$dir/fails.db" "SELECT count(*)
+check 'no NaN was recorded' [ "$(ask "$dir/fails.db" "SELECT count(*)
     FROM sample WHERE hex(value) = 'FFFFFFFF'")" = 0 ]
-check 'no checkpoint of it' [ -z "$(ls "$dir"/saved/*.safetensors 2>/dev/null)" ]
+check 'no checkpoint is written' [ -z "$(ls "$dir"/saved/*.safetensors 2>/dev/null)" ]
 
 # --- fp16 --------------------------------------------------------------------
 
 scaled=("${run[@]}" --backend cuda --precision fp16 --name scaled)
-check 'fp16: a run' by "$wrapped" fp16 "$train" "${scaled[@]}" -o "$dir/fp16.db" \
+check 'fp16: a run is recorded' by "$wrapped" fp16 "$train" "${scaled[@]}" -o "$dir/fp16.db" \
     --checkpoint "$dir/fp16" --checkpoint-every 5
 check 'fp16: the scale is recorded' [ "$(ask "$dir/fp16.db" "SELECT hex(value) FROM sample
     JOIN series USING (series_id) WHERE name = 'loss_scale' AND step = 3")" = 00008047 ]
-check 'fp16: it goes on' by "$wrapped" fp16 "$train" -q -o "$dir/on.db" --checkpoint "$dir/on" \
+check 'fp16: the run can be resumed' by "$wrapped" fp16 "$train" -q -o "$dir/on.db" --checkpoint "$dir/on" \
     --resume "$dir"/fp16/scaled-00000005.safetensors
-exits 'fp16: not by the CPU' 2 'back-end cpu has no precision fp16' \
+exits 'fp16: the CPU refuses the checkpoint' 2 'back-end cpu has no precision fp16' \
     by "$wrapped" fp16 "$train" -q --resume "$dir"/fp16/scaled-00000005.safetensors \
     --backend cpu --no-record
 check 'fp32: no scale is recorded' [ "$(ask "$dir/cpu.db" "SELECT count(*) FROM series

@@ -164,7 +164,7 @@ static void compare(char *const *model, const char *option, const char *other)
     n_unchecked = 0;
     judge(&dry, words, false);
     if (dry.status == ES_OK && n_unchecked > 0)
-        return; /* the dry run has reported what it did not check */
+        return; /* the dry run has reported the parts that it skipped */
     judge(&real, words, true);
     if (dry.status != real.status || strcmp(dry.message, real.message) != 0)
         fail_msg("%s %s %s %s: a dry run: '%s' (%d), training: '%s' (%d)",

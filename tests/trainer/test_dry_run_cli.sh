@@ -8,9 +8,9 @@ dry() { "$train" --dry-run "$@" 2>"$dir/messages"; }
 
 # --- a back-end that is not on this machine
 elsewhere() { ENTROPY_TRAIN_CUDA=$dir/none.so dry --backend cuda "$@"; }
-check 'a back-end that is elsewhere is no error of a dry run' elsewhere --precision fp16 --no-record
-file_has 'but said' "$dir/messages" '^entropy-train: not checked: back-end cuda: .*none\.so'
-check 'what is wrong on any back-end is refused' \
+check 'a dry run accepts a back-end that is missing here' elsewhere --precision fp16 --no-record
+file_has 'and reports it' "$dir/messages" '^entropy-train: not checked: back-end cuda: .*none\.so'
+check 'errors on every back-end are refused' \
     eval '! elsewhere --arch SM+ScFuFFNi9 --n-layer 2'
 
 # --- places to write to
@@ -35,10 +35,10 @@ refused 'fewer steps than are done' 2 'has done 2 steps of 1' \
     -o "$dir/a.db" --resume "$dir/kept" --steps 1
 refused 'other data than the checkpoint has' 2 'was trained on' \
     -o "$dir/a.db" --resume "$dir/kept" --data "$dir/y.tok"
-check 'a dry run where a training is fine' dry "${small[@]}" -o "$dir/b.db" --checkpoint "$dir/new"
-check 'it has nothing to say' [ ! -s "$dir/messages" ]
-check 'it makes no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
-check 'a training that goes on' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
+check 'a dry run accepts a valid training' dry "${small[@]}" -o "$dir/b.db" --checkpoint "$dir/new"
+check 'it reports nothing' [ ! -s "$dir/messages" ]
+check 'it creates no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
+check 'a resumed training is accepted' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
 file_has 'its run file was not opened' "$dir/messages" \
     '^entropy-train: not checked: run file: it is there, and may not take another run$'
 
@@ -66,5 +66,5 @@ small=(--data "$dir/x.tok" --n-head 3 --ctx 16 --batch 1 --steps 1 --eval-every 
 python3 "$dir/untie.py" "$dir"/tied/tied-*.safetensors "$dir/untied.safetensors"
 refused 'weights that go with no model' 3 'lm_head.weight is not the embedding' \
     --init "$dir/untied.safetensors"
-check 'weights that do' dry "${small[@]}" --init "$dir"/tied/tied-*.safetensors
+check 'weights that fit are accepted' dry "${small[@]}" --init "$dir"/tied/tied-*.safetensors
 finish

@@ -16,12 +16,12 @@ trained() {
     "$train" "${data[@]}" "${model[@]}" --arch "$arch" --steps 12 --eval-every 6 "${poly[@]}" \
         --checkpoint "$dir/saved" -o "$dir/run.db" -q
 }
-check 'a model is trained that is evaluated by polynomials' trained
+check 'a model is trained with polynomial evaluations' trained
 saved=$(echo "$dir"/saved/*-00000012.safetensors)
 probe() { "$train" probe "$saved" "${data[@]}" "$@"; }
 values_of() { "$scan" export "$1" --series "$2" --phase "${3:-eval}" -o - | grep '^12,'; }
 
-check 'a checkpoint is probed by polynomials' probe "${poly[@]}" -o "$dir/probe.db"
+check 'a checkpoint is probed with polynomials' probe "${poly[@]}" -o "$dir/probe.db"
 for series in range_attn range_act range_norm clipped_attn clipped_act clipped_norm \
     approx_error_attn approx_error_act approx_error_norm loss entropy ce_exact; do
     same() {
@@ -30,9 +30,9 @@ for series in range_attn range_act range_norm clipped_attn clipped_act clipped_n
     }
     check "$series is what the training's evaluation saw, bit for bit" same
 done
-check 'an exact probe finds the loss that was recorded beside' probe -o "$dir/exact.db"
+check 'an exact probe finds the recorded exact loss' probe -o "$dir/exact.db"
 exact() { [ "$(values_of "$dir/exact.db" ce)" = "$(values_of "$dir/probe.db" ce_exact)" ]; }
-check 'and that is the same, bit for bit' exact
+check 'and it is the same, bit for bit' exact
 close() {
     local a b
     a=$(values_of "$dir/probe.db" ce | cut -d, -f4) b=$(values_of "$dir/probe.db" ce_exact | cut -d, -f4)
@@ -43,20 +43,20 @@ without() {
     "$scan" export "$dir/exact.db" -o - | head -30 | grep -q act_rms &&
         ! "$scan" export "$dir/exact.db" -o - | grep -q 'clipped_\|ce_exact'
 }
-check 'an exact probe has none of it' without
+check 'an exact probe records no polynomial series' without
 untouched() {
     "$train" "${data[@]}" "${model[@]}" --arch "$arch" --steps 12 --eval-every 6 -o "$dir/plain.db" -q &&
         [ "$("$scan" export "$dir/plain.db" --series loss --phase train -o - | grep -v '^#')" = \
             "$("$scan" export "$dir/run.db" --series loss --phase train -o - | grep -v '^#')" ]
 }
-check 'evaluations by polynomials change no bit of the training' untouched
+check 'polynomial evaluations change no bit of the training' untouched
 
 # --- output
 probe "${poly[@]}" --no-record >"$dir/out"
 line() { grep -qE "$1" "$dir/out" || { sed 's/^/# /' "$dir/out"; false; }; }
 check 'both losses are printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the polynomial one, too' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the calibration is said' line '^intervals: as wide as 8 other micro-batches need, and 1.5 times wider$'
+check 'the polynomial loss is printed, too' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the calibration is printed' line '^intervals: as wide as 8 other micro-batches need, and 1.5 times wider$'
 check 'the division has a line' line '^1 +inverse +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9]+ +1536 '
 check 'the last norm has a line' line '^ +last norm '
 check 'the depth is printed' line '^levels of a layer: [0-9]+ [0-9]+; of the model: [0-9]+$'
@@ -74,7 +74,7 @@ few() {
     b=$(awk '$1 == "polynomial" { print $3 + 0 }' "$dir/out")
     awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d > 1e-5 || d < -1e-5) }'
 }
-check 'too few factors are seen in the loss' few
+check 'too few factors increase the loss' few
 
 # --- refusals
 refuses() { # PATTERN COMMAND...
@@ -91,9 +91,9 @@ check 'a dry run refuses as well' refuses "'SM': softmax" trains --arch SM+LN+GS
 check 'bf16 is refused' refuses 'use --precision fp32' trains --arch "$arch" --precision bf16
 check 'a training without evaluations is refused' refuses 'give --eval-every' trains --arch "$arch" --eval-every 0
 check 'maps are refused' refuses '^entropy-train: --maps: of --inference exact' trains --arch "$arch" --maps 8
-check 'an inference that there is not is refused' refuses 'exact' probe --no-record --inference cubic
+check 'an unknown inference is refused' refuses 'exact' probe --no-record --inference cubic
 check 'a margin below 1 is refused' refuses 'poly-margin' probe --no-record --poly-margin 0.5
-check 'a degree beyond what is built is refused' refuses 'poly-degree' probe --no-record --poly-degree 128
+check 'a degree beyond the limit is refused' refuses 'poly-degree' probe --no-record --poly-degree 128
 
 # A model that has diverged is still evaluated, without a crash.
 lost() {
@@ -103,5 +103,5 @@ lost() {
     [ $code = 1 ] && values_of "$dir/lost.db" clipped_attn | grep -q '^12,0,,[1-9]' &&
         values_of "$dir/lost.db" ce | grep -qi nan
 }
-check 'a model that is lost has all of its inputs outside' lost
+check 'a diverged model has all of its inputs outside' lost
 finish

@@ -8,41 +8,41 @@ plan_dir
 # --- the list
 "$train" --preset list >"$dir/list"
 check 'list prints every preset and a heading' [ "$(wc -l <"$dir/list")" = 175 ]
-file_has 'list has architectures and what the papers report' "$dir/list" \
+file_has 'the list has architectures and the results in the papers' "$dir/list" \
     '^preset +architecture +published' \
     '^gpt2-l12-t128-sm-ln-g +SM\+LN\+G +perplexity 2\.688$' \
     '^gpt2-l12-t128-sm-final-normon-tiny +SM +no figure$'
 aligned() { # all architectures begin in the same column
     [ "$(awk 'NR > 1 { print index($0, " " $2 " ") }' "$dir/list" | sort -u | wc -l)" = 1 ]
 }
-check 'list is aligned' aligned
-check 'list needs nothing else, and says nothing else' \
+check 'the list is aligned' aligned
+check 'the list needs no other option and prints nothing else' \
     [ -z "$("$train" --preset list 2>&1 >/dev/null)" ]
 list_of_bench() { "$train" bench --preset list | diff - "$dir/list"; }
-check 'bench has the same list' list_of_bench
+check 'bench prints the same list' list_of_bench
 
 # --- a dry run
 dry() { "$train" --dry-run "$@" 2>"$dir/messages"; }
 name=gpt2-l12-t128-ereg-sm-t-scfuffn-gamma0.3
 dry --preset $name >"$dir/printed"
-file_has 'a dry run prints all of the configuration' "$dir/printed" \
+file_has 'a dry run prints the whole configuration' "$dir/printed" \
     '^arch = EReg\(SM\(t\)\+ScFuFFN\)$' '^n-layer = 12$' '^gamma = 0\.3$' '^lambda = 1e-5$' \
     '^precision = fp16$' '^backend = cuda$' '^beta1 = 0\.9$' '^inference = exact$'
 again() { dry --config "$dir/printed" | diff - "$dir/printed"; }
 check 'and --config reads it back' again
 dry --preset gpt2-l12-t128-sm-ln-g-tiny --lr 0.5 >"$dir/printed"
 file_has 'an option overrides a preset' "$dir/printed" '^lr = 0\.5$' '^d-model = 48$'
-check 'data that are not named are not checked, which is said' \
+check 'missing data are reported as not checked' \
     grep -qx 'entropy-train: not checked: data and run file: no --data, no --out' "$dir/messages"
 
 # --- errors
-exits 'an unknown preset: the nearest one' 2 \
+exits 'an unknown preset: the most similar one is suggested' 2 \
     "^entropy-train: --preset 'gpt2-l12-t128-smlng': .* did you mean gpt2-l12-t128-sm-ln-g\?$" \
     "$train" --preset gpt2-l12-t128-smlng
-exits 'a preset unlike any: the list' 2 "'papers': no such preset: --preset list prints them$" \
+exits 'a preset unlike any other: the list is suggested' 2 "'papers': no such preset: --preset list prints them$" \
     "$train" --preset papers
 echo 'preset = papers' >"$dir/wrong.conf"
-exits 'one in a configuration: its line' 2 "wrong.conf:1: preset 'papers': no such preset" \
+exits 'an unknown preset in a configuration: its line is named' 2 "wrong.conf:1: preset 'papers': no such preset" \
     "$train" --config "$dir/wrong.conf"
 exits 'half precision is refused on the CPU' 2 'back-end cpu has no precision fp16' \
     "$train" --dry-run --preset gpt2-l12-t128-sm-ln-g --backend cpu

@@ -34,7 +34,7 @@ theta() {
         [ "$(export_of "$dir/probe.db" t_max | wc -l)" = 6 ]
 }
 check 'thresholds and temperatures are recorded' theta
-output 'the run says that it is a probe' '"config":\{"verb":"probe","arch":"EReg' \
+output 'the run is recorded as a probe' '"config":\{"verb":"probe","arch":"EReg' \
     "$scan" "$dir/probe.db" --json
 output 'the run names its weights' '"init":"[^"]*-00000012.safetensors"' "$scan" "$dir/probe.db" --json
 output 'a probe finishes at the checkpoint'"'"'s step, in phase eval' \
@@ -56,12 +56,12 @@ output 'a probe prints loss and perplexity' '^loss \(cross-entropy\) [0-9.]+ \+-
     probe --no-record
 output 'a probe prints each layer' '^1 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +0\.[0-9]+ +0$' probe --no-record
 output 'a probe prints the ceiling' 'ceiling at T=16 is 1\.9170' probe --no-record
-output 'a probe prints whose weights they are, and their age' 'EReg\(SM\(t\)\+LN\+G\) of entropy-train, L=2 H=3 .*after 12 steps' \
+output 'a probe prints the origin of the weights and their steps' 'EReg\(SM\(t\)\+LN\+G\) of entropy-train, L=2 H=3 .*after 12 steps' \
     probe --no-record
 output 'one micro-batch has no spread' '^loss \(cross-entropy\) [0-9.]+, perplexity' \
     probe --no-record --batches 1
 quiet() { [ -z "$(probe --no-record -q 2>&1)" ]; }
-check '--quiet says nothing' quiet
+check '--quiet prints nothing' quiet
 output 'probe --help prints the usage' 'usage: entropy-train probe CHECKPOINT' "$train" probe --help
 
 # --- half precision
@@ -71,7 +71,7 @@ half() {
         awk -F, '{ d = $4 / $8 - 1; ok = d != 0 && d > -0.01 && d < 0.01 } END { exit !ok }'
 }
 check 'emulated half precision is nearly the same' half
-output 'the run says that it is emulated' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
+output 'the run records the emulation' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
 
 emulated() { # a probe emulates half precision as the training did
     "$train" "${data[@]}" "${model[@]}" --arch 'SM+SNorm(FFN)+R' --family pythia \
@@ -118,7 +118,7 @@ kill -INT $pid
 wait $pid
 code=$?
 check 'SIGINT ends with 130' [ $code = 130 ]
-check 'an interrupted probe prints what was seen so far' grep -q '^all ' "$dir/printed"
+check 'an interrupted probe prints its results so far' grep -q '^all ' "$dir/printed"
 output 'the run of an interrupted probe is stopped' '"status":"stopped"' "$scan" "$dir/stopped.db" --json
 mean() { # the recorded loss is the mean over the finished batches
     local loss
@@ -126,18 +126,18 @@ mean() { # the recorded loss is the mean over the finished batches
     awk -v a="$loss" -v b="$(grep -oE '^loss[^0-9]*[0-9.]+' "$dir/printed" | grep -oE '[0-9.]+$')" \
         'BEGIN { d = a - b; exit !(a > 1 && d < 1e-4 && d > -1e-4) }'
 }
-check 'an interrupted probe records the mean of what was seen' mean
+check 'an interrupted probe records the mean of its batches' mean
 
 # --- further training
 go_on() { "$train" "${data[@]}" --init "$saved" --steps 2 --eval-every 2 "$@"; }
 check '--init starts with these weights' go_on -q -o "$dir/more.db"
 first_eval() { "$scan" export "$1" --series ce --phase eval -o - | grep "^$2," | cut -d, -f4; }
-check 'the first evaluation after --init is the last one of the weights' [ "$(first_eval "$dir/more.db" 0)" = "$(first_eval "$dir/run.db" 12)" ]
+check 'the first evaluation after --init equals the last one of the weights' [ "$(first_eval "$dir/more.db" 0)" = "$(first_eval "$dir/run.db" 12)" ]
 check 'a training from --init learns' [ "$(first_eval "$dir/more.db" 2)" != "$(first_eval "$dir/more.db" 0)" ]
 output 'sizes and architecture after --init are the file'"'"'s' '^EReg\(SM\(t\)\+LN\+G\) finished after 2 steps' \
     go_on --no-record
 output 'a dry run shows the sizes of --init' '^n-head = 3$' go_on --dry-run --no-record
-output '--init permits the sizes that it has' 'finished after 2' go_on --no-record --n-head 3 --d-model 12 --ctx 9
+output '--init accepts sizes equal to those of the weights' 'finished after 2' go_on --no-record --n-head 3 --d-model 12 --ctx 9
 plain=$dir/plain/plain-00000001.safetensors
 "$train" "${data[@]}" "${model[@]}" --arch SM+LN+G --steps 1 --eval-every 0 \
     --no-record --name plain --checkpoint "$dir/plain" -q
@@ -146,12 +146,12 @@ regularised() {
         --no-record 2>&1
 }
 output 'regularisation may be added' '^EReg\(SM\+LN\+G\) finished' regularised
-output 'regularisation that is added is a warning' 'warning: .*h\.0\.attn\.theta' regularised
-exits 'another activation may not' 2 'the weights have the architecture SM\+LN\+G, not SM\+LN\+R' \
+output 'added regularisation gives a warning' 'warning: .*h\.0\.attn\.theta' regularised
+exits 'another activation is refused' 2 'the weights have the architecture SM\+LN\+G, not SM\+LN\+R' \
     "$train" "${data[@]}" --init "$plain" --arch SM+LN+R --steps 1 --no-record
 exits 'a contradiction names the option' 2 'the weights have --d-model 12, not 24' \
     go_on --no-record --d-model 24
-exits 'no more positions than there are' 2 '--ctx 17: ' go_on --no-record --ctx 17
+exits 'more positions than those of the weights are refused' 2 '--ctx 17: ' go_on --no-record --ctx 17
 exits '--resume and --init exclude each other' 2 'exclude each other' go_on --no-record --resume "$saved"
 
 # --- errors

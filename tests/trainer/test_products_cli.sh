@@ -17,26 +17,26 @@ train_by() { # LIBRARY-FILE CHOICE [OPTION...]: of a small model; "": as install
 losses() { sed 's/,[^,]*$//' "$1"; } # everything but the speed
 
 exits 'an unknown library is refused' 2 'none of auto, openblas, onednn' train_by '' mkl --no-record
-exits 'a library that is not there is refused with the remedy' 3 \
+exits 'a missing library is refused with the remedy' 3 \
     '/none/libdnnl.so.2: .*: install libdnnl2, or use --products openblas$|built without oneDNN: use --products openblas' \
     train_by /none/libdnnl.so.2 onednn --no-record
 lines=$(train_by /none/libdnnl.so.2 onednn --no-record 2>&1 | wc -l)
-check 'in one line' [ "$lines" = 1 ]
+check 'the message has one line' [ "$lines" = 1 ]
 libc=$(ldd "$train" | awk '$1 ~ /^libc\./ { print $3 }')
 exits 'another library is refused' 3 \
     'libc.so.6: is not oneDNN 2 with OpenMP|built without oneDNN' \
     train_by "$libc" onednn --no-record
-output 'auto does without' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
+output 'auto works without it' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
     env ENTROPY_TRAIN_ONEDNN=/none "$train" --version
 quiet() { [ -z "$(train_by /none auto --no-record --quiet 2>&1)" ]; }
-check 'and says nothing of it' quiet
+check 'and prints no warning' quiet
 train_by '' openblas --no-record >"$dir/openblas" 2>/dev/null
 train_by /none auto --no-record >"$dir/without" 2>/dev/null
 check 'auto without oneDNN is openblas' \
     [ "$(losses "$dir/openblas")" = "$(losses "$dir/without")" ]
 
 if ! train_by '' onednn -o "$dir/onednn.db" --checkpoint "$dir/kept" >"$dir/result" 2>"$dir/messages"; then
-    check 'without oneDNN that is what is said' grep -q oneDNN "$dir/messages"
+    check 'without oneDNN the run records openblas' grep -q oneDNN "$dir/messages"
     skip 'trains with oneDNN' 'it is not there'
     finish
     exit
@@ -46,30 +46,30 @@ output 'the run names oneDNN' '"products":"oneDNN 2[0-9.]+ [a-z0-9_]+"' \
 resume_by() { # CHOICE STEPS
     "$train" --resume "$dir/kept" --steps "$2" --no-record --products "$1" 2>&1
 }
-output 'another choice goes on and is said' \
+output 'another choice can resume and is reported' \
     'warning: --products openblas goes on with what onednn began: not the same bits' \
     resume_by openblas 7
 silent() { resume_by openblas 9 >"$dir/result" && ! grep -q 'goes on with' "$dir/result"; }
-check 'the same choice is not' silent
+check 'the same choice is not reported' silent
 resume_by onednn 11 >"$dir/result"
-check 'the last choice is what the next is compared with' \
+check 'the next choice is compared with the last one' \
     grep -q 'products onednn goes on with what openblas began' "$dir/result"
-exits 'a checkpoint made by what is not there is refused with the remedy' 3 \
+exits 'a checkpoint of a missing library is refused with the remedy' 3 \
     'install libdnnl2, or use --products openblas' \
     env ENTROPY_TRAIN_ONEDNN=/none "$train" --resume "$dir/kept" --steps 13 --no-record
 if grep -q avx512vl /proc/cpuinfo; then
     held_back() {
         ONEDNN_MAX_CPU_ISA=AVX2 train_by '' onednn --no-record 2>&1
     }
-    output 'kernels for less than the processor has are a warning' \
+    output 'kernels below the processor give a warning' \
         'warning: oneDNN multiplies with its kernels for avx2 .*unset ONEDNN_MAX_CPU_ISA \(AVX2\)' \
         held_back
-    output 'auto leaves such kernels alone' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
+    output 'auto does not use such kernels' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
         env ONEDNN_MAX_CPU_ISA=AVX2 "$train" --version
-    output 'auto takes both' '^products: OpenBLAS [^,]+, oneDNN 2[0-9.]+ avx512[a-z0-9_]+$' \
+    output 'auto uses both libraries' '^products: OpenBLAS [^,]+, oneDNN 2[0-9.]+ avx512[a-z0-9_]+$' \
         "$train" --version
 else
-    skip 'kernels for less than the processor has are a warning' 'this one has no AVX-512'
+    skip 'kernels below the processor give a warning' 'this one has no AVX-512'
 fi
 n_threads() { # CHOICE: number of threads of a process that trains with two
     train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \
@@ -82,5 +82,5 @@ n_threads() { # CHOICE: number of threads of a process that trains with two
     wait $pid
 }
 n=$(n_threads openblas)
-check 'oneDNN starts no threads of its own' [ "${n:-0}" -ge 2 -a "$(n_threads onednn)" = "$n" ]
+check 'oneDNN starts no additional threads' [ "${n:-0}" -ge 2 -a "$(n_threads onednn)" = "$n" ]
 finish

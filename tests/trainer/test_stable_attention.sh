@@ -36,10 +36,10 @@ trained plain SM+LN+G
 trained clipped 'SM(clip 8)+LN+G'
 a=$(mean_extreme plain max_logit 50 1) b=$(mean_extreme clipped max_logit 50 1)
 check 'logits grow far beyond tau without QK-Clip' holds "$a > 4 * 8"
-check 'with it they stay near tau' holds "$b > 0.5 * 8 && $b < 3 * 8"
-check 'the series says by how much heads are scaled' \
+check 'with QK-Clip they stay near tau' holds "$b > 0.5 * 8 && $b < 3 * 8"
+check 'the series records the scale of heads' \
     holds "$(mean_extreme clipped qk_clip 50 -1) < 0.99"
-check 'QK-Clip does not cost what it learns' \
+check 'QK-Clip does not reduce learning' \
     holds "$(mean_loss clipped 66) < $(mean_loss plain 66) + 0.1"
 
 # The paper's other finding at this size: the same number of steps learns more.

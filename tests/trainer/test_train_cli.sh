@@ -11,7 +11,7 @@ write_source "$dir/src"
 
 # --- results
 result() { "$train" "${small[@]}" --steps 12 "$@" 2>"$dir/messages" | tee "$dir/result"; }
-output 'trains and says how it went' \
+output 'a training prints its result' \
     '^SM\+LN\+G finished after 12 steps, loss [0-9.]+, held-out [0-9.]+, perplexity' \
     result -o "$dir/run.db" --record-every 1
 cp "$dir/result" "$dir/recorded"
@@ -23,10 +23,10 @@ check 'the bar shows the heads' grep -qE '\[#{16}\]' "$dir/messages"
 result --no-record >/dev/null
 losses() { sed 's/,[^,]*$//' "$1"; } # everything but the speed
 same() { [ -n "$(losses "$1")" ] && [ "$(losses "$1")" = "$(losses "$2")" ]; }
-check 'the same numbers without recording' same "$dir/recorded" "$dir/result"
+check 'recording changes no number' same "$dir/recorded" "$dir/result"
 result --no-record --seed 2 >/dev/null
 differ() { [ -s "$1" ] && [ -s "$2" ] && ! same "$1" "$2"; }
-check 'other numbers with another seed' differ "$dir/recorded" "$dir/result"
+check 'another seed gives other numbers' differ "$dir/recorded" "$dir/result"
 maps() { # OPTION...: prints the number of maps, their bytes and their steps
     rm -f "$dir/maps.db"
     result -o "$dir/maps.db" --eval-every 2 --maps 8 "$@" >"$dir/mapped" || return 1
@@ -34,12 +34,12 @@ maps() { # OPTION...: prints the number of maps, their bytes and their steps
         FROM attention_map WHERE phase = 'eval' AND ctx = 16"
 }
 output '--maps records maps of the layers' '^6\|256\|0,6,12$' maps --map-count 3
-check 'the same numbers with maps' same "$dir/recorded" "$dir/mapped"
-output '--map-heads records them of the heads, too' '^8\|256\|12$' maps --map-count 1 --map-heads
+check 'maps change no number' same "$dir/recorded" "$dir/mapped"
+output '--map-heads also records maps of heads' '^8\|256\|12$' maps --map-count 1 --map-heads
 exits '--maps without evaluations is refused' 2 'maps: .* give --eval-every' \
     "$train" "${small[@]}" -o "$dir/none.db" --eval-every 0 --maps 8
 quiet() { [ -z "$("$train" "${small[@]}" --steps 3 --no-record --quiet 2>&1)" ]; }
-check '--quiet says nothing' quiet
+check '--quiet prints nothing' quiet
 output 'train as a verb trains' 'finished' \
     "$train" train "${small[@]}" --steps 2 --no-record
 output '--help prints the options' 'usage: entropy-train .*--arch' "$train" --help
@@ -53,28 +53,28 @@ output '--version names the library of the products and its kernels' \
 # The variable is respected and reported; it is correct for a processor of its kind.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
-    output 'kernels for less than the processor has are a warning' \
+    output 'kernels below the processor give a warning' \
         'warning: OpenBLAS multiplies .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
-    output 'bench warns of them, and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
+    output 'bench warns of them and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
         env OPENBLAS_CORETYPE=Nehalem "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 else
-    skip 'kernels for less than the processor has are a warning' 'this one has no AVX2'
+    skip 'kernels below the processor give a warning' 'this one has no AVX2'
 fi
 printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
 output 'options override a configuration file' \
     '^SM\+R finished after 4 steps' \
     "$train" "${small[@]}" --config "$dir/a.conf" --steps 4 --no-record
-output '--dry-run prints what would be trained' '^arch = SM\+R$' \
+output '--dry-run prints the configuration of the training' '^arch = SM\+R$' \
     "$train" --config "$dir/a.conf" --dry-run
 output '--dry-run prints the vocabulary of the data' '^vocab = 256$' \
     "$train" "${small[@]}" --dry-run -o "$dir/dry.db"
-check '--dry-run makes no run file' [ ! -e "$dir/dry.db" ]
-exits '--dry-run checks what training would' 2 'ScFuFFNi3' \
+check '--dry-run creates no run file' [ ! -e "$dir/dry.db" ]
+exits '--dry-run makes the checks of a training' 2 'ScFuFFNi3' \
     "$train" --arch SM+ScFuFFNi3 --n-layer 2 --dry-run
 exits '--dry-run checks the data' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
 output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
     "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
-output 'bench says where the time of a step goes' '^attention +[0-9.]+ ms +[0-9.]+ %$' \
+output 'bench prints the parts of the time of a step' '^attention +[0-9.]+ ms +[0-9.]+ %$' \
     "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 left_nothing() {
     mkdir "$dir/tmp" && TMPDIR=$dir/tmp "$train" bench --n-layer 1 --n-head 1 \
@@ -86,14 +86,14 @@ no_sqlite() {
     readelf -d "$train" | grep -q 'NEEDED.*libc\.' &&
         ! readelf -d "$train" | grep -qi sqlite
 }
-check 'the trainer holds no SQLite' no_sqlite
+check 'the trainer is not linked with SQLite' no_sqlite
 
 # --- endings
 nan() {
     "$train" "${small[@]}" --arch SM --lr 1e12 --clip 0 --steps 60 --after-nan 3 \
         -o "$dir/nan.db" "$@"
 }
-exits 'a NaN ends as failed, says step and place' 1 \
+exits 'a NaN ends the run as failed and names step and place' 1 \
     'loss is not finite from step [0-9]+ on' nan
 says_nan() {
     nan -o "$dir/again.db" >"$dir/result" 2>/dev/null
@@ -115,7 +115,7 @@ interrupt() { # SIGNAL: exit code
 interrupt INT
 code=$?
 check 'SIGINT ends with 130' [ $code = 130 ]
-check 'an interrupted training says how far it came' grep -q 'stopped after [0-9]* steps' "$dir/result"
+check 'an interrupted training prints its last step' grep -q 'stopped after [0-9]* steps' "$dir/result"
 interrupt TERM
 code=$?
 check 'SIGTERM ends with 143' [ $code = 143 ]
@@ -129,8 +129,8 @@ until_true ended $pid
 kill -9 $pid 2>/dev/null # only if it has not stopped by itself
 wait $pid
 code=$?
-check 'a request to stop ends the run in good order' [ $code = 0 ]
-check 'a training that was stopped says so' grep -q 'stopped after' "$dir/result"
+check 'a request to stop ends the run properly' [ $code = 0 ]
+check 'a stopped training reports that it was stopped' grep -q 'stopped after' "$dir/result"
 status_of() { "$BUILD/entropy-scan" "$1" --json | grep -o '"status": *"[a-z]*"' | tr -d ' "' | cut -d: -f2; }
 if [ -x "$BUILD/entropy-scan" ]; then
     check 'runs are closed as finished, failed, stopped' test \
@@ -199,7 +199,7 @@ bad 'a negative tolerance' 2 '--gamma: -0.1 is not between 0 and' --no-record --
 printf 'lr = 1\nstep = 3\n' >"$dir/bad.conf"
 bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config "$dir/bad.conf"
 bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"
-exits 'a configuration without end' 2 'larger than the 1024 KiB' \
+exits 'an endless configuration is refused' 2 'larger than the 1024 KiB' \
     timeout 60 "$train" --dry-run --config <(yes 'steps = 5')
 if [ -n "${SAN:-}" ]; then
     skip 'a device without end' 'sanitizers reserve more memory than the limit'
@@ -208,13 +208,13 @@ else
         bash -c 'ulimit -v 4000000; timeout 60 "$0" --dry-run --config /dev/zero' "$train"
 fi
 mkfifo "$dir/fifo.conf"
-exits 'a FIFO that nobody writes' 3 'fifo.conf: a FIFO without a writer' \
+exits 'a FIFO without a writer is refused' 3 'fifo.conf: a FIFO that nobody writes' \
     timeout 60 "$train" --dry-run --config "$dir/fifo.conf"
-output 'a configuration from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
+output 'a configuration can come from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
 exits 'no data' 2 'give --data FILE' "$train" --no-record
-exits 'no such verb is an argument' 2 "'fly'" "$train" fly
-exits 'verify of nothing' 2 'no cases' "$train" verify
-exits 'verify of what is no case fails' 1 '' "$train" verify "$dir/src"
+exits 'an unknown verb is refused as an argument' 2 "'fly'" "$train" fly
+exits 'verify without a case is refused' 2 'no cases' "$train" verify
+exits 'verify of a file that is not a case fails' 1 '' "$train" verify "$dir/src"
 
 data() { # NAME REGEX: x.tok is damaged
     exits "$1" 3 "$2" "$train" "${args[@]}" --no-record

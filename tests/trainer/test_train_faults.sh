@@ -130,7 +130,7 @@ again() {
     finish_training && exited 0 && same_result && plain "$1" &&
         [ "$(sqlite3 "$1" 'SELECT count(*) FROM run')" = 2 ]
 }
-check 'a file left by a killed recorder takes the next run' \
+check 'a file left by a killed recorder accepts the next run' \
     again "$dir/recorder-1.db"
 
 trainer_killed() { # RUN.db
@@ -187,7 +187,7 @@ standstill() { # RUN.db
     finish_training && exited 0 && same_result && plain "$1" &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }
-check 'SIGSTOP of the recorder: the training goes on, nothing is lost' \
+check 'SIGSTOP of the recorder: the training continues, nothing is lost' \
     in_time standstill "$dir/still.db"
 
 # --- the place of the file --------------------------------------------------
@@ -200,7 +200,7 @@ removed() { # RUN.db
         said 'recording was not complete: .*removed.db: removed, moved or' &&
         [ -z "$(compgen -G "$1*")" ]
 }
-check 'the run file removed: said at the end' in_time removed "$dir/removed.db"
+check 'the run file removed: reported at the end' in_time removed "$dir/removed.db"
 
 moved() { # RUN.db
     start "${model[@]}" -o "$1"
@@ -209,7 +209,7 @@ moved() { # RUN.db
     finish_training && exited 3 && same_result && said 'moved.db: removed, moved' &&
         plain "$1-elsewhere" && sound "$1-elsewhere" && holds "$1-elsewhere" $steps
 }
-check 'the run file moved: said, and nothing is lost' in_time moved "$dir/moved.db"
+check 'the run file moved: reported, and nothing is lost' in_time moved "$dir/moved.db"
 
 # Runs as a user who may not write there, whoever runs the test.
 closed_folder() { # RUN.db

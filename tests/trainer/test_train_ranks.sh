@@ -63,18 +63,18 @@ near() { # the losses of one and two differ by at most 1e-6, and none is missing
 }
 ranks 1 one --arch SM+LN+G --accumulate 4
 ranks 2 two --arch SM+LN+G --accumulate 2
-check 'in the order of the ranks losses are the same to 1e-6' near
-same_text 'and what is seen of the same weights to every digit' \
+check 'in the order of the ranks the losses agree to 1e-6' near
+same_text 'and measurements of the same weights agree in every digit' \
     "$(samples one | grep '"step":0,.*"entropy"')" "$(samples two | grep '"step":0,.*"entropy"')"
 # --- ways to start ranks -----------------------------------------------------
 
 if command -v mpirun >/dev/null; then
     rm -f "$dir"/mpi.db*
-    check 'mpirun starts two' timeout 300 mpirun --allow-run-as-root --oversubscribe \
+    check 'mpirun starts two ranks' timeout 300 mpirun --allow-run-as-root --oversubscribe \
         -n 2 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/mpi.db" --world 0
     same_samples 'and they are the same' two mpi
 else
-    skip 'mpirun starts two' 'no mpirun: make test-deps'
+    skip 'mpirun starts two ranks' 'no mpirun: make test-deps'
 fi
 slurm() { SLURM_PROCID=$1 SLURM_NTASKS=2 timeout 300 "$train" "${small[@]}" \
     --arch SM+LN+G --accumulate 2 -o "$dir/slurm.db" "${@:2}"; }
@@ -110,22 +110,22 @@ on_host() { # RANK OPTION...
 }
 if divide 2>"$dir/why" </dev/null; then
     on_host 1 2>/dev/null &
-    check 'ranks on two hosts' on_host 0
+    check 'ranks train on two hosts' on_host 0
     wait
     same_samples 'and they are the same' two hosts
 else
-    skip 'ranks on two hosts' "no network namespaces here: $(tail -n 1 "$dir/why")"
+    skip 'ranks train on two hosts' "no network namespaces here: $(tail -n 1 "$dir/why")"
 fi
 part
-exits 'without --world each trains by itself, and a warning says so' 0 \
+exits 'without --world each process trains alone, with a warning' 0 \
     'warning: srun has started 2 processes, but each trains its own model: give --world 0' \
     env SLURM_PROCID=1 SLURM_NTASKS=2 "$train" "${small[@]}" --steps 1 --arch SM --no-record
-exits 'another world than was started' 2 \
+exits 'another world than the started one is refused' 2 \
     'entropy-train: --world 3: srun has started 2 processes: SLURM_NTASKS=2' slurm 0 --world 3
 one_rank() { timeout 300 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/x.db" "$@"; }
-exits 'nobody says which rank' 2 'entropy-train: no rank: give --world N --rank R' \
+exits 'a missing rank is refused' 2 'entropy-train: no rank: give --world N --rank R' \
     one_rank --world 2
-exits 'no such rank' 2 'entropy-train: --rank 2: --world 2 has ranks 0 to 1' \
+exits 'a rank out of range is refused' 2 'entropy-train: --rank 2: --world 2 has ranks 0 to 1' \
     one_rank --world 2 --rank 2
 
 # --- checkpoints and the end -------------------------------------------------
@@ -137,13 +137,13 @@ for world in 2 1; do
     rm -rf "$dir/used"
     cp -r "$dir/kept" "$dir/used"
     ranks $world rest --resume "$dir/used" --steps 9 --accumulate $((4 / world))
-    same_text "ranks 0 to $((world - 1)) go on with a checkpoint of two" \
+    same_text "ranks 0 to $((world - 1)) resume a checkpoint of two" \
         "$(samples whole | grep '"step":8')" "$(samples rest | grep '"step":8')"
 done
 
 ranks 2 nan --arch SM+LN+G --lr 1e30 --warm-up 0 --accumulate 2 --after-nan 2
 same_text 'a loss that is not finite ends both' '1 1' "$codes"
-same_text 'and is reported once' 1 "$(cat "$dir"/err.* | grep -c 'loss is not finite from')"
+same_text 'and it is reported once' 1 "$(cat "$dir"/err.* | grep -c 'loss is not finite from')"
 
 # --- failures ----------------------------------------------------------------
 
@@ -188,12 +188,12 @@ for dead in 0 1 2; do
     want=(3 3 3)
     want[dead]=137
     same_text "rank $dead is killed: all end" "${want[*]}" "$codes"
-    check "rank $dead is killed: one says so" alone_reported \
+    check "rank $dead is killed: one reports it" alone_reported \
         "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a word: .* --resume" \
         $((dead == 0))
     check "rank $dead is killed: the run has failed" closed
 done
-check 'steps until then are in a checkpoint' \
+check 'the steps until then are in a checkpoint' \
     eval 'ls "$dir"/kept.1/*.safetensors && ls "$dir"/kept.2/*.safetensors'
 
 start_three --rank-timeout 10
@@ -201,14 +201,14 @@ kill -STOP "$(trainer_of 1)"
 wait "${pids[2]}"
 kill -CONT "$(trainer_of 1)"
 end_three
-same_text 'a rank that is silent: all end' '3 3 3' "$codes"
-check 'a rank that is silent: one says so' alone_reported \
+same_text 'a silent rank: all end' '3 3 3' "$codes"
+check 'a silent rank: one reports it' alone_reported \
     '^entropy-train: rank 1 .* is silent for longer than --rank-timeout'
 
 start_three
 touch "$dir/long.db.stop"
 end_three
-same_text 'a file ends all well' '0 0 0 stopped' "$codes $(status long)"
+same_text 'a stop file ends all properly' '0 0 0 stopped' "$codes $(status long)"
 
 two_with() { # OPTIONS-OF-RANK-1 OPTION...: runs two ranks, one with different options
     local other=$1 r pids=()
@@ -229,7 +229,7 @@ two_with() { # OPTIONS-OF-RANK-1 OPTION...: runs two ranks, one with different o
 differs() { # NAME OPTIONS-OF-RANK-1 CODES REGEX [REPORTER]
     two_with "$2" --rank-timeout 60
     same_text "$1: both end" "$3" "$codes"
-    check "$1: one says so" alone_reported "^entropy-train: $4" "${5:-0}"
+    check "$1: one reports it" alone_reported "^entropy-train: $4" "${5:-0}"
     check "$1: there is no run" [ ! -e "$dir/long.db" ]
 }
 differs 'another learning rate' '--lr 0.5' '2 2' \
@@ -239,22 +239,22 @@ differs 'another world' '--world 3' '2 2' \
     'rank 1 of 3 has come where there are 2: give all ranks the same --world'
 differs 'no checkpoint there' "--resume $dir/none" '3 3' 'rank 1: .*none: '
 echo 'not ours' >"$dir/other"
-exits 'a rank that does not come' 3 \
+exits 'a rank that does not join is reported' 3 \
     'entropy-train: rank 1 of 2 has not come to .*x.db.ranks within 0.3 s: start it' \
     one_rank --world 2 --rank 0 --rank-timeout 0.3
-exits 'the first one does not come' 3 \
+exits 'the first rank does not join' 3 \
     'entropy-train: rank 0 of 2 has not come to .*x.db.ranks within 0.3 s: start it' \
     one_rank --world 2 --rank 1 --rank-timeout 0.3
-check 'and no file is left' eval '! ls "$dir"/x.db*'
+check 'no file is left' eval '! ls "$dir"/x.db*'
 exits 'another file is not overwritten' 2 \
     'entropy-train: .*other: is no rendezvous of entropy-train' \
     one_rank --world 2 --rank 0 --rendezvous "$dir/other"
-same_text 'it is as it was' 'not ours' "$(cat "$dir/other")"
+same_text 'the file is unchanged' 'not ours' "$(cat "$dir/other")"
 
 printf 'entropy-train ranks 1\nkey %032d\nhost x\nport 9\naddress 127.0.0.1\n' 0 \
     >"$dir/old"
 ranks 2 two --arch SM+LN+G --rendezvous "$dir/old"
-same_text 'what a killed training left is no trouble' '0 0' "$codes"
-check 'and is gone afterwards' [ ! -e "$dir/old" ]
+same_text 'the remains of a killed training do no harm' '0 0' "$codes"
+check 'and they are removed' [ ! -e "$dir/old" ]
 
 finish

@@ -63,7 +63,7 @@ static void print_arch(char *out, size_t size, const void *field)
     es_arch_print(out, size, field);
 }
 
-/* All but the base, which is an option of its own. */
+/* Reads everything but the base, which is a separate option. */
 static es_status read_scaling(void *field, const es_option *option,
                               const char *value, const char *where)
 {
@@ -122,7 +122,7 @@ static es_status read_preset(void *field, const es_option *option,
     return status;
 }
 
-/* The checkpoint of a probe. */
+/* Reads the checkpoint argument of a probe. */
 static es_status read_checkpoint(void *field, const es_option *option,
                                  const char *value, const char *where)
 {
@@ -278,7 +278,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {CHOICE(
         "record", "SET", record, series_sets, PASS | ES_VERB_BENCH,
         "series to record: core; standard adds logits, norms and activations; "
-        "all adds gradients, updates, spectra and whole parameters")},
+        "all adds gradients, updates, spectra and single parameter values")},
     {INT("record-every", "N", record_every, 1, LARGE, TRAIN,
          "steps between records")},
     {INT("eval-every", "N", eval_every, 0, LARGE, TRAIN,
