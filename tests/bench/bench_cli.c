@@ -218,7 +218,7 @@ static void print_beside(double figure, const char *unit, double target)
 {
     printf(" %8.1f %s", figure, unit);
     if (target > 0)
-        printf(" (reach %.0f: %s)", target, figure <= target ? "ok" : "MISS");
+        printf(" (target %.0f: %s)", target, figure <= target ? "ok" : "MISS");
 }
 
 static void print_peer(const job *j)
@@ -235,7 +235,7 @@ static void print_peer(const job *j)
            j->target_ratio > 0 ? "matplotlib" : "Python",
            median(ms, N_PEER_ROUNDS), j->peers[0].mib, ratio);
     if (j->target_ratio > 0)
-        printf(" (reach %.0fx: %s)", j->target_ratio,
+        printf(" (target %.0fx: %s)", j->target_ratio,
                ratio >= j->target_ratio ? "ok" : "MISS");
     printf(", %.1fx the CPU", median(cpu_ratios, N_PEER_ROUNDS));
 }

@@ -286,19 +286,19 @@ static void print_report(void)
     double scratch =
         0x1p-20 * (double)(es_qk_scratch(&largest) * sizeof(float));
     for (int way = 0; way < N_WAYS; way++)
-        printf("%d thread%s memory is read at %.1f GB/s, a product of %d done "
-               "at %.0f GF/s, exponentials at %.1f G/s\n",
+        printf("%d thread%s memory reads %.1f GB/s, matrix product of %d %.0f "
+               "GF/s, exponentials %.1f G/s\n",
                threads[way],
                way == ONE ? ": " : "s:", 4e-9 / read_seconds(way, 1), SQUARE,
                2e-9 / product_seconds(way, 1), 1e-9 / exp_seconds(way, 1));
-    printf("share: of reading what is visible; of product plus exponentials; "
-           "judged by %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
+    printf("share: of the rate of reading visible weights, or of product plus "
+           "exponentials; judged by %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
            judged == ONE ? "one thread, as the machine is busy" : "all threads",
            es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
            "all thr.", "share", "target");
     for (int i = 0; i < N_LINES; i++)
         print_line(&lines[i], judged);
-    printf("Q,K, T=1024: %.2f MiB of scratch a thread, target < 2: %s\n",
+    printf("Q,K, T=1024: %.2f MiB of scratch per thread, target < 2: %s\n",
            scratch, scratch < 2 ? "reached" : "MISSED");
 }
 

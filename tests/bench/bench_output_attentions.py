@@ -90,9 +90,9 @@ def main():
         ratios = sorted(a / b for a, b in zip(seconds[name], base))
         low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
         print(f"{name}: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f}) of it")
-    print(f"entropies apart: {worst:.1e} nats at most")
+    print(f"largest difference of entropies: {worst:.1e} nats")
     attentions = N_LAYERS * 12 * T * T * 4 / 2**20
-    print(f"weights of T x T that only output_attentions keeps: {attentions:.0f} MiB")
+    print(f"T x T weights kept only by output_attentions: {attentions:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ int main(int argc, char **argv)
     char text[64];
     openblas_set_num_threads(1);
     es_products_openblas.version(text, sizeof text);
-    printf("matrix products, GF/s of one thread: %s %s", text,
+    printf("matrix products, GF/s with one thread: %s %s", text,
            es_products_openblas.kernels());
     if (es_products_onednn.open() != ES_OK) {
         printf("\n%s\n", es_message());

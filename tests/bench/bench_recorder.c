@@ -132,7 +132,7 @@ static void time_pushes(const float *values)
            "ns  (clock: %.0f ns of it)\n",
            LAYERS, HEADS, quantile_ns(pushes, n, 0.5),
            quantile_ns(pushes, n, 0.99), clock_cost());
-    printf("%d series a step                     median %6.0f ns  p99 %6.0f "
+    printf("%d series per step                   median %6.0f ns  p99 %6.0f "
            "ns\n",
            SERIES, step_ns, quantile_ns(steps, STEPS, 0.99));
     printf("  0.5 %% of a step of %.2f ms or more, 0.1 %% of %.2f ms or more\n",
@@ -154,7 +154,7 @@ static void time_throughput(const float *values)
     finish(recorder);
     double seconds = now(CLOCK_MONOTONIC) - begin;
     printf("steps of %d series without a pause, to the closed file   %.0f "
-           "steps/s, %.1f us a sample\n",
+           "steps/s, %.1f us per sample\n",
            SERIES, FAST_STEPS / seconds, 1e6 * seconds / (FAST_STEPS * SERIES));
 }
 

@@ -113,7 +113,7 @@ static double scan_of(const char *path, const layout *l, double *sum)
     es_cursor_close(c);
     es_reader_close(r);
     double seconds = now() - start;
-    check(n == l->n_steps, "not every sample came back");
+    check(n == l->n_steps, "some samples are missing");
     return seconds;
 }
 
@@ -193,7 +193,7 @@ static double scan_rows(const layout *l, double *sum)
     sqlite3_finalize(select);
     sqlite3_close(db);
     double seconds = now() - start;
-    check(n == l->n_layer * l->n_head * l->n_steps, "not every row came back");
+    check(n == l->n_layer * l->n_head * l->n_steps, "some rows are missing");
     return seconds;
 }
 
@@ -203,7 +203,7 @@ static void print_row(const char *work, const layout *l, double ours,
                       double rows, double target, bool more, const char *unit)
 {
     char name[64];
-    snprintf(name, sizeof name, "%dx%d, %d a commit: %s", (int)l->n_layer,
+    snprintf(name, sizeof name, "%dx%d, %d per commit: %s", (int)l->n_layer,
              (int)l->n_head, l->per_commit, work);
     printf("%-34s %10.2f %10.2f %7.1fx", name, ours, rows,
            more ? ours / rows : rows / ours);
@@ -315,7 +315,7 @@ static void measure_fragments(const layout *l, es_durability durability)
     free(values);
     const double wall = median(ratio, N_PAIRS);
     const double cpu = median(ratio_cpu, N_PAIRS);
-    printf("%dx%d, %d a commit, synchronous=%-6s  %5.2f    %5.2f    %5.2f   "
+    printf("%dx%d, %d per commit, synchronous=%-6s  %5.2f    %5.2f    %5.2f   "
            "<= 1: %s\n",
            (int)l->n_layer, (int)l->n_head, l->per_commit,
            durability == ES_FAST ? "NORMAL" : "FULL", wall, cpu,
@@ -340,7 +340,7 @@ int main(void)
            "row/head", "ratio", "target");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         measure(&layouts[i]);
-    printf("\na fragment as a multiple of a run file, median of %d pairs\n"
+    printf("\nfragment relative to run file, median of %d pairs\n"
            "%-43s %8s %8s %8s\n",
            N_PAIRS, "", "writing", "its CPU", "scan");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {

@@ -249,8 +249,8 @@ def run(program, problem):
 def main():
     torch.set_num_threads(N_THREADS)
     torch.manual_seed(1)
-    print(f"{ARCH}, a training step beside PyTorch {torch.__version__}, which is "
-          "how many times as long")
+    print(f"{ARCH}, a training step, and PyTorch {torch.__version__} with its "
+          "relative time")
     for problem in PROBLEMS:
         if len(sys.argv) <= 3 or problem.name in sys.argv[3:]:
             run(sys.argv[1], problem)

@@ -252,7 +252,7 @@ static void run_problem(const problem *p, int n_threads)
            p->name, p->arch, n_threads, n_threads == 1 ? " " : "s",
            1e3 * b.step, b.n_rows / b.step, b.limit / b.step);
     if (p->target > 0)
-        printf(" (reach %.2f)", p->target);
+        printf(" (target %.2f)", p->target);
     putchar('\n');
     fflush(stdout);
     close_bench(&b);
@@ -270,7 +270,7 @@ static void run_pair(const problem *from, const char *base, const char *other,
         run_step(&a);
         run_step(&b);
     }
-    printf("%-12s %-23s %d thread%s  %.3f of %s (reach 1.05)\n", p.name, other,
+    printf("%-12s %-23s %d thread%s  %.3f of %s (target 1.05)\n", p.name, other,
            n_threads, n_threads == 1 ? " " : "s", b.step / a.step, base);
     fflush(stdout);
     close_bench(&a);
@@ -329,7 +329,8 @@ int main(int argc, char **argv)
     if (argc == 7 && strcmp(argv[1], "--serve") == 0)
         return serve(argv + 2);
     const int n = count_processors();
-    printf("a training step; limit: its matrix products and AdamW alone\n");
+    printf("a training step; the limit is that of its matrix products and "
+           "AdamW\n");
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         if (problems[i].n_rounds == 0)
             continue;

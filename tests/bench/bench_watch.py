@@ -71,7 +71,7 @@ def watched(scan, train_once):
 def report(name, ratios):
     low, middle, high = statistics.quantiles(ratios, n=4)
     sure = 1.57 * (high - low) / len(ratios) ** 0.5
-    print(f"{name:<22} {middle:.4f} +- {sure:.4f}   reach: 1.005")
+    print(f"{name:<22} {middle:.4f} +- {sure:.4f}   target: 1.005")
 
 
 def main():
