@@ -79,7 +79,7 @@ TEST(bundled_emulated_heads_match_single_heads)
 }
 
 /* Without statistics, y and the gradients have the same bits. */
-TEST(measuring_changes_nothing)
+TEST(statistics_change_no_bit_of_the_outputs)
 {
     const es_ops *ops = &es_cpu_ops;
     attention_problem p = attention_open(2, 37, 3, 7);

@@ -66,7 +66,7 @@ exits 'a missing device is refused' 3 'CUDA: no device' \
 
 # --- auto --------------------------------------------------------------------
 
-same() { # A B: two runs have the same numbers
+same() { # A.db B.db: both runs have the same numbers
     local sql="SELECT name, phase, step, hex(value) FROM sample
         JOIN series USING (series_id) WHERE name <> 'tokens_per_s' ORDER BY 1, 2, 3"
     [ -n "$(ask "$1" "$sql")" ] && cmp <(ask "$1" "$sql") <(ask "$2" "$sql")

@@ -246,7 +246,7 @@ static es_train_result train(training_seen *seen, es_precision precision,
 }
 
 /* The effect of bf16 is smaller than that of another seed. */
-TEST(trains_like_fp32)
+TEST(training_matches_fp32)
 {
     enum { N = 3 };
     static training_seen full, half;

@@ -201,7 +201,7 @@ static size_t list_options(char out[MOST_OPTIONS][64])
     return n;
 }
 
-TEST(what_a_dry_run_accepts_trains_a_step)
+TEST(accepted_options_train_a_step)
 {
     static char options[MOST_OPTIONS][64];
     const size_t n = list_options(options);

@@ -190,7 +190,7 @@ TEST(large_weights_overflow)
 
 /* --- training ------------------------------------------------------------- */
 
-TEST(trains_like_fp32)
+TEST(training_matches_fp32)
 {
     static training_seen half, full;
     es_settings settings = training_small();
@@ -246,7 +246,7 @@ static es_status parse(es_settings *out, es_verb verb, char *value)
     return es_settings_parse(out, 3, words);
 }
 
-TEST(the_option_is_read)
+TEST(the_emulation_option_is_read)
 {
     es_settings s;
     es_settings_default(&s, ES_VERB_TRAIN);

@@ -148,7 +148,7 @@ static void expect_gradient(const char *what, const float *got,
     expect_columns(what, got, want, before, c);
 }
 
-NORMED_TEST(weight_norm_has_the_gradient_of_differences)
+NORMED_TEST(weight_norm_matches_finite_differences)
 {
     const es_columns c = columns_of(n_in, n), row = {1, n, 0, n};
     float *v = array(whole(&c), 1), *g = array(n, 1), *dw = array(whole(&c), 1);
@@ -201,7 +201,7 @@ NORMED_TEST(sigma_is_the_largest_singular_value)
     es_test_expect_close("v", v, unit, 3);
 }
 
-NORMED_TEST(spectral_norm_has_the_gradient_of_differences)
+NORMED_TEST(spectral_norm_matches_finite_differences)
 {
     const es_columns c = columns_of(n_in, n);
     float *m = array(whole(&c), 1), *w = array(whole(&c), 1), sigma;
@@ -237,7 +237,7 @@ NORMED_TEST(columns_are_copied_or_added)
 enum { ROWS = 9, WIDE = 40 };
 
 /* Column 4 is zeros, column 21 has a NaN; all others must be correct. */
-NORMED_TEST(a_bad_column_stays_alone)
+NORMED_TEST(a_bad_column_does_not_affect_others)
 {
     (void)n_in, (void)n;
     const es_columns c = {ROWS, WIDE, 0, WIDE};
@@ -262,7 +262,7 @@ NORMED_TEST(a_bad_column_stays_alone)
 }
 
 /* If the matrix is zeros or has a NaN, all results are NaN. */
-NORMED_TEST(of_a_bad_matrix_nothing_is_left)
+NORMED_TEST(a_bad_matrix_gives_only_nan)
 {
     (void)n_in, (void)n;
     const es_columns c = {ROWS, WIDE, 0, WIDE};
@@ -306,7 +306,7 @@ static outputs *run_all(uint64_t from_seed)
     return out;
 }
 
-TEST(the_same_threads_give_the_same_bits)
+TEST(the_same_number_of_threads_gives_the_same_bits)
 {
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         open_cpu(n_threads, NULL);

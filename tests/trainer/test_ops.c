@@ -269,7 +269,7 @@ static void check_norm(int n, int width)
     es_test_expect_close("layer norm", y, want, s);
 }
 
-VARIANT_TEST(layer_norm_matches_its_differences)
+VARIANT_TEST(layer_norm_matches_finite_differences)
 {
     check_norm(1, 2);
     check_norm(5, 7);

@@ -81,7 +81,7 @@ TEST(the_model_matches_the_name_of_the_preset)
     }
 }
 
-TEST(names_are_unique)
+TEST(preset_names_are_unique)
 {
     for (es_preset a = {.is_tiny = false}; es_preset_next(&a);)
         for (es_preset b = a; es_preset_next(&b);)

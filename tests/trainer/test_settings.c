@@ -30,7 +30,7 @@ static void assert_said(const char *one, const char *other)
         fail_msg("'%s' and '%s' not in: %s", one, other, es_message());
 }
 
-TEST(every_kind_is_read)
+TEST(every_kind_of_option_is_read)
 {
     es_settings s;
     es_assert_ok(PARSE(&s, "--arch", "SM + R", "--n-layer=3", "--lr", "2e-4",

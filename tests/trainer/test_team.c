@@ -57,7 +57,7 @@ TEST(every_thread_works_in_every_round)
 }
 
 /* Threads that have gone to sleep wake up again. */
-TEST(sleeping_threads_come_back)
+TEST(sleeping_threads_wake_up)
 {
     static rounds r;
     es_team *team;

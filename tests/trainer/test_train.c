@@ -5,7 +5,7 @@
 
 /* --- the numbers --------------------------------------------------------- */
 
-TEST(same_seed_same_bits)
+TEST(the_same_seed_gives_the_same_bits)
 {
     es_settings s = training_small();
     s.threads = 2;
@@ -36,7 +36,7 @@ TEST(recording_changes_no_bit)
     assert_memory_equal(without.eval, with.eval, sizeof with.eval);
 }
 
-TEST(learns_what_can_be_learnt)
+TEST(a_learnable_pattern_is_learnt)
 {
     es_settings s = training_small();
     s.train.steps = 300;

@@ -88,7 +88,7 @@ TEST(a_nan_is_described)
                            "gradient was not at step 56 already in layer 3"));
 }
 
-TEST(stops_on_request)
+TEST(a_training_stops_on_request)
 {
     training_seen out = {.stop_after = 9};
     es_train_result result = training_record(&out, training_small());

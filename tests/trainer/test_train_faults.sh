@@ -301,7 +301,7 @@ readers() { # RUN.db
     local n=0
     start "${model[@]}" -o "$1"
     until_true "$scan" "$1" >/dev/null 2>&1 # until something is committed
-    kill -STOP "$trainer" # otherwise it could end before the fifth reader
+    kill -STOP "$trainer" # otherwise it could end before the fifth reader starts
     while [ $n -lt 5 ] || ! ended "$trainer"; do
         [ $n -ne 5 ] || kill -CONT "$trainer"
         "$scan" "$1" >/dev/null 2>"$dir/complaint" ||

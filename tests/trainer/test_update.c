@@ -31,7 +31,7 @@ VARIANT_TEST(squares_and_nonfinite_are_counted)
     assert_true(isnan(sums.squares));
 }
 
-VARIANT_TEST(a_mean_is_added)
+VARIANT_TEST(a_mean_is_added_to_the_sum)
 {
     enum { N = 1001 };
     float *x = array(N, 3);

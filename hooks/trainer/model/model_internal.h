@@ -271,10 +271,10 @@ static inline const es_mem *es_model_padded(const es_model *model)
 }
 
 /** Operands of the operations. */
-es_linear es_model_transform(const es_model *model); /* the layer before the
+es_linear es_model_transform(const es_model *model); /* the matrix before the
                                                         last norm */
-es_linear es_model_patch(const es_model *model);     /* from a patch to its
-                                                        row */
+es_linear es_model_patch(const es_model *model);     /* projects a patch to
+                                                        its row */
 es_image es_model_image(const es_model *model);
 es_linear es_model_head(const es_model *model);
 es_act es_model_act(const es_model *model, int layer);
@@ -317,7 +317,7 @@ static inline es_role es_model_head_role(const es_model *model)
                : ES_ROLE_EMBED_OUT;
 }
 
-/* model_forward.c */
+/* Functions of model_forward.c. */
 
 /** Returns how many of the targets (B,T) are not ES_NO_TARGET. */
 int es_model_count_targets(const es_model *model, const int32_t *targets);
@@ -329,7 +329,7 @@ void es_model_run_pass(es_model *model, bool has_targets, bool training);
 void es_model_drop(const es_model *model, es_mem *y, const es_mem *residual,
                    const es_mem *x, int place, bool back);
 
-/* model_backward.c */
+/* Functions of model_backward.c. */
 
 /** Runs es_model_backward after a pass with targets. */
 void es_model_run_backward(es_model *model, double scale);
@@ -338,7 +338,7 @@ void es_model_run_backward(es_model *model, double scale);
  *  captured: the first one that was used. */
 bool es_model_captures_scale(es_model *model, double scale);
 
-/* model_loss.c */
+/* Functions of model_loss.c. */
 
 /** Number of rows of logits that are computed at once. */
 int es_model_loss_rows(const es_model *model);
@@ -351,7 +351,7 @@ void es_model_loss(const es_model *model);
  *  the loss. */
 void es_model_loss_backward(const es_model *model, double scale, bool counts);
 
-/* model_weights.c: normalised weights */
+/* Functions of model_weights.c. */
 
 /** Number of floats of the weight that replaces a parameter matrix of a layer;
  *  0 if the parameter is used itself. */
@@ -383,7 +383,7 @@ es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;
  *  adamw has changed them; not within a sequence. */
 void es_model_refresh_copies(es_model *model);
 
-/* report.c */
+/* Functions of report.c. */
 
 /** Allocates the report. ES_OK, ES_ENOMEM. */
 es_status es_model_plan_report(es_model *model) ES_MUST_USE;
@@ -420,7 +420,7 @@ size_t es_model_report_bytes(const es_model *model);
 bool es_model_replays(const es_model *model, int sequence);
 void es_model_launch(const es_model *model);
 
-/* ranges.c */
+/* Functions of ranges.c. */
 
 /** Number of elements of the report's `peaks`. */
 size_t es_model_n_peaks(const es_model *model);
@@ -445,7 +445,7 @@ void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv);
 /** Returns the weighted sum of all range losses, averaged over passes. */
 double es_model_range_loss(const es_model *model);
 
-/* model_ranks.c */
+/* Functions of model_ranks.c. */
 
 typedef struct es_ranks es_ranks;
 void es_model_free_ranks(es_model *model);
@@ -477,7 +477,7 @@ es_status es_model_wait_ranks(es_model *model) ES_MUST_USE;
  *  n_bytes to the copy that has just been loaded. As es_transport_gather. */
 es_status es_model_join_reports(es_model *model, size_t n_bytes) ES_MUST_USE;
 
-/* polynomial.c */
+/* Functions of polynomial.c. */
 
 typedef struct es_polynomials es_polynomials;
 
@@ -504,7 +504,7 @@ bool es_model_act_polynomial(const es_model *model, es_mem *post,
 /** Returns true if es_model_act_polynomial would compute post. */
 bool es_model_acts_by_polynomial(const es_model *model, int layer);
 
-/* parameter_series.c */
+/* Functions of parameter_series.c. */
 
 /** Number of floats from which the series of parameters are computed. */
 size_t es_model_n_reported(const es_model *model);
@@ -512,7 +512,7 @@ size_t es_model_n_reported(const es_model *model);
 /** Copies the current values of these parameters to the report. */
 void es_model_report_parameters(const es_model *model);
 
-/* details.c */
+/* Functions of details.c. */
 
 /** Returns matrix i of ES_N_NORMED, in the order of sigma_q .. g_proj. The
  *  fused FFN takes the place of the first matrix of the FFN. */
@@ -534,7 +534,7 @@ void es_model_detail_weights(es_model *model);
 /** Measures the details of the step that has just been taken. */
 void es_model_detail_step(es_model *model, const es_train_config *train);
 
-/* model_step.c */
+/* Functions of model_step.c. */
 
 /** Returns AdamW's settings for a group of parameters. */
 es_adamw es_model_adamw(const es_train_config *train, es_param_group group);

@@ -42,7 +42,7 @@ static inline es_mem *es_ranks_losses(const es_model *model)
     return es_model_reported(model, &model->report.tally->ce);
 }
 
-/* model_ranks_device.c */
+/* Functions of model_ranks_device.c. */
 
 /** Lets the devices add up from now on, if those of all ranks can; else writes
  *  a note, as es_model_set_ranks. */
@@ -53,7 +53,7 @@ es_status es_ranks_join_devices(es_model *model, char *note,
  *  step. */
 void es_ranks_reduce_rest(es_model *model);
 
-/* model_ranks_report.c */
+/* Functions of model_ranks_report.c. */
 
 /** Returns the offset of the sums in a report's copy; *n: their size within
  *  n_bytes. */
