@@ -63,8 +63,8 @@ typedef struct bench {
     es_team *team;
     clockid_t clock;
     int32_t *tokens;
-    float *x, *y, *weight;   /* for the plain products */
-    int n_in, n_out, n_rows; /* of the current product */
+    float *x, *y, *weight;   /* operands of the plain products */
+    int n_in, n_out, n_rows; /* sizes of the current product */
     double step, limit;      /* shortest time so far in seconds */
 } bench;
 

@@ -19,7 +19,8 @@
 enum { LAYERS = 3, HEADS = 2, STEPS = 6, MOST = 1 << 16, FRAMES_MOST = 64 };
 
 static unsigned char sound[MOST], damaged[2 * MOST];
-static size_t n_sound, places[FRAMES_MOST + 1]; /* of frames, and the end */
+static size_t n_sound, places[FRAMES_MOST + 1]; /* positions of the frames, and
+                                                   of the end */
 static int n_frames;
 static uint32_t seed;
 static char path[4096];

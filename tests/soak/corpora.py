@@ -18,7 +18,7 @@ import tempfile
 
 FUZZ = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                     "fuzz")
-BYTES_MOST = 80 << 10  # per target
+BYTES_MOST = 80 << 10  # bytes per target
 
 
 def learned(target):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-PROBLEMS_MOST = 30  # per command, printed
+PROBLEMS_MOST = 30  # printed problems per command
 PATIENCE = 60  # seconds; SQLite waits five for a lock
 JOBS = os.cpu_count() or 1
 

@@ -166,7 +166,7 @@ class Attempt:
     def finish(self, process, recorder_died):
         output, _ = process.communicate(timeout=PATIENCE)
         if recorder_died and "before it answered" in output:
-            return  # nothing had begun
+            return  # the training had not begun
         numbers, step = weights(self.name)
         if step != STEPS or numbers != self.last:
             broken("the training ended with %d, %s, but its last checkpoint "

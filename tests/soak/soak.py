@@ -40,7 +40,7 @@ import corpora
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-LINES_MOST = 40  # of a failed row's output, printed
+LINES_MOST = 40  # printed lines of a failed row's output
 
 
 class Row:

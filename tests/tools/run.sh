@@ -39,7 +39,7 @@ case $BUILD in /*) LOCPATH=$BUILD/locale ;; esac
 
 logs=$(mktemp -d) && : >"$logs/times" || exit 1
 trap 'rm -rf "$logs"' EXIT
-TIMEFORMAT='%U %S' # for each test
+TIMEFORMAT='%U %S' # the format of a test's times
 declare -A test_of=() log_of=() start_of=() # indexed by process
 n_begun=0
 stop() { # EXIT-CODE: ends all running tests; timeout passes the signal on to a test's processes

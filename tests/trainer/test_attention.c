@@ -128,7 +128,7 @@ TEST(a_nan_key_spoils_only_later_rows)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
-        run_spoilt(&p, *kernels, 5 + 2, 37, NAN); /* k */
+        run_spoilt(&p, *kernels, 5 + 2, 37, NAN); /* a NaN in k */
         attention_expect_nan_from(&p, 37);
     }
 }
@@ -138,7 +138,7 @@ TEST(a_nan_value_reaches_only_outputs)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
-        run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* v */
+        run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* a NaN in v */
         attention_expect_nan_value(&p, 37, 2);
         /* Nor does it reach gradients of keys that its queries do not see. */
         for (int j = 38; j < p.n_ctx; j++)
@@ -172,7 +172,7 @@ TEST(a_broken_narrow_head_does_not_affect_others)
         attention_problem p = attention_open(3, 19, 5, 4);
         attention_problem broken = attention_open(3, 19, 5, 4);
         broken.qkv[30 * 60 + 9] = INFINITY; /* q of head 2 */
-        broken.qkv[33 * 60 + 40 + 8] = NAN; /* v */
+        broken.qkv[33 * 60 + 40 + 8] = NAN; /* v of head 2 */
         attention_run(&p, *kernels, 1, true);
         attention_run(&broken, *kernels, 1, true);
         for (int i = 0; i < 57 * 60; i++)

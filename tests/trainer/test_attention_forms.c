@@ -62,7 +62,7 @@ TEST(every_form_matches_plain_loops)
     check_shape(2, 9, 5, 8);
 }
 
-/* The CUDA back-end is like this. */
+/* Like the CUDA back-end, this one lacks the forms. */
 TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 {
     static const char *const archs[] = {"PSM(4,plain)", "RA"};

@@ -254,7 +254,8 @@ TEST(training_matches_fp32)
     for (int i = 0; i < N; i++) {
         want[i] = train(&full, ES_FP32, (uint64_t)i + 7).eval.ce;
         got[i] = train(&half, ES_BF16, (uint64_t)i + 7).eval.ce;
-        assert_true(full.ce[119] < 0.75 * full.ce[0]); /* it learns */
+        assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the training must
+                                                          learn */
         assert_true(got[i] != want[i]);
         low = want[i] < low ? want[i] : low;
         high = want[i] > high ? want[i] : high;

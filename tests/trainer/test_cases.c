@@ -126,7 +126,7 @@ static const wanted cases[] = {
     {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
     {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
      USUAL},
-    /* combinations */
+    /* combinations of parts */
     {"EReg(SM+LN+R)", GPT2, 2, 1, 5, 1, 4, 3, 2, ALL, USUAL},
     {"EReg(PSM(4,1e-2)+LN+GT+WNorm(QKVO,FFN))", PYTHIA, 2, 3, 9, 5, 7, 2, 1,
      ALL, USUAL},

@@ -274,10 +274,10 @@ TEST(attention_rounds_products)
 static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
                            float size)
 {
-    memset(c->qkv + 3 * T + T, 0, T * sizeof(float)); /* k_1 */
+    memset(c->qkv + 3 * T + T, 0, T * sizeof(float)); /* key 1 */
     c->qkv[3 * T + T] = size;
     for (int i = 0; i < T; i++)
-        c->qkv[i * 3 * T] = i == 2 ? 300 : 0; /* q_i0 */
+        c->qkv[i * 3 * T] = i == 2 ? 300 : 0; /* the first element of query i */
     run_head(c, kernels, NULL);
     for (int i = 0; i < T; i++) {
         assert_int_equal(isnan(c->entropy[i]), i == 2);

@@ -156,7 +156,7 @@ static es_small_model with_big_weights(es_emulation emulate)
     size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
     es_assert_ok(es_model_get(s.model, index, weight, 12 * 36));
     for (int i = 0; i < 12 * 36; i++)
-        weight[i] *= i % 36 < 24 ? 600 : 1; /* of q and k */
+        weight[i] *= i % 36 < 24 ? 600 : 1; /* only the columns of q and k */
     es_assert_ok(es_model_set(s.model, index, weight, 12 * 36));
     es_small_forward(&s);
     return s;
@@ -173,7 +173,7 @@ TEST(large_weights_overflow)
     float nan_activations[2], rms[2];
     int bad = 0;
     for (int i = 0; i < per_layer; i++) {
-        assert_true(isfinite(entropy[i])); /* layer 0 */
+        assert_true(isfinite(entropy[i])); /* layer 0 remains finite */
         bad += isnan(entropy[per_layer + i]);
     }
     assert_true(bad > per_layer / 2);
@@ -199,7 +199,7 @@ TEST(training_matches_fp32)
     es_train_result want = training_run(&full, &settings);
     settings.model.emulate = ES_EMULATE_FP16;
     es_train_result got = training_run(&half, &settings);
-    assert_true(full.ce[119] < 0.75 * full.ce[0]); /* it learns */
+    assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the training must learn */
     assert_true(got.eval.ce != want.eval.ce);
     assert_true(fabs(got.eval.ce / want.eval.ce - 1) <= 0.02);
 }

@@ -107,7 +107,7 @@ TEST(rows_with_a_score_that_is_not_finite_are_counted)
     outputs out;
     es_test_fill(qkv, sizeof qkv / sizeof *qkv, 2, &seed);
     qkv[((0 * T + 4) * 3 + 1) * WIDTH] = NAN; /* a key of head 0 */
-    qkv[((1 * T + 5) * 3 + 1) * WIDTH] = NAN; /* in padding */
+    qkv[((1 * T + 5) * 3 + 1) * WIDTH] = NAN; /* a key in padding */
     attend(&out, qkv, 1);
     for (int h = 0; h < H; h++)
         for (int i = 0; i < T; i++) {

@@ -74,7 +74,7 @@ TEST(parts_of_llama_are_refused_in_other_families)
     es_expect_config_refused(&config, "--tied");
 }
 
-/* The CUDA back-end is like this. */
+/* Like the CUDA back-end, this one lacks the operations. */
 TEST(a_back_end_without_the_operations_refuses_the_family)
 {
     const es_model_config config = llama("SM+RN+SwiGLU");

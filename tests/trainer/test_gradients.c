@@ -182,7 +182,7 @@ TEST(any_epsilon_of_layer_norm_matches_finite_differences)
 
 TEST(every_size_matches_finite_differences)
 {
-    const int sizes[][7] = {/* L, H, d, T, V, B, m */
+    const int sizes[][7] = {/* sizes L, H, d, T, V, B, m */
                             {1, 1, 1, 1, 1, 1, 1},  {3, 1, 5, 1, 2, 3, 4},
                             {1, 5, 5, 7, 3, 1, 1},  {2, 1, 7, 11, 5, 1, 3},
                             {1, 1, 18, 3, 4, 2, 1}, {1, 1, 3, 37, 6, 1, 2}};
@@ -216,7 +216,8 @@ TEST(family_pythia_matches_finite_differences)
                                         "SM(gate)",
                                         "SM(gate)+LN+G",
                                         "SM(t,gate)+LN+ScFFN"};
-    const int sizes[][3] = {{1, 3, 15}, {7, 1, 2}, {5, 3, 6}}; /* T, H, d */
+    const int sizes[][3] = {{1, 3, 15}, {7, 1, 2}, {5, 3, 6}}; /* sizes T, H,
+                                                                  d */
     for (size_t i = 0; i < sizeof archs / sizeof *archs + 3; i++) {
         const bool sized = i < 3;
         es_model_config config =

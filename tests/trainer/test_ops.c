@@ -368,11 +368,11 @@ static float odd_number(int kind, int i, float x)
     case 2:
         return 1e15f * x; /* the fourth power is infinite in float */
     case 3:
-        return 1e-15f * x; /* and 0 here */
+        return 1e-15f * x; /* the fourth power is 0 in float */
     case 4:
-        return i == 3 ? -3e5f : x; /* an early element, */
+        return i == 3 ? -3e5f : x; /* one large element, early */
     case 5:
-        return i == 1500 ? 3e5f : x; /* or a late one */
+        return i == 1500 ? 3e5f : x; /* one large element, late */
     case 6:
         return 0;
     case 7:

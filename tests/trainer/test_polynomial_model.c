@@ -301,9 +301,9 @@ static void expect_levels(es_family family, int layer, int model)
 {
     es_model_config config = polynomial("PSM(4,0.1,plain)+LN+GS");
     config.family = family;
-    config.polynomial.factors = 12; /* 4 + 2 + 12 */
-    config.polynomial.steps = 7;    /* 2 7 + 3 */
-    config.polynomial.degree = 31;  /* 2 + 6 */
+    config.polynomial.factors = 12; /* attention takes 4 + 2 + 12 levels */
+    config.polynomial.steps = 7;    /* a norm takes 2 * 7 + 3 levels */
+    config.polynomial.degree = 31;  /* an FFN takes 2 + 6 levels */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(choose(&s));
     assert_int_equal(es_model_levels(s.model, 0), layer);

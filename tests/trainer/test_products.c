@@ -30,7 +30,7 @@ typedef struct problem {
     es_product shape;
     float *a, *b, *c, *bias, *residual; /* residual in the layout of c */
     void *given_a, *given_b, *given_c, *given_residual;
-    double *want; /* (m,n) */
+    double *want; /* (m,n) sums in double */
 } problem;
 
 static size_t rows_of(const es_product *p, bool of_a)
@@ -162,7 +162,7 @@ static void check(const es_products *products, es_product shape)
     es_test_release();
 }
 
-/* m, n, k. */
+/* The sizes m, n, k of products. */
 static const int sizes[][3] = {
     {1, 1, 1},    {1, 7, 3},    {5, 1, 9},     {3, 5, 1},     {17, 33, 20},
     {16, 64, 32}, {31, 48, 47}, {130, 19, 70}, {12, 300, 35}, {9, 515, 21}};

@@ -26,7 +26,7 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
     const size_t sizes[] = {1, 7, 8192, 8193, 100000, 2200000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const size_t n = sizes[i], at = n / 2, later = n - 1;
-        float *x = array((int)n, 1); /* all within 1 */
+        float *x = array((int)n, 1); /* all numbers are within 1 */
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
@@ -145,7 +145,7 @@ static void check_scores(attention_problem *p, const es_cpu_kernels *kernels,
 /* Covers bundled heads and tiles; masked scores do not count. */
 TEST(the_largest_visible_score_is_found_and_pulled)
 {
-    static const int shapes[][4] = {/* B, T, H, width */
+    static const int shapes[][4] = {/* sizes B, T, H, width */
                                     {1, 1, 1, 1},
                                     {2, 33, 3, 5},
                                     {3, 21, 5, 4},

@@ -298,7 +298,7 @@ TEST(a_later_record_is_replaced)
     training_run(&y, &part);
     assert_string_equal(steps_in("part"), "17 31");
     assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
-    y.n_evals = 2; /* at 0 and 10 */
+    y.n_evals = 2; /* evaluations at 0 and 10 */
     resume(&y, &part);
     assert_same_samples(whole.out, part.out);
     assert_memory_equal(x.loss, y.loss, sizeof x.loss);

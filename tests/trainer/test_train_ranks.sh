@@ -171,7 +171,7 @@ start_three() { # OPTION...: sets pids of three ranks that train for long, once 
     done
     await 'three ranks train' is_recorded
 }
-end_three() { # sets $codes
+end_three() { # sets $codes to the exit codes of the three
     local p
     codes=''
     for p in "${pids[@]}"; do

@@ -150,7 +150,8 @@ static es_control clipped(double squares, double loss, float scale, float most,
 
 VARIANT_TEST(gradients_are_clipped_or_skipped)
 {
-    assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* no clipping */
+    assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* a limit of 0
+                                                                does not clip */
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
     assert_true(clipped(16, 1, 1, 2, true).grad_scale == 0.5f);
     assert_true(clipped(16, 1, 1, 2, true).skips == 0);

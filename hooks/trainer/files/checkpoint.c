@@ -189,7 +189,7 @@ static es_status sum_model(const writing *w, uint64_t *sum)
 typedef struct texts {
     char *config;
     char numbers[N_TEXTS][ES_FLOAT_TEXT_MAX];
-    const char *all[N_TEXTS]; /* NULL: left out */
+    const char *all[N_TEXTS]; /* texts; NULL: left out */
 } texts;
 
 static void print_whole(texts *out, text_entry entry, int64_t number)

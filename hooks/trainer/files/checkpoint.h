@@ -51,9 +51,11 @@ typedef struct es_checkpoint_state {
     char name[ES_RUN_NAME_SIZE];
     uint64_t tokens_checksum; /* checksum of the data */
     int threads;              /* number of threads */
-    es_loss_scale loss_scale; /* of the next step; 0: the loss is not scaled */
-    es_losses last;           /* of the last step; NaN if there was none */
-    es_losses eval;           /* of the last evaluation; NaN if there was
+    es_loss_scale loss_scale; /* scale for the next step; 0: the loss is not
+                                 scaled */
+    es_losses last;           /* losses of the last step; NaN if there was
+                                 none */
+    es_losses eval;           /* losses of the last evaluation; NaN if there was
                                  none */
 } es_checkpoint_state;
 

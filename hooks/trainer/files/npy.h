@@ -19,7 +19,7 @@ typedef struct es_npy {
     es_npy_type type;
     int n_dims;                   /* 0 for a scalar, which has n = 1 */
     size_t dims[ES_NPY_MAX_DIMS]; /* C order; an extent may be 0 */
-    size_t n;                     /* elements: the product of dims */
+    size_t n;                     /* number of elements: the product of dims */
     void *data;                   /* n elements of `type`; never NULL after
                                      ES_OK; aligned for any of the types */
 } es_npy;

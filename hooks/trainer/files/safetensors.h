@@ -46,13 +46,13 @@ typedef struct es_tensor {
 
 /** An open file; all members are read-only. */
 typedef struct es_safetensors {
-    char *path;         /* as given to open */
+    char *path;         /* path as given to open */
     es_tensor *tensors; /* (n), in the order of their data */
     size_t n;
     const es_tensor **by_name;      /* (n) the tensors sorted by name */
     struct json_t *header;          /* owns names and metadata */
     int fd;                         /* -1 for an index */
-    uint64_t size;                  /* of the file when it was opened */
+    uint64_t size;                  /* size of the file when it was opened */
     struct es_safetensors **shards; /* (n_shards) files of an index, owned */
     size_t n_shards;
 } es_safetensors;
@@ -119,7 +119,7 @@ typedef struct es_tensor_source {
      *  file. */
     es_status (*fill)(void *user, size_t index, float *out, size_t n);
     void *user;
-    size_t index; /* passed to fill */
+    size_t index; /* argument of fill */
 } es_tensor_source;
 
 /** One text of "__metadata__". */

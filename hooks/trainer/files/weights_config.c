@@ -25,7 +25,7 @@ static const size_names ctx_names = {"n_positions", "max_position_embeddings"};
 typedef struct rule {
     const char *key;
     enum { NUMBER, TRUTH, EMPTY } kind;
-    double value; /* of a TRUTH: 0 or 1 */
+    double value; /* for TRUTH, 0 or 1 */
 } rule;
 
 static const rule gpt2_rules[] = {
@@ -110,7 +110,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         {{"n_embd", "hidden_size"}, config->d_model},
         {{"vocab_size", "vocab_size"}, config->vocab},
         {{"n_inner", "intermediate_size"}, es_model_config_ffn_width(config)},
-        {ctx_names, config->ctx}, /* positions in the file */
+        {ctx_names, config->ctx}, /* number of positions in the file */
     };
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *key = name_of(weights, sizes[i].names);

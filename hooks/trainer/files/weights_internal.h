@@ -8,7 +8,7 @@
 /** The layout of a tensor in the file, relative to the model's. */
 typedef enum es_tensor_layout {
     ES_LAYOUT_SAME,
-    ES_LAYOUT_TRANSPOSED, /* (out,in) */
+    ES_LAYOUT_TRANSPOSED, /* stored as (out,in) */
     ES_LAYOUT_BY_HEAD     /* (3d,d) or (3d), rows (H,3,d_k): q, k, v of one head
                              after the other; the model has (d,3d) or (3d), all
                              of q first */
@@ -41,7 +41,8 @@ struct es_weights_format {
         .name = what                                                           \
     }
 
-extern const struct es_weights_format es_weights_vit; /* weights_vit.c */
+extern const struct es_weights_format es_weights_vit; /* defined in
+                                                         weights_vit.c */
 
 /** Returns the tensor of one of the model's arrays, or NULL. */
 const es_tensor *es_weights_tensor(const es_weights *weights, int layer,
@@ -69,7 +70,8 @@ bool es_weights_bert_ignores(const es_weights *weights, const char *name);
 es_status es_weights_bert_positions(float *out, const es_weights *weights,
                                     const es_param *param) ES_MUST_USE;
 
-/** weights_vit.c: likewise. */
+/** weights_vit.c: likewise sizes, config.json, and the tensors that are not
+ *  read. */
 es_status es_weights_vit_sizes(es_weights *weights) ES_MUST_USE;
 es_status es_weights_vit_config(es_weights *weights, const json_t *from,
                                 const char *path) ES_MUST_USE;

@@ -108,8 +108,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"channels", config->image.channels, have->image.channels},
                  {"classes", config->image.classes, have->image.classes}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].want != sizes[i].have && /* for images the data determine
-                                                 it */
+        if (sizes[i].want != sizes[i].have && /* the data determine the
+                                                 vocabulary of images */
             !(sizes[i].have == 0 && strcmp(sizes[i].option, "vocab") == 0))
             return es_fail(ES_EUSAGE, "%s: the weights have --%s %d, not %d",
                            weights->path, sizes[i].option, sizes[i].have,

@@ -36,7 +36,7 @@ typedef struct es_image {
     int size, patch, channels, classes, levels;
 } es_image;
 
-#define ES_MAX_IMAGE 4096 /* pixels per side */
+#define ES_MAX_IMAGE 4096 /* largest image, in pixels per side */
 
 /** The matrices that have a bias: all of them; those of q and k; none; those of
  *  q, k and v. */
@@ -133,7 +133,8 @@ typedef struct es_model_config {
     es_series_set record; /* series that measured passes compute */
 
     es_inference inference; /* POLYNOMIAL: passes can use polynomials, */
-    es_approximation_choice polynomial; /* chosen by these parameters */
+    es_approximation_choice polynomial; /* parameters that choose the
+                                           polynomials */
 } es_model_config;
 
 /** Sizes of a checked configuration: number of key and value heads; width of a

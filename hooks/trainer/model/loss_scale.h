@@ -11,7 +11,7 @@
 /** All scales are powers of two, so that scaling changes no mantissa. */
 #define ES_LOSS_SCALE_START 65536.0
 #define ES_LOSS_SCALE_LEAST 1.0
-#define ES_LOSS_SCALE_LARGEST 16777216.0 /* 2^24 */
+#define ES_LOSS_SCALE_LARGEST 16777216.0 /* the largest scale, 2^24 */
 
 /** Number of good steps after which the scale is doubled. */
 #define ES_LOSS_SCALE_PATIENCE 2000

@@ -12,7 +12,7 @@
 
 struct es_maps {
     int size, n_ctx, n_layer, n_head;
-    int width; /* of all heads */
+    int width; /* width of all heads together */
     bool has_heads;
     int n_kept;      /* maps per layer: number of heads, or 1 */
     int n_sequences; /* number of sequences added in each layer */

@@ -23,8 +23,8 @@ struct es_measure {
     es_layer_sums *layers; /* (L) */
     float *out;            /* (L,H) buffer for borrowed results */
     es_model_config config;
-    float *parameters; /* (series, L*H) */
-    float *members;    /* (n_members, L*H) */
+    float *parameters; /* (series, L*H) values of parameters */
+    float *members;    /* (n_members, L*H) single values */
     size_t n_members;
     bool has_members;
     es_head_details *head_details;   /* (L,H) */

@@ -39,7 +39,7 @@ typedef struct es_layer_memory {
                               norms; their gradients after the backward pass; or
                               NULL */
     es_mem *head_rstd;     /* (N,H + key heads) of those norms, or NULL */
-    es_mem *qkv;           /* (N,3a) */
+    es_mem *qkv;           /* (N,3a) q, k and v for attention */
     es_mem *saved;         /* (B,H,T,ES_N_SAVED) of the attention */
     es_mem *heads;         /* (N,a) outputs of the heads, concatenated */
     es_mem *gate;          /* (N,d) before the sigmoid; its gradient after the
@@ -81,7 +81,7 @@ typedef enum es_peak_place {
  *  a block of the back-end's memory and the host's copy of it. */
 typedef struct es_tally {
     es_control control;
-    double ce, ereg; /* sums over the passes */
+    double ce, ereg; /* sums of the losses over the passes */
     double squares;  /* of the gradients, loss_scale^2 times too large */
     uint64_t pass;   /* number of the training's micro-batches before this
                         one */
@@ -101,7 +101,8 @@ typedef struct es_report {
     size_t n_always;       /* number of leading bytes that every step needs */
     es_head_details *head_details;   /* (L,H), of details.c; NULL if there are
                                         none */
-    es_layer_details *layer_details; /* (L), likewise */
+    es_layer_details *layer_details; /* (L), of details.c; NULL if there are
+                                        none */
     size_t n_bytes;                  /* size of the whole report */
     int n_passes;
     bool measured;   /* more than the tally was measured */
@@ -113,7 +114,7 @@ typedef struct es_report {
 
 /** A step that has been launched but not finished. */
 typedef struct es_pending {
-    size_t n_bytes; /* size of the report */
+    size_t n_bytes; /* size of the step's report */
     int n_passes;
     bool measured;
 } es_pending;
@@ -141,7 +142,7 @@ struct es_model {
     es_mem *values, *gradients, *moment1, *moment2;
     int64_t n_updates;
 
-    es_pending pending[2]; /* by place of fetch in es_ops */
+    es_pending pending[2]; /* launched steps, by place of fetch in es_ops */
     int n_pending;         /* number of launched steps */
     int next_place;        /* place of the next step */
 
@@ -152,16 +153,17 @@ struct es_model {
     es_mem *tokens, *targets; /* (B,T) of the current pass */
     es_mem *patches;          /* (N,C P P) of images; NULL without images */
     es_mem *embedded;         /* (N,d) before the embedding's norm, or NULL */
-    es_mem *mean_e, *rstd_e;  /* (N) of that norm */
+    es_mem *mean_e, *rstd_e;  /* (N) mean and 1/deviation of each row in that
+                                 norm */
     es_mem *head_pre;         /* (N,d) between the last x and Nf, before GELU */
     es_mem *head_post;        /* (N,d) and after it; NULL: the family has no
                                  such layer */
     es_mem *normed;           /* (N,d) output of Nf, or the last x itself */
-    es_mem *mean, *rstd;      /* (N) of Nf */
+    es_mem *mean, *rstd;      /* (N) mean and 1/deviation of each row in Nf */
     es_mem *logits;           /* (R,V) of a block of es_model_loss_rows, with
                                  row stride es_model_logit_stride; their
                                  gradient in the backward pass */
-    es_mem *row_loss, *lse;   /* (N) f32 */
+    es_mem *row_loss, *lse;   /* (N) f32, loss and log-sum-exp of each row */
     es_mem *wide;             /* (N,f) scratch for values after the
                                  activation */
     es_mem *dx;               /* (N,d) gradient of the residual stream */
@@ -185,7 +187,8 @@ struct es_model {
     struct es_polynomials *polynomials; /* NULL: inference is exact */
     struct es_ranks *ranks;             /* NULL: a single rank without fixed
                                            order */
-    float loss_scale;                   /* of the next es_model_begin */
+    float loss_scale;                   /* loss scale from the next
+                                           es_model_begin on */
     float *host_rows;                   /* (L,B,H,T), allocated on first use */
     float *host_logits;                 /* (N,V), allocated on first use */
 
@@ -213,7 +216,8 @@ struct es_model {
     bool is_updating;      /* an update is in progress and not yet counted */
     bool can_go_back;      /* the last forward pass had targets and no backward
                               pass */
-    bool has_loss;         /* and its loss has been counted */
+    bool has_loss;         /* the loss of the last forward pass has been
+                              counted */
     bool defers_loss;      /* in a step, passes leave the loss to the backward
                               pass */
     bool overwrites;       /* the next backward pass is the first after zeroing
@@ -223,7 +227,8 @@ struct es_model {
     bool is_in_step;       /* operations belong to the sequence of a step */
     bool drops;            /* the last pass had dropout */
     uint64_t pass;         /* number of the training's next pass */
-    double gradient_scale; /* of the current backward pass */
+    double gradient_scale; /* scale of the gradients in the current backward
+                              pass */
     uint32_t offset;       /* of this pass within the sequence of a step */
 };
 

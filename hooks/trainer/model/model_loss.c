@@ -24,7 +24,8 @@ typedef struct block {
     int n;
     es_mem *x, *dx; /* (n,d) act: output of Nf or of the block, and its
                        gradient */
-    es_mem *targets, *row_loss, *lse; /* (n) */
+    es_mem *targets, *row_loss, *lse; /* (n) targets, losses and log-sum-exps of
+                                         the rows */
 } block;
 
 static block block_from(const es_model *model, int first)

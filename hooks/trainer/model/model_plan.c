@@ -48,8 +48,8 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
     if (es_model_config_has_norm(config) &&
-        !es_model_traits(model)
-             ->is_simplified) /* it shares that of the attention */
+        !es_model_traits(model)->is_simplified) /* simplified blocks share the
+                                                   norm of the attention */
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN keeps its one inner value for the gradient of the
      * weights. */
@@ -92,8 +92,9 @@ static void plan_layer(plan *to, const es_model *model, int index)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
     const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
-    if (has_norm && es_model_traits(model)->is_post_norm) { /* its output goes
-                                                               to u2 */
+    if (has_norm && es_model_traits(model)->is_post_norm) { /* the output of
+                                                               this norm goes to
+                                                               u2 */
         take(to, &layer->mean1, n, 1, f4);
         take(to, &layer->rstd1, n, 1, f4);
     } else if (has_norm) {

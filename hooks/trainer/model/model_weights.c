@@ -98,7 +98,8 @@ es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
     const es_param *bias = es_params_find(&model->params, layer, roles->bias);
     const es_mem *made = model->layers[layer].weights[index];
     const bool transposed =
-        es_model_traits(model)->is_separate; /* all matrices of Llama */
+        es_model_traits(model)->is_separate; /* these families store all
+                                                matrices as (out,in) */
     return (es_linear){
         .weight = made ? made : es_model_value(model, layer, roles->weight),
         .bias = es_model_value(model, layer, roles->bias),

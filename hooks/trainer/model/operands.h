@@ -24,7 +24,7 @@ static inline es_mem *es_mem_at(es_mem *memory, size_t bytes)
 /** y = x W + b. */
 typedef struct es_linear {
     const es_mem *weight; /* f32 (in,out), or (out,in) if transposed */
-    const es_mem *bias;   /* f32 (out) or NULL */
+    const es_mem *bias;   /* f32 (out), or NULL: no bias */
     int n_in, n_out;
     int n_bias_trained; /* number of leading biases that are trained */
     bool transposed;
@@ -89,7 +89,7 @@ typedef struct es_penalty {
     int n_batch, n_ctx, n_head, n_layer;
     bool mean; /* --ereg-reduce mean: penalises the means of heads, not rows */
     float gamma, lambda;
-    const es_mem *theta; /* f32 (H) */
+    const es_mem *theta; /* f32 (H) thresholds */
 } es_penalty;
 
 /** Columns first .. first + n - 1 of a matrix (in,stride), which WNorm and
@@ -110,7 +110,8 @@ typedef struct es_control {
                     clears a 1, so that a skipped step also stops the steps that
                     were issued before the host knew */
     float lr;
-    float correction1, correction2; /* 1 - beta1^step, 1 - beta2^step */
+    float correction1, correction2; /* bias corrections 1 - beta1^step, 1 -
+                                       beta2^step */
     float loss_scale; /* factor contained in the gradients; 1 unless activations
                          are fp16 */
     float grad_scale; /* factor of gradients in adamw, set by `clip` */

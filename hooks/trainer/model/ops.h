@@ -593,8 +593,8 @@ es_status es_ops_choose(const es_ops **out, const char *name,
  * header that it was built with.
  */
 typedef const es_ops *es_ops_getter(es_precision precision);
-#define ES_OPS_GETTER "es_cuda_ops"           /* an es_ops_getter */
-#define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
+#define ES_OPS_GETTER "es_cuda_ops"           /* symbol of an es_ops_getter */
+#define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* symbol of a const unsigned */
 
 /** Increment this with every change of an entry's meaning. */
 #define ES_OPS_VERSION 20

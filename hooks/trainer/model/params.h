@@ -37,7 +37,7 @@ typedef enum es_role {
     ES_ROLE_GATE_WEIGHT,
     ES_ROLE_LOG_T, /* ln of the temperatures */
     ES_ROLE_THETA,
-    ES_ROLE_FFN_GATE_WEIGHT, /* SwiGLU */
+    ES_ROLE_FFN_GATE_WEIGHT, /* gate of SwiGLU */
     ES_ROLE_FFN_GATE_BIAS,
     ES_ROLE_FC_WEIGHT,
     ES_ROLE_FC_BIAS,
@@ -78,10 +78,10 @@ typedef enum es_init {
     ES_INIT_ONE,
     ES_INIT_TEN,
     ES_INIT_ZERO_MATRIX,
-    ES_INIT_STAYS_ZERO, /* not trained */
+    ES_INIT_STAYS_ZERO, /* zeros that are not trained */
     ES_INIT_NORMAL,     /* N(0, 0.02) */
     ES_INIT_LOG_T,      /* ln of --t-init */
-    ES_INIT_THETA,      /* --theta-init */
+    ES_INIT_THETA,      /* the value of --theta-init */
     ES_INIT_SLOPE,      /* slope of LR(...) */
     ES_INIT_NORMS,      /* WNorm's g: column norms of its V */
     ES_INIT_POWER       /* SNorm's u, v: random unit vectors, then power
@@ -107,7 +107,7 @@ typedef struct es_param {
     int layer; /* -1 outside the layers */
     int n_dims;
     int dims[ES_PARAM_MAX_DIMS];
-    size_t n;           /* floats */
+    size_t n;           /* number of floats */
     size_t n_trainable; /* number of leading floats that train; the rest is
                            frozen */
     size_t offset;      /* position of the first float in the allocation */

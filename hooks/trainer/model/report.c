@@ -149,8 +149,8 @@ void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr)
 {
     es_control *control = &model->report.tally->control;
-    const float loss_scale = control->loss_scale; /* of the existing
-                                                     gradients */
+    const float loss_scale = control->loss_scale; /* scale that the existing
+                                                     gradients contain */
     *control = control_of(model, train, lr);
     control->loss_scale = loss_scale;
     model->ops->store(model->backend, es_model_reported(model, control),
@@ -246,7 +246,8 @@ es_status es_model_end_fetched(es_model *model, es_outcome *out)
     if (bytes)
         memcpy(report->tally, bytes, pending->n_bytes);
     else
-        memset(report->tally, 0xff, pending->n_bytes); /* NaN */
+        memset(report->tally, 0xff, pending->n_bytes); /* makes every number
+                                                          NaN */
     report->n_passes = pending->n_passes;
     report->measured = pending->measured;
     model->n_pending--;

@@ -16,7 +16,7 @@ typedef struct es_peak {
     float largest;  /* largest of all passes; NaN if one was NaN */
     float size;     /* of the last pass, as the next fields: |x|, NaN if one is
                        NaN */
-    float sign;     /* of x: -1, 0, 1; NaN */
+    float sign;     /* sign of x: -1, 0, 1; NaN */
     uint64_t index; /* index of x in (n), or in scores (B,H,T,T) */
 } es_peak;
 

@@ -26,7 +26,7 @@ typedef enum es_verb {
 } es_verb;
 
 typedef struct es_settings {
-    es_model_config model; /* vocab 0: the token file's */
+    es_model_config model; /* a vocab of 0 stands for the token file's */
     es_train_config train;
     char data[ES_PATH_SIZE], out[ES_PATH_SIZE]; /* "" if not given */
     char name[ES_RUN_NAME_SIZE];                /* "" if not given */
@@ -42,14 +42,14 @@ typedef struct es_settings {
                                       "auto" */
     int world, rank;               /* see ranks/launch.h: first as given, then
                                       resolved */
-    char rendezvous[ES_PATH_SIZE]; /* likewise */
+    char rendezvous[ES_PATH_SIZE]; /* file, first as given, then resolved */
     double rank_timeout;           /* seconds */
     bool fixed_order; /* sum by micro-batch, in the order of the data */
     int threads;      /* 0: the number of available processors */
     es_series_set record;
     es_store store;
     int64_t record_every;
-    int64_t eval_every; /* 0: never */
+    int64_t eval_every; /* steps; 0: no evaluations */
     int64_t eval_batches;
     int64_t after_nan;
     int64_t log_every;      /* steps; 0: about twenty lines in all */
