@@ -51,8 +51,8 @@ ES_DROPOUT_FUNCTION es_drop_mask es_drop_mask_of(const es_dropout *how,
     return mask;
 }
 
-/** Encrypts a 128-bit counter in place. Salmon et al., "Parallel random
- *  numbers: as easy as 1, 2, 3", SC 2011. */
+/** Replaces a 128-bit counter by its random bits. Salmon et al., "Parallel
+ *  random numbers: as easy as 1, 2, 3", SC 2011. */
 ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
     for (int i = 0; i < 10; i++) {
