@@ -376,8 +376,7 @@ TEST(eight_bit_weights_are_refused_with_a_remedy)
         strcpy(es_test_tensor_find(&f->list, "transformer.h.0.mlp.c_fc.bias")
                    ->type,
                types[i]);
-        snprintf(said, sizeof said, "c_fc.bias has the type %s",
-                 types[i]);
+        snprintf(said, sizeof said, "c_fc.bias has the type %s", types[i]);
         assert_spoilt(f, said);
     }
 }
@@ -470,8 +469,10 @@ TEST(a_wrong_configuration_is_refused)
         {"{\"n_positions\": 1024}", "n_positions is 1024"},
         {"{\"model_type\": \"gpt_neox\"}", "model_type is gpt_neox"},
         {"{\"model_type\": 3}", "model_type"},
-        {"{\"layer_norm_epsilon\": -1e-6}", "layer_norm_epsilon is not a number"},
-        {"{\"layer_norm_epsilon\": 1e31}", "layer_norm_epsilon is not a number"},
+        {"{\"layer_norm_epsilon\": -1e-6}",
+         "layer_norm_epsilon is not a number"},
+        {"{\"layer_norm_epsilon\": 1e31}",
+         "layer_norm_epsilon is not a number"},
         {"{\"layer_norm_epsilon\": null}", "layer_norm_epsilon"},
         {"{\"layer_norm_epsilon\": Infinity}", "layer_norm_epsilon"},
         {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"},

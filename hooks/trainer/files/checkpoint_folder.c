@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define SUFFIX ".safetensors"
-#define NAME_SIZE 201 /* leaves room for the step in a file's name */
+#define NAME_SIZE 201 /* leaves space for the step in a file's name */
 
 struct es_checkpoint_folder {
     char path[ES_PATH_SIZE];
@@ -180,7 +180,7 @@ static bool is_left_over(int folder, const char *file)
 }
 
 /** Removes temporary files. No other training writes them while this one holds
- *  the lock, so this also works where es_leftover_remove cannot tell, as on a
+ *  the lock, so this also works where es_leftover_remove cannot know, as on a
  *  network file system. */
 static void remove_left_overs(const es_checkpoint_folder *folder)
 {

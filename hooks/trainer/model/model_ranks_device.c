@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* What ranks tell each other first. If one of them lacks the library, all use
+/* The first message between ranks. If one of them lacks the library, all use
  * the host. */
 typedef struct invitation {
     int has_library;

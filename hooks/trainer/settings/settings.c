@@ -115,7 +115,7 @@ static es_status read_line(es_settings *settings, char *line, const char *path,
     return es_setting_set(settings, setting, trim(equals + 1), where);
 }
 
-/** Reads all lines of the text. `text` has n bytes and room for one more. */
+/** Reads all lines of the text. `text` has n bytes and space for one more. */
 static es_status read_lines(es_settings *settings, char *text, size_t n,
                             const char *path)
 {
