@@ -1,5 +1,5 @@
-/* What the import parsers call, as text: "L2 H3 head:train:entropy\n0@0 1 2
- * ..."; one parse after another. */
+/* Records the calls of the import parsers as text: "L2 H3
+ * head:train:entropy\n0@0 1 2 ..."; one parse after another. */
 #ifndef ES_TESTS_SUPPORT_IMPORT_CALLS_H
 #define ES_TESTS_SUPPORT_IMPORT_CALLS_H
 
@@ -12,7 +12,7 @@ extern es_import_sink calls_sink; /* a test may replace its functions */
 extern es_import_options calls_options;
 extern es_import_report calls_report;
 
-es_status calls_of_stream(FILE *stream); /* and closes it */
+es_status calls_of_stream(FILE *stream); /* closes the stream */
 es_status calls_of_bytes(const void *bytes, size_t n);
 
 void assert_calls(const char *text, const char *calls);

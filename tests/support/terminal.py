@@ -1,6 +1,7 @@
-"""A terminal for tests: runs a program in a pseudo-terminal of some size and
-keeps what it shows, as a terminal would: cells with their styles, cursor,
-which of the two screens."""
+"""A terminal for tests: runs a program in a pseudo-terminal of a given size
+and keeps what a terminal would show: cells with their styles, the cursor, and
+which of the two screens is active.
+"""
 import codecs
 import fcntl
 import os
@@ -25,7 +26,7 @@ def columns_of(character):
 
 
 class Screen:
-    """What the text sent to a terminal makes of it."""
+    """The state of a terminal after the text that was sent to it."""
 
     def __init__(self, width, height):
         self.width, self.height = width, height
@@ -155,7 +156,7 @@ class Screen:
 
 
 class Program:
-    """A program in a pseudo-terminal of its own."""
+    """A program in a separate pseudo-terminal."""
 
     def __init__(self, command, width=80, height=24, env=None, shell=None):
         self.screen = Screen(width, height)
@@ -166,8 +167,8 @@ class Program:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
-                os.read(wait, 1)  # until its terminal is as it shall be
-                # Whoever runs the tests in the background ignores some.
+                os.read(wait, 1)  # until its terminal is set up
+                # Tests that run in the background inherit ignored signals.
                 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
                     signal.signal(number, signal.SIG_DFL)
                 os.execvpe(command[0], command, env or dict(os.environ))
@@ -191,7 +192,7 @@ class Program:
         os.kill(self.pid, number)
 
     def read(self, seconds):
-        """Takes what comes for so long; False at the end."""
+        """Reads output for at most `seconds`; returns False at the end."""
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:
             return True
@@ -207,7 +208,9 @@ class Program:
         return True
 
     def until(self, condition, seconds=60):
-        """Reads until condition() holds; False if it does not come to that."""
+        """Reads until condition() is true; returns False if it does not become
+        true.
+        """
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition():
@@ -220,14 +223,15 @@ class Program:
         return self.until(lambda: words in self.screen.text(), seconds)
 
     def state(self):
-        """R, S, T ... as ps reports it."""
+        """Returns R, S, T ... as ps reports it."""
         with open("/proc/%d/stat" % self.pid) as stat:
             return stat.read().rsplit(")", 1)[1].split()[0]
 
     def end(self, seconds=60):
-        """Waits for its end; the exit code, or minus the signal's number. Its
-        last words may come after its death: there is more until the terminal
-        says that there is not."""
+        """Waits for the program's end; returns the exit code, or minus the
+        signal's number. Output may arrive after the program has ended, so this
+        reads until the terminal reports the end.
+        """
         end = time.monotonic() + seconds
         more = True
         while time.monotonic() < end and (more or self.status is None):
@@ -242,8 +246,9 @@ class Program:
         return self.status
 
     def remains(self):
-        """What of the terminal is not as it was: cursor, screen, colours,
-        line discipline; or was never understood."""
+        """Returns what of the terminal was not restored (cursor, screen,
+        colours, line discipline), and sequences that were not understood.
+        """
         now = termios.tcgetattr(self.fd)
         return [name for name, bad in (
             ("cursor hidden", not self.screen.cursor_shown),

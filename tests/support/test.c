@@ -1,5 +1,5 @@
-/* The list of a program's tests, which constructors fill in, and its main; the
-   comparison of numbers. */
+/* The list of a program's tests, which constructors fill in, its main function,
+ * and the comparison of numbers. */
 #include "tests/support/test.h"
 
 #define TESTS_MOST 128
@@ -29,7 +29,7 @@ void es_test_group(CMFixtureFunction setup, CMFixtureFunction teardown)
     group_teardown = teardown;
 }
 
-/* Weak: a program may list its tests itself. */
+/* Weak, so that a program may list its tests itself. */
 __attribute__((weak)) int main(void)
 {
     if (n_tests > TESTS_MOST)

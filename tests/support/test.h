@@ -1,13 +1,14 @@
 /**
- * What makes a test a test. A file of them has no main and no list:
+ * Defines tests. A source file of tests needs neither a main function nor a
+ * list:
  *
  *     TEST(a_run_without_samples_is_refused) { ... *state is the fixture's ...
  * }
  *
  *     TEST_EACH(make, remove)
  *
- * Tests run in the order of their file. Whoever includes this has the headers
- * of C and POSIX that most tests need, and run files.
+ * Tests run in the order of the file. This header includes the headers of C and
+ * POSIX that most tests need, and run files.
  */
 #ifndef ES_TESTS_TEST_H
 #define ES_TESTS_TEST_H
@@ -35,7 +36,8 @@
     }                                                                          \
     static void name##_test(void **state __attribute__((unused)))
 
-/** Around each test, and around all of them. NULL: nothing. */
+/** Set the fixtures of each test, and of the whole group; either may be
+ *  NULL. */
 #define TEST_EACH(setup, teardown)                                             \
     __attribute__((constructor)) static void each_test(void)                   \
     {                                                                          \
@@ -47,10 +49,10 @@
         es_test_group(setup, teardown);                                        \
     }
 
-/** |a - b| <= tolerance, or both are NaN. */
+/** Returns true if |a - b| <= tolerance, or both are NaN. */
 bool near(double a, double b, double tolerance);
 
-/** For TEST, TEST_EACH and TEST_GROUP. */
+/** Functions behind TEST, TEST_EACH and TEST_GROUP. */
 void es_test_list(const char *name, CMUnitTestFunction function);
 void es_test_each(CMFixtureFunction setup, CMFixtureFunction teardown);
 void es_test_group(CMFixtureFunction setup, CMFixtureFunction teardown);

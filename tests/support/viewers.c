@@ -1,4 +1,4 @@
-/* Pictures as other programs show them. */
+/* Renders pictures with other programs. */
 #include "tests/support/viewers.h"
 
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static bool save(const char *name, const char *bytes, size_t n)
     return out && fclose(out) == 0 && good;
 }
 
-/* Runs a shell command in the folder; what it prints, to free, or NULL if it
- * fails. */
+/* Runs a shell command in the folder. Returns its output, which the caller
+ * frees, or NULL if the command fails. */
 static char *output_of(const char *command, size_t *n)
 {
     char line[1024], buffer[4096], *bytes = NULL;

@@ -1,16 +1,17 @@
-# What the tests of `entropy-scan watch` share: . tests/support/watching.sh, after
-# tests/support/tap.sh and tests/support/background.sh. Goes into $dir; $root is where it was.
+# Shared by the tests of `entropy-scan watch`: . tests/support/watching.sh, after
+# tests/support/tap.sh and tests/support/background.sh. Changes to $dir; $root is the
+# previous folder.
 . tests/support/corpus.sh
 cd "$dir"
 
-# The state of a watcher of folder NAME; nothing if there is none yet.
+# Prints the state file of a watcher of folder NAME; nothing if there is none yet.
 state_of() {
     for state in "$XDG_STATE_HOME/entropy-scan/watch/$1-"*.state; do
         [ ! -e "$state" ] || echo "$state"
     done
 }
 
-# A run that collapses at step 4: NAME.db; NAME [CTX [FIRST_LOW]].
+# NAME [CTX [FIRST_LOW]]: makes NAME.db, a run that collapses at step 4.
 collapsing() {
     { echo '# arch: SM'; echo "# ctx: ${2:-8}"; echo "# name: $1"
       echo 'step,layer,head,entropy,loss'
@@ -25,12 +26,12 @@ collapsing() {
     "$scan" import -q "$1.csv" -o "$1.db" && rm "$1.csv"
 }
 
-corpus() { # x.tok, to train on
+corpus() { # makes x.tok, data for training
     write_source src 30
     "$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
 }
 
-training() { # OPTION...: a small one, in the background
+training() { # OPTION...: starts a small training in the background
     start --n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1 --eval-batches 2 \
         --data x.tok --arch SM "$@"
 }
@@ -40,15 +41,15 @@ matches() { # NAME REGEX TEXT
 }
 lines() { wc -l <"$1" | tr -d ' '; }
 has_lines() { [ "$(lines "$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
-around=() # what the watcher is started by: env and the like
+around=() # words that start the watcher: env and the like
 start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
     local name=$1
     shift
     "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
     watcher=$!
 }
-# Until watcher NAME, which was started with --textfile NAME.prom, has begun and
-# ended a look at its files: the first metrics may be those of an earlier look.
+# Waits until watcher NAME, started with --textfile NAME.prom, has begun and finished a
+# look at its files: the first metrics may be those of an earlier look.
 differs() { [ -s "$1" ] && [ "$(cat "$1")" != "$2" ]; }
 look_again() { # NAME
     local before i
@@ -64,9 +65,9 @@ stop_watching() {
 
 owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
 nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
-# Watchers of the folder `killed` are, N at least and until process PID has
-# ended; one more ends by itself. What they deliver is in killed.out and
-# killed.alerts; $kills.
+# Kills watchers of the folder `killed`, at least N and until process PID has ended; one
+# more watcher ends by itself. Their output is in killed.out and killed.alerts; sets
+# $kills.
 kill_watchers() { # N PID OPTION...
     local least=$1 feeder=$2
     shift 2

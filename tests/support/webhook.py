@@ -1,11 +1,12 @@
-"""A server that webhooks are tried on: webhook.py FOLDER [CERTIFICATE].
+"""A server for tests of webhooks: webhook.py FOLDER [CERTIFICATE].
 
-Writes its port, PORT of the environment or any, to FOLDER/port. Each post
-answers with the first word of FOLDER/answers, which it takes away (none:
-200): a code; `reset`, `stall`, `close` and `garbage` are what they say, `old`
-is HTTP/0.9, and `began` the beginning of an answer. What it accepted, a 2xx,
-is a line of FOLDER/posts: the id and the body. With a certificate and its key
-in one file it speaks TLS."""
+Writes its port (PORT of the environment or any) to FOLDER/port. Each post is
+answered with the first word of FOLDER/answers, which is then removed (none:
+200): a status code; `reset`, `stall`, `close` or `garbage` for the
+corresponding failure; `old` for HTTP/0.9; or `began` for the beginning of an
+answer. Each accepted post (2xx) is a line of FOLDER/posts: the id and the
+body. With a certificate and its key in one file, the server uses TLS.
+"""
 import http.server
 import os
 import socket
@@ -44,7 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if answer == "stall":
-            self.connection.recv(1)  # until the client gives it up
+            self.connection.recv(1)  # until the client gives up
             self.close_connection = True
             return
         self.send_response(int(answer))
@@ -71,7 +72,7 @@ if len(sys.argv) > 2:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(sys.argv[2])
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *of: None  # a client that is not convinced
+    server.handle_error = lambda *of: None  # a client that rejects the certificate
 with open(folder + "/port.new", "w") as file:
     file.write(str(server.server_port))
 os.rename(folder + "/port.new", folder + "/port")
