@@ -2,8 +2,7 @@
  * Defines tests. A source file of tests needs neither a main function nor a
  * list:
  *
- *     TEST(a_run_without_samples_is_refused) { ... *state is the fixture's ...
- * }
+ *     TEST(a_run_without_samples_is_refused) { ... *state: the fixture ... }
  *
  *     TEST_EACH(make, remove)
  *
