@@ -7,16 +7,22 @@
 #include <ctype.h>
 #include <string.h>
 
+static void print_bytes(FILE *out, const char *text, size_t n)
+{
+    bool start = true;
+    for (size_t i = 0; i < n; start = text[i] == '\n', i++) {
+        if (start && (text[i] == '.' || text[i] == '\''))
+            fputs("\\&", out);
+        if (text[i] == '-' || text[i] == '\\')
+            fputs(text[i] == '-' ? "\\-" : "\\e", out);
+        else
+            fputc(text[i], out);
+    }
+}
+
 void es_manual_text(FILE *out, const char *text)
 {
-    for (bool start = true; *text; start = *text == '\n', text++) {
-        if (start && (*text == '.' || *text == '\''))
-            fputs("\\&", out);
-        if (*text == '-' || *text == '\\')
-            fputs(*text == '-' ? "\\-" : "\\e", out);
-        else
-            fputc(*text, out);
-    }
+    print_bytes(out, text, strlen(text));
 }
 
 void es_manual_name(char *out, size_t size, const es_command *command)
@@ -35,7 +41,8 @@ static void print_title(FILE *out, const es_command *command)
         capitals[i] = (char)toupper((unsigned char)name[i]);
     fputs(".TH ", out);
     es_manual_text(out, capitals);
-    fputs(" 1 \"\" \"entropy\\-scan " ES_VERSION "\"\n.SH NAME\n", out);
+    fputs(" 1 \"\" \"entropy\\-scan " ES_VERSION "\"\n.ad l\n.nh\n.SH NAME\n",
+          out);
     es_manual_text(out, name);
     fputs(" \\- ", out);
     es_manual_text(out, command->summary);
@@ -119,6 +126,28 @@ static void print_others(FILE *out, const es_program *program,
     }
 }
 
+/* Prints the paragraphs of `text`: indented lines keep their breaks, other
+ * lines are filled. An empty line separates paragraphs. */
+static void print_details(FILE *out, const char *text)
+{
+    bool indented = false;
+    fputs(".PP\n", out);
+    while (*text) {
+        const size_t n = strcspn(text, "\n");
+        if ((n > 0 && text[0] == ' ') != indented) {
+            fputs(indented ? ".fi\n" : ".nf\n", out);
+            indented = !indented;
+        }
+        if (n == 0)
+            fputs(".PP", out);
+        print_bytes(out, text, n);
+        fputc('\n', out);
+        text += n + (text[n] == '\n');
+    }
+    if (indented)
+        fputs(".fi\n", out);
+}
+
 void es_manual_print(FILE *out, const es_program *program,
                      const es_command *command)
 {
@@ -127,11 +156,8 @@ void es_manual_print(FILE *out, const es_program *program,
             toupper((unsigned char)command->summary[0]));
     es_manual_text(out, command->summary + 1);
     fputs(".\n", out);
-    if (command->details) {
-        fputs(".PP\n.nf\n", out);
-        es_manual_text(out, command->details);
-        fputs("\n.fi\n", out);
-    }
+    if (command->details)
+        print_details(out, command->details);
     if (command == program->commands[0])
         print_verbs(out, program);
     print_options(out, command);
