@@ -1,11 +1,11 @@
-"""The build backend: hatchling's, whose metadata pip may have before anything is built.
+"""The build backend: hatchling, but pip can read the metadata before a build.
 
-Under pip, hatchling leaves out the functions that give metadata alone, because a
-build step may add dependencies; pip then builds the whole wheel for its metadata.
-Our build step, build_native.py, adds none."""
+Under pip, hatchling omits the functions that return the metadata alone, because a
+build step may add dependencies; pip then builds the whole wheel to read its
+metadata. Our build step, build_native.py, adds no dependencies."""
 
 import os
 
-os.environ.pop("PIP_BUILD_TRACKER", None)  # by which hatchling knows pip
+os.environ.pop("PIP_BUILD_TRACKER", None)  # hatchling detects pip by this variable
 
 from hatchling.build import *  # noqa: E402, F403

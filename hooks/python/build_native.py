@@ -1,15 +1,15 @@
-"""The build step of the wheel: make, and libraries and programs into it.
+"""The build step of the wheel: runs make and adds the libraries and programs.
 
 The package lies in the source tree of entropy-scan, two folders below its root.
-ENTROPYSCAN_TRAINER=1 builds and includes entropy-train, too. `make wheel` sets it,
-and gives what it linked for other machines:
-    ENTROPYSCAN_BUILD     a build folder that is to be taken as it is, without make
-    ENTROPYSCAN_PLATFORM  the wheel's platform, manylinux_2_28_x86_64
-    ENTROPYSCAN_PACKAGES  a folder with the fonts/ to draw with, and the licenses/
-                          of what is linked in (tests/tools/packages.sh)
+ENTROPYSCAN_TRAINER=1 also builds and includes entropy-train. `make wheel` sets it
+together with these variables, which describe binaries linked for other machines:
+    ENTROPYSCAN_BUILD     a finished build folder, used as it is, without make
+    ENTROPYSCAN_PLATFORM  the wheel's platform, such as manylinux_2_28_x86_64
+    ENTROPYSCAN_PACKAGES  a folder with fonts/, which figures use, and licenses/ of
+                          the libraries that are linked in (tests/tools/packages.sh)
 
-On other systems than Linux, or with ENTROPYSCAN_PURE=1, nothing is built: the wheel
-is for every machine, and Python records and reads."""
+On systems other than Linux, or with ENTROPYSCAN_PURE=1, nothing is built: the wheel
+runs on every machine and records and reads in Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NativeBuildHook(BuildHookInterface):
     PLUGIN_NAME = "native"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version == "editable":  # the tree's own build folder is found
+        if version == "editable":  # the package finds build/ of the source tree
             return
         if _is_pure():
             return
@@ -56,7 +56,7 @@ class NativeBuildHook(BuildHookInterface):
     def _files(self) -> list[Path]:
         build = self._built()
         found = [build / name for name in (*PROGRAMS, *self._trainer())]
-        for name in LIBRARIES:  # the newest, by the name that it is loaded by
+        for name in LIBRARIES:  # resolve() follows the link to the versioned file
             found.append((build / name).resolve())
         for path in found:
             if not path.exists():
@@ -89,8 +89,8 @@ class NativeBuildHook(BuildHookInterface):
             ) from None
         if failed:
             raise SystemExit(
-                f"{' '.join(command)}: failed, see above: the Debian packages that it "
-                f"needs are installed by make deps in {tree}; ENTROPYSCAN_PURE=1 "
-                "installs what records without them"
+                f"{' '.join(command)}: failed, see above: install the Debian packages "
+                f"that it needs with make deps in {tree}, or set ENTROPYSCAN_PURE=1 "
+                "to install the recorder in Python, which needs none of them"
             )
         return tree / "build"

@@ -17,28 +17,28 @@ import entropyscan as es
 from entropyscan._recording import as_json
 
 WRONG = [
-    (dict(every="often"), TypeError, "every='often': give a whole number"),
-    (dict(every=math.nan), ValueError, "every=nan: give a whole number"),
-    (dict(every=math.inf), ValueError, "every=inf: give a whole number"),
-    (dict(every=2.5), ValueError, "every=2.5: give a whole number of at least 1"),
-    (dict(every=0), ValueError, "every=0: give a whole number of at least 1"),
-    (dict(every=None), TypeError, "every=None: give a whole number of at least 1"),
-    (dict(path=None), TypeError, "path=None: give the path of a run file"),
-    (dict(path=3.5), TypeError, "path=3.5: give the path of a run file"),
-    (dict(path=""), ValueError, "path='': no file can be called that"),
-    (dict(path="a\0b"), ValueError, "no file can be called that"),
-    (dict(path="run\ud800.db"), ValueError, "no file can be called that"),
+    (dict(every="often"), TypeError, "every='often': expected a whole number"),
+    (dict(every=math.nan), ValueError, "every=nan: expected a whole number"),
+    (dict(every=math.inf), ValueError, "every=inf: expected a whole number"),
+    (dict(every=2.5), ValueError, "every=2.5: expected a whole number of at least 1"),
+    (dict(every=0), ValueError, "every=0: expected a whole number of at least 1"),
+    (dict(every=None), TypeError, "every=None: expected a whole number of at least 1"),
+    (dict(path=None), TypeError, "path=None: expected the path of a run file"),
+    (dict(path=3.5), TypeError, "path=3.5: expected the path of a run file"),
+    (dict(path=""), ValueError, "path='': not a valid file name"),
+    (dict(path="a\0b"), ValueError, "not a valid file name"),
+    (dict(path="run\ud800.db"), ValueError, "not a valid file name"),
 ]
 OF_WATCH = [
-    (dict(first_step=None), TypeError, "first_step=None: give a whole number"),
-    (dict(first_step=-1), ValueError, "first_step=-1: give a whole number"),
-    (dict(name=5), TypeError, "name=5: give a text"),
-    (dict(store="db"), ValueError, "store='db': give 'auto', 'sqlite'"),
-    (dict(steps="many"), TypeError, "steps='many': give a whole number"),
-    (dict(first_layer=-1), ValueError, "first_layer=-1: give a whole number"),
-    (dict(first_head=1.5), ValueError, "first_head=1.5: give a whole number"),
-    (dict(all_ranks="yes"), TypeError, "all_ranks='yes': give True or False"),
-    (dict(tensor_parallel=3), TypeError, "tensor_parallel=3: give a DeviceMesh"),
+    (dict(first_step=None), TypeError, "first_step=None: expected a whole number"),
+    (dict(first_step=-1), ValueError, "first_step=-1: expected a whole number"),
+    (dict(name=5), TypeError, "name=5: expected a string"),
+    (dict(store="db"), ValueError, "store='db': expected 'auto', 'sqlite'"),
+    (dict(steps="many"), TypeError, "steps='many': expected a whole number"),
+    (dict(first_layer=-1), ValueError, "first_layer=-1: expected a whole number"),
+    (dict(first_head=1.5), ValueError, "first_head=1.5: expected a whole number"),
+    (dict(all_ranks="yes"), TypeError, "all_ranks='yes': expected True or False"),
+    (dict(tensor_parallel=3), TypeError, "tensor_parallel=3: expected a DeviceMesh"),
 ]
 
 
@@ -80,7 +80,7 @@ def test_a_run_on_a_shared_file_system_is_a_fragment(run_file, tmp_path, monkeyp
 
 def test_a_step_that_is_no_number_is_one_warning(run_file):
     model = models.gpt2()
-    with pytest.warns(RuntimeWarning, match="step='third': give a whole number"):
+    with pytest.warns(RuntimeWarning, match="step='third': expected a whole number"):
         with es.watch(model, run_file) as rec:
             rec.number("third")
             model(**models.inputs("gpt2"))

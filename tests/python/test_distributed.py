@@ -149,7 +149,7 @@ def test_dtensors_that_are_divided_otherwise_are_one_warning(compiled, tmp_path)
         folder.mkdir()
         for one in ranks.run("dtensors", folder, 2, of_keys, compiled):
             (said,) = one.pop("said")
-            assert "DTensors that are not divided by heads" in said
+            assert "DTensors that are not both divided by heads" in said
             assert one == dict(same=True, lost=3)
 
 
@@ -159,7 +159,7 @@ def test_dtensors_that_are_divided_otherwise_are_one_warning(compiled, tmp_path)
 def test_multihead_attention_of_dtensors_is_one_warning(divided, compiled, tmp_path):
     for one in ranks.run("multihead", tmp_path, divided, compiled):
         (said,) = one.pop("said")
-        assert "MultiheadAttention of DTensors" in said and "not measured" in said
+        assert "MultiheadAttention with DTensors" in said and "not measured" in said
         assert one == dict(same=True, lost=3)
 
 

@@ -104,9 +104,9 @@ def test_no_matrix_of_t_by_t_is_kept():
 
 def test_what_does_not_go_together_is_refused():
     ereg = es.EntropyRegularization(L, H, T)
-    with pytest.raises(ValueError, match="2 layers, made for 3"):
+    with pytest.raises(ValueError, match="2 layers given, but thresholds are for 3"):
         ereg(layers(torch.float32)[:2])
-    with pytest.raises(ValueError, match="token or mean"):
+    with pytest.raises(ValueError, match="expected 'token' or 'mean'"):
         es.EntropyRegularization(L, H, T, reduction="sum")
     q = torch.randn(1, 3, 4, 2)
     with pytest.raises(ValueError, match="divide"):

@@ -194,7 +194,7 @@ def test_heads_that_nothing_names_are_one_warning_and_counted(
                 rec.step()
     assert all(map(torch.equal, plain, watched))
     ours = [str(one.message) for one in said if "entropyscan" in str(one.message)]
-    assert len(ours) == 1 and f"of {len(shape)} dimensions" in ours[0]
+    assert len(ours) == 1 and f"with {len(shape)} dimensions" in ours[0]
     assert rec.lost == 3
     run = es.open(run_file)
     assert run.entropy().shape == (3, 1, 3) and np.isfinite(run.entropy()).all()

@@ -559,7 +559,7 @@ def test_core_is_attention_alone_and_everything_is_undone(run_file):
 
 
 def test_the_callback_of_the_trainer_hands_it_over(run_file, tmp_path):
-    with pytest.raises(ValueError, match="record='most': give 'core', 'standard' or 'all'"):
+    with pytest.raises(ValueError, match="record='most': expected 'core', 'standard' or 'all'"):
         es.TrainerCallback(run_file, record="most")
     data = [{key: value[0] for key, value in models.inputs("gpt2").items()} for _ in range(8)]
     arguments = tf.TrainingArguments(

@@ -130,7 +130,7 @@ def test_severity_and_kinds_say_what_prunes(run_file):
     es.OptunaPruning(trial, run_file, kinds=["none of these"])()
     with pytest.raises(optuna.TrialPruned):
         es.OptunaPruning(trial, run_file, "warning", kinds)()
-    with pytest.raises(es.Error, match="severity 'bad': there are info, warning"):
+    with pytest.raises(es.Error, match="unknown severity 'bad': expected one of info, warning"):
         es.OptunaPruning(trial, run_file, "bad")
 
 
@@ -141,7 +141,7 @@ def test_a_forecast_prunes_where_it_is_requested(tmp_path):
     es.OptunaPruning(trial, path)()  # no flag so far
     with pytest.raises(optuna.TrialPruned, match=r"forecast \(warning\) since step"):
         es.OptunaPruning(trial, path, forecast="warning")()
-    with pytest.raises(es.Error, match="forecast 'soon': there are warning, stop"):
+    with pytest.raises(es.Error, match="unknown forecast 'soon': expected one of warning, stop"):
         es.OptunaPruning(trial, path, forecast="soon")
 
 
@@ -176,7 +176,7 @@ def test_flags_that_cannot_be_read_prune_nothing(tmp_path):
         warnings.simplefilter("always")
         prune()
         prune()
-    assert len(seen) == 1 and "its flags are not known" in str(seen[0].message)
+    assert len(seen) == 1 and "cannot read its flags" in str(seen[0].message)
 
 
 # --- Ray Tune -------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_ray_tune_stops_a_trial_whose_heads_collapse(tmp_path, monkeypatch):
     (reason,) = prune.reasons.values()
     assert "run.db: " in reason and not prune.stop_all()
     said = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
-    assert len(said) == 1 and "other.db: not in " in said[0]
+    assert len(said) == 1 and "other.db: not found in " in said[0]
 
 
 # --- Lightning ------------------------------------------------------------------

@@ -23,7 +23,7 @@ def test_the_last_values_are_those_of_the_file(run_file):
             rec.step(loss=1.0)
         last, heads = rec.last(), rec.last(heads=True)
         logits = rec.last("max_logit")
-        with pytest.raises(ValueError, match="last.'logit'.: step 2 has entropy, "):
+        with pytest.raises(ValueError, match="last.'logit'.: no such series: step 2 has entropy, "):
             rec.last("logit")
     run = es.open(run_file)
     entropy = run.entropy()[-1]
@@ -91,7 +91,7 @@ def test_one_line_says_what_there_is(run_file, monkeypatch, capsys):
 def test_a_picture_while_the_training_runs(run_file):
     model, given = models.gpt2(), models.inputs("gpt2")
     with es.watch(model, run_file) as rec:
-        with pytest.raises(es.Error, match="nothing is recorded so far"):
+        with pytest.raises(es.Error, match="nothing has been recorded yet"):
             rec.figure()
         for _ in range(3):
             model(**given)

@@ -291,8 +291,8 @@ def test_a_penalty_without_a_layer_is_an_error(run_file):
         with pytest.raises(RuntimeError, match="0 layers of attention"):
             rec.penalty()
     for reg, words in (
-        (regularization(3), "2 layers of attention.*thresholds of 3"),
-        (regularization(2, 3), "layer 0 has 4 heads.*thresholds of 3"),
+        (regularization(3), "2 layers of attention.*thresholds for 3"),
+        (regularization(2, 3), "layer 0 has 4 heads.*thresholds for 3"),
     ):
         with es.watch(model, run_file, regularize=reg) as rec:
             model(**given)

@@ -302,11 +302,11 @@ def test_a_file_has_one_writer(first, second, run_file):
 @pytest.mark.parametrize(
     "make, said",
     [
-        (lambda p: p.mkdir(), "only regular files"),
+        (lambda p: p.mkdir(), "not a regular file"),
         (lambda p: p.write_text("something else " * 99), "not a database"),
         (lambda p: Path(f"{p}-journal").touch(), "rollback journal"),
         (lambda p: Path(f"{p}-wal").write_text("x"), "run file that is gone"),
-        (lambda p: os.symlink("elsewhere", p), "only regular files"),
+        (lambda p: os.symlink("elsewhere", p), "not a regular file"),
     ],
 )
 def test_what_is_no_run_file_is_left_alone(make, said, tmp_path):
@@ -326,7 +326,7 @@ def test_the_environment_adds_to_the_configuration(run_file, monkeypatch):
 
 
 def test_fragments_are_refused(run_file):
-    with pytest.raises(es.Error, match="no fragments without the C library"):
+    with pytest.raises(es.Error, match="cannot record fragments without the C library"):
         _python_recorder.Recorder(run_file, RUN, store=2)
     with pytest.raises(es.Error, match="are read by the C library"):
         _python_reader.Reader("run.esf")
@@ -384,7 +384,7 @@ def test_a_killed_recorder_is_a_counted_gap(run_file, pure):
     rec.push("loss", 0, 1.0)
     rec._recorder._process.kill()
     until_true(lambda: rec._recorder._is_gone, "it does not come")
-    with pytest.warns(RuntimeWarning, match="is gone.*the training goes on"):
+    with pytest.warns(RuntimeWarning, match="has ended.*the training continues"):
         rec.push("loss", 1, 2.0)
     rec.push("loss", 2, 3.0)
     rec.close()
@@ -415,7 +415,7 @@ def test_a_lock_of_another_program_is_waited_for(run_file, capfd):
     other = sqlite3.connect(run_file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert made.push(number, 0, np.ones(1)) == 0
-    until_true(lambda: "database is locked: trying again" in capfd.readouterr().err, "it does not come")
+    until_true(lambda: "database is locked: retrying" in capfd.readouterr().err, "it does not come")
     other.execute("ROLLBACK")
     other.close()
     assert made.push(number, 1, np.ones(1)) == 0
@@ -562,7 +562,7 @@ def test_a_wheel_without_libraries_records_and_reads(wheel, tmp_path):
     assert done.returncode == 0, done.stderr
     recorded, *refused = done.stdout.splitlines()
     assert recorded == "None 3 2 3 0.5 0.5 0.5"
-    words = "run.db: flags and figures: this installation has no programs: copy"
+    words = "run.db: flags and figures: this installation does not include the programs: copy"
     assert len(refused) == 2 and all(line.startswith(words) for line in refused)
     shown = scan(tmp_path / "run.db")
     assert shown.returncode == 0 and "Sequential" in shown.stdout

@@ -84,7 +84,7 @@ def test_of_several_runs_the_one_that_started_last_is_taken(tmp_path):
     names = [es.open(path, run=i).info["name"] for i in range(2)]
     starts = [es.open(path, run=i).info["started_at"] for i in range(2)]
     assert names == ["SM", "SM+LN+G"] and starts[0] != starts[1]
-    with pytest.warns(RuntimeWarning, match="has 2 runs: run 1, .*started last"):
+    with pytest.warns(RuntimeWarning, match="has 2 runs: opening run 1, .*started last"):
         newest = es.open(path)
     assert newest.info["started_at"] == max(starts)
     assert [es.open(path, run=i).info["name"] for i in (-2, -1)] == names
@@ -93,7 +93,7 @@ def test_of_several_runs_the_one_that_started_last_is_taken(tmp_path):
         assert es.open(path, run=i).flags == es.open(alone).flags
         pictures = [one.figure("curves").data for one in (es.open(path, run=i), es.open(alone))]
         assert pictures[0] == pictures[1]
-    with pytest.raises(es.Error, match="run 2: it has 2 runs"):
+    with pytest.raises(es.Error, match="no run 2: the file has 2 runs"):
         es.open(path, run=2)
-    with pytest.raises(es.Error, match="run -3: it has 2 runs"):
+    with pytest.raises(es.Error, match="no run -3: the file has 2 runs"):
         es.open(path, run=-3)

@@ -74,14 +74,14 @@ def test_a_training_that_goes_on_is_one_run(run_file):
     "first, second, options, n_runs, said",
     [
         (range(0, 5), range(5, 7), {}, 1, None),  # nothing twice
-        (range(0, 5), range(6, 8), {}, 2, "ends at step 4, and the training begins at 6"),
+        (range(0, 5), range(6, 8), {}, 2, "ends at step 4, but this training begins at step 6"),
         (range(0, 10), range(8, 13), {"every": 5}, 1, None),
         (range(0, 10), range(11, 17), {"every": 5}, 2, "ends at step 5"),
         (range(1, 5), range(1, 5), {}, 2, None),  # it began again
         (range(1, 5), range(1, 5), {"resume": True}, 1, None),
-        (range(0, 5), range(0, 5), {"resume": True}, 2, "no first_step="),
+        (range(0, 5), range(0, 5), {"resume": True}, 2, "first_step= is needed"),
         (range(0, 5), range(3, 5), {"resume": False}, 2, None),
-        (range(0, 5), range(3, 5), {"name": "another"}, 2, "has name run, this model another"),
+        (range(0, 5), range(3, 5), {"name": "another"}, 2, "has name run, this model has another"),
     ],
 )  # fmt: skip
 def test_what_goes_on_is_decided_by_its_steps(first, second, options, n_runs, said, run_file):
@@ -97,7 +97,7 @@ def test_another_model_is_another_run(run_file):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         watched(models.gpt2(n_layer=2), run_file, range(3, 5))
-    assert "has n_layer 3, this model 2" in str(seen[0].message)
+    assert "has n_layer 3, this model has 2" in str(seen[0].message)
     assert [steps for steps, _ in runs(run_file)] == [[0, 1, 2, 3, 4], [3, 4]]
 
 
@@ -182,7 +182,7 @@ def test_a_later_watch_of_the_file_ends_the_earlier(run_file):
             second.step(loss=2.0)
         assert not seen
         first.step(loss=3.0)
-    assert len(seen) == 1 and "a later one of this process" in str(seen[0].message)
+    assert len(seen) == 1 and "a later watch in this process" in str(seen[0].message)
     assert runs(run_file) == [([0], [1.0]), ([0], [2.0])]
     assert es.open(run_file, 0).info["status"] == "stopped"
 

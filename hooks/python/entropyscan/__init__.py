@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ._trainer import TrainerCallback
     from ._watch import Watch, watch
 
-# What needs PyTorch or transformers is imported when it is used.
+# The module of each public name. It is imported when the name is first used,
+# because most of them need PyTorch or another large library.
 _PLACES = {
     "watch": "_watch",
     "Watch": "_watch",
@@ -45,7 +46,7 @@ _PLACES = {
     "OptunaPruning": "_optuna",
     "RayTunePruning": "_ray",
 }
-# What pip installs where the import of a module fails.
+# The library that a module imports, and the package that pip installs for it.
 _PACKAGES = {
     "_trainer": ("transformers", "transformers"),
     "_lightning": ("pytorch_lightning", "lightning"),

@@ -13,7 +13,7 @@ from ._watch import Watch, of_callback, watch
 
 
 class AccelerateTracker(GeneralTracker):
-    """Records what an Accelerator logs, and the attention of the model.
+    """Records the values that an Accelerator logs and the attention of the model.
 
         tracker = es.AccelerateTracker("run.db", model, every=50)
         accelerator = Accelerator(log_with=tracker)
@@ -22,9 +22,10 @@ class AccelerateTracker(GeneralTracker):
         accelerator.log({"loss": loss.item()}, step=step)    # each step
         accelerator.end_training()
 
-    A step ends where log() is called; its attention is that of the first batch
-    after the call before. `step`, if it is given, is its number, and multiples
-    of `every` are recorded: log at each step, or leave `every` at 1."""
+    Each call of log() ends a step, whose attention is that of the first batch
+    since the previous call. `step`, if given, is the step's number. Steps that
+    are multiples of `every` are recorded, so call log() at every step, or leave
+    `every` at 1."""
 
     name = "entropyscan"
     requires_logging_directory = False
@@ -43,7 +44,7 @@ class AccelerateTracker(GeneralTracker):
 
     @property
     def tracker(self) -> Watch | None:
-        """What records; None before init_trackers."""
+        """The Watch that records; None before init_trackers."""
         return self._watch
 
     @harmless

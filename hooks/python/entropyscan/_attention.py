@@ -1,7 +1,7 @@
-"""Where a model has attention, and a hook on each of its places, in training,
-under torch.compile and under checkpointing, without changing what it computes.
-What is called there is wrapped by _wrappers.py, in place: a new name in a
-library's table would make it drop masks."""
+"""Finds the attention modules of a model and hooks each of them, also under
+torch.compile and checkpointing, without changing what the model computes.
+_wrappers.py wraps the functions that these modules call, in place: transformers
+drops masks for an attention function under a new name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def names_of(cls: type) -> frozenset[str]:
-    """Names that the methods of a class use, those of torch.nn left out."""
+    """Returns the names that the methods of a class use, without the methods that
+    it inherits from torch."""
     found: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("torch", "builtins"):
@@ -41,6 +42,11 @@ def names_of(cls: type) -> frozenset[str]:
 
 
 def _kind(module: nn.Module, names: frozenset[str]) -> str | None:
+    """Returns how a module computes attention; None if it does not.
+
+    "multihead": torch.nn.MultiheadAttention; "interface": through an attention
+    function of transformers; "calls": calls SDPA or flash-attn itself; "weights":
+    returns its attention weights. names: as names_of its class."""
     if isinstance(module, nn.MultiheadAttention):
         return "multihead"
     if "ALL_ATTENTION_FUNCTIONS" in names or _wrappers.EAGER in names:
@@ -55,7 +61,7 @@ def _kind(module: nn.Module, names: frozenset[str]) -> str | None:
 
 
 def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
-    """(name, module, kind) of what may be attention, in the model's order."""
+    """Returns (name, module, kind) of each module that may compute attention."""
     names: dict[type, frozenset[str]] = {}
     found = []
     for name, module in model.named_modules():
@@ -65,7 +71,8 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
         kind = _kind(module, names[cls])
         if kind is not None:
             found.append((name, module, kind))
-    # A module that contains one of the others returns what that one had.
+    # Drop a "weights" module that contains another match: it passes on the
+    # weights of the inner module.
     found = [
         (name, module, kind)
         for name, module, kind in found
@@ -74,7 +81,7 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
     ]
     if any(kind != "weights" for _, _, kind in found):
         return found
-    # Attention called by a function of somebody's own: any module may do it.
+    # A user's function may call SDPA or flash-attn from any module.
     outer = [
         (name, module, "calls")
         for name, module in model.named_modules()
@@ -85,15 +92,16 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
 
 
 _n_open = 0
-_lock = threading.RLock()  # of what watches in several threads share
+_lock = threading.RLock()  # guards the state that watches in several threads share
 _WATCHED_AGAIN = (
-    "a later watch of the same model has its attention from here on: close this one "
-    "before"
+    "a later watch of the same model takes over its attention: close this watch before "
+    "you begin another"
 )
 
 
 class Hook:
-    """Hooks a model until close(). names: the modules by place."""
+    """Hooks a model until close(). names: the hooked modules; the index of a name
+    is the module's `place` elsewhere."""
 
     def __init__(self, model: nn.Module, tap: Tap) -> None:
         self._tap = tap
@@ -119,7 +127,7 @@ class Hook:
         self._is_open = True
         _wrappers.wrap_hugging_face()
         _wrappers.wrap_eager(model)
-        # What returns weights may call a function by somebody's helper.
+        # A module that returns weights may also call SDPA through a helper function.
         has_calls = any(kind in ("calls", "weights") for _, _, kind in kinds)
         if has_calls or self._tap in _operators.penalized:
             _functions.allow_checkpoints()
@@ -130,9 +138,10 @@ class Hook:
         for name, module, kind in kinds:
             self._add(name, module, kind, has_calls)
         if "" not in self.names:
-            self._slots.append(_operators.add_slot(self._tap, -1, model))  # has a hook
+            # The model itself is not attention, but it has a hook.
+            self._slots.append(_operators.add_slot(self._tap, -1, model))
         if has_calls or any(kind == "multihead" for _, _, kind in kinds):
-            # Graphs compiled before do not look for hooks again.
+            # Graphs that were compiled earlier do not check for new hooks.
             if "torch._dynamo" in sys.modules:
                 torch._dynamo.reset()
 
@@ -155,7 +164,7 @@ class Hook:
             self._hook(after(_functions.leave))
 
     def close(self) -> None:
-        """Undoes all of it. More than once is fine."""
+        """Removes all hooks and wrappers. May be called more than once."""
         global _n_open
         self._tap.is_open = False
         with _lock:

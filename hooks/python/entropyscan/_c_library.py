@@ -1,5 +1,5 @@
-"""Every call of the C libraries, by cffi in ABI mode; nothing else in the
-package but `_declarations` knows a struct."""
+"""Makes all calls of the C libraries, through cffi in ABI mode. Only this module
+and `_declarations` know the libraries' structs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ffi.cdef(_declarations.ALL)
 
 
 def _new(name: str) -> Any:
-    """A struct of the library, which begins with its size."""
+    """Allocates a struct of the library and sets its first member, the size."""
     made = ffi.new(f"{name} *")
     made.size = ffi.sizeof(name)
     return made
@@ -60,7 +60,8 @@ def _open(name: str) -> Any:
 
 
 def _check_version(path: Path, library: Any) -> None:
-    """Structs are laid out as this version has them: another's are not used."""
+    """Raises Error unless the library has this package's version: struct layouts
+    differ between versions."""
     try:
         version = string(library.es_version()) or "none"
     except AttributeError:
@@ -73,9 +74,9 @@ def _check_version(path: Path, library: Any) -> None:
 
 
 def check() -> None:
-    """At import: ImportError if the library is of another version, or cannot be
-    loaded. One that is missing is an Error where it is used. The half with SQLite
-    is not loaded for it."""
+    """Raises ImportError if the library has another version or cannot be loaded;
+    called at import. A missing library raises Error later, where it is used. Does
+    not load the library that contains SQLite."""
     if find("libentropy*.so", "libentropy*.so.*") is None:
         return
     try:
@@ -86,7 +87,7 @@ def check() -> None:
 
 @functools.cache
 def reading() -> Any:
-    """The library that reads run files; it needs the other one."""
+    """Returns the library that reads run files; it depends on recording()'s."""
     if _has_two():
         recording()
     return _open("libentropyscan")
@@ -94,8 +95,8 @@ def reading() -> Any:
 
 @functools.cache
 def recording() -> Any:
-    """The library that records and computes; without SQLite where there is
-    one of its own."""
+    """Returns the library that records and computes: libentropyrecord, which does
+    not contain SQLite, or libentropyscan if there is no separate one."""
     return _open("libentropyrecord" if _has_two() else "libentropyscan")
 
 
@@ -104,19 +105,20 @@ def _has_two() -> bool:
 
 
 def message(library: Any) -> str:
-    """The last error of this thread."""
+    """Returns the message of this thread's last error."""
     return string(library.es_message()) or "no reason given"
 
 
 def string(pointer: Any) -> str | None:
-    """A text of the library, whatever its bytes are; None for NULL."""
+    """Decodes a string of the library, replacing invalid UTF-8; None for NULL."""
     if pointer == ffi.NULL:
         return None
     return ffi.string(pointer).decode("utf-8", "replace")
 
 
 def text(value: str | None) -> Any:
-    """A text for the library. Keep it alive while the library reads it."""
+    """Encodes a string for the library. Keep the result alive while the library
+    reads it."""
     if value is None:
         return ffi.NULL
     return ffi.new("char[]", value.encode("utf-8", "replace").replace(b"\0", b" "))
@@ -171,12 +173,12 @@ def head_statistics(
     shape: dict[str, Any],
     n_threads: int,
 ) -> dict[str, np.ndarray] | str:
-    """es_qk_statistics: arrays (H) by the names of HEAD_FLOATS and HEAD_COUNTS,
-    or the reason why the call refuses.
+    """Calls es_qk_statistics. Returns arrays (H) by the names in HEAD_FLOATS and
+    HEAD_COUNTS, or the error message if the library refuses the arguments.
 
     query, key: (address, element type as es_entropy_type, strides of batch,
     head and row in elements). shape: members of es_attention_shape; arrays as
-    addresses. The caller keeps the memory."""
+    addresses. The caller owns the memory and keeps it alive during the call."""
     library = recording()
     options = _shape(shape)
     inputs = [_input(*query), _input(*key)]
@@ -198,8 +200,8 @@ def head_statistics(
 
 
 class Recorder:
-    """es_recorder: raises Error where opening fails; after that every call
-    returns its status."""
+    """Wraps es_recorder. The constructor raises Error if opening fails; every
+    later call returns an es_status."""
 
     def __init__(self, path: str, run: dict[str, Any], **options: Any) -> None:
         self._library = recording()
@@ -231,7 +233,7 @@ class Recorder:
         self._recorder = out[0]
 
     def series(self, name: str, shape: str, phase: str, unit: str | None) -> int:
-        """The number of a series, -1 if it is refused."""
+        """Declares a series. Returns its number, or -1 if it is refused."""
         number = ffi.new("int *", -1)
         self._library.es_recorder_series(
             self._recorder,
@@ -262,7 +264,8 @@ class Recorder:
         values: np.ndarray,
         n_ctx: int,
     ) -> int:
-        """values (S,S) float32; head None: the mean over the layer's."""
+        """Records an attention map: values (S,S) float32; head None: the mean over
+        the layer's heads."""
         values = np.ascontiguousarray(values, np.float32)
         return self._library.es_recorder_map(
             self._recorder,
@@ -291,7 +294,7 @@ class Recorder:
         return message(self._library)
 
     def close(self, status: str) -> tuple[int, dict[str, int]]:
-        """Status of the call, counts of frames. Once."""
+        """Returns the status and the counts of frames. Call it once."""
         report = _new("es_recorder_report")
         recorder, self._recorder = self._recorder, ffi.NULL
         code = self._library.es_recorder_close(
@@ -309,7 +312,7 @@ def _number(value: int) -> int | None:
 
 
 class Reader:
-    """es_reader: every failure raises Error."""
+    """Wraps es_reader. Every failure raises Error."""
 
     def __init__(self, path: str) -> None:
         self._library = reading()
@@ -374,8 +377,9 @@ class Reader:
     def samples(
         self, index: int, name: str, phase: str
     ) -> tuple[np.ndarray, np.ndarray, str]:
-        """Steps (n), values (n, values of a sample), the series' shape. Bits
-        are those of the file: NaN and missing stay apart."""
+        """Returns the steps (n), the values (n, values per sample) and the series'
+        shape. Values keep the bits of the file, so that a NaN and a missing value
+        can be told apart."""
         found = _new("es_series")
         self._check(
             self._library.es_reader_find(

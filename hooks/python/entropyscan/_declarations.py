@@ -1,6 +1,6 @@
-"""What the package uses of the C headers, as cffi's ABI mode reads it: structs and
-functions of entropyscan.h. Whole structs, in the header's order; `_library` makes
-the calls."""
+"""Declarations of the structs and functions of entropyscan.h that the package uses,
+for cffi's ABI mode. Structs are complete and list their members in the header's
+order; `_c_library` makes the calls."""
 
 COMMON = """
 const char *es_message(void);

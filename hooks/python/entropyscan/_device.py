@@ -1,6 +1,6 @@
-"""Statistics of attention heads on a CUDA device: what an attention does, in
-the terms of Triton's kernels, and whether they run. Nothing waits for the device:
-masks stay there and are read as they are."""
+"""Computes statistics of attention heads on a CUDA device: translates an Attention
+into the arguments of the Triton kernels and runs them where possible. Nothing here
+waits for the device; masks are never copied to the host."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ _FLOAT_LOWEST = torch.finfo(torch.float32).min / 2
 
 @dataclasses.dataclass
 class Call:
-    """What the kernels read; every tensor is on the device of the queries."""
+    """Arguments of the kernels; every tensor is on the device of the queries."""
 
     scale: float
     softcap: float = 0.0
     causal: bool = False
     offset: int = 0
     window: int = 0
-    key_mask: Tensor | None = None  # (B,S) uint8; packed (1,S)
-    query_mask: Tensor | None = None  # (B,T) uint8; packed (1,T)
+    key_mask: Tensor | None = None  # (B,S) uint8; (1,S) for packed sequences
+    query_mask: Tensor | None = None  # (B,T) uint8; (1,T) for packed sequences
     key_lengths: Tensor | None = None  # (N) int32
-    offsets: Tensor | None = None  # (N) int32, instead of offset
-    query_starts: Tensor | None = None  # (N+1) int32: packed, B is 1
-    key_starts: Tensor | None = None  # (N+1) int32; None: query_starts
+    offsets: Tensor | None = None  # (N) int32, replaces offset
+    query_starts: Tensor | None = None  # (N+1) int32: packed sequences, B is 1
+    key_starts: Tensor | None = None  # (N+1) int32; None: same as query_starts
     sinks: Tensor | None = None  # (H) float32
     temperature: Tensor | None = None  # (H,T) float32
-    first_key: Tensor | None = None  # (B,H) int32: with dense
-    dense: Tensor | None = None  # (B,H,T,S) uint8, or added to scores
-    lowest: float = 0.0  # of dense: what is not above hides its key
+    first_key: Tensor | None = None  # (B,H) int32: first visible key, for dense masks
+    dense: Tensor | None = None  # (B,H,T,S): uint8 mask, or floats added to scores
+    lowest: float = 0.0  # a float in `dense` hides its key if it is not above this
 
 
-# Kernels that failed are not tried again: the reason, said once.
+# The reason why the kernels failed; they are not tried again after a failure.
 _failed: list[str] = []
-_exact: Tensor | None = None  # (2,H): finite rows, and those of the exact pass
+_exact: Tensor | None = None  # (2,H): numbers of finite rows and of exact-pass rows
 
 
 def serves(device: torch.device) -> bool:
-    """Whether kernels are for tensors of a device. Tests say so of the CPU, where
-    Triton's interpreter runs them."""
+    """Returns true if the kernels can read tensors of the device. Tests replace
+    this function to run the kernels on the CPU with Triton's interpreter."""
     return device.type == "cuda"
 
 
 def by_kernels(
     name: str, query: Tensor, key: Tensor, what: Attention, *more: Tensor
 ) -> Any:
-    """What a function of `_triton` says of queries, keys and a settled attention;
-    None where the kernels do not take it, or cannot run."""
+    """Calls the function `name` of `_triton` with queries, keys and a settled
+    attention. Returns None if the kernels do not support it or cannot run."""
     is_lopsided = what.left >= 0 or what.right >= 0
     if _failed or is_lopsided or what.slopes is not None or not serves(query.device):
         return None
@@ -70,16 +70,16 @@ def by_kernels(
         with torch.cuda.device(query.device) if is_cuda else nullcontext():
             return getattr(_triton, name)(query, key, call, *more)
     except torch.cuda.OutOfMemoryError:
-        raise  # query blocks would need more
+        raise  # the fallback, blocks of queries, would need more memory
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         _failed.append(reason)
-        warn(f"no kernel for this device, attention is measured slowly: {reason}")
+        warn(f"no kernel for this device: attention is measured slowly: {reason}")
         return None
 
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
-    """float32 (len(SERIES),H) on the device, None as by_kernels."""
+    """Returns float32 (len(SERIES),H) on the device, or None as by_kernels does."""
     global _exact
     heads = by_kernels("head_statistics", query, key, what)
     if heads is None:
@@ -89,9 +89,10 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
 
 
 def exact_share() -> float:
-    """The share of the finite rows of the last attention of a CUDA device that took
-    the exact pass, because float32 may have blurred their entropy by more than
-    _triton.LIMITS: NaN if there is none. Waits for the device."""
+    """Returns the share of rows of the last attention on a CUDA device that were
+    computed again in double, because rounding in float32 may have changed their
+    entropy by more than 2.5e-6 nats (1e-4 in bfloat16 and float16). Counts finite
+    rows; NaN if there are none. Waits for the device."""
     if _exact is None:
         return float("nan")
     finite, exact = _exact.double().sum(1).tolist()
@@ -111,7 +112,7 @@ def _can(query: Tensor, key: Tensor, call: Call) -> bool:
     )
 
 
-# --- in the kernels' terms ----------------------------------------------------
+# --- arguments of the kernels -------------------------------------------------
 
 
 def _call(query: Tensor, key: Tensor, what: Attention) -> Call:
@@ -171,7 +172,8 @@ def _hide_pairs(
     is_square: bool,
     shape: tuple[int, int, int, int],
 ) -> None:
-    """Of mask (B|1,H|1,T,S), bool or added, and bias likewise, added."""
+    """Sets the dense mask of a call from mask (B|1,H|1,T,S), which is bool or added
+    to scores, and bias of the same shape, which is added."""
     b, h, t, s = shape
     if mask is not None:
         mask = mask[..., :t, :s]

@@ -1,10 +1,11 @@
-"""What a rank of a distributed training records: rank 0 one file, every rank a
-fragment of its own, or the ranks of a tensor-parallel group one together.
+"""Decides what each rank of a distributed training records: rank 0 alone one file,
+every rank its own fragment, or the ranks of a tensor-parallel group one file
+together.
 
-No rank waits for another without a limit, and the cadence depends on the step's
-number alone: ranks that record take part in the same exchanges, whatever goes
-wrong on one of them. Exchanges have a gloo group of their own, so that they
-never mix with those of the training."""
+Every wait for another rank has a limit. Which steps are recorded depends on the
+step's number alone, so that all recording ranks take part in the same exchanges
+even after a failure on one of them. Exchanges use a separate gloo group, so that
+they never mix with those of the training."""
 
 from __future__ import annotations
 
@@ -20,14 +21,16 @@ from torch import Tensor, nn
 
 from ._statistics import missing
 
-# The longest that one rank waits for another, once.
+# The longest time that one rank waits for another.
 WAIT_SECONDS = 60.0
 
-_n_watched: dict[str, int] = {}  # watches of a file name: the same on every rank
+# Number of watches so far by file name; the same on every rank.
+_n_watched: dict[str, int] = {}
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Also before the process group is there, as torchrun says it."""
+    """Returns rank and world size of the process group or, before it exists, of
+    torchrun's environment; (0, 1) without either."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -39,7 +42,7 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def fragment_path(path: str, rank: int) -> str:
-    """run.rank3.db beside run.db"""
+    """Returns the file of a rank: run.db for rank 0, run.rank3.db for rank 3."""
     if rank == 0:
         return path
     stem, ending = os.path.splitext(path)
@@ -51,19 +54,21 @@ def _limit() -> datetime.timedelta:
 
 
 def _key(path: str) -> str:
-    """Of a watch in the process group's store: the same on every rank."""
-    name = os.path.basename(path)  # folders may be a rank's own
+    """Returns the key of a watch in the process group's store, which is the same on
+    every rank."""
+    name = os.path.basename(path)  # each rank may have a different folder
     number = _n_watched[name] = _n_watched.get(name, -1) + 1
     return f"entropyscan/{name}/{number}"
 
 
 def _store() -> Any:
-    """What the process group began with: no collective that a rank could miss."""
+    """Returns the process group's key-value store. Unlike a collective, it does not
+    block if a rank does not take part."""
     return torch.distributed.distributed_c10d._get_default_store()
 
 
 def _shared_uuid(key: str, rank: int) -> str:
-    """Rank 0's."""
+    """Returns the uuid that rank 0 has chosen for the run."""
     store = _store()
     if rank == 0:
         store.set(key, str(uuid.uuid4()))
@@ -73,7 +78,7 @@ def _shared_uuid(key: str, rank: int) -> str:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Without what torch.compile, DDP and others put around it."""
+    """Removes the wrappers of torch.compile, DDP and others from a model."""
     for name in ("_orig_mod", "module"):
         inner = getattr(model, name, None)
         if isinstance(inner, nn.Module) and len(list(model.children())) == 1:
@@ -82,7 +87,8 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
-    """The layer_idx of transformers' attention modules."""
+    """Returns the layer_idx of each module; None for modules that have none, as
+    outside transformers."""
     found = []
     for name in names:
         number = getattr(model.get_submodule(name), "layer_idx", None)
@@ -91,8 +97,8 @@ def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
 
 
 class Ranks:
-    """The part of this process. path: its file; has_file: it writes one;
-    is_measuring: its attention is looked at."""
+    """The role of this process. path: its file; has_file: it writes a file;
+    is_measuring: its attention is measured."""
 
     def __init__(
         self,
@@ -116,7 +122,7 @@ class Ranks:
             self._divide(rank, world, all_ranks, first_head, tensor_parallel)
         except Exception as error:
             what = " ".join(str(error).split()) or type(error).__name__
-            self.trouble = f"{self.path}: ranks do not record together: {what}"
+            self.trouble = f"{self.path}: the ranks do not record together: {what}"
 
     def _divide(
         self, rank: int, world: int, all_ranks: bool, head: int, group: Any
@@ -142,7 +148,8 @@ class Ranks:
             }
             if not torch.distributed.is_initialized():
                 raise RuntimeError(
-                    "all_ranks needs torch.distributed.init_process_group before"
+                    "all_ranks needs an initialised process group: call "
+                    "torch.distributed.init_process_group before es.watch"
                 )
             self.uuid = _shared_uuid(key, rank)
         if self.is_measuring and len(ranks) > 1:
@@ -153,17 +160,17 @@ class Ranks:
         return self._gather is not None
 
     def describe(self, run: dict[str, Any]) -> dict[str, Any]:
-        """The run with what makes it a fragment."""
+        """Adds the shared uuid and the position of this fragment to a run."""
         if self.uuid is not None:
             run["uuid"] = self.uuid
         if self.fragment is not None:
-            # The same dict: its first layer is known later.
+            # Keep this dict: begin() sets its first layer later.
             run["config"] = {**run.get("config", {}), "fragment": self.fragment}
         return run
 
     def begin(self, model: nn.Module, names: list[str]) -> None:
-        """names: the attention modules that were seen. A stage of a pipeline
-        whose modules know their number in the whole model begins at that."""
+        """Sets the first layer of a pipeline stage, if its modules know their layer
+        numbers in the whole model. names: the attention modules that were seen."""
         if self.fragment is None or self._first_layer is not None:
             return
         numbers = layer_numbers(model, names)
@@ -179,32 +186,32 @@ class Ranks:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor] | None:
-        """The heads that this rank records, of its whole tensor-parallel group
-        if there is one; None: another rank records them."""
+        """Returns the heads that this rank records, including those of its
+        tensor-parallel group; None if another rank records them."""
         if self._gather is not None:
             heads = self._gather.exchange(phase, step, heads, n_heads, on_error)
         return heads if self.has_file else None
 
     def leave(self) -> None:
-        """No exchange any more: the training ends by an exception."""
+        """Ends all exchanges, because an exception ends the training."""
         if self._gather is not None:
             self._gather.leave()
 
 
 class Stop:
-    """A request to stop, which all ranks follow after the same step: rank 0
-    publishes at each recorded step whether it has one, and the others wait for
-    that, once anybody looks at should_stop."""
+    """A request to stop, which all ranks follow after the same step. Once the
+    training reads should_stop, rank 0 publishes at each recorded step whether it
+    has a request, and the other ranks wait for that answer."""
 
     def __init__(self, key: str, rank: int) -> None:
         self._key, self._rank = key, rank
-        self._since: int | None = None  # step of rank 0's request
+        self._since: int | None = None  # step at which rank 0 got its request
         self.is_wanted = False
         self.is_agreed = False
 
     def agree(self, step: int, is_requested: bool) -> None:
-        """At the end of a recorded step. Raises after the longest wait, and
-        waits no more."""
+        """Called at the end of a recorded step. Raises RuntimeError if rank 0 does
+        not answer within WAIT_SECONDS; later calls do not wait."""
         if not self.is_wanted:
             return
         if self._rank == 0:
@@ -217,7 +224,8 @@ class Stop:
         self.is_agreed = 0 <= since <= step
 
     def _read(self, step: int) -> int:
-        """The step of the request, -1: there is none; of `step` or later."""
+        """Waits until rank 0 has ended `step`. Returns the step at which it got a
+        request; -1 if it has none."""
         limit = time.monotonic() + WAIT_SECONDS
         self.is_wanted = False
         store = _store()
@@ -229,17 +237,18 @@ class Stop:
                 return since
             if time.monotonic() > limit:
                 raise RuntimeError(
-                    f"rank 0 has not ended step {step}: should_stop stays false here"
+                    f"rank 0 did not end step {step} in time: should_stop stays false "
+                    "on this rank"
                 )
             time.sleep(0.001)
 
 
 class Gather:
-    """The heads of a tensor-parallel group, side by side in its order."""
+    """Joins the heads of a tensor-parallel group in the order of its ranks."""
 
     def __init__(self, ranks: list[int], rank: int) -> None:
         self._place, self._n = ranks.index(rank), len(ranks)
-        self._widths: dict[int, int] = {}  # heads of each place
+        self._widths: dict[int, int] = {}  # number of heads by rank of the group
         self._group: Any = torch.distributed.new_group(
             ranks,
             timeout=_limit(),
@@ -259,8 +268,8 @@ class Gather:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor]:
-        """heads: (series, heads of this rank) by place of the module. After a
-        failure the heads of the others are missing."""
+        """Returns the heads of all ranks. heads: (series, heads of this rank) by
+        place of the module. After a failure the other ranks' heads are missing."""
         mine = {place: found.numpy() for place, found in heads.items()}
         parts = {self._place: mine}
         if self._group is not None:
@@ -270,7 +279,7 @@ class Gather:
                 self._group = None
                 on_error(
                     RuntimeError(
-                        "heads of other ranks are missing from here on: "
+                        "the heads of other ranks are missing from this step on: "
                         + " ".join(str(error).split())
                     )
                 )
@@ -288,8 +297,8 @@ class Gather:
             if (other_phase, other_step) != (phase, step):
                 raise RuntimeError(
                     f"rank {place} of the group is at {other_phase} step "
-                    f"{other_step}, this one at {phase} step {step}: call step() "
-                    "and evaluation() on all of them"
+                    f"{other_step}, this rank at {phase} step {step}: call step() "
+                    "and evaluation() on all ranks"
                 )
         return {place: heads for place, _, _, heads in out}
 

@@ -1,7 +1,7 @@
-"""The papers' entropy regularization as a module of PyTorch, and the operator that
-it needs: the entropy of attention rows from queries and keys, with a gradient and
-without a matrix of T x T. The backward pass makes scores again: by Triton's kernels
-on CUDA devices, else block of rows by block."""
+"""The entropy regularization of the papers as a PyTorch module, and its operator:
+the entropy of attention rows from queries and keys, with a gradient and without a
+T x T matrix. The backward pass recomputes the scores, with Triton kernels on CUDA
+devices and in blocks of rows elsewhere."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from ._statistics import (
 
 
 class EntropyRegularization(nn.Module):
-    """Penalises heads whose entropy is far from a threshold that they learn.
+    """Penalises heads whose entropy is far from a learnt threshold.
 
         ereg = es.EntropyRegularization(n_layers, n_heads, context)
         loss = loss + 1e-5 * ereg([(q, k), ...])       # one pair of each layer
 
-    With E_max = ln(context), tolerance gamma E_max and the threshold theta of
-    each head, the deviation of an entropy e is e - theta E_max; beyond the
-    tolerance it costs its square, within it nothing.
+    With E_max = ln(context) and the threshold theta of a head, the deviation of an
+    entropy e is e - theta E_max. A deviation within the tolerance gamma E_max costs
+    nothing; a larger one costs its square.
 
-    reduction   "token": sum over sequences and queries of the penalty, mean over
-                layers and heads (the papers' listing); "mean": of the heads'
-                mean entropy instead (their algorithm 1)
-    gamma       tolerance, a share of E_max
-    theta       thresholds to begin with; the parameter `thresholds` (L,H)
+    reduction   "token": the penalty of each row, summed over sequences and queries
+                and averaged over layers and heads (the papers' listing); "mean":
+                the penalty of each head's mean entropy (their algorithm 1)
+    gamma       tolerance as a share of E_max
+    theta       initial value of the parameter `thresholds` (L,H)
 
-    q (B,H,T,D), k (B,H or fewer,T,D): causal unless causal=False. scale:
-    1 / sqrt(D) unless given. Scores are float32, or float64 where q is.
+    q (B,H,T,D), k (B,KV,T,D) with KV a divisor of H. Attention is causal unless
+    causal=False; scale is 1 / sqrt(D) unless given. Scores are float32, or float64
+    if q is float64.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class EntropyRegularization(nn.Module):
     ) -> None:
         super().__init__()
         if reduction not in ("token", "mean"):
-            raise ValueError(f"reduction={reduction!r}: token or mean")
+            raise ValueError(f"reduction={reduction!r}: expected 'token' or 'mean'")
         if context < 2:
-            raise ValueError(f"context={context}: 2 at least")
+            raise ValueError(f"context={context}: expected at least 2")
         self.thresholds = nn.Parameter(torch.full((n_layers, n_heads), float(theta)))
         self.e_max = math.log(context)
         self.tolerance = gamma * self.e_max
@@ -75,12 +76,13 @@ class EntropyRegularization(nn.Module):
         window: int = 0,
         key_mask: Tensor | None = None,
     ) -> Tensor:
-        """layers: (q, k) or (q, k, temperature) of each layer, in order; the rest as
-        in attention_entropy. The loss, a scalar."""
+        """Returns the penalty, a scalar. layers: (q, k) or (q, k, temperature) of
+        each layer, in order; the other arguments as in attention_entropy."""
         layers = list(layers)
         if len(layers) != self.thresholds.shape[0]:
             raise ValueError(
-                f"{len(layers)} layers, made for {self.thresholds.shape[0]}"
+                f"{len(layers)} layers given, but thresholds are for "
+                f"{self.thresholds.shape[0]}"
             )
         total = 0.0
         for (query, key, *rest), thresholds in zip(layers, self.thresholds):
@@ -93,8 +95,8 @@ class EntropyRegularization(nn.Module):
     def penalty(
         self, entropy: Tensor, thresholds: Tensor, counted: Tensor | None = None
     ) -> Tensor:
-        """Of one layer: entropies (B,H,T), thresholds (H); counted (B,H,T) bool
-        leaves rows out that see no key."""
+        """Returns the penalty of one layer. entropy (B,H,T), nats; thresholds (H);
+        counted (B,H,T) bool, false for rows that see no key, which are left out."""
         if counted is not None:
             entropy = torch.where(counted, entropy, 0.0)
         if self.reduction == "mean":
@@ -123,18 +125,20 @@ def attention_entropy(
     key_mask: Tensor | None = None,
     temperature: Tensor | None = None,
 ) -> Tensor:
-    """(B,H,T) nats of softmax attention of query (B,H,T,D) over key (B,KV,S,D),
-    KV a divisor of H; differentiable once. The last query stands at the last key.
+    """Returns the entropy (B,H,T) of softmax attention, in nats; differentiable once.
 
-    window       a query sees so many keys, its own and those before it (and as many
-                 after it, if not causal); 0: all
-    key_mask     (B,S) bool, true where a key is seen; of T = S keys a query whose
-                 own key is hidden is left out
-    temperature  (H,T) or (H,1): scores are divided by it, by 1e-4 at least
+    query        (B,H,T,D); the last query is at the position of the last key
+    key          (B,KV,S,D), KV a divisor of H
+    window       how many keys a query sees: its own and those before it, and as many
+                 after it if not causal; 0: all
+    key_mask     (B,S) bool, true for visible keys; if T = S, a query whose own key
+                 is hidden is left out
+    temperature  (H,T) or (H,1): divides the scores; values below 1e-4 count as 1e-4
 
-    Float32, or float64 where query is. A row with a score that is not finite is
-    NaN, a row that sees no key has `missing` of _statistics and no gradient. On a
-    CUDA device memory is two numbers a row, else a block of rows."""
+    The result is float32, or float64 if query is float64. A row with a score that
+    is not finite is NaN; a row that sees no key is missing (es.is_missing) and has
+    no gradient. Memory: two numbers a row on a CUDA device, elsewhere the scores of
+    a block of rows."""
     what = _attention(query, key, causal, scale, window, key_mask, temperature)
     return row_entropy(query, key, what)[0]
 
@@ -148,7 +152,7 @@ def _attention(
     key_mask: Tensor | None,
     temperature: Tensor | None,
 ) -> Attention:
-    """Of what attention_entropy takes."""
+    """Builds an Attention from the arguments of attention_entropy."""
     h, t, s = query.shape[1], query.shape[2], key.shape[2]
     return Attention(
         causal=causal,
@@ -162,20 +166,21 @@ def _attention(
 
 
 def row_entropy(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Tensor]:
-    """The same of any attention but for its sinks, which have no part in it: the
-    entropies, and which rows count (B,H,T) bool, those that see a key. Biases and
-    slopes get no gradient."""
+    """Returns the entropies (B,H,T) of any attention, and which rows count (B,H,T)
+    bool: those that see a key. Sinks are ignored. Biases, masks and slopes get no
+    gradient, so it raises ValueError if one of them requires a gradient."""
     h, kv = query.shape[1], key.shape[1]
     if h % kv:
         raise ValueError(
-            f"{h} heads of queries, {kv} of keys: the one has to divide the other"
+            f"{h} query heads, {kv} key heads: the number of key heads must divide the "
+            "number of query heads"
         )
     for name in ("bias", "mask", "slopes"):
         given = getattr(what, name)
         if given is not None and given.requires_grad:
             raise ValueError(
                 f"entropy of an attention whose {name} is trained: its gradient is "
-                "not known, detach it"
+                "not supported: detach it"
             )
     what = settled(what, *query.shape[2:], key.shape[2])
     given = [getattr(what, name) for name in _MEMBERS]
@@ -211,7 +216,8 @@ def _row_entropy(
     left: int,
     right: int,
 ) -> tuple[Tensor, Tensor]:
-    """Entropy and lse (B,H,T) of an attention whose members are settled."""
+    """Returns the entropy and the log-sum-exp (lse) of rows, (B,H,T) each, of an
+    attention whose members are settled."""
     given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
              causal, offset, at_end, window, is_self, left, right)  # fmt: skip
     what = Attention(**dict(zip(_MEMBERS, given)))
@@ -249,8 +255,8 @@ def _row_entropy_gradients(
     left: int,
     right: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of query, key and, (B,H,T), what `temperature` divides; that is empty where
-    there is none."""
+    """Returns the gradients of query, key and, (B,H,T), of each row's temperature;
+    the last is empty without a temperature."""
     given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
              causal, offset, at_end, window, is_self, left, right)  # fmt: skip
     what = Attention(**dict(zip(_MEMBERS, given)))
@@ -294,7 +300,7 @@ def _backward(ctx: Any, de: Tensor | None, _: Any) -> tuple[Any, ...]:
 _row_entropy.register_autograd(_backward, setup_context=_setup)
 
 
-# --- block of rows by block -------------------------------------------------------
+# --- blocks of rows ---------------------------------------------------------------
 
 
 def _number(query: Tensor) -> torch.dtype:
@@ -308,7 +314,7 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Ten
         log = rows.total.log()
         own = log - torch.linalg.vecdot(rows.weight, rows.below) / rows.total
         own = own.masked_fill(~rows.finite, math.nan)
-        if own.dtype == torch.float32:  # whose bits say that it is missing
+        if own.dtype == torch.float32:  # the only type that can express `missing`
             absent = missing(*own.shape, device=own.device)
             own = torch.where(rows.has_key, own, absent)
         entropy[:, :, to] = own
@@ -319,7 +325,8 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Ten
 def _gradients_by_blocks(
     query: Tensor, key: Tensor, what: Attention, de: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """de/ds_j = -p_j (ln p_j + e), from scores that are made again."""
+    """Returns the gradients of query, key and temperatures, from recomputed scores:
+    de/ds_j = -p_j (ln p_j + e)."""
     b, h, _, d = query.shape
     groups = key.shape[1]
     number = _number(query)
@@ -338,7 +345,7 @@ def _gradients_by_blocks(
         if not torch.equal(rows.finite, rows.has_key):
             d_products = d_products.masked_fill(~rows.finite[..., None], math.nan)
             d_products = d_products.masked_fill(~rows.seen, 0)
-        elif not rows.has_key.all():  # weights of nothing are NaN
+        elif not rows.has_key.all():  # rows without keys have NaN weights
             d_products = d_products.masked_fill(~rows.has_key[..., None], 0)
         n, s = d_products.shape[2:]
         d_products = d_products.reshape(b, groups, -1, n, s)
@@ -354,8 +361,8 @@ def _gradients_by_blocks(
 
 
 def _blocks(query: Tensor, key: Tensor, what: Attention) -> Iterator[tuple[Any, ...]]:
-    """Of each block of rows: products (B,H,R,S), which rows and keys these are, by
-    what they are multiplied, weights."""
+    """Yields, for each block of rows: products q k (B,H,R,S), the slices of its rows
+    and keys, the factor of the products, and the softmax (_Rows)."""
     for queries, keys, one in sequences(what):
         q, k = query[:, :, queries], key[:, :, keys]
         visible, bias = understood(one, q.shape[2], k.shape[2])

@@ -1,5 +1,6 @@
-"""Standing flags of a run that is being recorded, for what prunes trials: one
-way for all of them, that of Run.flags. Looking never raises into a training."""
+"""Finds the standing flags of a run that is being recorded, for the pruners of
+Optuna and Ray Tune. Flags are those of Run.flags; a failure to read them never
+raises into a training."""
 
 from __future__ import annotations
 
@@ -11,46 +12,49 @@ from ._reader import Run
 from ._recording import warn
 
 
-# Others, such as overload, stand at the start of many a good training.
+# The flags that prune by default. Others, such as overload, also stand at the start
+# of many healthy trainings.
 KINDS = ("collapse", "nan")
 
-# By which threshold of entropy-scan's: that of stop is higher.
+# The option of entropy-scan for each threshold; that of "stop" is higher.
 FORECAST = {"warning": "--forecast", "stop": "--forecast=stop"}
 
 
 class Flags:
-    """severity: from which on a flag counts; kinds: which count, all if None;
-    forecast: whether the early warning does, whatever its severity."""
+    """Which flags prune. severity: the lowest that counts; kinds: the flags that
+    count, None for all; forecast: "warning" or "stop" if the early warning counts
+    too, whatever its severity."""
 
     def __init__(
         self, severity: str = "error", kinds: Any = KINDS, forecast: str | None = None
     ) -> None:
         if severity not in _library.SEVERITIES:
             names = ", ".join(_library.SEVERITIES)
-            raise _library.Error(f"severity {severity!r}: there are {names}")
+            raise _library.Error(f"unknown severity {severity!r}: expected one of {names}")
         self._least = _library.SEVERITIES[severity]
         self._kinds = None if kinds is None else frozenset(kinds)
         if forecast is not None and forecast not in FORECAST:
             names = ", ".join(FORECAST)
-            raise _library.Error(f"forecast {forecast!r}: there are {names}")
+            raise _library.Error(f"unknown forecast {forecast!r}: expected one of {names}")
         self._options = (FORECAST[forecast],) if forecast else ()
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
-        """What stands, in one line; None if nothing does, or nobody knows."""
+        """Describes the standing flags in one line; None if there are none, or if
+        they cannot be read, which is one warning."""
         if not os.path.exists(path):
-            return None  # nothing is recorded so far
+            return None  # nothing has been recorded yet
         try:
             with Run(path) as run:
                 ends = [s["last_step"] for s in run.series if s["name"] == "entropy"]
                 if all(end is None for end in ends):
-                    return None  # the file follows the training
+                    return None  # the first sample has not been written yet
                 judged = run._judged(*self._options)
                 found = [flag for flag in judged if self._counts(flag)]
         except Exception as error:
             if not self._has_warned:
                 self._has_warned = True
-                warn(f"{path}: its flags are not known: {error}; the training goes on")
+                warn(f"{path}: cannot read its flags: {error}; the training continues")
             return None
         if not found:
             return None

@@ -1,6 +1,7 @@
-"""Functions for attention that anybody may call, wrapped while a watch is open:
-scaled_dot_product_attention of torch, and those of the flash-attn packages. Such
-a call names no module: hooks keep which one is running."""
+"""Wraps attention functions that any code may call, while a watch is open:
+torch's scaled_dot_product_attention and the functions of the flash-attn packages.
+Their arguments do not say which module calls them, so hooks track the module that
+is running."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ NAMES = frozenset((SDPA, *FLASH))
 
 
 class _Running(threading.local):
-    """The watched model's modules that this thread runs, the innermost last; their
-    numbers, None of one that is not watched. A graph reads the attribute of
-    whoever calls it, so that threads share graphs."""
+    """The modules of a watched model that this thread is running, innermost last,
+    each with its slot; the slot is None for a module that is not watched. A graph
+    reads the attribute in the calling thread, so that threads share graphs."""
 
-    __slots__ = ()  # older versions of dynamo look up what has them as it is
+    __slots__ = ()  # older versions of dynamo need it to read the attribute
 
     def __init__(self) -> None:
         self.stack: list[tuple[Optional[Tensor], nn.Module]] = []
@@ -57,8 +58,8 @@ def enter_outside(module: nn.Module, args: Any) -> None:
 def _enter(slot: Optional[Tensor], module: nn.Module) -> None:
     stack = _running.stack
     if not torch.compiler.is_compiling():
-        # Left behind in a thread of autograd, where a checkpoint ends a forward
-        # pass early by raising.
+        # Drop entries of an earlier pass: in autograd's thread a checkpoint ends
+        # its recomputed forward pass early, by raising.
         for i, (_, other) in enumerate(stack):
             if other is module:
                 del stack[i:]
@@ -73,20 +74,20 @@ def leave(module: nn.Module, args: Any, output: Any) -> None:
 
 
 def start(module: nn.Module, args: Any) -> None:
-    """A forward pass that raised has left its modules behind."""
+    """Drops the modules that a forward pass left behind because it raised."""
     if not torch.compiler.is_compiling():
         _running.stack.clear()
 
 
 def allow_checkpoints() -> None:
-    """A compiled torch.utils.checkpoint refuses code that changes what is outside of
-    it: the list of the hooks above, which leave it as it was, and what a module keeps
-    for the penalty, of the first pass alone. Nothing is to be done again when the
-    forward pass is."""
+    """Makes a compiled torch.utils.checkpoint accept our side effects, which it
+    otherwise refuses. They need not be repeated when the forward pass is recomputed:
+    the hooks above restore their list, and a module keeps the rows for the penalty
+    in the first pass only."""
     import torch._dynamo
 
     name = "skip_fwd_side_effects_in_bwd_under_checkpoint"
-    if hasattr(torch._dynamo.config, name):  # older ones do not refuse
+    if hasattr(torch._dynamo.config, name):  # older versions allow side effects
         shared.attribute(torch._dynamo.config, name, True)
 
 
@@ -152,9 +153,9 @@ def _of_sdpa(
     found = with_heads(query, key, mask, _module(), enable_gqa)
     if found is None:
         reason = (
-            f"{SDPA} of {query.dim()} dimensions: nothing says which of them are "
-            "heads (num_heads of the module, or a call with (batch, heads, tokens, "
-            "width)): this attention is not measured"
+            f"{SDPA} with {query.dim()} dimensions: cannot tell which of them are heads: "
+            "this attention is not measured: give the module an attribute num_heads, or "
+            "call with (batch, heads, tokens, width)"
         )
         refuse(slot, reason, phase)
         return None
@@ -174,7 +175,7 @@ _plain_sdpa = getattr(F, SDPA)
 
 
 def wrap_sdpa(model: nn.Module) -> None:
-    """The function of torch, and the names that model files have for it."""
+    """Wraps the function in torch and wherever a model's file imported it by name."""
     global _plain_sdpa
     original = getattr(F, SDPA)
     if hasattr(original, MARK):
@@ -191,7 +192,8 @@ def wrap_sdpa(model: nn.Module) -> None:
 
 # --- flash-attn -----------------------------------------------------------------
 
-# Of versions 2, 3 and 4; what changes the attention and is not measured.
+# Parameters of flash-attn 2, 3 and 4 that change the attention in ways that are not
+# measured.
 _NOT_MEASURED = (
     "qv",
     "q_descale",
@@ -208,7 +210,7 @@ _SINKS = ("s_aux", "learnable_sink")
 
 
 def wrap_flash() -> None:
-    """The functions of flash-attn that are loaded, wherever they were imported."""
+    """Wraps the loaded functions of flash-attn, wherever they were imported."""
     found: dict[Callable[..., Any], Any] = {}
     for module in list(sys.modules.values()):
         if isinstance(module, types.ModuleType):
@@ -220,7 +222,8 @@ def wrap_flash() -> None:
 
 
 def _is_flash(function: Callable[..., Any]) -> bool:
-    """Of a package flash_attn, flash_attn_interface, flash_attn_3, ..."""
+    """Returns true for a function of a package flash_attn, flash_attn_interface,
+    flash_attn_3 or similar that is not wrapped yet."""
     place = getattr(function, "__module__", None) or ""
     return place.startswith("flash_attn") and not hasattr(function, MARK)
 
@@ -250,7 +253,7 @@ def _of_flash(
     for name in _NOT_MEASURED:
         value = given.get(name)
         if value is not None and not (isinstance(value, int) and value == 0):
-            reason = f"flash-attn with {name}: this attention is not measured"
+            reason = f"flash-attn called with {name}: this attention is not measured"
             refuse(slot, reason, phase)
             return None
     query, key = _query_and_key(given)
@@ -275,8 +278,9 @@ def _of_flash(
 
 
 def _query_and_key(given: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """(B,T,H,D), or (T,H,D) of packed sequences, as (B,H,T,D); what is packed
-    with its values has one dimension more before the heads."""
+    """Returns query and key as (B,H,T,D). The arguments are (B,T,H,D), or (T,H,D)
+    for packed sequences; tensors that also contain the values have one more
+    dimension before the heads."""
     if "qkv" in given:
         query, key = given["qkv"].select(-3, 0), given["qkv"].select(-3, 1)
     elif "kv" in given:

@@ -1,7 +1,8 @@
-"""Which dimensions of a call of scaled_dot_product_attention are heads. torch takes
-(...,T,D) and broadcasts what comes before; we need (B,H,T,D). Four dimensions are
-that. Of three, callers fold samples and heads into the first, leave out the sample
-or have one head: how many heads the module says that it has decides.
+"""Finds which dimensions of a call of scaled_dot_product_attention are heads. torch
+accepts (...,T,D) and broadcasts the leading dimensions; we need (B,H,T,D). Four
+dimensions are exactly that. With three, callers fold samples and heads into the
+first, omit the batch or have a single head: the number of heads that the calling
+module declares decides.
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head."""
 
@@ -17,7 +18,7 @@ _NAMES = ("num_heads", "n_heads", "n_head", "num_attention_heads", "nhead", "hea
 
 
 def _heads_of(module: nn.Module | None) -> int | None:
-    """How many heads a module or its configuration says that it has."""
+    """Returns the number of heads that a module or its configuration declares."""
     for owner in (module, getattr(module, "config", None)):
         for name in _NAMES:
             n = getattr(owner, name, None)
@@ -33,11 +34,11 @@ def with_heads(
     module: Optional[nn.Module],
     is_grouped: bool,
 ) -> tuple[Tensor, Tensor, Optional[Tensor]] | None:
-    """query (...,T,D), key (...,S,D) and mask (...,T,S), each broadcast, as
-    (B,H,T,D), (B,H or fewer,S,D) and (B|1,H|1,T|1,S|1); None where neither the
-    shapes nor the module that calls say which dimensions are heads. is_grouped:
-    torch's enable_gqa, whose heads are the last dimension before the tokens."""
-    # The last of a grouped call's is not broadcast: its keys have fewer.
+    """Converts query (...,T,D), key (...,S,D) and mask (...,T,S), after broadcasting,
+    to (B,H,T,D), (B,KV,S,D) and (B|1,H|1,T|1,S|1). Returns None if neither the
+    shapes nor the calling module tell which dimensions are heads. is_grouped: torch's
+    enable_gqa, where heads are the last dimension before the tokens."""
+    # A grouped call has fewer key heads, so that dimension is not broadcast.
     kept = 3 if is_grouped else 2
     outer = query.shape[:-kept]
     if outer != key.shape[:-kept]:
@@ -60,8 +61,8 @@ def with_heads(
 
 
 def _heads_among(batch: torch.Size, module: nn.Module | None) -> int | None:
-    """How many heads `batch` folds: the last dimensions of several, or some of
-    the only one. None: nobody knows."""
+    """Returns how many heads the leading dimensions `batch` contain: the last of
+    several dimensions, or a divisor of a single one. None if this is unknown."""
     n = math.prod(batch)
     if n == 1:
         return 1

@@ -1,12 +1,12 @@
-"""Series of layers beside the attention's, for es.watch(record=...): activations,
-routers of mixtures of experts, gradients and updates. Names and meanings are those
-of entropy-train --record (analyzer/heads/details.h), where it has them.
+"""Further series of layers, for es.watch(record=...): activations, routers of
+mixtures of experts, gradients and updates. Series that entropy-train --record also
+has share its names and meanings (analyzer/heads/details.h).
 
-A layer is the block that contains the attention module of that number, as
-model.layers.3. What a block and a router return is read by operators that graphs
-keep, in the pass that the attention is taken from; gradients and updates around
-the step of a torch.optim optimizer. Nothing waits for a CUDA device, and nothing
-is touched that the training reads."""
+A layer is the block that contains the attention module with that number, such as
+model.layers.3. Operators that graphs keep read the outputs of blocks and routers, in
+the same pass as the attention; gradients and updates are read around the step of a
+torch.optim optimizer. Nothing waits for a CUDA device or changes values that the
+training reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ._recording import Recording
 from ._statistics import missing, to_host, wide_type
 from ._wrappers import Patches
 
-# Series and unit, in the order of what the operators return.
+# Series and units, in the order in which the operators return them.
 _OF_ACTIVATIONS = (("act_max", ""), ("act_rms", ""), ("nan_activations", "activations"))
 _OF_ROUTERS = (
     ("router_entropy", "nats"),
@@ -44,7 +44,7 @@ _OF_ROUTERS = (
 
 _NO_STEP = (
     "record='all': no optimizer of torch.optim has changed parameters of the layers, "
-    "or torch.compile has its step: layer_grad_norm and update_ratio are not recorded"
+    "or torch.compile compiles its step: layer_grad_norm and update_ratio are not recorded"
 )
 _DIVIDED = (
     "record='all': parameters are divided among ranks (FSDP, DTensor): "
@@ -60,10 +60,11 @@ _NO_MEMORY = (
 
 
 def blocks_of(names: list[str]) -> list[str]:
-    """The name of the block of each attention module: the outermost module with a
-    number, as transformer.h.3, that has no two attention modules of one kind. Two
-    kinds are self-attention and cross-attention; stages of Swin have several of
-    one. Without numbers the outermost such module below the model."""
+    """Returns the name of each attention module's block: the outermost numbered
+    module, such as transformer.h.3, that does not contain two attention modules of
+    the same kind. Self-attention and cross-attention are different kinds; a stage of
+    Swin contains several of one kind. Without numbered modules it is the outermost
+    such module below the model."""
     kinds = {name: re.sub(r"\d+", "#", name) for name in names}
     found = []
     for name in names:
@@ -75,22 +76,22 @@ def blocks_of(names: list[str]) -> list[str]:
             if len(set(inside)) == len(inside):
                 found.append(prefix)
                 break
-        else:  # it contains several of them
+        else:  # the module itself contains other attention modules of its kind
             found.append(name)
     return found
 
 
 def _place(block: str) -> tuple[str, int] | None:
-    """Its list and its number there."""
+    """Returns a block's list and its number there; None if it has no number."""
     container, _, number = block.rpartition(".")
     return (container, int(number)) if number.isdigit() else None
 
 
 def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[str, int]:
-    """The layer of each block, by what each recorded layer is (a place of `places`,
-    the blocks of attention modules, or None). A block with two of them is the first
-    one. Blocks without attention have the layers that their numbers say, if those
-    of the others do."""
+    """Returns the layer number of each block. places: the blocks of the attention
+    modules; layers: for each recorded layer an index into `places`, or None. A block
+    with two attention modules gets the first one's layer. A block without attention
+    gets the layer of its own number, if that rule fits all other blocks."""
     found: dict[str, int] = {}
     for layer, place in enumerate(layers):
         if place is not None:
@@ -106,11 +107,12 @@ def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[
     return found
 
 
-# --- what graphs keep ----------------------------------------------------------
+# --- operators -----------------------------------------------------------------
 
 
 def _is_wanted(slot: Tensor, phase: str, *tensors: Tensor) -> Seen | None:
-    """Where the numbers of a module go, if they are wanted and not there yet."""
+    """Returns where to store the numbers of a module; None if they are not wanted
+    or already stored."""
     found = _operators.open_slot(slot, phase)
     if found is None or not all(tensor.numel() for tensor in tensors):
         return None
@@ -118,20 +120,21 @@ def _is_wanted(slot: Tensor, phase: str, *tensors: Tensor) -> Seen | None:
     if any(int(slot) in seen.modules for seen in so_far):
         return None
     if tensors[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        return None  # which the attention's warning says
+        return None  # the attention's operator warns about this
     return found.tap.seen[phase]
 
 
 def _keep(slot: Tensor, seen: Seen, values: list[Tensor]) -> None:
-    # As float32 one by one: a missing value has bits of its own.
+    # Convert each value to float32 separately, to keep the bits of a missing value.
     stacked = torch.stack([value.float() for value in values])
     seen.modules.setdefault(int(slot), to_host(stacked))
 
 
 @_operators.operator("activations")
 def activations(slot: Tensor, x: Tensor, phase: str) -> None:
-    """The output of a block, of any shape: largest |x|, root mean square, how many
-    are not finite; the first two are NaN then."""
+    """Measures the output x of a block, of any shape: the largest |x|, the root mean
+    square and the number of non-finite elements. If that is not 0, the first two
+    are NaN."""
     try:
         seen = _is_wanted(slot, phase, x)
         if seen is not None:
@@ -155,16 +158,16 @@ def routing(
     has_capacity: bool,
     phase: str,
 ) -> None:
-    """logits (...,E) of a router over E experts, chosen (...,k) the experts of each
-    token, or, if they have a capacity, (...,E) 1 for the one that takes it and 0
-    elsewhere:
+    """Measures a router over E experts. logits (...,E); chosen (...,k), the experts
+    of each token, or, if experts have a capacity, (...,E), 1 for the expert that
+    takes the token and 0 for the others. Stores:
 
-        entropy     mean over tokens of -sum p ln p, p the softmax of the logits, or
-                    their sigmoids over the sum of these (DeepSeek-V3)
-        balance     E sum f_i P_i, f_i the share of all choices that are expert i, P_i
-                    the mean of p: 1 where either is uniform, at most E / k (Switch
-                    Transformer, equations 4 to 6, without alpha)
-        dropped     share of the tokens that no expert takes; missing of a router that
+        entropy     mean over tokens of -sum p ln p, where p is the softmax of the
+                    logits, or their sigmoids divided by their sum (DeepSeek-V3)
+        balance     E sum f_i P_i, with f_i the share of choices that fall on expert i
+                    and P_i the mean of p: 1 if either is uniform, at most E / k
+                    (Switch Transformer, equations 4 to 6, without alpha)
+        dropped     share of the tokens that no expert takes; missing if the router
                     has no capacity
     """
     try:
@@ -199,7 +202,7 @@ def _routed(
 
 
 def _under_vmap(*_: Any) -> tuple[None, None]:
-    """Of single samples no numbers; the attention's operator says so."""
+    """Records nothing under torch.func.vmap; the attention's operator warns."""
     return None, None
 
 
@@ -217,8 +220,8 @@ def _after_block(module: nn.Module, _: Any, output: Any) -> None:
 
 
 def _after_router(module: nn.Module, output: Any, is_sigmoid: bool) -> None:
-    """Of transformers' routers: (logits, weights, chosen), or Switch's
-    (chosen, weight, logits)."""
+    """Measures the output of a router of transformers: (logits, weights, chosen), or
+    (chosen, weight, logits) for Switch."""
     slot = _operators.slot_of(module)
     if slot is None or not isinstance(output, tuple) or len(output) != 3:
         return
@@ -241,7 +244,8 @@ def _after_sigmoid(module: nn.Module, _: Any, output: Any) -> None:
 
 
 def _is_whole(x: Any) -> bool:
-    """Whether this rank has all numbers of it, and an operator could read them."""
+    """Returns true if x is a tensor that is complete on this rank and that an
+    operator can read."""
     if not isinstance(x, Tensor) or x.is_nested:
         return False
     if not _operators.is_distributed(x):
@@ -254,8 +258,8 @@ def _own(x: Tensor) -> Tensor:
 
 
 def _hook_of(module: nn.Module) -> Callable[..., None] | None:
-    """Of a router of transformers, by the one function that it has from logits to
-    probabilities."""
+    """Returns the hook for a router of transformers; None for other modules. It
+    depends on whether the router's code uses softmax or sigmoid."""
     if not re.search(r"Top[kK1]Router$", type(module).__name__):
         return None
     functions = {"softmax", "sigmoid"} & names_of(type(module))
@@ -266,13 +270,13 @@ def _hook_of(module: nn.Module) -> Callable[..., None] | None:
 # --- gradients and updates -------------------------------------------------------
 
 
-# Norms of some parameters of one device, float32, and the block of each.
+# The blocks of some parameters of one device, and the parameters' norms, float32.
 _Norms = tuple[list[str], Tensor]
 
 
 @dataclasses.dataclass
 class _Copy:
-    """Parameters of one device while an optimizer changes them."""
+    """Parameters of one device and copies of them from before the optimizer's step."""
 
     blocks: list[str]
     before: list[Tensor]
@@ -280,7 +284,7 @@ class _Copy:
 
 
 def _norms(tensors: list[Tensor]) -> Tensor:
-    """On their device."""
+    """Returns the 2-norms of tensors, on their device."""
     kind = torch.float32
     for tensor in tensors:
         kind = torch.promote_types(kind, tensor.dtype)
@@ -288,7 +292,7 @@ def _norms(tensors: list[Tensor]) -> Tensor:
 
 
 def _has_memory(device: torch.device, n_bytes: int) -> bool:
-    """Whether a CUDA device has so much."""
+    """Returns true unless a CUDA device has less than n_bytes of free memory."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)
@@ -296,14 +300,14 @@ def _has_memory(device: torch.device, n_bytes: int) -> bool:
     return free + unused >= n_bytes
 
 
-_steps: set[Steps] = set()  # those of all watches
+_steps: set[Steps] = set()  # of all open watches
 _patches = Patches()
 _lock = threading.RLock()
 
 
 def _hook_torch() -> None:
-    """Once for all watches: hooks of all optimizers, and clip_grad_norm_, by the
-    function that it calls with the norm."""
+    """Hooks all optimizers and clip_grad_norm_, once for all watches; the latter
+    through the private function that it calls with the norm."""
     clip = clip_grad._clip_grads_with_norm_
 
     @functools.wraps(clip)
@@ -325,7 +329,7 @@ def _hook_torch() -> None:
             return None
 
         def measured() -> Any:
-            out = closure()  # which makes the gradients, as Lightning's
+            out = closure()  # computes the gradients, as in Lightning
             begin(optimizer)
             return out
 
@@ -348,29 +352,31 @@ def _hook_torch() -> None:
 
 
 class Steps:
-    """Norms of gradients and updates of the blocks of a model, around the steps of
-    torch.optim's optimizers, at recorded steps, until close().
+    """Measures the norms of gradients and updates of a model's blocks, around the
+    steps of torch.optim's optimizers at recorded steps, until close().
 
-    Gradients are those before torch.nn.utils.clip_grad_norm_, or, of what it does
-    not get, those that the optimizer is given. A scale that the optimizer takes
-    off itself (a fused one with GradScaler) is taken off here, too. For the updates
-    there is a copy of the parameters during the optimizer's step."""
+    Gradients are measured before torch.nn.utils.clip_grad_norm_; parameters that it
+    does not get are measured before the optimizer's step. If the optimizer itself
+    divides gradients by a scale (a fused one with GradScaler), so do the norms. To
+    measure updates, the parameters are copied for the time of the optimizer's
+    step."""
 
     def __init__(self, model: nn.Module, blocks: list[str], tap: Tap) -> None:
         self._model, self._tap = weakref.ref(model), tap
-        # The inner ones of those that contain each other come last.
+        # A block inside another comes later, so that it owns its parameters.
         self._blocks = sorted(blocks, key=lambda block: block.count("."))
         self._gradients: list[_Norms] = []
-        self._weights: list[_Norms] = []  # before the step
+        self._weights: list[_Norms] = []  # before the optimizer's step
         self._changes: list[_Norms] = []
         self._block_of: dict[int, str] | None = None
-        self._is_measured: set[int] = set()  # ids of parameters, in this step
+        self._is_measured: set[int] = set()  # ids of parameters measured in this step
         self._is_copied: set[int] = set()
         self._copies: dict[int, list[_Copy]] = {}  # by the optimizer's id
-        self._gaps: set[str] = set()  # what this step lacks a part of
-        self._failures: set[str] = set()  # messages
-        self._n_steps = 0  # recorded ones
-        self._is_used = False  # an optimizer has parameters of the blocks
+        # "gradients", "updates": measurements of this step that failed in part.
+        self._gaps: set[str] = set()
+        self._failures: set[str] = set()  # messages that were reported
+        self._n_steps = 0  # number of recorded steps
+        self._is_used = False  # true once an optimizer had parameters of the blocks
         with _lock:
             if not _steps:
                 _hook_torch()
@@ -388,11 +394,12 @@ class Steps:
 
     @property
     def is_wanted(self) -> bool:
-        """This step is recorded."""
+        """True if the present step is recorded."""
         return self._tap.enabled
 
     def take(self) -> tuple[list[_Norms], list[_Norms], list[_Norms]]:
-        """Of gradients, weights and changes, in the step that ends."""
+        """Returns the norms of gradients, weights and changes of the step that ends,
+        and starts a new one. A measurement that failed in part is empty."""
         gradients, weights, changes = self._gradients, self._weights, self._changes
         if "gradients" in self._gaps:
             gradients = []
@@ -406,8 +413,8 @@ class Steps:
         return gradients, weights, changes
 
     def _try(self, what: str, function: Callable[..., None], *args: Any) -> None:
-        """The training goes on, and a part of a norm is none: the step has a gap. Each
-        message once."""
+        """Calls function(*args). If it raises, the training continues, the step has
+        no value of `what`, and each message is reported once."""
         try:
             function(*args)
         except Exception as error:
@@ -455,7 +462,7 @@ class Steps:
         for found in self._by_device(parameters, self._is_copied):
             moved = [(block, one) for block, one in found if one.grad is not None]
             n_bytes = sum(one.nbytes for _, one in moved)
-            # The optimizer's first step makes its own copies in float32.
+            # Leave room for the state that the optimizer allocates in its first step.
             n_needed = n_bytes * (2 if optimizer.state else 8)
             device = found[0][1].device
             if not _has_memory(device, n_needed):
@@ -472,7 +479,8 @@ class Steps:
     def _by_device(
         self, parameters: list[Any], known: set[int]
     ) -> Iterable[list[tuple[str, Tensor]]]:
-        """(block, parameter) of those of the blocks that are trained."""
+        """Returns, for each device, (block, parameter) of the trained parameters that
+        belong to a block and are not in `known`."""
         if self._block_of is None:
             self._block_of = self._find_parameters()
         found: dict[torch.device, list[tuple[str, Tensor]]] = {}
@@ -487,7 +495,8 @@ class Steps:
         return found.values()
 
     def _find_parameters(self) -> dict[int, str]:
-        """The block of each parameter, by its id, which holds for one step."""
+        """Returns the block of each parameter by the parameter's id. The ids are
+        valid for one step."""
         model = self._model()
         if model is None:
             return {}
@@ -498,12 +507,12 @@ class Steps:
         }
 
 
-# --- of a watch -----------------------------------------------------------------
+# --- the part of a watch --------------------------------------------------------
 
 
 @dataclasses.dataclass
 class Found:
-    """What a step has, maybe on its way to the host."""
+    """The measurements of a step; tensors may still be on their way to the host."""
 
     modules: dict[int, Tensor]
     gradients: list[_Norms]
@@ -517,16 +526,16 @@ class Found:
 
 
 class Health:
-    """What record= adds to a watch of a model whose attention modules are `names`,
-    until close()."""
+    """Measures the series that record= adds to a watch, until close(). names: the
+    attention modules of the model."""
 
     def __init__(self, model: nn.Module, names: list[str], tap: Tap, record: str) -> None:
         self._tap = tap
         self._places = blocks_of(names)
         self._patches = Patches()
-        # Block and series of the modules with hooks, by the numbers of their slots.
+        # Block and series of each hooked module, by the number of its slot.
         self._modules: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
-        self._layers: dict[str, int] | None = None  # of blocks
+        self._layers: dict[str, int] | None = None  # layer number of each block
         self._steps: Steps | None = None
         self._blocks: list[str] = []
         try:
@@ -546,7 +555,7 @@ class Health:
                 around = [one for one in self._blocks if f"{name}.".startswith(f"{one}.")]
                 if around:
                     self._hook(name, module, hook, max(around, key=len), names)
-        if "torch._dynamo" in sys.modules:  # graphs do not look for hooks again
+        if "torch._dynamo" in sys.modules:  # compiled graphs do not check for new hooks
             torch._dynamo.reset()
         if record == "all":
             self._steps = Steps(model, self._blocks, self._tap)
@@ -564,7 +573,8 @@ class Health:
         self._patches.call(module.register_forward_hook(hook).remove)
 
     def take(self, phase: str, seen: Seen) -> Found:
-        """What the step has that ends; an evaluation has no gradients."""
+        """Returns the measurements of the step that ends; an evaluation has no
+        gradients."""
         if phase != "train" or self._steps is None:
             return Found(seen.modules, [], [], [])
         return Found(seen.modules, *self._steps.take())
@@ -572,8 +582,8 @@ class Health:
     def push(
         self, recording: Recording, phase: str, step: int, found: Found, layers: list[Any]
     ) -> dict[str, np.ndarray]:
-        """What was recorded, (L) by name of the series. layers: place of the attention
-        module of each, as _watch numbers them."""
+        """Records the measurements of a step and returns them, (L) by name of the
+        series. layers: place of each layer's attention module, in _watch's order."""
         if self._layers is None:
             self._layers = _layers_of(self._blocks, self._places, layers)
         series: dict[tuple[str, str], np.ndarray] = {}
@@ -602,15 +612,15 @@ class Health:
         return known
 
     def close(self) -> None:
-        """More than once is fine."""
+        """Removes all hooks. May be called more than once."""
         self._patches.undo()
         if self._steps is not None:
             self._steps.close()
 
 
 def _with_siblings(blocks: list[str], modules: dict[str, nn.Module]) -> list[str]:
-    """The blocks, and those of their lists that have no attention, in the model's
-    order."""
+    """Adds the blocks without attention that are in the same lists, and returns all
+    in the model's order."""
     containers = {place[0] for block in blocks if (place := _place(block)) is not None}
     found = set(blocks)
     for name in modules:
@@ -621,7 +631,7 @@ def _with_siblings(blocks: list[str], modules: dict[str, nn.Module]) -> list[str
 
 
 def _of_blocks(norms: list[_Norms]) -> dict[str, np.float64]:
-    """The norm of all parameters of each block."""
+    """Combines the norms of parameters to one norm of each block."""
     squares: dict[str, np.float64] = {}
     for blocks, values in norms:
         for block, value in zip(blocks, values.numpy().astype(np.float64)):

@@ -1,11 +1,10 @@
-"""What records, reads and computes: the C libraries (`_c_library`) or, where none can
-be, Python (`_python_recorder`, `_python_reader`, blocks of PyTorch). Chosen here, at
-import.
+"""Chooses, at import, the back-end that records, reads and computes: the C libraries
+(`_c_library`) or Python (`_python_recorder`, `_python_reader`, PyTorch in blocks).
 
-Python it is if ENTROPYSCAN_PURE=1 is set, or if there is no library: on other
-systems than Linux, and in an installation that was made without. A library that is
-there and cannot be loaded is an error, and so is a source tree on Linux in which
-nothing was built."""
+Python is used if ENTROPYSCAN_PURE=1 is set or if there is no library: on systems
+other than Linux, and in an installation that was made without the libraries. A
+library that exists but cannot be loaded is an error, as is a source tree on Linux
+that has not been built."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from ._places import home, is_source_tree, program
 from ._run_file import EBROKEN, MISSING_BITS, SEVERITIES, STATUS_NAMES, Error
 
 NO_PROGRAM = (
-    "this installation has no programs: copy the run file to a Linux machine, where "
-    "entropy-scan reads it"
+    "this installation does not include the programs: copy the run file to a Linux "
+    "machine and read it there with entropy-scan"
 )
 
 
@@ -36,7 +35,8 @@ if IS_PYTHON:
     from ._python_recorder import Recorder
 
     def Reader(path: str) -> Any:
-        """SQLite is loaded by who reads, not by a training."""
+        """Opens a run file. Imports sqlite3 only here, so that a training does not
+        load it."""
         from . import _python_reader
 
         return _python_reader.Reader(path)

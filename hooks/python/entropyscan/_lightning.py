@@ -8,7 +8,7 @@ from typing import Any
 
 try:
     from lightning.pytorch import Callback
-except ImportError:  # the package of its own
+except ImportError:  # the separate package pytorch-lightning
     from pytorch_lightning import Callback
 from torch import Tensor
 
@@ -21,10 +21,10 @@ class LightningCallback(Callback):
 
         Trainer(..., callbacks=[es.LightningCallback("run.db", every=50)])
 
-    Steps are those of the optimizer (trainer.global_step). The loss is the one
-    that training_step returns, the mean over accumulated batches. A validation
-    is a series of its own, with the metric `validation_loss` if it is logged. A
-    file run.db.stop beside the run stops the training."""
+    Steps are those of the optimizer (trainer.global_step). The loss is the value
+    that training_step returns, averaged over accumulated batches. Validations are
+    recorded as separate series, with the metric `validation_loss` if it is logged.
+    A file run.db.stop next to the run file stops the training."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LightningCallback(Callback):
 
     @property
     def watch(self) -> Watch | None:
-        """What records; None before the training."""
+        """The Watch that records; None before the training."""
         return self._watch
 
     @harmless
@@ -71,11 +71,11 @@ class LightningCallback(Callback):
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         if isinstance(loss, Tensor) and loss.numel() == 1:
             self._losses.append(loss.detach())
-        if trainer.global_step == self._step:  # the optimizer has made no step
+        if trainer.global_step == self._step:  # gradients are being accumulated
             return
         self._step = trainer.global_step
         losses, self._losses = self._losses, []
-        # Lightning has divided each by the number of batches.
+        # Lightning has divided each loss by the number of accumulated batches.
         values: dict[str, Any] = {"loss": sum(losses)} if losses else {}
         for optimizer in trainer.optimizers[:1]:
             values["lr"] = optimizer.param_groups[0]["lr"]
@@ -108,6 +108,6 @@ class LightningCallback(Callback):
 
 
 def _n_planned(trainer: Any) -> int | None:
-    """Steps of the optimizer until the end; None if nobody knows."""
-    n_steps = trainer.estimated_stepping_batches  # infinite, or -1, without an end
+    """Returns the planned number of optimizer steps; None if it is unknown."""
+    n_steps = trainer.estimated_stepping_batches  # infinite or -1 if unlimited
     return int(n_steps) if 0 < n_steps < math.inf else None

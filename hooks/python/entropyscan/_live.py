@@ -1,5 +1,5 @@
-"""What a watch says besides its file: the values recorded last, for rec.last() and
-for a tracker of the user's, flags that stand, and one line at the end."""
+"""What a watch reports in addition to its file: the latest values, for rec.last() and
+the user's tracker, the number of standing flags, and one line at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import numpy as np
 
 from . import _library
 
-# What rec.last() has of a layer and of the model: of which series, over heads.
+# The summaries in rec.last() of a layer and of the model: series, reduction over
+# heads.
 _LAYER = {"entropy_mean": ("entropy", np.mean), "max_logit": ("max_logit", np.max)}
 _MODEL = {
     **_LAYER,
@@ -27,8 +28,8 @@ _MODEL = {
 
 
 class Latest:
-    """Values of the training step that was recorded last, by name of the series:
-    float32 (L,H) of heads, (L) of layers."""
+    """Values of the last recorded training step by series name: float32 (L,H) for
+    series of heads, (L) for series of layers."""
 
     def __init__(self) -> None:
         self.step: int | None = None
@@ -44,11 +45,12 @@ class Latest:
         found = self._values.get(name)
         if found is None and self._values:
             known = ", ".join(self._values)
-            raise ValueError(f"last({name!r}): step {self.step} has {known}")
+            raise ValueError(f"last({name!r}): no such series: step {self.step} has {known}")
         return None if found is None else found.copy()
 
     def flat(self, heads: bool = False) -> dict[str, Any]:
-        """By names as trackers have them; what is missing has none."""
+        """Returns the values by tracker names such as attn/L3/max_logit. Missing
+        values have no key."""
         if self.step is None:
             return {}
         out: dict[str, Any] = {"attn/step": self.step}
@@ -88,7 +90,7 @@ def _put(out: dict[str, Any], name: str, value: np.float32) -> None:
 
 
 class Tracker:
-    """A callable (values, step=) of the user's, such as wandb.log."""
+    """The user's callable (values, step=), such as wandb.log."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
@@ -99,8 +101,8 @@ class Tracker:
         if not type(owner).__module__.startswith("wandb."):
             self._call(values, step=values["attn/step"])
             return
-        # W&B drops what comes after its own count of steps has passed; by a metric
-        # of our own the values keep their place whenever the user logs.
+        # W&B drops values of a step below its own step count. With a separate step
+        # metric the values keep their step, whenever the user logs.
         if not self._is_defined:
             owner.define_metric("attn/*", step_metric="attn/step")
             self._is_defined = True
@@ -116,7 +118,7 @@ def _command(path: str, uuid: str) -> list[str] | None:
 
 
 def _flags(output: str) -> list[dict[str, Any]]:
-    """Those that stand, of what entropy-scan prints of one run."""
+    """Returns the standing flags in the output of entropy-scan --json for one run."""
     return [flag for flag in json.loads(output)["runs"][0]["flags"] if flag["stands"]]
 
 
@@ -126,8 +128,9 @@ def _is_grave(flag: dict[str, Any]) -> bool:
 
 
 class Standing:
-    """How many flags of severity warning and above stand in a file that grows.
-    entropy-scan judges it beside the training, for at most a twentieth of the time."""
+    """Counts the standing flags of severity warning or above in a growing file.
+    entropy-scan judges the file in the background, for at most a twentieth of the
+    time."""
 
     LEAST_SECONDS = 5.0
 
@@ -139,7 +142,8 @@ class Standing:
         self._count: int | None = None
 
     def count(self) -> int | None:
-        """As it was found last; None: not found so far. Waits for nothing."""
+        """Returns the latest count, None before the first, and starts entropy-scan
+        again when it is due. Does not wait."""
         now = time.monotonic()
         if self._process is not None and self._process.poll() is not None:
             self._next = now + max(self.LEAST_SECONDS, 20 * (now - self._began))
@@ -169,17 +173,17 @@ class Standing:
 
 # --- the end --------------------------------------------------------------------
 
-# The longest that the last line of a watch waits for the flags of its run.
+# The longest time in seconds that a closing watch waits for the flags of its run.
 _MOST_SECONDS = 10.0
 
 
 def verdict(path: str, uuid: str) -> str | None:
-    """What stands, in a few words; None if it is not known."""
+    """Summarises the standing flags, or "ok"; None if they cannot be read."""
     command = _command(path, uuid)
     try:
         done = subprocess.run(command or [], capture_output=True, timeout=_MOST_SECONDS)
         flags = _flags(done.stdout.decode("utf-8", "replace"))
-    except Exception:  # nothing depends on it
+    except Exception:  # the summary is optional
         return None
     said = [
         f"{flag['kind']} ({flag.get('verdict', flag['severity'])}) "
@@ -190,12 +194,12 @@ def verdict(path: str, uuid: str) -> str | None:
 
 
 def say(path: str, *parts: str | None) -> None:
-    """One line on standard error, with a command that shows the run."""
+    """Prints one line on standard error, with a command that shows the run."""
     near = os.path.relpath(path)
     name = path if near.startswith("..") else near
     known = ", ".join(part for part in parts if part)
     command = f"entropy-scan {shlex.quote(name)} --heatmap"
     try:
         print(f"{name}: {known} ({command})", file=sys.stderr)
-    except Exception:  # a closed stream
+    except Exception:  # standard error may be closed
         pass

@@ -1,5 +1,5 @@
-"""Attention maps: mean weights of blocks of queries by blocks of keys, over the
-first sequences of a batch (store/map.h in the sources)."""
+"""Computes attention maps: mean weights of blocks of queries by blocks of keys, over
+the first sequences of a batch (store/map.h in the sources)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 from . import _library, _statistics
 from ._statistics import Attention, missing
 
-SEQUENCES = 16  # of a batch, at most
+SEQUENCES = 16  # maps use at most so many sequences of a batch
 
 
 def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | None:
-    """(H,C,C) float32 on the device, C = min(size, T, S): the mean weight over the
-    sequences and the pairs of a block in which the query sees the key; missing
-    where there is none, NaN where a row of them is not finite. query (B,H,T,D), key
-    (B,H or fewer,S,D). None of packed sequences: their positions are not those of
-    the row that they lie in."""
+    """Returns the maps (H,C,C) float32 on the device, C = min(size, T, S). A cell is
+    the mean weight over the sequences and over the pairs of its block in which the
+    query sees the key: missing if there are none, NaN if a row is not finite. query
+    (B,H,T,D), key (B,KV,S,D). Returns None for packed sequences, whose positions
+    differ from those of the row that contains them."""
     if what.query_starts is not None:
         return None
     query, key = query[:SEQUENCES], key[:SEQUENCES]
@@ -51,7 +51,8 @@ def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | Non
 
 
 def of_layer(heads: np.ndarray) -> np.ndarray:
-    """(C,C): the mean of maps (H,C,C) over the heads that have a cell."""
+    """Returns (C,C), the mean of maps (H,C,C) over the heads in which a cell is not
+    missing."""
     is_there = heads.view(np.uint32) != _library.MISSING_BITS
     with np.errstate(invalid="ignore"):
         mean = np.where(is_there, heads, 0).sum(0) / is_there.sum(0)
@@ -61,7 +62,8 @@ def of_layer(heads: np.ndarray) -> np.ndarray:
 
 
 def _first(what: Attention) -> Attention:
-    """That of the first sequences: what a batch has, each or all of them."""
+    """Restricts the masks, biases and slopes of an attention to the first sequences;
+    those that all sequences share stay."""
     slopes, bias, mask = what.slopes, what.bias, what.mask
     return dataclasses.replace(
         what,
@@ -72,7 +74,8 @@ def _first(what: Attention) -> Attention:
 
 
 def _add(out: Tensor, values: Tensor, lines: Tensor, columns: Tensor) -> None:
-    """values (B,H,R,S) to out (H,C,C), rows by lines (R), keys by columns (S)."""
+    """Adds values (B,H,R,S) to out (H,C,C). lines (R) and columns (S): the cells of
+    the rows and of the keys."""
     h, r, n = out.shape[0], lines.numel(), out.shape[2]
     across = out.new_zeros(h, r, n)
     across.index_add_(2, columns, values.sum(0, dtype=out.dtype))

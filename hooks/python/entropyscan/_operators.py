@@ -1,11 +1,12 @@
-"""Operators that graphs keep and that look at run time whether a step is
-recorded.
+"""Custom operators that compiled graphs keep and that check at run time whether the
+step is recorded.
 
-Each attention module gets a number, kept as a tensor of the CPU with one element
-that is no buffer: graphs take it as an input, so that layers which share a graph do
-not compile again. An operator without outputs takes it with queries and keys; the
-compiler keeps it because its effect is ordered. Whatever fails in one of them
-goes to the watch, never into the training."""
+Each attention module gets a number, its slot, in a CPU tensor of one element that is
+not a buffer. Graphs take it as an input, so that layers can share a graph without
+recompiling. An operator without outputs takes the slot together with queries and
+keys; the compiler keeps the operator because it is declared to have an ordered
+effect. A failure in an operator is reported to the watch and never raises into the
+training."""
 
 from __future__ import annotations
 
@@ -31,61 +32,63 @@ if torch.distributed.is_available():
 else:
 
     class _DTensor:  # type: ignore[no-redef]
-        """None is one."""
+        """Stands in for DTensor; there are no instances."""
 
 
+# Attributes that a watch sets on modules.
 _SLOT = "_entropyscan_slot"
 _STATE = "__getstate__"
-# Of a module whose rows' entropies a penalty wants, and what it has of them.
+# True if a penalty needs the entropies of the module's rows, and those entropies.
 _IS_PENALIZED = "_entropyscan_is_penalized"
 _ROWS = "_entropyscan_rows"
-# Of a module whose name says that its keys are another sequence's.
+# True if the module's name says that its keys come from another sequence.
 IS_CROSS = "_entropyscan_is_cross"
 _OURS = (_SLOT, _STATE, _IS_PENALIZED, _ROWS, IS_CROSS)
 
 
 def _is_exporting() -> bool:
-    """What torch.compiler.is_exporting() returns, which is always true in graphs of
-    PyTorch 2.11, and not there in 2.6."""
+    """Replaces torch.compiler.is_exporting(), which PyTorch 2.6 does not have and
+    which is always true in graphs of PyTorch 2.11."""
     return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 @dataclasses.dataclass
 class Seen:
-    """What a forward pass hands over, by place of the module. Tensors of a CUDA
-    device are on their way to pinned memory: an event says when they are there."""
+    """Measurements of a forward pass by place of the module. Those of a CUDA device
+    are being copied to pinned memory; an event tells when the copy is complete."""
 
     heads: dict[int, Tensor] = dataclasses.field(default_factory=dict)
     maps: dict[int, Tensor] = dataclasses.field(default_factory=dict)
-    # Places of those that are not measured, which was said and counted.
+    # Places of modules that could not be measured; reported and counted already.
     failed: set[int] = dataclasses.field(default_factory=set)
-    is_empty: bool = False  # no rows were seen
-    shape: Tensor | None = None  # (2): sequences, tokens of the longest
-    is_found: bool = False  # sequences are those of positions, maybe a single one
+    is_empty: bool = False  # a batch had no rows
+    shape: Tensor | None = None  # (2): number of sequences, tokens of the longest
+    is_found: bool = False  # sequences were found from positions; may be a single one
     ceilings: dict[int, Tensor] = dataclasses.field(default_factory=dict)  # nats
-    kinds: dict[int, str] = dataclasses.field(default_factory=dict)  # of a run file
-    # Of blocks and routers, by the number of the module's slot (_health).
+    kinds: dict[int, str] = dataclasses.field(default_factory=dict)  # see _kind_of
+    # Measurements of blocks and routers, by the number of the module's slot (_health).
     modules: dict[int, Tensor] = dataclasses.field(default_factory=dict)
 
 
 class Tap:
-    """What one watched model hands over. `enabled`: this step is recorded.
-    Results by phase, the first of a step alone: those of the first micro-batch, so
-    that a second forward pass of a layer, for gradient checkpointing, changes
-    nothing. A pass without gradients gives way to one with them (phase_of)."""
+    """Collects the measurements of one watched model, by phase. `enabled`: this step
+    is recorded. Only the first result of a step counts, which is that of the first
+    micro-batch; so a second forward pass of a layer, for gradient checkpointing,
+    changes nothing. A pass with gradients replaces one without (phase_of)."""
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self.enabled = False
-        self.is_open = True  # evaluations are wanted at every step
+        self.is_open = True  # evaluations are measured at every step
         self.seen = {"train": Seen(), "sampled": Seen(), "eval": Seen()}
-        self.is_described = False  # the file has shape and ceiling
+        self.is_described = False  # true once kinds and ceilings are known
         self.has_sinks = False
-        self.map_size = 0  # cells a side of attention maps; 0: none
-        self.wants_maps = False  # of this step
+        self.map_size = 0  # cells a side of attention maps; 0: no maps
+        self.wants_maps = False  # true if this step records maps
         self.on_error = on_error
 
     def take(self, phase: str) -> Seen:
-        """What was seen since the last call."""
+        """Returns the measurements since the last call. For "train", those of a
+        "sampled" pass if there was no pass with gradients."""
         seen, self.seen[phase] = self.seen[phase], Seen()
         if phase == "train":
             sampled, self.seen["sampled"] = self.seen["sampled"], Seen()
@@ -98,14 +101,17 @@ class Tap:
 
 
 class Slot:
+    """A watched module: its tap and its place among the attention modules (-1 for
+    modules without attention)."""
+
     def __init__(self, tap: Tap, place: int, module: nn.Module) -> None:
         self.tap, self.place, self.module = tap, place, weakref.ref(module)
 
 
 _slots: dict[int, Slot] = {}
 _next_slot = 0
-enabled: set[Tap] = set()  # whether there are any is read on the fast path
-penalized: set[Tap] = set()  # those that want rows' entropies of every training step
+enabled: set[Tap] = set()  # taps whose step is recorded; often empty, for the fast path
+penalized: set[Tap] = set()  # taps that need the rows' entropies of every training step
 
 
 def enable(tap: Tap, is_recorded: bool) -> None:
@@ -116,12 +122,12 @@ def enable(tap: Tap, is_recorded: bool) -> None:
         enabled.discard(tap)
 
 
-# Parts of such names, in transformers and elsewhere.
+# Parts of the names of cross-attention modules, in transformers and elsewhere.
 _CROSS = {"encoder_attn", "crossattention", "EncDecAttention", "cross_attn"}
 
 
 def add_slot(tap: Tap, place: int, module: nn.Module, name: str = "") -> int:
-    """Gives a module its number; one that an earlier watch gave it is gone."""
+    """Gives a module a new slot number, which replaces that of an earlier watch."""
     global _next_slot
     number = _next_slot
     _next_slot += 1
@@ -134,8 +140,8 @@ def add_slot(tap: Tap, place: int, module: nn.Module, name: str = "") -> int:
 
 
 def _state(reference: weakref.ref[nn.Module]) -> Any:
-    """What a copy or a pickle has of a module: neither its number nor hooks of
-    ours, which would want this package where it is loaded."""
+    """Returns the state of a module for copies and pickles, without our attributes
+    and hooks: loading those would require this package."""
     module = reference()
     of_class = getattr(type(module), _STATE, None)  # object's, from Python 3.11 on
     state = of_class(module) if of_class else vars(module)
@@ -159,21 +165,22 @@ def remove_slot(number: int) -> None:
     module = slot.module() if slot is not None else None
     if module is not None:
         own = module.__dict__.get(_SLOT)
-        if own is not None and int(own) == number:  # no later watch's
+        if own is not None and int(own) == number:  # not the slot of a later watch
             for name in _OURS:
                 module.__dict__.pop(name, None)
 
 
 def taps_of(model: nn.Module) -> list[Tap]:
-    """Those that watch modules of a model now."""
+    """Returns the taps that currently watch modules of a model."""
     slots = (_slots.get(int(m.__dict__.get(_SLOT, -1))) for m in model.modules())
     return list({id(slot.tap): slot.tap for slot in slots if slot}.values())
 
 
 def slot_of(module: nn.Module) -> Tensor | None:
-    """None for a module that is not watched; a copy of one is not, nor a program
-    that torch.export makes of one."""
-    # Not by __dict__: a graph of a module without the number is no other module's.
+    """Returns the slot of a watched module; None for other modules, including copies
+    and programs that torch.export makes of a watched one."""
+    # getattr rather than __dict__, so that a graph of a module without a slot is not
+    # reused for a module with one.
     slot = getattr(module, _SLOT, None)
     if _is_exporting():
         return None
@@ -184,20 +191,21 @@ def slot_of(module: nn.Module) -> Tensor | None:
 
 
 def phase_of(is_in_training: bool) -> str:
-    """What a forward pass belongs to. "train" has gradients. "sampled" has none and
-    yet is in training: a policy that samples, a reference, the first pass of a
-    reentrant checkpoint; it counts where the step has no pass with gradients."""
+    """Returns the phase of a forward pass. "train" has gradients. "sampled" is in
+    training mode without gradients: a policy that samples, a reference model, the
+    first pass of a reentrant checkpoint; it counts if the step has no pass with
+    gradients. "eval" is neither."""
     if torch.is_grad_enabled():
         return "train"
     return "sampled" if is_in_training else "eval"
 
 
-# Of this thread: how many calls of transformers' generate() are running.
+# `depth`: how many calls of transformers' generate() this thread is in.
 generating = threading.local()
 
 
 def report(slot: Tensor | None, error: BaseException) -> None:
-    """To the watch whose module it is."""
+    """Reports an error to the watch of the slot's module."""
     found = _slots.get(int(slot)) if slot is not None else None
     if found is not None:
         found.tap.on_error(error)
@@ -207,25 +215,26 @@ def report(slot: Tensor | None, error: BaseException) -> None:
 
 
 def open_slot(slot: Tensor, phase: str) -> Slot | None:
-    """The slot, if this step is recorded."""
+    """Returns the Slot if this step is recorded, else None."""
     found = _slots.get(int(slot))
     if found is None:
         return None
     if phase == "eval":
         is_open = found.tap.is_open
-    else:  # what is generated is no batch of the training
+    else:  # generated tokens are not a batch of the training
         is_open = found.tap.enabled and not getattr(generating, "depth", 0)
     return found if is_open else None
 
 
 def seen_so_far(tap: Tap, phase: str) -> list[Seen]:
-    """Where a pass of this phase finds what needs not be measured again."""
+    """Returns the measurements that a pass of this phase need not repeat."""
     phases = ("sampled", "train") if phase == "sampled" else (phase,)
     return [tap.seen[one] for one in phases]
 
 
 def _is_wanted(slot: Tensor, phase: str) -> Slot | None:
-    """The slot, if this step is recorded and has nothing of it so far."""
+    """Returns the Slot if this step is recorded and the module is not yet measured,
+    else None."""
     found = open_slot(slot, phase)
     if found is None:
         return None
@@ -241,9 +250,10 @@ def _fail(slot: Slot, phase: str, error: Exception) -> None:
 
 
 def _has_rows(slot: Slot, phase: str, *tensors: Tensor) -> bool:
-    """A batch without samples or tokens has no rows: neither a sample nor a gap. A
-    CUDA graph that somebody captures has none either, until it is replayed, which
-    does not run this."""
+    """Returns true if there is something to measure. A batch without samples or
+    tokens has no rows and counts neither as a sample nor as a gap. In a CUDA graph
+    that the user captures nothing is computed yet, and replays do not run this
+    operator, so that is reported as a failure."""
     if not all(tensor.numel() for tensor in tensors):
         slot.tap.seen[phase].is_empty = True
         return False
@@ -254,8 +264,9 @@ def _has_rows(slot: Slot, phase: str, *tensors: Tensor) -> bool:
 
 
 _IS_CAPTURED = (
-    "attention in a CUDA graph that is captured by hand: its replays are not measured; "
-    'torch.compile(mode="reduce-overhead") leaves the measurement out of its graphs'
+    "attention in a CUDA graph that is captured by hand: its replays are not measured: "
+    'use torch.compile(mode="reduce-overhead"), which keeps the measurement out of its '
+    "graphs"
 )
 
 
@@ -277,7 +288,7 @@ def _keep(
         found = maps(query, key, whole, tap.map_size)
         if found is not None:
             seen.maps.setdefault(slot.place, to_host(found))
-    # Of threads that are here at once, the first.
+    # If several threads get here, the first one counts.
     seen.heads.setdefault(slot.place, heads)
     if seen.shape is None:
         seen.is_found = is_found
@@ -289,14 +300,15 @@ def _keep(
 
 
 def _kind_of(module: nn.Module | None, what: Attention) -> str:
-    """The kind of a layer, by its attention and by what transformers' modules say,
-    where a mask alone has the pattern."""
+    """Returns the kind of a layer for the run file: "full", "window", "cross" or
+    "encoder". Uses the attention's members and, if only a mask shows the pattern,
+    the attributes of transformers' modules."""
     if not what.is_self:
         return "cross"
     config = getattr(module, "config", None)
     window = getattr(module, "sliding_window", None)
     if not hasattr(module, "sliding_window") and not hasattr(config, "layer_types"):
-        window = getattr(config, "sliding_window", None)  # of all layers
+        window = getattr(config, "sliding_window", None)  # applies to all layers
     if what.window or what.left >= 0 or window:
         return "window"
     is_causal = what.causal or what.right == 0 or getattr(module, "is_causal", False)
@@ -304,6 +316,7 @@ def _kind_of(module: nn.Module | None, what: Attention) -> str:
 
 
 def _shape(query: Tensor, starts: Tensor | None) -> Tensor:
+    """Returns (2): the number of sequences and the length of the longest."""
     if starts is None:
         return torch.tensor([query.shape[0], query.shape[2]])
     lengths = starts.diff()
@@ -311,10 +324,11 @@ def _shape(query: Tensor, starts: Tensor | None) -> Tensor:
 
 
 def operator(name: str) -> Callable[[Callable[..., None]], Any]:
-    """A custom operator that is left out of CUDA graphs, which would replay without
-    it. Compilers that cut a graph there know the tag or the name (_traced); others
-    make no CUDA graph of what takes a tensor of the CPU, as the slot is."""
-    tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # from 2.9 on
+    """Makes a custom operator that stays out of CUDA graphs, whose replays would not
+    run it. Recent compilers cut the CUDA graph at the operator, which they recognise
+    by the tag or the name (_traced); older ones make no CUDA graph of code that takes
+    a CPU tensor, such as the slot."""
+    tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # PyTorch 2.9 and later
     options = {} if tag is None else {"tags": (tag,)}
     return torch.library.custom_op(f"entropyscan::{name}", mutates_args=(), **options)
 
@@ -376,9 +390,10 @@ def _observe(
 
 
 def _starts(positions: Tensor) -> Tensor | None:
-    """Where sequences begin that are packed in one row, by the rule of
-    transformers: where (1,T) positions are the smallest. (T+1) int32: all behind the
-    last sequence are empty, since only the device knows how many there are."""
+    """Returns where the sequences begin that are packed in one row, by the rule of
+    transformers: where positions (1,T) have their minimum. The result is (T+1) int32;
+    entries after the last sequence are T, that is empty sequences, because the host
+    does not know how many there are. None for other shapes of positions."""
     if positions.dim() != 2 or positions.shape[0] != 1:
         return None
     row, n = positions[0], positions.shape[1]
@@ -388,7 +403,7 @@ def _starts(positions: Tensor) -> Tensor | None:
 
 
 def _in_a_row(x: Tensor) -> Tensor:
-    """(B,H,T,D) as (1,H,B T,D): packed sequences follow each other."""
+    """Reshapes (B,H,T,D) to (1,H,B T,D), one row of packed sequences."""
     return x if x.shape[0] == 1 else x.transpose(0, 1).flatten(1, 2)[None]
 
 
@@ -404,15 +419,15 @@ def keep_rows(
     phase: str = "train",
     **options: Any,
 ) -> None:
-    """The entropies of rows of a training's forward pass, with a gradient, for the
-    penalty; arguments as in `observe`. Raises what may go wrong: a loss without a
-    part of it would be another loss."""
+    """Computes the entropies of the rows of a training pass, with a gradient, and
+    keeps them in the module for the penalty; arguments as in `observe`. Errors are
+    raised: a loss that lacks a part of the penalty would be a different loss."""
     if not getattr(module, _IS_PENALIZED, False):
         return
     if not (module.training and torch.is_grad_enabled()):
         return
     if unmeasurable(query, key) is not None or is_distributed(query, key):
-        return  # the penalty says that a layer is missing
+        return  # penalty() raises because a layer is missing
     if query_starts is None and positions is not None and mask is None:
         if query.shape[2] == key.shape[2]:
             query_starts = _starts(positions)
@@ -420,14 +435,14 @@ def keep_rows(
         query, key = _in_a_row(query), _in_a_row(key)
     what = Attention(mask=mask, query_starts=query_starts, **options)
     rows = row_entropy(query, key, what)
-    # A checkpoint runs the forward pass once more inside the backward pass.
+    # Ignore the second forward pass that a checkpoint runs in the backward pass.
     if torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1:
         setattr(module, _ROWS, rows)
 
 
 def take_rows(tap: Tap) -> list[tuple[Tensor, Tensor]]:
-    """(entropy, counted) (B,H,T) of the last forward pass, by place; none of what an
-    earlier call took."""
+    """Returns (entropy, counted), (B,H,T) each, of the last forward pass in the order
+    of places, and removes them from the modules."""
     slots = sorted((s for s in _slots.values() if s.tap is tap), key=lambda s: s.place)
     modules = (slot.module() for slot in slots)
     found = (m.__dict__.pop(_ROWS, None) for m in modules if m is not None)
@@ -435,9 +450,9 @@ def take_rows(tap: Tap) -> list[tuple[Tensor, Tensor]]:
 
 
 def unmeasurable(*tensors: Tensor) -> str | None:
-    """Why tensors have no numbers that an operator could read, None if they do."""
+    """Returns why an operator cannot read the tensors; None if it can."""
     if any(tensor.is_nested for tensor in tensors):
-        return "attention of nested tensors (torch.nested): it is not measured"
+        return "attention of nested tensors (torch.nested): this attention is not measured"
     return None
 
 
@@ -462,9 +477,10 @@ def observe(
     at_end: bool = False,
     is_self: bool = True,
 ) -> None:
-    """query (B,H,T,D), key (B,H or fewer,S,D); positions (B,T) that begin again
-    where packed sequences do, if no starts say it. The rest as in Attention. Of
-    DTensors this rank's heads or sequences. Nothing here gets a gradient."""
+    """Measures an attention at recorded steps. query (B,H,T,D), key (B,KV,S,D);
+    positions (B,T) restart at each packed sequence and are used if starts are not
+    given. The other arguments are those of Attention. For DTensors, measures this
+    rank's heads or sequences. Computes no gradients."""
     reason = unmeasurable(query, key)
     if reason is not None:
         refuse(slot, reason, phase)
@@ -500,8 +516,8 @@ def observe(
 
 
 _OTHERWISE_DIVIDED = (
-    "queries and keys are DTensors that are not divided by heads or sequences "
-    "alike: this attention is not measured"
+    "queries and keys are DTensors that are not both divided by heads or both by "
+    "sequences: this attention is not measured"
 )
 
 
@@ -510,7 +526,8 @@ def is_distributed(*tensors: Tensor) -> bool:
 
 
 def _has_own_heads(query: Tensor, key: Tensor) -> bool:
-    """Whether what each rank has of two DTensors is an attention of its own."""
+    """Returns true if the local parts of two DTensors form a complete attention of
+    some heads or sequences."""
     if not (isinstance(query, _DTensor) and isinstance(key, _DTensor)):
         return False
     placements = query.placements
@@ -543,8 +560,8 @@ def observe_projected(
     is_self: bool,
     phase: str,
 ) -> None:
-    """torch.nn.MultiheadAttention: query (B,T,E), key (B,S,K) before their
-    projections; what hides keys is true there."""
+    """Measures torch.nn.MultiheadAttention: query (B,T,E) and key (B,S,K) before
+    their projections; bool masks are true for hidden keys."""
     found = _is_wanted(slot, phase)
     if found is None or not _has_rows(found, phase, query, key):
         return
@@ -567,8 +584,8 @@ def _heads(x: Tensor, n_heads: int) -> Tensor:
 def _one_mask(
     mask: Tensor | None, hidden: Tensor | None, q: Tensor, k: Tensor
 ) -> Tensor | None:
-    """attn_mask (T,S) or (B H,T,S) and key_padding_mask (B,S) of torch.nn as
-    one: bool, true where a key is seen, or added."""
+    """Combines attn_mask (T,S) or (B H,T,S) and key_padding_mask (B,S) of torch.nn
+    to one mask: bool, true for visible keys, or float, added to scores."""
     b, h, t, _ = q.shape
     if mask is not None:
         mask = mask[None, None] if mask.dim() == 2 else mask.view(b, h, t, -1)
@@ -587,8 +604,8 @@ def _one_mask(
 
 @operator("refuse")
 def refuse(slot: Tensor, reason: str, phase: str) -> None:
-    """An attention that is not measured: as an error at recorded steps, also of a
-    graph, which would raise in the training."""
+    """Reports an attention that cannot be measured, at recorded steps. It is an
+    operator because a graph cannot report at run time in any other way."""
     found = _is_wanted(slot, phase)
     if found is not None:
         _fail(found, phase, ValueError(reason))
@@ -596,7 +613,7 @@ def refuse(slot: Tensor, reason: str, phase: str) -> None:
 
 @operator("observe_weights")
 def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
-    """Weights (B,H,T,S) that a module returned."""
+    """Measures weights (B,H,T,S) that a module returned."""
     found = _is_wanted(slot, phase)
     if found is None or not _has_rows(found, phase, weights):
         return
@@ -611,27 +628,29 @@ def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
 
 
 def _traced(*_: Any) -> None:
-    """What graphs know of an operator: no output. Inductor learns, while it is about
-    to compile one, where to cut CUDA graphs: it does not see the tag of an operator
-    with effects in all versions."""
+    """The fake implementation of all operators: no output. As it runs before Inductor
+    compiles a graph, it also names the operators at which Inductor has to cut CUDA
+    graphs, because not all versions see the tag of an operator with effects."""
     config = sys.modules.get("torch._inductor.config")
-    before = getattr(config, "custom_should_partition_ops", None)  # from 2.9.1 on
+    before = getattr(config, "custom_should_partition_ops", None)  # since 2.9.1
     if before is not None and not set(_names) <= set(before):
         setattr(config, "custom_should_partition_ops", [*before, *_names])
 
 
 def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
-    """In graphs, too, where an operator without a rule would raise."""
+    """The vmap rule: reports that the attention is not measured. Without a rule an
+    operator would raise."""
     reason = "attention under torch.func.vmap: this attention is not measured"
-    refuse(slot, reason, others[-1])  # the phase is the last of each operator
+    refuse(slot, reason, others[-1])  # the phase is each operator's last argument
     return None, None
 
 
-_names: list[str] = []  # of all operators
+_names: list[str] = []  # qualified names of all operators
 
 
 def _has_effects(operator: Any) -> None:
-    """Graphs keep it, and the order of its calls."""
+    """Declares an ordered effect, so that graphs keep the operator and the order of
+    its calls."""
     try:
         from torch._library.effects import EffectType
     except ImportError:  # earlier than PyTorch 2.10
@@ -644,7 +663,7 @@ def _has_effects(operator: Any) -> None:
 
 
 def register(*operators: Any, under_vmap: Callable[..., Any] | None = None) -> None:
-    """What graphs are to know of operators."""
+    """Registers what torch.compile and vmap need to know about operators."""
     for one in operators:
         _names.append(one._qualname)
         one.register_fake(_traced)

@@ -1,4 +1,4 @@
-"""Pruning of Optuna's trials by the flags of their runs."""
+"""Prunes Optuna's trials by the flags of their runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._recording import warn
 
 
 class OptunaPruning:
-    """Prunes a trial whose run has a flag.
+    """Prunes a trial once its run has a standing flag.
 
         with es.watch(model, f"trial{trial.number}.db") as rec:
             prune = es.OptunaPruning(trial, rec, every=50)
@@ -23,15 +23,16 @@ class OptunaPruning:
                 prune()             # raises optuna.TrialPruned
 
     run       a watch, or the path of a run file
-    severity  from which on a flag prunes: info, warning, error, critical
-    kinds     flags that prune; None: all that entropy-scan knows
-    forecast  "warning" or "stop": the early warning prunes, too, by the threshold
-              that entropy-scan warns or stops at (samples/results/forecast.md)
-    every     calls from one look at the file to the next: a look starts
-              entropy-scan, which reads the whole file
+    severity  lowest severity that prunes: info, warning, error, critical
+    kinds     kinds of flags that prune; None: all that entropy-scan knows
+    forecast  "warning" or "stop": the early warning of a collapse or NaN prunes too,
+              at entropy-scan's threshold for a warning or for a stop
+              (samples/results/forecast.md)
+    every     checks the file at every so many calls; a check starts entropy-scan,
+              which reads the whole file
 
-    The reason is kept as the trial's attribute `entropy_scan`. Nothing but the
-    pruning raises."""
+    The reason is stored as the trial's user attribute `entropy_scan`. A call raises
+    only to prune."""
 
     def __init__(
         self,
@@ -61,6 +62,6 @@ class OptunaPruning:
             self._run.close("stopped")
         try:
             self._trial.set_user_attr("entropy_scan", said)
-        except Exception as error:  # of the study's storage
-            warn(f"trial {self._trial.number}: its reason is not kept: {error}")
+        except Exception as error:  # from the study's storage
+            warn(f"trial {self._trial.number}: cannot store why it was pruned: {error}")
         raise optuna.TrialPruned(said)

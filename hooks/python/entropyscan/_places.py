@@ -1,6 +1,6 @@
-"""Where the C libraries and the programs are, found in this order: $ENTROPYSCAN_HOME
-(a folder that was built or installed), the folder _native of this package, build/ of
-the source tree that this package lies in."""
+"""Finds the C libraries and the programs. The places, in order: $ENTROPYSCAN_HOME (a
+build or installation folder), the folder _native of this package, and build/ of the
+source tree that contains this package."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def home() -> Path | None:
-    """The folder with the libraries and programs; None if there is none."""
+    """Returns the folder with the libraries and programs; None if there is none."""
     given = os.environ.get("ENTROPYSCAN_HOME")
     if given:
         return Path(given)
     package = Path(__file__).resolve().parent
-    # hooks/python/entropyscan of a source tree.
+    # In a source tree this package is hooks/python/entropyscan.
     for place in (package / "_native", package.parents[2] / "build"):
         if any(place.glob("libentropyscan.so*")):
             return place
@@ -22,12 +22,12 @@ def home() -> Path | None:
 
 
 def is_source_tree() -> bool:
-    """Whether this package lies in the source tree of entropy-scan."""
+    """Returns true if this package is inside the source tree of entropy-scan."""
     return (Path(__file__).resolve().parents[3] / "Makefile").exists()
 
 
 def find(*patterns: str) -> Path | None:
-    """The first file of these names in home()."""
+    """Returns the first file in home() that matches a pattern; None if none does."""
     place = home()
     folders = ("", "lib", "bin")
     for folder in (place / name for name in folders) if place else ():
@@ -38,6 +38,6 @@ def find(*patterns: str) -> Path | None:
 
 
 def program(name: str) -> str | None:
-    """The path of one of our programs; None where only $PATH can know it."""
+    """Returns the path of one of our programs; None if it is not in home()."""
     found = find(name)
     return str(found) if found else None

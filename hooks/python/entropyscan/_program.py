@@ -1,4 +1,5 @@
-"""entropy-scan and entropy-train of the package, on the path."""
+"""The commands entropy-scan and entropy-train that pip puts on the path; they run the
+package's programs."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ def main() -> None:
         raise SystemExit(3)
     if path is None:
         remedy = "build it with make, or set ENTROPYSCAN_HOME"
-        if name == "entropy-train":  # an installation from source leaves it out
+        if name == "entropy-train":  # not part of a default installation from source
             install = "ENTROPYSCAN_TRAINER=1 pip install ./hooks/python"
-            remedy = f"install it with {install}, {remedy}"
+            remedy = f"install it with {install} in the source tree, {remedy}"
         print(
             f"{name}: not found in {_library.home() or 'this installation'}: {remedy}",
             file=sys.stderr,

@@ -1,6 +1,6 @@
-"""The reader where there is no C library, with the calls of `_c_library.Reader`: run
-files through sqlite3, read-only. A sample that its checksum denies is missing, and an
-event says so."""
+"""The reader for installations without the C library; it has the methods of
+`_c_library.Reader` and reads run files with sqlite3, read-only. A sample that does not
+match its checksum is returned as missing, and an event reports it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ._run_file import (
     series_checksum,
 )
 
-MOST_DAMAGED = 1000  # that are remembered
+MOST_DAMAGED = 1000  # damaged samples of one call that are kept as events
 
 
 def _decoded(text: bytes) -> str:
@@ -43,26 +43,26 @@ def _decoded(text: bytes) -> str:
 
 
 def _refuse(path: str) -> None:
-    """Error for what is no plain run file, or cannot be read here."""
+    """Raises Error if `path` is not a run file, or one that this reader cannot read."""
     if "://" in path or path.endswith(".esf"):
-        words = "fragments and databases are read by the C library, which is not here"
-        raise Error(f"{path}: {words}: entropy-scan merge makes run files of them")
+        words = "fragments and databases are read by the C library, which is not installed"
+        raise Error(f"{path}: {words}: convert it to a run file with entropy-scan merge")
     try:
         found = os.stat(path)
     except OSError as error:
         raise Error(f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(found.st_mode):
-        raise Error(f"{path}: only regular files hold a run")
+        raise Error(f"{path}: not a regular file")
     with open(path, "rb") as file:
         if file.read(16) != b"SQLite format 3\0":
-            raise Error(f"{path}: not a run file: no SQLite database")
+            raise Error(f"{path}: not a run file: not a SQLite database")
     if os.path.lexists(f"{path}-journal"):
-        words = "a rollback journal lies beside it: recover it with sqlite3"
+        words = "a rollback journal exists next to it: recover the file with sqlite3"
         raise Error(f"{path}: {words}, or restore a copy")
 
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    """With what SQLite complains of as one line."""
+    """Decorates a method of Reader: an error of sqlite3 becomes an Error."""
 
     def call(self: Reader, *args: Any) -> Any:
         try:
@@ -74,7 +74,7 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Reader:
-    """Every failure raises Error."""
+    """Reads the runs of a file. Every failure raises Error."""
 
     @_checked
     def __init__(self, path: str) -> None:
@@ -139,7 +139,7 @@ class Reader:
         return out
 
     def _find(self, index: int, name: str, phase: str) -> tuple[int, str]:
-        """Number and shape of a series."""
+        """Returns the id and the shape of a series."""
         own = "FROM series WHERE run_id = ?", self._runs[index]["run_id"]
         for number, *is_, shape in self._rows(f"SELECT series_id, name, phase, shape {own[0]}", own[1]):
             if is_ == [name, phase] and shape in SHAPE_NAMES:
@@ -152,8 +152,9 @@ class Reader:
     def samples(
         self, index: int, name: str, phase: str
     ) -> tuple[np.ndarray, np.ndarray, str]:
-        """Steps (n), values (n, values of a sample), the series' shape. Bits
-        are those of the file: NaN and missing stay apart."""
+        """Returns the steps (n), the values (n, values per sample) and the series'
+        shape. Values keep the bits of the file, so that a NaN and a missing value
+        can be told apart."""
         run = self._runs[index]
         number, shape = self._find(index, name, phase)
         n = n_values(shape, run["n_layer"], run["n_head"])
@@ -187,7 +188,7 @@ class Reader:
         for event in out:
             event["severity"] = names.get(event["severity"])
         out += [_damage(*one) for one in sorted(self._damaged.get(index, ()))]
-        self._database.execute("BEGIN")  # rows and checksums of one moment
+        self._database.execute("BEGIN")  # read rows and checksums of the same moment
         try:
             out += self._changed_rows(index)
         finally:
@@ -196,7 +197,7 @@ class Reader:
 
 
     def _changed_rows(self, index: int) -> list[dict[str, Any]]:
-        """Events of the rows of a run that are not as they were recorded."""
+        """Returns an event for each row of a run that was changed after recording."""
         if not has_row_checksums(self._database):
             return []
         out = []
@@ -220,7 +221,7 @@ def _is_blob(value: Any, size: int) -> bool:
 
 
 def _damage(step: int, name: str, phase: str) -> dict[str, Any]:
-    """The event of a damaged sample."""
+    """Returns the event that reports a damaged sample."""
     return _damage_event(step, f"the sample of {name} ({phase}) is damaged: shown as missing")
 
 

@@ -1,7 +1,8 @@
-"""The recorder where there is no C library, with the calls of `_c_library.Recorder`.
-As there, SQLite is in a process of its own, `_python_writer`: a push puts a frame
-into a queue, a thread writes it into that process' standard input. A full queue
-drops frames and counts them; the process ends when the pipe does."""
+"""The recorder for installations without the C library; it has the methods of
+`_c_library.Recorder`. Like there, a separate process, `_python_writer`, writes the
+file: a push puts a frame into a queue, and a thread writes it to the standard input
+of that process. If the queue is full, frames are dropped and counted. The process
+ends when the pipe is closed."""
 
 from __future__ import annotations
 
@@ -41,30 +42,30 @@ from ._run_file import (
 )
 
 MOST_WAITING = 8 << 20  # bytes of frames in the queue
-FRAME = struct.Struct("<II")  # bytes of the head, which is JSON, and of the values
+FRAME = struct.Struct("<II")  # sizes in bytes of the head, which is JSON, and the values
 START = "import sys; sys.path[:] = {path!r}; from entropyscan._python_writer import main; main()"
 
 _open_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
 def _text(value: Any) -> str | None:
-    """What a file in UTF-8 can have of it."""
+    """Converts a value to text that can be stored in a file as UTF-8."""
     if value is None:
         return None
     return str(value).encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _described(path: str, run: dict[str, Any]) -> dict[str, Any]:
-    """What the file says of a run; Error for what it cannot."""
+    """Returns the columns of a run for the file. Raises Error if one is invalid."""
     out: dict[str, Any] = {name: _text(run.get(name)) for name in RUN_TEXTS}
     for name in RUN_NUMBERS:
         out[name] = None if run.get(name) is None else int(run[name])
     layers, heads = out["n_layer"], out["n_head"]
     is_shape = 1 <= layers <= MOST_LAYERS and 1 <= heads <= MOST_HEADS
     if not is_shape or layers * heads > MOST_VALUES:
-        raise Error(f"{path}: a run cannot have {layers} layers of {heads} heads")
+        raise Error(f"{path}: a run cannot have {layers} layers with {heads} heads each")
     if out["uuid"] is not None and not re.fullmatch("[0-9a-fA-F-]{36}", out["uuid"]):
-        raise Error(f"{path}: not a uuid: {out['uuid']}")
+        raise Error(f"{path}: not a UUID: {out['uuid']}")
     for name in RUN_TEXTS:
         if len((out[name] or "").encode()) > MOST_TEXT:
             raise Error(f"{path}: {name} is longer than {MOST_TEXT} bytes")
@@ -77,7 +78,7 @@ def frame(head: Any, values: bytes = b"") -> bytes:
 
 
 class _Queue:
-    """Frames on their way into a pipe; a thread writes them."""
+    """A queue of frames, which a thread writes into a pipe."""
 
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe
@@ -89,7 +90,7 @@ class _Queue:
         self._thread.start()
 
     def put(self, data: bytes) -> bool:
-        """False: there is no place."""
+        """Appends a frame; returns false if the queue is full."""
         with self._changed:
             if self._frames and self._n_bytes + len(data) > MOST_WAITING:
                 return False
@@ -99,7 +100,8 @@ class _Queue:
         return True
 
     def close(self, last: bytes) -> None:
-        """Closes the pipe behind a last frame, which has a place always."""
+        """Appends a last frame, even if the queue is full, and closes the pipe after
+        it."""
         with self._changed:
             self._frames.append(last)
             self._is_open = False
@@ -119,7 +121,7 @@ class _Queue:
                 while left:
                     left = left[self._pipe.write(left) :]
         except (OSError, ValueError):
-            pass  # the process is gone: who listens to it knows
+            pass  # the process has ended, which Recorder._listen notices
         finally:
             try:
                 self._pipe.close()
@@ -128,7 +130,8 @@ class _Queue:
 
 
 class Recorder:
-    """Raises Error where opening fails; after that every call returns its status."""
+    """Records a run. The constructor raises Error if opening fails; every later call
+    returns an es_status."""
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class Recorder:
         store: int = 0,
     ) -> None:
         if store == 2:  # ES_STORE_FRAGMENT
-            words = "no fragments without the C library: record with store='sqlite'"
+            words = "cannot record fragments without the C library: use store='sqlite'"
             raise Error(f"{path}: {words}")
         self._path, self._answer_s = path, answer_ms / 1000
         run = _described(path, run)
@@ -150,7 +153,7 @@ class Recorder:
         self._numbers: dict[tuple[str, str], int] = {}
         self._pushed = self._dropped = self._missed = self._committed = 0
         self._stop = False
-        self._last: dict[str, Any] | None = None  # the process' last words
+        self._last: dict[str, Any] | None = None  # the process' final report
         self._heard = threading.Condition()
         self._is_opened = self._is_gone = False
         self._process = self._start()
@@ -162,7 +165,7 @@ class Recorder:
 
     def _hello(self, run: dict[str, Any], resume_step: int) -> dict[str, Any]:
         folder, name = os.path.split(self._path)
-        place = os.path.join(os.path.realpath(folder), name)  # no link in it
+        place = os.path.join(os.path.realpath(folder), name)  # the folder without links
         return {
             "path": os.fsencode(place).hex(),
             "shown": _text(self._path),
@@ -172,7 +175,7 @@ class Recorder:
         }
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Modules are found there where they are here."""
+        """Starts the writing process with this process' module search path."""
         places = [os.path.abspath(place) for place in sys.path]
         places.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         command = [sys.executable, "-c", START.format(path=places)]
@@ -189,7 +192,7 @@ class Recorder:
             raise Error(f"{self._path}: {sys.executable}: {error.strerror}") from None
 
     def _listen(self) -> None:
-        """Lines of JSON, until the process ends."""
+        """Reads the process' reports, lines of JSON, until it ends."""
         try:
             for line in iter(self._process.stdout.readline, b""):
                 said = json.loads(line)
@@ -207,7 +210,7 @@ class Recorder:
             self._heard.notify_all()
 
     def _await(self) -> bool:
-        """Until the process has said something new; False: not in time."""
+        """Waits for the next report; returns false on a timeout."""
         return self._heard.wait(self._answer_s)
 
     def _await_opening(self) -> None:
@@ -233,18 +236,18 @@ class Recorder:
     # --- frames ---------------------------------------------------------------
 
     def _check(self) -> int:
-        """Whether a frame can be sent."""
+        """Returns OK if a frame can be sent, else EFORK or EBROKEN."""
         if self._owner != os.getpid():
-            words = "a forked child cannot record: open a recorder and a file of its own"
+            words = "a forked child cannot record: open another recorder and file there"
             return self._fail(EFORK, words)
         if self._is_gone:
-            self._fail(EBROKEN, f"{self._who()} is gone: no more is recorded")
+            self._fail(EBROKEN, f"{self._who()} has ended: recording stops")
             self._message = self._said() or self._message
             return EBROKEN
         return OK
 
     def _send(self, head: Any, values: bytes = b"") -> int:
-        """A frame that the report counts."""
+        """Sends a frame and counts it for the report."""
         status = self._check()
         if status != OK:
             self._missed += status == EBROKEN
@@ -253,26 +256,26 @@ class Recorder:
             self._pushed += 1
             return OK
         self._dropped += 1
-        return self._fail(EFULL, f"the queue is full: {self._who()} does not keep up")
+        return self._fail(EFULL, f"the queue is full: {self._who()} is too slow")
 
     def series(self, name: str, shape: str, phase: str, unit: str | None) -> int:
-        """The number of a series, -1 if it is refused."""
+        """Declares a series. Returns its number, or -1 if it is refused."""
         name, unit = _text(name) or "", _text(unit)
         number = self._numbers.get((name, phase), len(self._shapes))
         is_new = number == len(self._shapes)
         if self._check() != OK:
             return -1
         if not name or max(len(name.encode()), len((unit or "").encode())) > MOST_NAME:
-            words = f"a series needs a name, of {MOST_NAME} bytes at most, as its unit"
+            words = f"a series needs a name; name and unit: at most {MOST_NAME} bytes each"
             return self._fail(-1, words)
         if number >= MOST_SERIES:
             return self._fail(-1, f"more than {MOST_SERIES} series")
         if not is_new and self._shapes[number] != shape:
             before = self._shapes[number]
-            return self._fail(-1, f"{name} was declared with shape {before} before")
+            return self._fail(-1, f"series {name} is already declared with shape {before}")
         if is_new:
             if not self._queue.put(frame(["series", number, name, shape, phase, unit])):
-                return self._fail(-1, f"the queue is full: {self._who()} does not keep up")
+                return self._fail(-1, f"the queue is full: {self._who()} is too slow")
             self._numbers[name, phase] = number
             self._shapes.append(shape)
         return number
@@ -280,13 +283,13 @@ class Recorder:
     def push(self, series: int, step: int, values: np.ndarray) -> int:
         values = np.ascontiguousarray(values, "<f4")
         if not self._is_gone and not 0 <= series < len(self._shapes):
-            return self._fail(EARGUMENT, f"no series has the number {series}")
+            return self._fail(EARGUMENT, f"series number {series} does not exist")
         if not 0 <= step <= MOST_STEP:
-            return self._fail(EARGUMENT, f"step {step}: steps begin at 0")
+            return self._fail(EARGUMENT, f"step {step}: expected a step from 0 on")
         if not self._is_gone:
             wanted = n_values(self._shapes[series], self._n_layer, self._n_head)
             if values.size != wanted:
-                words = f"{values.size} values for series {series}, which has {wanted}"
+                words = f"{values.size} values given for series {series}: expected {wanted}"
                 return self._fail(EARGUMENT, words)
         return self._send(["sample", series, int(step)], values.tobytes())
 
@@ -299,7 +302,8 @@ class Recorder:
         values: np.ndarray,
         n_ctx: int,
     ) -> int:
-        """values (S,S) float32; head None: the mean over the layer's."""
+        """Records an attention map: values (S,S) float32; head None: the mean over
+        the layer's heads."""
         values = np.ascontiguousarray(values, "<f4")
         head, size = MAP_MEAN if head is None else int(head), len(values)
         is_head = 0 <= layer < self._n_layer and MAP_MEAN <= head < self._n_head
@@ -313,7 +317,7 @@ class Recorder:
     def event(self, step: int | None, kind: str, severity: str, said: str) -> int:
         kind, text = _text(kind) or "", _text(said)
         if not kind or len(f"{kind}{text or ''}".encode()) > MOST_EVENT:
-            words = f"an event needs a kind, and has {MOST_EVENT} bytes at most"
+            words = f"an event needs a kind and has at most {MOST_EVENT} bytes"
             return self._fail(EARGUMENT, words)
         step = None if step is None else int(step)
         return self._send(["event", step, kind, severity, text])
@@ -327,7 +331,7 @@ class Recorder:
     # --- the end --------------------------------------------------------------
 
     def close(self, status: str) -> tuple[int, dict[str, int]]:
-        """Status of the call, counts of frames. Once."""
+        """Returns the status and the counts of frames. Call it once."""
         _open_recorders.discard(self)
         if self._owner != os.getpid():
             return self._check(), dict.fromkeys(("pushed", "committed", "dropped", "lost"), 0)
@@ -343,23 +347,23 @@ class Recorder:
         return code, dict(zip(("pushed", "committed", "dropped", "lost"), counts))
 
     def _judge(self) -> tuple[int, int]:
-        """Status of close, frames that are lost."""
+        """Returns the status of close() and the number of lost frames."""
         lost = max(0, self._pushed - self._committed) + self._missed
         if self._last is not None and not self._said() and not lost:
             return OK, 0
         self._fail(EBROKEN, f"{self._who()} ended too early")
         self._message = self._said() or self._message
         if lost:
-            self._message += f" ({lost} frames are lost)"
+            self._message += f" ({lost} frames lost)"
         return EBROKEN, lost
 
 
 def _let_go() -> None:
-    """In a forked child: the pipe has to end with the training."""
+    """Closes the pipes in a forked child, so that they end with the training."""
     for recorder in list(_open_recorders):
         for pipe in (recorder._process.stdin, recorder._process.stdout):
             try:
-                pipe.close()  # not buffered: takes no lock
+                pipe.close()  # unbuffered, so this takes no lock
             except OSError:
                 pass
     _open_recorders.clear()

@@ -1,8 +1,8 @@
 """The process behind `_python_recorder`: reads frames from standard input, writes
-them into a run file in transactions at most a second apart, and answers with lines
-of JSON on standard output. It ends when its input does; a run that nobody closed is
-`failed` then. While it is written the file has a write-ahead log; closed it is one
-plain file."""
+them into a run file in transactions at most a second apart, and reports in lines of
+JSON on standard output. It ends at the end of its input; if the run was not closed by
+then, its status becomes `failed`. The file has a write-ahead log while it is being
+written; afterwards it is a single file."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from ._run_file import (
     series_checksum,
 )
 
-BATCH_BYTES = 1 << 20
-BATCH_S = 0.9  # so that the commit, too, ends within a second
-LOOK_S = 1.0  # between two looks for a request to stop, and two tries
-LOCK_S = 2.0  # longest wait for a recorder that is just closing the file
-LAST_TRIES = 3
-OLDEST_SQLITE = (3, 37, 0)  # which knows STRICT tables
+BATCH_BYTES = 1 << 20  # a batch of this size is written at once
+BATCH_S = 0.9  # longest age of a batch; its commit then ends within a second
+LOOK_S = 1.0  # interval of checks for a request to stop, and of retries
+LOCK_S = 2.0  # longest wait for a recorder that is about to close the file
+LAST_TRIES = 3  # attempts to write the last batch
+OLDEST_SQLITE = (3, 37, 0)  # the first version with STRICT tables
 
 
 def now() -> str:
@@ -60,10 +60,10 @@ def now() -> str:
 
 
 def _lock(descriptor: int) -> None:
-    """Raises OSError where another process holds it."""
+    """Locks a file. Raises OSError if another process holds the lock."""
     try:
         import fcntl
-    except ImportError:  # Windows, where nobody could read what is locked
+    except ImportError:  # on Windows, lock a byte past the pid, which stays readable
         import msvcrt
 
         os.lseek(descriptor, 1 << 30, os.SEEK_SET)
@@ -73,8 +73,8 @@ def _lock(descriptor: int) -> None:
 
 
 class Lock:
-    """RUN.db-lock, with the pid inside: one writer a file, whichever recorder it
-    is of."""
+    """The lock file RUN.db-lock, which contains the writer's pid. A file has a single
+    writer; all recorders, also entropy-recorder, use this lock."""
 
     def __init__(self, path: str) -> None:
         self.path, self._shown = f"{path}-lock", path
@@ -93,7 +93,7 @@ class Lock:
             raise Error(f"{self.path}: not a lock file: remove it")
         try:
             _lock(self._descriptor)
-            if self._is_named():  # its last holder removes it
+            if self._is_named():  # false if its last holder has just removed it
                 return True
         except OSError:
             if is_last:
@@ -121,7 +121,7 @@ class Lock:
 
 
 def _create(path: str) -> None:
-    """A new run file appears whole."""
+    """Creates an empty run file; it appears complete or not at all."""
     part = f"{path}.{os.getpid()}.tmp"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
@@ -133,7 +133,7 @@ def _create(path: str) -> None:
             connection.execute(sql)
         connection.close()
         with open(part, "r+b") as file:
-            file.seek(18)  # SQLite's file format: a write-ahead log
+            file.seek(18)  # mark the file as one with a write-ahead log
             file.write(b"\2\2")
             file.flush()
             os.fsync(file.fileno())
@@ -144,20 +144,21 @@ def _create(path: str) -> None:
 
 
 def _size(path: str) -> int:
-    """-1: there is no file. Error for what a run file cannot be, or not now."""
+    """Returns the size of a file, -1 if it does not exist. Raises Error if it cannot
+    be a run file, or has an unfinished journal or log."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         found = None
     if found is not None and not stat.S_ISREG(found.st_mode):
-        raise Error(f"{path}: only regular files hold a run")
+        raise Error(f"{path}: not a regular file")
     if os.path.lexists(f"{path}-journal"):
-        words = "a rollback journal lies beside it: recover it with sqlite3"
+        words = "a rollback journal exists next to it: recover the file with sqlite3"
         raise Error(f"{path}: {words}, or restore a copy")
     size = -1 if found is None else found.st_size
     log = f"{path}-wal"
     if size <= 0 and os.path.lexists(log) and os.path.getsize(log) > 0:
-        words = "the log of a run file that is gone: bring that back, or remove the log"
+        words = "the log of a run file that is gone: restore the file or remove the log"
         raise Error(f"{log}: {words}")
     return size
 
@@ -167,19 +168,19 @@ def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, timeout=2, isolation_level=None, uri=True)
     connection.execute("PRAGMA trusted_schema=OFF")
     if check_schema(connection, path) != SCHEMA:
-        words = "a run file of schema 1 is not written any more: record into another file"
+        words = "cannot write a run file of schema 1: record into another file"
         raise Error(f"{path}: {words}")
     connection.execute("PRAGMA journal_mode=MEMORY")
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
-        words = "its file system does not let SQLite keep a write-ahead log"
+        words = "its file system does not support SQLite's write-ahead log"
         raise Error(f"{path}: {words}: write to a local disk")
     connection.execute("PRAGMA synchronous=FULL")
     return connection
 
 
 def _completed(config: str | None) -> str | None:
-    """A configuration, and what it lacks of $ENTROPY_RUN_CONFIG."""
+    """Adds the members of $ENTROPY_RUN_CONFIG that a configuration does not have."""
     try:
         own = json.loads(config or "{}")
         given = json.loads(os.environ.get("ENTROPY_RUN_CONFIG", "{}"))
@@ -194,11 +195,11 @@ def _completed(config: str | None) -> str | None:
 
 
 class Writer:
-    """A run of a file. What sqlite3 raises passes; Error is ours."""
+    """Writes one run into a file. Raises Error, or sqlite3's errors unchanged."""
 
     def __init__(self, path: str, run: dict[str, Any], resume_step: int) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-            words = f"SQLite {sqlite3.sqlite_version} of this Python is too old"
+            words = f"this Python's SQLite {sqlite3.sqlite_version} is too old"
             raise Error(f"{path}: {words}: 3.37 or later is needed")
         self.path = path
         self._lock = Lock(self.path)
@@ -218,7 +219,7 @@ class Writer:
             raise
 
     def _abandon(self) -> None:
-        """Nobody wants a file without a run."""
+        """Closes the file after a failure and deletes it if it was just created."""
         if hasattr(self, "database"):
             self._settle()
         if self._is_new:
@@ -229,7 +230,7 @@ class Writer:
         return Transaction(self.database)
 
     def _seal(self, table: str, number: int) -> None:
-        """Gives a row its checksum, within the transaction that changed it."""
+        """Stores the checksum of a row, in the transaction that changes the row."""
         if not self._seals:
             return
         for crc in row_checksums(self.database, table, number).values():
@@ -300,10 +301,11 @@ class Writer:
         self.database.execute(sql, (status, now(), self.run_id))
         self._seal("run", self.run_id)
 
-    # --- what is in it ---
+    # --- samples, maps and events ---
 
     def series(self, name: str, shape: str, phase: str, unit: str | None) -> tuple[int, int]:
-        """Its number in the file, and what its checksums begin with."""
+        """Declares a series. Returns its id in the file and the CRC with which the
+        checksums of its samples begin."""
         there = self._one(
             "SELECT series_id, shape FROM series WHERE run_id = ? AND name = ? AND phase = ?",
             self.run_id,
@@ -323,7 +325,7 @@ class Writer:
         return number, series_checksum(self.uuid, phase, name)
 
     def samples(self, rows: list[tuple[int, int, int, bytes]]) -> None:
-        """Rows of series, what its checksums begin with, step, values."""
+        """Writes samples. rows: (series id, CRC from series(), step, values)."""
         crcs: dict[int, int] = {}
         for size in {len(values) for *_, values in rows}:
             places = [i for i, row in enumerate(rows) if len(row[3]) == size]
@@ -339,9 +341,9 @@ class Writer:
         for i, (series, _, step, values) in enumerate(rows):
             row = (series, step, crcs[i], values)
             place = series << 32 | step & 0xFFFFFFFF if series < 1 << 31 else None
-            try:  # a series' samples lie together
+            try:  # this rowid keeps the samples of a series together
                 self.database.execute(sql, (place, *row))
-            except sqlite3.IntegrityError:  # another has that place
+            except sqlite3.IntegrityError:  # another sample has this rowid
                 self.database.execute(sql, (None, *row))
 
     def _has_maps(self) -> bool:
@@ -372,14 +374,15 @@ class Writer:
     # --- the end ---
 
     def has_moved(self) -> bool:
+        """Returns true if the file was removed, moved or replaced since opening."""
         try:
             return os.lstat(self.path).st_ino != self._inode
         except OSError:
             return True
 
     def _settle(self) -> None:
-        """Moves the log into the file, which is a plain one then, unless a reader
-        holds it. The journal of that is in memory: none is left beside the file."""
+        """Moves the log into the file, so that a single file remains, unless a reader
+        prevents it. Keeps its journal in memory, so that no journal file remains."""
         try:
             self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.database.execute("PRAGMA journal_mode=MEMORY")
@@ -393,7 +396,7 @@ class Writer:
 
 
 class Transaction:
-    """As a context: committed, or rolled back when something is raised."""
+    """A context that commits, or rolls back if an exception is raised."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -418,11 +421,12 @@ def say(**words: Any) -> None:
         sys.stdout.write(json.dumps(words) + "\n")
         sys.stdout.flush()
     except OSError:
-        pass  # nobody listens any more
+        pass  # the training process has ended
 
 
 def read_frame(stream: BinaryIO) -> tuple[Any, bytes] | None:
-    """Head and values; None at the end, also within a frame."""
+    """Returns the head and the values of a frame; None at the end of the stream, also
+    if it ends within a frame."""
     sizes = stream.read(FRAME.size)
     if len(sizes) < FRAME.size:
         return None
@@ -434,19 +438,19 @@ def read_frame(stream: BinaryIO) -> tuple[Any, bytes] | None:
 
 
 class Session:
-    """Frames become transactions; each is in the file or counted."""
+    """Writes frames in transactions; each frame is written or counted as lost."""
 
     def __init__(self, path: str, hello: dict[str, Any]) -> None:
         self._shown, self._trainer = hello["shown"], hello["trainer"]
         self._writer = Writer(path, hello["run"], hello["resume_step"])
         self._has_stopped = False
         if self._take_request() is not None:
-            words = "from before this training: removed, not followed"
+            words = "a request from before this training: removed and ignored"
             print(f"entropyscan: {self._shown}.stop: {words}", file=sys.stderr)
         self._series: dict[int, tuple[int, int] | None] = {}
         self._committed = self._refused = self._n_overflown = 0
-        self._trouble = ""  # to report at the end
-        self._failure = ""  # of the last try to write
+        self._trouble = ""  # the first error, reported at the end
+        self._failure = ""  # the error of the last attempt to write
         self._batch: list[tuple[Any, bytes]] = []
         self._n_bytes = 0
         self._end: list[Any] | None = None
@@ -454,7 +458,8 @@ class Session:
     # --- requests to stop ---
 
     def _take_request(self) -> str | None:
-        """The first line of RUN.db.stop, which is removed; None: there is none."""
+        """Removes RUN.db.stop and returns its first line; None if it does not
+        exist."""
         path = f"{self._writer.path}.stop"
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -474,7 +479,7 @@ class Session:
             return
         self._has_stopped = True
         say(stop=True)
-        said = line or "somebody requested that the training stop"
+        said = line or "a stop of the training was requested"
         self._batch.append((["note", "stop", "info", said], b""))
 
     # --- batches ---
@@ -502,7 +507,8 @@ class Session:
                     due = time.monotonic() + LOOK_S
 
     def _keep(self, found: tuple[Any, bytes]) -> None:
-        """While nothing can be written frames wait here, as many as fit."""
+        """Adds a frame to the batch. While writing fails, at most MOST_WAITING bytes
+        are kept and further frames are counted as dropped."""
         if self._n_bytes > MOST_WAITING and found[0][0] != "series":
             self._n_overflown += 1
             return
@@ -510,19 +516,20 @@ class Session:
         self._n_bytes += FRAME.size + len(found[1])
 
     def _commit(self, *last: Any) -> bool:
-        """Writes what waits, and frames `last`; False: it waits on."""
+        """Writes the batch and the frames `last`. Returns false if that fails; the
+        batch is then kept."""
         before = dict(self._series), self._refused, self._writer.last_step
         try:
             with self._writer.transaction():
                 n = self._write(self._batch)
                 if self._writer.last_step != before[2]:
                     self._writer.set_last_step(self._writer.last_step)
-                for head in last:  # the end seals the row as it is then
+                for head in last:  # after the samples: the checksum covers last_step
                     self._take(head, b"", [])
         except sqlite3.Error as error:
             self._series, self._refused, self._writer.last_step = before
             if not self._failure:
-                print(f"entropyscan: {self._shown}: {error}: trying again", file=sys.stderr)
+                print(f"entropyscan: {self._shown}: {error}: retrying", file=sys.stderr)
             self._failure = f"{self._shown}: {error}"
             return False
         self._failure = ""
@@ -532,13 +539,14 @@ class Session:
         return True
 
     def _complain(self, message: str) -> None:
-        """The first trouble is the one to report: others follow from it."""
+        """Keeps and prints the first error; later ones usually follow from it."""
         if not self._trouble:
             self._trouble = message
             print(f"entropyscan: {message}", file=sys.stderr)
 
     def _write(self, batch: list[tuple[Any, bytes]]) -> int:
-        """How many of the frames that the trainer counts are written."""
+        """Writes frames. Returns how many of those that the recorder counts were
+        written."""
         rows: list[tuple[int, int, int, bytes]] = []
         n = 0
         for head, values in batch:
@@ -551,6 +559,8 @@ class Session:
         return n
 
     def _take(self, head: list[Any], values: bytes, rows: list[Any]) -> int:
+        """Writes one frame, or appends its sample to `rows`. Returns 1 if the recorder
+        counts the frame, else 0."""
         kind, *about = head
         if kind == "sample":
             number, step = about
@@ -588,14 +598,14 @@ class Session:
             if written and self._commit(*self._last_frames()):
                 break
         if self._writer.has_moved():
-            words = "removed, moved or replaced while it was written"
-            self._complain(f"{self._shown}: {words}: what was recorded is in the old file")
+            words = "the file was removed, moved or replaced while it was written"
+            self._complain(f"{self._shown}: {words}: the old file has the samples")
         self._writer.close()
         say(end=True, committed=self._committed, message=self._trouble or self._failure)
 
     def _last_frames(self) -> list[list[Any]]:
         _, status, n_dropped = self._end or (None, "failed", 0)
-        dropped = "found no place in the queue and were dropped"
+        dropped = "were dropped because the queue was full"
         counts = (
             ("dropped", n_dropped + self._n_overflown, dropped),
             ("refused", self._refused, f"were refused: {self._trouble}"),
@@ -624,7 +634,7 @@ def _read_all(stream: BinaryIO, frames: queue.Queue[tuple[Any, bytes] | None]) -
 
 
 def main() -> None:
-    # A signal to the training's process group is not the end of its last frames.
+    # Ignore signals to the training's process group, to write its last frames.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -646,4 +656,4 @@ def main() -> None:
     reading.start()
     session.serve(frames)
     session.finish()
-    os._exit(0)  # that thread may wait for ever where a forked child has the pipe
+    os._exit(0)  # the reading thread may block forever if a forked child has the pipe

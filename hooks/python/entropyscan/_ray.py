@@ -1,4 +1,4 @@
-"""Pruning of Ray Tune's trials by the flags of their runs."""
+"""Prunes Ray Tune's trials by the flags of their runs."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ._recording import harmless, warn
 
 
 def _folders(trial: Any) -> list[str]:
-    """Where a trial runs, and where its results are kept; names differ between
-    versions of Ray."""
+    """Returns a trial's working folder and its folders of results. The attributes
+    have different names in different versions of Ray."""
     found = [getattr(trial, "local_path", None), getattr(trial, "path", None)]
     try:
         found.insert(0, trial.storage.trial_working_directory)
-    except (AttributeError, RuntimeError):  # a trial that has not begun
+    except (AttributeError, RuntimeError):  # the trial has not begun
         pass
     return [os.fspath(folder) for folder in found if folder]
 
 
 class RayTunePruning(tune.Callback, tune.Stopper):
-    """Stops a trial whose run has a flag; a callback, which knows where trials
-    have their files, and a stopper.
+    """Stops a trial once its run has a standing flag. Pass it both as a callback,
+    which finds the trial's files, and as a stopper.
 
         prune = es.RayTunePruning("run.db")
         tune.Tuner(train, run_config=tune.RunConfig(callbacks=[prune], stop=prune))
 
-    run       the run file: a path that the trial opens in its working folder, or
-              in its results'; the tuner has to see it
-    severity  from which on a flag prunes: info, warning, error, critical
-    kinds     flags that prune; None: all that entropy-scan knows
-    forecast  "warning" or "stop": the early warning prunes, too
+    run       path of the run file, relative to the trial's working folder or its
+              folder of results; the tuner's process must be able to read it
+    severity  lowest severity that prunes: info, warning, error, critical
+    kinds     kinds of flags that prune; None: all that entropy-scan knows
+    forecast  "warning" or "stop": the early warning prunes too
 
-    reasons has what stopped each trial, by its id."""
+    The attribute `reasons` has the reason why each trial was stopped, by its id."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class RayTunePruning(tune.Callback, tune.Stopper):
         if self._path(trial) is None and not self._has_missed:
             self._has_missed = True
             places = ", ".join(_folders(trial)) or "no folder"
-            warn(f"{self._run}: not in {places}: this trial could not be pruned")
+            warn(f"{self._run}: not found in {places}: this trial could not be pruned")
 
     def _path(self, trial: Any) -> str | None:
-        """Of the trial's run file, None: there is none that is seen here."""
+        """Returns the path of the trial's run file; None if this process finds none."""
         paths = (os.path.join(folder, self._run) for folder in _folders(trial))
         return next((path for path in paths if os.path.exists(path)), None)
 

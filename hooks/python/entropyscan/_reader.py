@@ -1,4 +1,4 @@
-"""es.open: a run file as numpy arrays and pictures."""
+"""es.open: reads a run file into numpy arrays and figures."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from ._recording import warn
 
 
 def open(path: str | os.PathLike[str], run: int | None = None) -> Run:
-    """A run of a file: of several the one that started last, with a warning that
-    says so, or the one at the place `run`, from 0, or from the end if negative. The
-    file may be growing; nothing is written to it. Raises es.Error."""
+    """Opens a run of a run file. If the file has several runs, `run` selects one by
+    its index, from 0, or from the end if negative; without it, the run that started
+    last is opened, with a warning. The file may still be growing and is never
+    written to. Raises es.Error."""
     return Run(path, run)
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:
-    """True where a head was not measured, false for every other NaN. For
-    float32 arrays of this package: other operations may lose the difference."""
+    """Returns true where a value was not measured, false for every other NaN. Use it
+    on the float32 arrays of this package: other operations may change the bits that
+    mark a missing value."""
     values = np.asarray(values)
     if values.dtype != np.float32:
         raise _library.Error(
-            f"is_missing: {values.dtype} has no missing values: pass the float32 "
-            "array of Run.values"
+            f"is_missing: {values.dtype} cannot express missing values: pass the float32 "
+            "array that Run.values returns"
         )
     return values.view(np.uint32) == _library.MISSING_BITS
 
@@ -38,28 +40,28 @@ def _place(reader: _library.Reader, path: str, wanted: int | None) -> int:
     n = reader.n_runs()
     if wanted is not None:
         if not -n <= wanted < n:
-            raise _library.Error(f"{path}: run {wanted}: it has {n} runs")
+            raise _library.Error(f"{path}: no run {wanted}: the file has {n} runs")
         return wanted % n
     starts = [(reader.run(i)["started_at"] or "", i) for i in range(n)]
     if n == 0:
-        raise _library.Error(f"{path}: it has no run")
+        raise _library.Error(f"{path}: the file has no run")
     newest = max(starts)[1]
     if n > 1:
         warn(
-            f"{path} has {n} runs: run {newest}, {reader.run(newest)['name']}, started "
-            f"last and is taken; es.open(path, run=0 to {n - 1}) takes another"
+            f"{path} has {n} runs: opening run {newest}, {reader.run(newest)['name']}, "
+            f"which started last; es.open(path, run=0 to {n - 1}) opens another"
         )
     return newest
 
 
 class Flag(dict[str, Any]):
-    """A dict whose members are attributes, too: flag.advice.causes."""
+    """A dict whose items are also attributes: flag.advice.causes."""
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"a flag has no {name!r}") from None
+            raise AttributeError(f"a flag has no attribute {name!r}") from None
 
 
 class Run:
@@ -88,8 +90,8 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """name, arch, n_layer, n_head, ctx, status, last_step, ...; None where
-        nobody said."""
+        """name, arch, n_layer, n_head, ctx, status, last_step, ...; values that were
+        not recorded are None."""
         return self._reader.run(self._index)
 
     @property
@@ -98,7 +100,8 @@ class Run:
 
     @property
     def series(self) -> list[dict[str, Any]]:
-        """name, unit, shape (run, layer, head), phase, first and last step."""
+        """name, unit, shape (run, layer, head), phase, first_step and last_step of
+        each series."""
         return self._reader.series(self._index)
 
     @property
@@ -106,17 +109,17 @@ class Run:
         return self._reader.events(self._index)
 
     def refresh(self) -> None:
-        """Looks again at a file that grows."""
+        """Reads what has been added to a growing file."""
         self._reader.refresh()
 
     def steps(self, name: str = "entropy", phase: str = "train") -> np.ndarray:
-        """(n) int64: the steps of a series."""
+        """Returns the steps of a series, (n) int64."""
         return self._reader.samples(self._index, name, phase)[0]
 
     def values(self, name: str, phase: str = "train") -> np.ndarray:
-        """float32: (n) of a run's series, (n, L) of layers', (n, L, H) of
-        heads'. NaN is what the training had; is_missing() knows what was not
-        measured."""
+        """Returns the values of a series, float32: (n) for a series of the run, (n, L)
+        of layers, (n, L, H) of heads. A NaN is the training's own; is_missing() tells
+        which values were not measured."""
         _, data, shape = self._reader.samples(self._index, name, phase)
         if shape == "run":
             return data[:, 0]
@@ -124,17 +127,17 @@ class Run:
         return data.reshape(-1, info["n_layer"], info["n_head"]) if shape == "head" else data
 
     def entropy(self, phase: str = "train") -> np.ndarray:
-        """(n, L, H) float32, nats."""
+        """Returns the entropies, (n, L, H) float32, in nats."""
         return self.values("entropy", phase)
 
     @property
     def flags(self) -> list[Flag]:
-        """What entropy-scan finds wrong with the run: kind ("collapse", "nan",
-        "logits", "overload", "loss_spike", ...), severity (info, warning, error, critical),
-        stands (at the last step), onset and reported (steps), layers, heads,
-        value, threshold, advice (causes, remedies, sources; None of a rule of
-        one's own). Each is a dict whose members are attributes, too. Starts the
-        program, which reads the whole file."""
+        """The problems that entropy-scan finds in the run. Each is a dict whose items
+        are also attributes: kind ("collapse", "nan", "logits", "overload",
+        "loss_spike", ...), severity (info, warning, error, critical), stands (true if
+        it holds at the last step), onset and reported (steps), layers, heads, value,
+        threshold, advice (causes, remedies, sources; None for a user's rule). Starts
+        entropy-scan, which reads the whole file."""
         return self._judged()
 
     def _judged(self, *options: str) -> list[Flag]:
@@ -146,9 +149,10 @@ class Run:
         return f"number={self._index + 1}"
 
     def to_parquet(self, path: str | os.PathLike[str], series: list[str] | None = None) -> None:
-        """A long table for pandas, polars, duckdb: run, step, layer, head, series,
-        phase, value (float32); NaN is NaN, and a value that is missing is null.
-        `series`: these names alone. Needs pyarrow."""
+        """Writes a long table for pandas, polars or duckdb with the columns run, step,
+        layer, head, series, phase, value (float32). A NaN stays NaN; a missing value
+        is null. `series`: names of the series to write, default all. Needs
+        pyarrow."""
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -202,27 +206,28 @@ class Run:
         return pa.table(columns, schema=schema)
 
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Figure:
-        """A picture by entropy-scan: heatmap, curves, bands, nans, loss, ...;
-        a notebook shows it. format: svg, png or pdf. options: those of the
-        program, step="last", max="ceiling", series="sink"."""
+        """Draws a figure with entropy-scan, which a notebook displays. kind: heatmap,
+        curves, bands, nans, loss, ...; format: svg, png or pdf; options: those of the
+        program, such as step="last", max="ceiling", series="sink"."""
         return figure(self.path, self._where, kind, format, options)
 
 
 def figure(path: str, where: str, kind: str, format: str, options: dict[str, Any]) -> Figure:
-    """Of the run of a file that entropy-scan finds by `where`. Raises es.Error."""
+    """Draws a figure of the run that entropy-scan selects by `where`. Raises
+    es.Error."""
     given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, f"figure.{format}")
         given += ["-q", f"--format={format}", f"--figure={kind}", "-o", out]
         _scan(path, f"--where={where}", *given)
         if not os.path.exists(out):
-            raise _library.Error(f"{kind}: no figure")
+            raise _library.Error(f"{kind}: entropy-scan drew no such figure")
         with builtins.open(out, "rb") as file:
             return Figure(file.read(), format)
 
 
 def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """entropy-scan of a file; what it complains of is raised."""
+    """Runs entropy-scan on a file. Raises Error with its first line of complaint."""
     program = _library.program("entropy-scan")
     if program is None and _library.IS_PYTHON:
         raise _library.Error(f"{path}: flags and figures: {_library.NO_PROGRAM}")
@@ -241,7 +246,7 @@ def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 class Figure:
-    """A picture; a notebook shows it."""
+    """A figure, which a notebook displays."""
 
     def __init__(self, data: bytes, format: str) -> None:
         self.data, self.format = data, format

@@ -1,6 +1,6 @@
-"""A recording that never harms the training: whatever fails is said once, and
-counted; no call raises. Values travel through the C library to a process of
-their own, entropy-recorder."""
+"""A recording that never harms the training: no call raises, and failures are
+reported by one warning and counted. The C library sends the values to a separate
+process, entropy-recorder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _open_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 
 def warn(message: str) -> None:
-    """A warning that is not an error, whatever filters the training has."""
+    """Issues a warning, or prints it if the training's filters turn warnings into
+    errors."""
     try:
         warnings.warn(f"entropyscan: {message}", RuntimeWarning, stacklevel=3)
     except Exception:
@@ -36,8 +37,8 @@ def warn(message: str) -> None:
 
 
 def harmless(method: Callable[..., None]) -> Callable[..., None]:
-    """A method that other libraries call in a training: what it raises is a
-    warning, the first of its object alone."""
+    """Decorates a method that other libraries call during a training: an exception
+    becomes a warning, once for each object."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> None:
@@ -47,17 +48,17 @@ def harmless(method: Callable[..., None]) -> Callable[..., None]:
             if not getattr(self, "_has_warned", False):
                 self._has_warned = True
                 name = f"{type(self).__name__}.{method.__name__}"
-                warn(f"{name}: {error}; the training goes on")
+                warn(f"{name}: {error}; the training continues")
 
     return call
 
 
 def as_json(value: Any, depth: int = 8) -> Any:
-    """What JSON has of a configuration: dicts, dataclasses, namespaces and
-    objects with to_dict; of the rest its text. Raises nothing."""
+    """Converts a configuration to JSON values: dicts, dataclasses, namespaces and
+    objects with to_dict become dicts, other objects their text. Never raises."""
     try:
         return _as_json(value, depth)
-    except Exception as error:  # of the object's own methods
+    except Exception as error:  # from the object's own methods
         return f"{type(value).__name__}: {type(error).__name__}"
 
 
@@ -84,24 +85,24 @@ def _as_json(value: Any, depth: int) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [as_json(item, depth - 1) for item in value]
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return as_json(value.item(), depth - 1)  # of NumPy and torch
+        return as_json(value.item(), depth - 1)  # scalars of NumPy and torch
     own = {} if callable(value) else getattr(value, "__dict__", {})
     own = {k: as_json(v, depth - 1) for k, v in own.items() if not k.startswith("_")}
     return own or _text(value)
 
 
 def _text(value: Any) -> str:
-    """Without what no file in UTF-8 can have."""
+    """Converts a value to text and replaces what UTF-8 cannot encode."""
     return str(value).encode("utf-8", "replace").decode()
 
 
 class Recording:
-    """A run file that is being written. Opened by the first sample, when the
+    """A run file that is being written. It is opened at the first sample, when the
     numbers of layers and heads are known."""
 
-    # A recorder that was killed is started again so often.
+    # How often a recorder that died is started again.
     MOST_RESTARTS = 3
-    # Events that are kept until there is a file.
+    # How many events are kept until the file is open.
     MOST_WAITING = 100
 
     def __init__(
@@ -109,9 +110,9 @@ class Recording:
     ) -> None:
         self.path = os.fspath(path)
         self._store = STORES.index(store)
-        self.lost = 0  # samples that are known not to be in the file
+        self.lost = 0  # number of samples that are known not to be in the file
         self.trouble: str | None = None
-        self._n_said = 0  # lost samples that events of the file count
+        self._n_said = 0  # number of lost samples that events in the file report
         self._waiting: list[tuple[int | None, str, str, str]] = []
         self._run = {
             **run,
@@ -122,7 +123,7 @@ class Recording:
         self._series: dict[tuple[str, str], int] = {}
         self._restarts = 0
         self._resume_step = 0
-        self._new_uuid: str | None = None  # where the run that goes on cannot
+        self._new_uuid: str | None = None  # used if the earlier run cannot continue
         self._is_over = False
         self._has_given_up = False
         self._has_warned = False
@@ -133,12 +134,12 @@ class Recording:
     # --- trouble ---------------------------------------------------------------
 
     def fail(self, message: str) -> None:
-        """Keeps the first trouble, warns once."""
+        """Stores the first message as `trouble` and warns once."""
         if self.trouble is None:
             self.trouble = message
         if not self._has_warned:
             self._has_warned = True
-            warn(f"{message}; the training goes on")
+            warn(f"{message}; the training continues")
 
     @property
     def uuid(self) -> str:
@@ -146,13 +147,13 @@ class Recording:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this is a forked child, which has no part in it."""
+        """True in a forked child, which does not record."""
         return self._process != os.getpid()
 
     @property
     def is_recording(self) -> bool:
-        """Whether samples are wanted: not after trouble that stays, not in a
-        forked child."""
+        """True while samples are recorded; false in a forked child, after close() and
+        after giving up."""
         return not self._is_over and not self.is_elsewhere
 
     def _give_up(self, message: str) -> None:
@@ -160,21 +161,21 @@ class Recording:
         self.fail(f"{self.path}: not recording: {message}")
 
     def configure(self, key: str, value: Any) -> None:
-        """Adds to the configuration that open() writes; what is there stays."""
+        """Adds a key to the configuration that open() writes, unless it exists."""
         config = self._run.get("config") or {}
         self._run["config"] = {key: value, **config}
 
     # --- opening ----------------------------------------------------------------
 
     def know(self, **known: Any) -> None:
-        """Adds to what open() says of the run; what is there stays."""
+        """Adds values to the run that open() writes, unless they are known."""
         for name, value in known.items():
             if self._run.get(name) is None:
                 self._run[name] = value
 
     def resume(self, step: int, every: int, is_insisting: bool) -> None:
-        """Before open(): continues a run of the file at `step` if one fits
-        (_resume.find)."""
+        """Prepares open() to continue a run of the file at `step`, if one fits
+        (_resume.find). Call it before open()."""
         if not self.is_recording:
             return
         try:
@@ -184,18 +185,19 @@ class Recording:
         if found is not None:
             self._new_uuid, self._run["uuid"] = self._run["uuid"], found
             self._resume_step = step
-            said = f"the training goes on at step {step}"
+            said = f"the training continues at step {step}"
             self._waiting.insert(0, (step, "resumed", "info", said))
         elif why is not None:
             self._begin_anew(step, why)
 
     def _begin_anew(self, step: int, why: str) -> None:
-        """A new run, where somebody may expect that an earlier one goes on."""
+        """Reports why a new run begins where the user may expect an earlier run to
+        continue."""
         self.fail(f"{self.path}: a new run begins: {why}")
         self._waiting.insert(0, (step, "not_resumed", "warning", why))
 
     def open(self) -> bool:
-        """Begins the run with what is known of it by now."""
+        """Opens the file and begins the run; returns false if that fails."""
         if self._recorder is not None:
             return True
         if not self.is_recording:
@@ -206,7 +208,8 @@ class Recording:
             if self._new_uuid is None:
                 self._give_up(str(error))
                 return False
-            # A file that others keep, or a fragment that has become a run file.
+            # The earlier run cannot continue, for example because it is in a
+            # fragment that has become a run file: begin a new run.
             self._run["uuid"], self._new_uuid = self._new_uuid, None
             self._waiting.pop(0)
             self._begin_anew(self._resume_step, str(error))
@@ -230,9 +233,10 @@ class Recording:
         )
 
     def _restart(self, step: int) -> bool:
-        """After the recorder died: the same run is gone on with."""
+        """Starts another recorder after one died, to continue the same run at
+        `step`. Returns false if that fails."""
         said = self._recorder.message() if self._recorder else ""
-        # The sample that found the recorder gone counts there; it comes again.
+        # The recorder's report counts the present sample, which is pushed again.
         lost = max(0, self._close_recorder("failed") - 1)
         self.lost += lost
         self._recorder = None
@@ -241,12 +245,12 @@ class Recording:
             self._give_up(f"the recorder died {self._restarts + 1} times: {said}")
             return False
         self._restarts += 1
-        self.fail(f"{self.path}: {said}; {lost} samples are lost")
+        self.fail(f"{self.path}: {said}; {lost} samples lost")
         self._resume_step = step
         if not self.open():
             return False
         self._recorder.event(
-            step, "gap", "warning", f"the recorder died: {lost} samples are lost"
+            step, "gap", "warning", f"the recorder died: {lost} samples lost"
         )
         self._n_said += lost
         return True
@@ -262,7 +266,8 @@ class Recording:
         phase: str = "train",
         unit: str | None = None,
     ) -> None:
-        """One sample; values of the series' shape, NaN and missing kept."""
+        """Records one sample; values have the series' shape. NaN and missing values
+        keep their bits."""
         with self._lock:
             if self._has_given_up:
                 self.lost += 1
@@ -302,7 +307,8 @@ class Recording:
         values: np.ndarray,
         n_ctx: int,
     ) -> None:
-        """An attention map; one that a dying recorder lost does not come again."""
+        """Records an attention map. A map that is lost with a dead recorder is not
+        sent again."""
         with self._lock:
             if self._recorder is None or not self.is_recording:
                 return
@@ -315,7 +321,7 @@ class Recording:
     ) -> None:
         if severity not in _library.SEVERITIES:
             known = ", ".join(_library.SEVERITIES)
-            raise ValueError(f"severity {severity!r}: not one of {known}")
+            raise ValueError(f"unknown severity {severity!r}: expected one of {known}")
         with self._lock:
             if not self.is_recording:
                 return
@@ -334,18 +340,21 @@ class Recording:
     # --- the end ------------------------------------------------------------------
 
     def _close_recorder(self, status: str) -> int:
-        """How many samples are lost."""
+        """Closes the recorder and returns the number of lost samples."""
         if self._recorder is None:
             return 0
         _, report = self._recorder.close(status)
         return report["lost"] + report["dropped"]
 
     def close(self, status: str = "finished") -> None:
-        """Waits until the file has everything. More than once is fine."""
+        """Closes the file once it has all samples. May be called more than once."""
         _open_recordings.discard(self)
         if status not in _library.STATUS_NAMES:
             known = ", ".join(_library.STATUS_NAMES[1:])
-            self.fail(f"{self.path}: status {status!r}: not one of {known}: finished")
+            self.fail(
+                f"{self.path}: unknown status {status!r}: expected one of {known}: "
+                "recorded as finished"
+            )
             status = "finished"
         if self._process != os.getpid():
             return
@@ -370,15 +379,15 @@ def _json_text(config: Any) -> str:
 
 
 def _close_all() -> None:
-    """The interpreter ends: what nobody closed has failed if the program did,
-    and is stopped otherwise."""
+    """Closes the recordings that are still open when the interpreter ends: as failed
+    after an uncaught exception, as stopped otherwise."""
     status = "failed" if getattr(sys, "last_type", None) else "stopped"
     for recording in list(_open_recordings):
         recording.close(status)
 
 
 def _forget_all() -> None:
-    """In a forked child, which owns none of them."""
+    """Forgets all recordings in a forked child: they belong to the parent."""
     _open_recordings.clear()
 
 

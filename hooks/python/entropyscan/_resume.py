@@ -1,4 +1,4 @@
-"""Which run of an existing file a training that was interrupted continues."""
+"""Finds the run of an existing file that an interrupted training continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _library
 
-# What a run and the model that goes on must have in common.
+# The members in which a run and the training that continues it must agree.
 _SAME = ("name", "arch", "family", "n_layer", "n_head", "d_model", "vocab")
 
 _RUNS = """
@@ -29,18 +29,19 @@ _START = "import sys; sys.path[:] = {path!r}; from entropyscan._resume import ma
 def find(
     path: str, run: dict[str, Any], first_step: int, every: int, is_insisting: bool
 ) -> tuple[str | None, str | None]:
-    """The uuid of the newest run of the file `path` that the training of `run` (as
-    the file describes one) continues at `first_step`, and None; or None and why the
-    newest run is not continued; or None twice where nobody would expect that.
+    """Finds the newest run in the file `path` that a training continues at
+    `first_step`. Returns (its uuid, None); (None, the reason) if the newest run cannot
+    be continued; (None, None) if there is no run that one would expect to continue.
 
-    is_insisting: the caller knows that the training goes on, and samples before
-    first_step need not be in the run."""
+    run: the training's run, with the members of _SAME and its config. is_insisting:
+    the caller knows that the training was interrupted, so a run that began at or after
+    first_step may continue too."""
     why = None
     for other in _runs(path):
         if other["last_step"] is None:
             continue
         if not is_insisting and first_step <= other["first_step"]:
-            continue  # another training, which began at the same step
+            continue  # a different training that began at the same step
         found = _difference(other, run, first_step, every)
         if found is None:
             return other["uuid"], None
@@ -51,25 +52,32 @@ def find(
 def _difference(
     other: dict[str, Any], run: dict[str, Any], first_step: int, every: int
 ) -> str | None:
-    """Why `run` does not continue `other`; None if it does."""
+    """Returns why `run` cannot continue `other`; None if it can."""
     if first_step < 1:
-        return "no first_step= says where the training goes on"
+        return "first_step= is needed to continue a run"
     for name in _SAME:
         mine, its = run.get(name), other[name]
         if mine is not None and its is not None and mine != its:
-            return f"its last run has {name} {its}, this model {mine}"
+            return f"the file's last run has {name} {its}, this model has {mine}"
     fragment = (run.get("config") or {}).get("fragment")
     if fragment != other["fragment"]:
-        return f"its last run was recorded by ranks {other['fragment']}, not {fragment}"
+        return (
+            f"the file's last run was recorded by ranks {other['fragment']}, not by "
+            f"{fragment}"
+        )
     last = other["last_step"]
     due = (last // every + 1) * every  # the first step that the run lacks
     if fragment is None and first_step > max(due, last + 1):
-        return f"its last run ends at step {last}, and the training begins at {first_step}"
+        return (
+            f"the file's last run ends at step {last}, but this training begins at step "
+            f"{first_step}"
+        )
     return None
 
 
 def _runs(path: str) -> list[dict[str, Any]]:
-    """The newest first. Another process reads them: the training holds no SQLite."""
+    """Reads the runs of a file, newest first, in another process, so that the training
+    does not load SQLite."""
     if not any(os.path.exists(p) for p in (path, os.path.splitext(path)[0] + ".esf")):
         return []
     command = [_library.program("entropy-scan") or "entropy-scan", "sql", path, _RUNS, "--json"]
@@ -82,13 +90,13 @@ def _runs(path: str) -> list[dict[str, Any]]:
         raise _library.Error((done.stderr.strip().splitlines() or [path])[-1])
     runs = json.loads(done.stdout)
     for one in runs:
-        if isinstance(one["fragment"], str):  # of SQL
+        if isinstance(one["fragment"], str):  # SQL returns JSON text
             one["fragment"] = json.loads(one["fragment"])
     return runs
 
 
 def _read(path: str) -> list[dict[str, Any]]:
-    """What _RUNS selects, where there is no entropy-scan."""
+    """Returns what _RUNS selects, for installations without entropy-scan."""
     reader = _library.Reader(path)
     found = []
     for index in range(reader.n_runs()):

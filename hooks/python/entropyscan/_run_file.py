@@ -1,6 +1,6 @@
-"""What a run file says, for every recorder and reader of the package: its words and
-limits, its tables and its checksums. The tables are those of store/schema.c and
-store/map.c, letter by letter: readers compare them."""
+"""The format of a run file for all recorders and readers of the package: names and
+limits, tables and checksums. The tables match store/schema.c and store/map.c letter
+by letter, because readers compare them."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ RUN_NUMBERS = ("n_layer", "n_head", "d_model", "ctx", "vocab", "batch", "seed")
 RUN_TIMES = ("started_at", "ended_at")
 
 MOST_LAYERS = MOST_HEADS = 4096
-MOST_VALUES = 1 << 20  # of one sample
+MOST_VALUES = 1 << 20  # values of one sample
 MOST_SERIES = 4096
 MOST_NAME = 255  # bytes of a series' name or unit
 MOST_EVENT = 4096  # bytes of an event's kind and message
 MOST_TEXT = 1 << 20
 MOST_STEP = 2**63 - 2
 MOST_CELLS = 64  # a side of an attention map
-MAP_MEAN = -1  # in place of a head: the mean over the layer's
+MAP_MEAN = -1  # head number of a map that is the mean over the layer's heads
 
 
 class Error(Exception):
-    """What the library says of a file, a run or an argument."""
+    """An error of the package about a file, a run or an argument."""
 
 
 def n_values(shape: str, n_layer: int, n_head: int) -> int:
-    """Of one sample."""
+    """Returns the number of values of one sample of a series."""
     return {"run": 1, "layer": n_layer, "head": n_layer * n_head}[shape]
 
 
 # --- tables -------------------------------------------------------------------
 
 APPLICATION_ID = 0x454E5452  # "ENTR"
-SCHEMA = 2  # 1 had no checksums
+SCHEMA = 2  # schema 1 has no checksums
 
 TABLES = {
     "run": """CREATE TABLE run(
@@ -114,7 +114,7 @@ last_step is NULL while the run is running
   PRIMARY KEY(of_table, id)
 ) STRICT, WITHOUT ROWID""",
 }
-OPTIONAL = "row_checksum"  # files that have none stay as they are
+OPTIONAL = "row_checksum"  # older files without this table are not changed
 
 SAMPLE_1 = """CREATE TABLE sample(
   series_id INTEGER NOT NULL REFERENCES series,
@@ -137,7 +137,7 @@ layer, head, size, ctx as int64, value
   PRIMARY KEY(run_id, phase, step, layer, head)
 ) STRICT"""
 
-# Of standard series; every other has the unit "".
+# Units of the standard series; other series have the unit "".
 UNITS = {
     **dict.fromkeys(("entropy", "entropy_min", "entropy_max"), "nats"),
     **dict.fromkeys(("entropy_p05", "entropy_p50", "entropy_p95"), "nats"),
@@ -154,7 +154,8 @@ UNITS = {
 
 
 def check_schema(connection: Any, path: str) -> int:
-    """The schema's number of an sqlite3 connection; Error if it is not ours."""
+    """Returns the schema number of an sqlite3 connection. Raises Error if it is not a
+    run file."""
     for name, ours in (("application_id", APPLICATION_ID), ("user_version", SCHEMA)):
         (found,) = connection.execute(f"PRAGMA {name}").fetchone()
         if name == "user_version" and found > ours:
@@ -169,9 +170,9 @@ def check_schema(connection: Any, path: str) -> int:
         if table not in tables or (kind == "index" and sql is None):
             continue
         if kind != "table":
-            raise Error(f"{path}: not a run file of ours: it has the {kind} {name}: drop it")
+            raise Error(f"{path}: unexpected {kind} {name} in a run file: drop it")
         if sql != tables[table]:
-            raise Error(f"{path}: not a run file of ours: its table {table} differs")
+            raise Error(f"{path}: not a run file: its table {table} is defined differently")
         missing.discard(table)
     missing.discard(OPTIONAL)
     if missing:
@@ -181,17 +182,17 @@ def check_schema(connection: Any, path: str) -> int:
 
 # --- checksums ----------------------------------------------------------------
 #
-# CRC-32C is linear: what a word adds does not depend on the others. So the words of
-# a sample are divided into lanes, all lanes of all samples go in step, and the ends
-# of lanes are joined.
+# CRC-32C is linear: the contribution of a word does not depend on the other words. So
+# the words of a sample are divided into lanes, all lanes of all samples are computed
+# at once, and the results of the lanes are combined.
 
 _POLYNOMIAL = 0x82F63B78
 
 
 @functools.lru_cache(maxsize=None)
 def _advance(n_words: int) -> np.ndarray:
-    """(4,256) uint32: what a register becomes after n_words zero words, by its
-    bytes. n_words is a power of two."""
+    """Returns a table (4,256) uint32: the contribution of each byte of a register to
+    its value after n_words zero words. n_words is a power of two."""
     if n_words > 1:
         half = _advance(n_words // 2)
         return _apply(half, half)
@@ -208,17 +209,17 @@ def _apply(table: np.ndarray, register: np.ndarray) -> np.ndarray:
 
 
 def checksums(before: np.ndarray, steps: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """(n) int32: CRC-32C of samples.
+    """Returns the CRC-32C of samples, (n) int32.
 
-    before (n) uint32: what precedes each, as series_checksum; steps (n) int64;
-    values (n,m): any type of whole words."""
+    before (n) uint32: the CRC of the preceding bytes, as series_checksum returns it;
+    steps (n) int64; values (n,m): any type of whole 32-bit words."""
     values = np.ascontiguousarray(values)
     head = np.asarray(steps, "<i8").reshape(-1, 1).view("<u4")
     words = np.concatenate([head, values.view("<u4")], 1).astype(np.uint32)
     words[:, 0] ^= ~np.asarray(before, np.uint32)
     n, n_words = words.shape
     length = 1 << max(0, int(math.log2(n_words)) // 2)
-    padding = -n_words % length  # zeros in front change nothing
+    padding = -n_words % length  # leading zeros do not change the result
     lanes = np.pad(words, ((0, 0), (padding, 0))).reshape(n, -1, length)
     ends = np.zeros(lanes.shape[:2], np.uint32)
     for i in range(length):
@@ -231,7 +232,7 @@ def checksums(before: np.ndarray, steps: np.ndarray, values: np.ndarray) -> np.n
 
 @functools.lru_cache(maxsize=None)
 def _byte_table() -> list[int]:
-    """What a register becomes after one byte, by its lowest byte."""
+    """Returns the usual table of CRC-32C for one byte at a time."""
     table = list(range(256))
     for _ in range(8):
         table = [entry >> 1 ^ _POLYNOMIAL * (entry & 1) for entry in table]
@@ -246,11 +247,11 @@ def _crc(data: bytes) -> int:
 
 
 def series_checksum(uuid: str, phase: str, name: str) -> int:
-    """What the checksum of each sample of a series begins with."""
+    """Returns the CRC with which the checksum of each sample of a series begins."""
     return _crc(f"{uuid}{phase}{name}".encode())
 
 
-# The columns of each small table: its key, then those of a row's checksum.
+# The columns of each small table: its key, then the columns of a row's checksum.
 _ROWS = {
     "run": (
         *("run_id", "uuid", "name", "arch", "family", "n_layer", "n_head", "d_model", "ctx"),
@@ -266,8 +267,8 @@ _ROWS = {
 
 
 def row_checksums(connection: Any, table: str, only: int | None = None) -> dict[int, int]:
-    """CRC-32C, as row_checksum keeps it, of each row of run, series or event, or of
-    one, by its key."""
+    """Returns the CRC-32C, as in the table row_checksum, of each row of run, series or
+    event by its key. only: the key of a single row."""
     key, *columns = _ROWS[table]
     texts = [f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END" for c in columns]
     query = f"SELECT {key}, {', '.join(texts)} FROM {table}"
@@ -294,7 +295,7 @@ def has_row_checksums(connection: Any) -> bool:
 
 
 def map_checksum(uuid: str, phase: str, step: int, place: tuple, values: bytes) -> int:
-    """Of an attention map; place: layer, head, size, ctx."""
+    """Returns the checksum of an attention map. place: layer, head, size, ctx."""
     register = np.array([series_checksum(uuid, phase, "attention_map")], np.uint32)
     for part in (np.array([place], "<i8"), np.frombuffer(values, "<u4")[None]):
         register = checksums(register, np.array([step]), part).view(np.uint32)

@@ -1,9 +1,10 @@
-"""Statistics of attention heads from queries and keys: by the C library, if there is
-one, for tensors of the CPU, by kernels on CUDA devices (_device), by query blocks in
-PyTorch for all else. All say the same of NaN and missing values (analyzer/entropy/entropy.h is the manual).
+"""Computes statistics of attention heads from queries and keys: with the C library, if
+there is one, on the CPU, with kernels on CUDA devices (_device), and with PyTorch in
+blocks of queries otherwise. All three treat NaN and missing values alike, as
+analyzer/entropy/entropy.h describes.
 
-Letters: B batch, H heads of queries, T queries, S keys, D width of a head.
-Every function returns a float32 tensor (len(SERIES), H)."""
+Letters: B batch, H heads of queries, T queries, S keys, D width of a head. Statistics
+are a float32 tensor (len(SERIES), H)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from . import _library
 
-# Names and units of the run file, and the library's name of each.
+# Name and unit in the run file, and the C library's name of each series.
 SERIES = (
     ("entropy", "nats", "entropy"),
     ("entropy_min", "nats", "entropy_min"),
@@ -30,50 +31,51 @@ SERIES = (
     ("missing_mass", "", "missing"),
     ("distance", "tokens", "distance"),
     ("top", "", "top"),
-    ("finite_rows", "rows", "finite_rows"),  # recorded where ranks are joined
+    ("finite_rows", "rows", "finite_rows"),  # recorded only in fragments of ranks
 )
 NAMES = tuple(name for name, _, _ in SERIES)
 
-# Scores of one block: 32 MiB of float32.
+# Number of scores in one block: 32 MiB of float32.
 BLOCK_SCORES = 1 << 23
-LEAST_TEMPERATURE = 1e-4  # what is less counts as this
+LEAST_TEMPERATURE = 1e-4  # smaller temperatures count as this
 
 
 @dataclasses.dataclass
 class Attention:
-    """What an attention does beside q.k; the meaning of each member is that of
-    es_attention_shape's."""
+    """The parameters of an attention; members mean the same as in
+    es_attention_shape."""
 
     scale: float | None = None
     softcap: float | None = None
     causal: bool = False
     offset: int = 0  # position of query 0 among the keys
-    at_end: bool = False  # instead: the last query of a sequence at its last key
-    window: int = 0
+    at_end: bool = False  # replaces offset: a sequence's last query is at its last key
+    window: int = 0  # number of keys that a query sees, its own included; 0: all
     is_self: bool = True  # query i and key i + offset are the same token
     mask: Tensor | None = None  # bool, or added; (B|1,H|1,T,S) or (B,S)
     bias: Tensor | None = None  # added to scores, (B|1,H|1,T,S)
     sinks: Tensor | None = None  # (H) learnt logits
-    left: int = -1  # a query sees so many keys before its own; -1: all
-    right: int = -1  # and after it
+    left: int = -1  # number of keys that a query sees before its own; -1: all
+    right: int = -1  # number of keys that it sees after its own; -1: all
     slopes: Tensor | None = None  # (H) or (B,H): ALiBi, -slope |i + offset - j|
-    temperature: Tensor | None = None  # (H,T): scores are divided by it
-    query_starts: Tensor | None = None  # (n+1), packed: B is 1
-    key_starts: Tensor | None = None
+    temperature: Tensor | None = None  # (H,T): divides the scores
+    query_starts: Tensor | None = None  # (n+1): packed sequences, B is 1
+    key_starts: Tensor | None = None  # (n+1); None: same as query_starts
 
 
 _MEMBERS = tuple(Attention.__dataclass_fields__)
 
 
 def changed(what: Attention, **members: Any) -> Attention:
-    """A copy with other members: dataclasses.replace stays out of graphs of PyTorch
-    2.6."""
+    """Copies an attention with some members changed. Replaces dataclasses.replace,
+    which graphs of PyTorch 2.6 do not support."""
     return Attention(**{**{name: getattr(what, name) for name in _MEMBERS}, **members})
 
 
 @dataclasses.dataclass
 class _Visible:
-    """A mask in the library's terms; dense is what has no such terms."""
+    """A mask in the terms of the C library. `dense` is set for masks that these terms
+    cannot express."""
 
     causal: bool = False
     window: int = 0
@@ -83,16 +85,17 @@ class _Visible:
 
 
 def missing(*shape: int, device: torch.device | None = None) -> Tensor:
-    """Float32 that stand for "not measured"."""
+    """Returns float32 values whose bits mean "not measured"."""
     bits = torch.full(shape, _library.MISSING_BITS, dtype=torch.int32, device=device)
     return bits.view(torch.float32)
 
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
-    """query (B,H,T,D), key (B,H or fewer,S,D)."""
+    """Computes the statistics of query (B,H,T,D) and key (B,KV,S,D), KV a divisor of
+    H."""
     what = settled(what, *query.shape[2:], key.shape[2])
     with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
-        from . import _device  # which needs this module
+        from . import _device  # imported late, because it imports this module
 
         heads = _device.measure(query, key, what)
         if heads is not None:
@@ -109,8 +112,8 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 
 def settled(what: Attention, t: int, d: int, s: int) -> Attention:
-    """With a scale and an offset and a mask of all queries and keys; left and right
-    as causal and window, where those can say it."""
+    """Fills in scale and offset, expands masks to all queries and keys, and replaces
+    left and right by causal and window where possible. t queries, s keys, d width."""
     causal, window, left, right = what.causal, what.window, what.left, what.right
     causal = causal or right == 0
     if causal:
@@ -133,7 +136,7 @@ def settled(what: Attention, t: int, d: int, s: int) -> Attention:
 
 
 def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
-    """A mask (...,T|1,S|1) of all queries and keys."""
+    """Expands a mask (...,T|1,S|1) to all queries and keys."""
     if mask is None or mask.dim() < 4 or 1 not in mask.shape[-2:]:
         return mask
     rows, columns = mask.shape[-2:]
@@ -145,10 +148,10 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 
 def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
-    """What is seen, and what is added to scores."""
+    """Returns which keys are visible, and what is added to the scores or None."""
     bias, mask, visible = what.bias, what.mask, _understand(what, t, s)
     added = None
-    if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
+    if isinstance(visible, Tensor):  # the mask adds numbers other than 0 and -inf
         added, visible = visible, _Visible(causal=what.causal, window=what.window)
     elif visible.dense is not None and _is_unread(mask) and mask.is_floating_point():
         added = mask[..., :t, :s].masked_fill(_hidden(mask)[..., :t, :s], 0)
@@ -158,7 +161,7 @@ def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None
 
 
 def _is_unread(mask: Tensor) -> bool:
-    """Whether the host would wait for a device to know what is in a mask."""
+    """Returns true if reading the mask would make the host wait for a device."""
     return mask.device.type == "cuda"
 
 
@@ -167,6 +170,7 @@ def _hidden(mask: Tensor) -> Tensor:
 
 
 def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
+    """Returns the visible keys, or the mask itself if it adds numbers to scores."""
     mask = what.mask
     if mask is None:
         return _Visible(what.causal, what.window)
@@ -191,8 +195,9 @@ def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
 
 
 def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
-    """A mask (B|1,H|1,T,S) of the CPU that is causal, a window or padding, or all of
-    them, as such: the library reads those without T x S numbers."""
+    """Recognises a mask (B|1,H|1,T,S) on the CPU that consists of causality, a window
+    and padding, which the library handles without T x S numbers. Other masks stay
+    dense."""
     t, s = mask.shape[-2:]
     rows = mask.any(-1)  # (B|1,H|1,T)
     if what.is_self and t == s:
@@ -221,9 +226,9 @@ def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
 
 
 def ceiling(what: Attention, t: int, s: int) -> Tensor:
-    """The largest mean that the entropy of a head can have, nats: the mean of
-    ln(visible keys) over the rows that are counted. Of a causal head ln(T!)/T.
-    NaN if no row sees a key. A scalar, on the device of a mask or of starts."""
+    """Returns the largest possible mean entropy of a head, in nats: the mean of
+    ln(visible keys) over the rows that count. For a causal head it is ln(T!)/T. NaN
+    if no row sees a key. A scalar on the device of the mask or the starts."""
     if what.query_starts is None:
         counts = _visible_keys(what, t, s)
     else:
@@ -233,7 +238,7 @@ def ceiling(what: Attention, t: int, s: int) -> Tensor:
 
 
 def _packed_keys(what: Attention, t: int, s: int) -> Tensor:
-    """_visible_keys of packed sequences, which have no masks."""
+    """Does the same as _visible_keys for packed sequences, which have no masks."""
     what = settled(what, t, 1, s)
     starts = what.query_starts
     keys = starts if what.key_starts is None else what.key_starts
@@ -247,7 +252,8 @@ def _packed_keys(what: Attention, t: int, s: int) -> Tensor:
 
 
 def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """First key, and end of keys, of rows at places i among s keys."""
+    """Returns the first visible key, and the one after the last, of rows at positions
+    i among s keys."""
     first, end = torch.zeros_like(i), s
 
     def inside(x: Tensor) -> Tensor:
@@ -266,10 +272,10 @@ def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
-    """How many keys each row sees that is counted, (rows)."""
+    """Returns how many keys each row sees, (rows); 0 for rows that do not count."""
     what = settled(what, t, 1, s)
     visible = _understand(what, t, s)
-    if isinstance(visible, Tensor):  # added numbers hide nothing
+    if isinstance(visible, Tensor):  # an added mask hides no keys
         visible = _Visible(causal=what.causal, window=what.window)
     if visible.dense is not None:
         i = torch.arange(t, device=visible.dense.device)[:, None] + what.offset
@@ -310,8 +316,8 @@ def _of_batch(mask: Tensor | None, b: int) -> Tensor | None:
 def _by_library(
     query: Tensor, key: Tensor, what: Attention, visible: _Visible
 ) -> Tensor | None:
-    """None where the library does not take it, or is not there."""
-    from . import _c_library  # which needs cffi
+    """Returns None if the library does not support the attention or is missing."""
+    from . import _c_library  # imported late, because it needs cffi
 
     if query.dtype not in _ELEMENTS or key.dtype != query.dtype:
         return None
@@ -374,13 +380,13 @@ def _by_library(
 
 @dataclasses.dataclass
 class Sums:
-    """Of the finite rows of one head of one sequence, (B,H) each."""
+    """Counts and sums over the rows of each sequence and head, (B,H) each."""
 
-    rows: Tensor  # rows that see a key and are counted
-    finite: Tensor
-    weights: Tensor  # visible ones of rows that are not finite
-    largest: Tensor  # logit
-    mean: dict[str, Tensor]
+    rows: Tensor  # number of rows that count and see a key
+    finite: Tensor  # number of those rows that are finite
+    weights: Tensor  # number of visible weights of the rows that are not finite
+    largest: Tensor  # largest logit of the finite rows
+    mean: dict[str, Tensor]  # sums over the finite rows, by name in _MEANS
 
 
 _MEANS = ("entropy", "sink", "missing_mass", "distance", "top")
@@ -396,7 +402,8 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 
 def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
-    """Queries, keys and attention of each packed sequence, or of all at once."""
+    """Yields queries, keys and attention of each packed sequence; without packing, of
+    the whole batch."""
     if what.query_starts is None:
         yield slice(None), slice(None), what
         return
@@ -416,7 +423,8 @@ def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
 
 
 def to_host(tensor: Tensor) -> Tensor:
-    """Of a CUDA device: on its way to pinned memory, without a wait."""
+    """Copies a tensor to the CPU; from a CUDA device to pinned memory, without waiting
+    for the copy to end."""
     if tensor.device.type != "cuda":
         return tensor.cpu()
     pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
@@ -424,7 +432,7 @@ def to_host(tensor: Tensor) -> Tensor:
 
 
 def wide_type(tensor: Tensor) -> torch.dtype:
-    """What sums are kept in."""
+    """Returns the type for sums: double, or float32 where the device has no double."""
     return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
@@ -447,7 +455,8 @@ def _sums(
 
 
 def blocks(query: Tensor, key: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """(first query, q k (B,H,R,S)) of blocks of queries, all of them in order."""
+    """Yields (first query, products q k (B,H,R,S)) of all blocks of queries in
+    order."""
     b, h, t, d = query.shape
     s = key.shape[2]
     number = query.dtype if query.dtype == torch.float64 else torch.float32
@@ -462,8 +471,8 @@ def blocks(query: Tensor, key: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Without TF32, whatever the training has set: ten bits are not enough
-    where heads collapse."""
+    """Multiplies matrices without TF32, whatever the training has set: its ten bits of
+    mantissa are too few for heads that collapse."""
     if a.device.type != "cuda":
         return a @ b
     before = torch.backends.cuda.matmul.allow_tf32
@@ -475,7 +484,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Tensor:
-    """(R,S) or (B|1,H|1,R,S) bool: the keys that each row of the block sees."""
+    """Returns the keys that each row of a block sees, (R,S) or (B|1,H|1,R,S) bool."""
     r, s = scores.shape[-2:]
     i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
     j = torch.arange(s, device=scores.device)
@@ -498,7 +507,7 @@ def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Ten
 
 
 def _first_key(visible: _Visible) -> Tensor | None:
-    """(B|1,H|1) int64: the first key that is not masked; None: key 0."""
+    """Returns the first key that is not masked, (B|1,H|1) int64; None for key 0."""
     if visible.dense is not None:
         return visible.dense.any(2).int().argmax(-1)
     if visible.key_mask is not None:
@@ -508,22 +517,23 @@ def _first_key(visible: _Visible) -> Tensor | None:
 
 @dataclasses.dataclass
 class _Rows:
-    """A block of rows (B,H,R) or (B,H,R,S). weight / total are the weights of
-    keys that are seen, of a row that is finite."""
+    """The softmax of a block of rows, (B,H,R) or (B,H,R,S). weight / total are the
+    attention weights of the visible keys; valid for finite rows."""
 
-    seen: Tensor
-    has_key: Tensor
-    finite: Tensor
-    away: Tensor  # (R,S) tokens between query and key
+    seen: Tensor  # bool: the key is visible
+    has_key: Tensor  # bool: the row sees a key
+    finite: Tensor  # bool: the row sees a key and all its scores are finite
+    away: Tensor  # (R,S) distance between query and key, tokens
     peak: Tensor  # largest score
-    below: Tensor  # score less that
-    weight: Tensor
-    total: Tensor
-    missing: Tensor | None  # what sinks take of each row
+    below: Tensor  # score minus peak
+    weight: Tensor  # exp(below)
+    total: Tensor  # sum of weight over the keys
+    missing: Tensor | None  # share of each row that the sinks take
 
 
 def scales(what: Attention, scores: Tensor, first: int) -> float | Tensor:
-    """By what products of rows (B,H,R,S) are multiplied; row 0 is query `first`."""
+    """Returns the factor of the products of rows (B,H,R,S): scale, divided by the
+    temperature of each row. Row 0 is query `first`."""
     if what.temperature is None:
         return what.scale
     rows = what.temperature[:, first : first + scores.shape[2], None]
@@ -537,13 +547,15 @@ def softened(
     bias: Tensor | None,
     first: int,
 ) -> _Rows:
-    """scores (B,H,R,S), q k without a scale; row 0 is query `first`."""
+    """Computes the softmax of a block. scores (B,H,R,S): products q k without the
+    scale; row 0 is query `first`."""
     _, h, r, s = scores.shape
     scores = scores * scales(what, scores, first)
     given = _seen(visible, what, scores, first)
     seen, hidden = given.expand(scores.shape), ~given
     has_key = given.any(-1).expand(scores.shape[:3])
-    # One sum says that all are finite, unless the host would wait for it.
+    # A finite sum proves that all scores are finite; on a device, reading the sum
+    # would make the host wait.
     bad = None
     if scores.device.type != "cpu" or not math.isfinite(scores.sum()):
         bad = seen & ~scores.isfinite()
@@ -613,7 +625,7 @@ def _weight_of(index: Tensor | None, weight: Tensor) -> Tensor:
 
 
 def reduce(parts: list[Sums]) -> Tensor:
-    """From (B,H) to heads, by the reductions of analyzer/heads."""
+    """Reduces sums (B,H) to the statistics of heads, as analyzer/heads does."""
     rows, finite, weights = (
         torch.cat([getattr(part, name) for part in parts])
         for name in ("rows", "finite", "weights")

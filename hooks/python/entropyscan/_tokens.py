@@ -1,5 +1,5 @@
-"""Token files of entropy-train (hooks/trainer/files/tokens.h) from a tokenizer
-of transformers or tokenizers."""
+"""Writes token files for entropy-train (hooks/trainer/files/tokens.h) with a tokenizer
+of the libraries transformers or tokenizers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def tokens(
 ) -> dict[str, int]:
     """Writes the token file `path` from texts, one document each.
 
-    Documents end with the tokenizer's end of text, where it has one. A share of
-    them, chosen by a hash of their text, is held out; where that leaves a part
-    without tokens, the last tokens are held out. Returns vocab, n_train and
-    n_held_out. The file appears whole or not at all."""
+    Documents end with the tokenizer's end-of-text token, if it has one. held_out:
+    the share of documents to hold out, chosen by a hash of their text; if this
+    leaves either part without tokens, the last tokens are held out instead. Returns
+    vocab, n_train and n_held_out. The file appears complete or not at all."""
     vocab = _vocabulary(tokenizer)
     end = _end(tokenizer)
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
@@ -39,8 +39,8 @@ def tokens(
         ids = np.asarray(_encode(tokenizer, text, end), np.int64)
         if ids.size and (ids.min() < 0 or ids.max() >= vocab):
             raise Error(
-                f"text {i}: token {ids.max()} of a vocabulary of {vocab}: is it the "
-                "tokenizer's?"
+                f"text {i}: token {ids.max()} is outside the tokenizer's vocabulary of "
+                f"{vocab}"
             )
         parts[_is_held_out(text, held_out)].append(ids)
     documents = [len(part) for part in parts]
@@ -107,7 +107,7 @@ def _content(
 
 
 def _hash(data: bytes) -> int:
-    """es_tokens_hash."""
+    """Computes the hash of a token file, as es_tokens_hash of the trainer does."""
     value = _START
     words = np.frombuffer(data + bytes(-len(data) % 8), "<u8").tolist()
     for word in words:

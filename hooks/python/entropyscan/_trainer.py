@@ -15,16 +15,16 @@ from ._watch import Watch, of_callback, watch
 
 
 class TrainerCallback(transformers.TrainerCallback):
-    """Records a Trainer's training.
+    """Records a training with transformers' Trainer.
 
         Trainer(..., callbacks=[es.TrainerCallback("run.db", every=50)])
 
-    Steps have the Trainer's numbers. The loss is the model's own at each
-    recorded step, before the Trainer leaves NaN out; learning rate and norm of
-    the gradient come with its logs. Evaluations are series of their own. A
-    file run.db.stop beside the run stops the training. With
-    train(resume_from_checkpoint=...) the run of the file goes on; where the
-    training raises, the run ends."""
+    Steps have the Trainer's numbers. The loss is the model's own at each recorded
+    step, before the Trainer filters out NaN; learning rate and gradient norm come
+    from the Trainer's logs. Evaluations are recorded as separate series. A file
+    run.db.stop next to the run file stops the training.
+    train(resume_from_checkpoint=...) continues the run in the file. If the training
+    raises, the run ends."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class TrainerCallback(transformers.TrainerCallback):
 
     @property
     def watch(self) -> Watch | None:
-        """What records; None before the training."""
+        """The Watch that records; None before the training."""
         return self._watch
 
     def on_train_begin(
@@ -63,9 +63,10 @@ class TrainerCallback(transformers.TrainerCallback):
     def _keep_loss(self, model: Any, args: Any, options: Any, output: Any) -> None:
         loss = output.get("loss") if isinstance(output, dict) else None
         if model.training and isinstance(loss, Tensor) and loss.numel() == 1:
-            # The Trainer may scale it in place.
+            # A copy, because the Trainer may scale the loss in place.
             self._losses.append(loss.detach().clone())
-            # The Trainer has divided by the items of all micro-batches then.
+            # With this argument each loss is already divided by the number of items
+            # of all micro-batches, so their sum is the loss.
             self._is_sum = options.get("num_items_in_batch") is not None
 
     def on_step_end(self, args: Any, state: Any, control: Any, **options: Any) -> None:
@@ -78,7 +79,7 @@ class TrainerCallback(transformers.TrainerCallback):
             if not self._is_sum:
                 loss = loss / len(losses)
             elif getattr(args, "average_tokens_across_devices", False):
-                # Divided by the items of all ranks, too; their mean is the loss.
+                # Each loss is also divided by the number of items of all ranks.
                 model = options.get("model")
                 tp_size = getattr(model, "_tp_size", None) or 1
                 loss = loss * (args.world_size // tp_size)
@@ -127,8 +128,8 @@ class TrainerCallback(transformers.TrainerCallback):
 
 
 def _reporting(train: Callable[..., Any]) -> Callable[..., Any]:
-    """Trainer.train, which reports to our callbacks that it raised: it has no event for
-    that."""
+    """Wraps Trainer.train to tell our callbacks when it raises: the Trainer has no
+    event for that."""
 
     @functools.wraps(train)
     def reporting(self: transformers.Trainer, *args: Any, **options: Any) -> Any:

@@ -1,24 +1,24 @@
-"""Statistics of attention heads from queries and keys, and the entropy of rows with
-its gradient, without T x S memory, as Triton kernels: for tensors of CUDA devices,
-and by Triton's interpreter (TRITON_INTERPRET=1) for tensors of the CPU, as the tests
-do. analyzer/entropy/entropy.h is the manual of what is computed.
+"""Launches the Triton kernels that compute statistics of attention heads from queries
+and keys, and the entropy of rows with its gradient, without T x S memory. They run on
+CUDA devices and, with Triton's interpreter (TRITON_INTERPRET=1), on the CPU, as in the
+tests. analyzer/entropy/entropy.h describes the statistics.
 
-1  _extents      the largest keys, by which step 2 knows how far rounding goes
-2  _rows         blocks of rows, keys tile by tile; with m the largest score so
+1  _extents      finds the largest keys, from which step 2 bounds the rounding error
+2  _rows         reads blocks of rows, keys tile by tile; with m the largest score so
                  far and x_j = (s_j - m) log2 e <= 0, p_j = 2^x_j:
                      weight = sum p_j,  spread = sum p_j x_j
                      entropy = ln 2 (log2 weight - spread / weight)
-3  _rows, EXACT  rows that float32 products blur beyond LIMITS, again in double
-4  _sequences    rows to sequences, _heads sequences to heads: in double, in one
-                 order, no atomics
+3  _rows, EXACT  computes rows again in double whose error may exceed LIMITS
+4  _sequences    reduces rows to sequences, _heads sequences to heads: in double, in a
+                 fixed order, without atomics
 
-The gradient of an entropy e by the scores is de/ds_j = -p_j (ln p_j + e), from
-scores that are made again: _query_gradients sums it up over the keys of each query,
+The gradient of an entropy e with respect to the scores is de/ds_j = -p_j (ln p_j + e),
+computed from recomputed scores: _query_gradients sums over the keys of each query,
 _key_gradients over the queries of each key.
 
-`_triton_kernels` has them. Nothing here waits for the device. Letters: B batch,
-H heads of queries, KV heads of keys, T queries, S keys, D width of a head, N
-sequences (B, or packed ones)."""
+The kernels are in `_triton_kernels`. Nothing here waits for the device. Letters: B
+batch, H heads of queries, KV heads of keys, T queries, S keys, D width of a head, N
+sequences (B, or the number of packed ones)."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from ._triton_kernels import (
 )
 
 N_ROW_FLOATS = 7  # entropy, lse, max_logit, sink, missing, distance, top
-N_SUMS = 10  # of a sequence: rows, finite, weights, max_logit, five means, exact
-PARTS = 64  # programs for the sequences of a head
-N_HEAD_FLOATS = 12  # SERIES, and rows of the exact pass
+N_SUMS = 10  # per sequence: rows, finite, weights, max_logit, five means, exact
+PARTS = 64  # number of programs that share the sequences of a head
+N_HEAD_FLOATS = 12  # SERIES, and the number of rows of the exact pass
 
 
-# The largest error of the first pass in nats, by the type of queries and keys. A row
+# The largest error of the first pass, in nats, by the type of queries and keys. A row
 # whose error may be larger is computed again in double.
 LIMITS = {torch.float32: 2.5e-6, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 
 
 def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
-    """How _rows runs, the first time for all rows."""
+    """Returns the launch options of _rows for the first pass and the exact pass."""
     exact = {
         "EXACT": True,
         "NUMBER": tl.float64,
@@ -63,9 +63,9 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
         "N_KEYS": 16,
         "COLUMNS": width if IS_INTERPRETED else 8,
         "num_warps": 4,
-        "enable_fp_fusion": True,  # not the default from Triton 3.10 on
+        "enable_fp_fusion": True,  # no longer the default in Triton 3.10
     }
-    # Larger tiles, or more warps, take more instructions a score.
+    # Larger tiles, or more warps, need more instructions per score.
     first = {
         "EXACT": False,
         "NUMBER": tl.float32,
@@ -75,7 +75,7 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
         "num_warps": 4 if number != torch.float32 and width <= 128 else 8,
         "enable_fp_fusion": True,
     }
-    if number == torch.float32 or IS_INTERPRETED:  # which knows no bfloat16
+    if number == torch.float32 or IS_INTERPRETED:  # the interpreter lacks bfloat16
         first["PRODUCTS"] = tl.float32
     else:
         first["PRODUCTS"] = tl.bfloat16 if number == torch.bfloat16 else tl.float16
@@ -83,7 +83,7 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
 
 
 def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str, Any]]:
-    """Arguments of kernels from key_mask to lowest, and their flags."""
+    """Returns the kernels' arguments from key_mask to lowest, and their flags."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     is_packed = call.query_starts is not None
@@ -131,10 +131,10 @@ def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str,
 def row_statistics(
     query: Tensor, key: Tensor, call: Call, heads: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Of query (B,H,T,D), key (B,KV,S,D), numbers of a row one after the other:
-    float32 (7,B,H,T), as N_ROW_FLOATS says, and int32 (B,H,T), non-finite weights
-    or EXACT_ROW. NaN and missing are those of es_rows. Without `heads` float32
-    (2,B,H,T), entropy and lse: nothing else is computed."""
+    """Computes the statistics of each row of query (B,H,T,D), key (B,KV,S,D). Returns
+    float32 (7,B,H,T) in the order given at N_ROW_FLOATS, and int32 (B,H,T), the number
+    of non-finite weights or EXACT_ROW. NaN and missing values are as in es_rows.
+    heads=False computes only float32 (2,B,H,T), entropy and lse."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     device = query.device
@@ -146,7 +146,7 @@ def row_statistics(
         extents, key, call.key_mask, *key.stride()[:3], kv, s, d,
         WIDTH=flags["WIDTH"], N_KEYS=32, HAS_KEY_MASK=call.key_mask is not None,
     )  # fmt: skip
-    # Tensor cores cut off where float32 rounds.
+    # Tensor cores truncate where float32 arithmetic rounds.
     blur = 1.0 if query.dtype == torch.float32 else 4.0
     most_blur = (LIMITS[query.dtype] * 2**24) ** 2
     for tiles in _passes(flags["WIDTH"], query.dtype):
@@ -158,8 +158,8 @@ def row_statistics(
 
 
 def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
-    """Float32 (12,H) on the device: rows as SERIES of _statistics, then how many
-    rows the exact pass has taken."""
+    """Returns float32 (12,H) on the device: one row for each of SERIES of _statistics,
+    then the number of rows that the exact pass computed."""
     b, h, t, _ = query.shape
     is_packed = call.query_starts is not None
     n = call.query_starts.numel() - 1 if is_packed else b
@@ -192,26 +192,26 @@ def _gradient_tiles(width: int, number: torch.dtype) -> dict[str, Any]:
 
 
 def row_entropy(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tensor]:
-    """Entropy in nats and lse of rows of query (B,H,T,D), key (B,KV,S,D): float32
-    (B,H,T), NaN and missing as in row_statistics, but that the lse of a row without
-    keys is -inf."""
+    """Returns the entropy in nats and the lse of the rows of query (B,H,T,D), key
+    (B,KV,S,D): float32 (B,H,T) each. NaN and missing values are as in row_statistics,
+    except that the lse of a row without keys is -inf."""
     entropy, lse = row_statistics(query, key, call, heads=False)[0]
-    return entropy, lse.clone()  # an operator's results share no memory
+    return entropy, lse.clone()  # results of an operator must not share memory
 
 
 def row_entropy_gradients(
     query: Tensor, key: Tensor, call: Call, entropy: Tensor, lse: Tensor, de: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """From de (B,H,T), the gradient of row_entropy's first result: those of query
-    and key, in their types and summed up in float32, in one order; and of a
-    temperature of each row (B,H,T) float32, None where the call has none."""
+    """Computes gradients from de (B,H,T), the gradient of the entropy. Returns those of
+    query and key, in their types, summed in float32 in a fixed order, and that of each
+    row's temperature, (B,H,T) float32, or None without a temperature."""
     b, h, t, _ = query.shape
     kv, s = key.shape[1], key.shape[2]
     entropy, lse, de = entropy.contiguous(), lse.contiguous(), de.float().contiguous()
     dq, dk = query.new_empty(query.shape), key.new_empty(key.shape)
     has_temperature = call.temperature is not None
     dt = torch.empty_like(lse) if has_temperature else None
-    # What is not finite makes its own gradients so.
+    # A non-finite de is ignored here; it makes only its own gradients non-finite.
     largest = de.abs().nan_to_num(0, 0, 0).amax()
     largest = torch.where(largest > 0, largest, 1.0)
     numbers, flags = _described(query, key, call)

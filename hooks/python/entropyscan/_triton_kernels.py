@@ -1,5 +1,5 @@
-"""Triton kernels of `_triton`, which launches them and is the manual of what they
-do in which order: rows of attention, and from rows to heads."""
+"""The Triton kernels for rows of attention, their gradients, and the reduction of rows
+to heads. `_triton` launches them and describes their order and formulas."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import triton
 import triton.language as tl
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # parts of the keys in _extents
+CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # number of parts of the keys
 MISSING = tl.constexpr(0x7FC007A2)
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-# Numbers of which no kernel is faster for being a multiple of 16 or 1: they get no
-# compilation of their own.
+# Arguments that are not worth a separate compilation if they are 1 or a multiple of
+# 16, because no kernel gets faster by it.
 PLAIN_NUMBERS = ["B", "N", "n_halvings", "offset", "window"]
 FLOAT_MAX = tl.constexpr(3.4028234663852886e38)
-# Marks of a row, in place of a count of non-finite weights.
-BLURRED = tl.constexpr(-1)  # the first pass leaves it to the exact one
-EXACT_ROW = tl.constexpr(-2)  # the exact pass has it
+# Marks of a row, stored in place of its count of non-finite weights.
+BLURRED = tl.constexpr(-1)  # the first pass was too inexact for this row
+EXACT_ROW = tl.constexpr(-2)  # the exact pass computed this row
 
 
 # --- rows ---------------------------------------------------------------------
@@ -33,8 +33,9 @@ def _places(
     HAS_QUERY_MASK: tl.constexpr, HAS_LENGTHS: tl.constexpr,
     HAS_OFFSETS: tl.constexpr,
 ):  # fmt: skip
-    """Of rows: sequence, position among all keys, first key and end of keys;
-    nothing between the two where a row is none or sees none."""
+    """Returns, for rows: sequence, position among all keys, first visible key and the
+    one after the last. The last two are equal if the row does not exist, is masked or
+    sees no key."""
     wanted = rows < T
     sequence = rows * 0 + batch
     first = rows * 0
@@ -74,13 +75,13 @@ def _places(
 
 @triton.jit
 def _capped(s, inner, cap, EXACT: tl.constexpr):
-    """cap tanh(s inner); what is not finite stays so. As vec_tanh of
-    entropy_qk.inc.h."""
+    """Returns cap tanh(s inner), like vec_tanh in entropy_qk.inc.h; non-finite inputs
+    give non-finite results."""
     x = s * inner
     size = tl.abs(x)
     if EXACT:
         e = tl.exp(-2 * size)
-        # A cap that is large beside the scores multiplies what is small.
+        # With a cap much larger than the scores, size is small: use a series.
         square = size * size
         near = size - size * square * (1.0 / 3 - square * (2.0 / 15))
         value = tl.where(size < 1e-3, near, (1 - e) / (1 + e))
@@ -98,12 +99,13 @@ def _capped(s, inner, cap, EXACT: tl.constexpr):
 
 @triton.jit
 def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr):
-    """By what products are multiplied; NaN where a temperature is."""
+    """Returns the factor of each row's products: scale divided by the temperature; NaN
+    if the temperature is NaN."""
     out = tl.zeros_like(rows).to(tl.float32) + scale
     if HAS_TEMPERATURE:
         t = tl.load(temperature + head.to(tl.int64) * T + rows, rows < T, 1.0)
         out = scale / tl.where(t < 1e-4, 1e-4, t)
-        # Never 0, as an infinite t would make it.
+        # An infinite t would make the factor 0; keep it above.
         out = tl.where(out < 1.1754943508222875e-38, 1.1754943508222875e-38, out)
     return out
 
@@ -114,15 +116,15 @@ def _store_rows(
     entropy, lse, max_logit, sink, missing, distance, top,
     HEADS: tl.constexpr,
 ):  # fmt: skip
-    """Stores rows `at` of arrays that are `step` numbers apart. mark: what
-    nonfinite says of a row that is finite. Without HEADS
-    only the first two arrays are there, for row_entropy."""
+    """Stores the results of rows `at` in arrays that are `step` numbers apart. mark:
+    the value of nonfinite for a finite row. Without HEADS there are only the first two
+    arrays, for row_entropy."""
     absent = tl.full(at.shape, MISSING, tl.int32).to(tl.float32, bitcast=True)
     is_seen = n_seen > 0
     other = tl.where(is_seen, float("nan"), absent)
     good = is_seen & ~is_bad
     tl.store(floats + at, tl.where(good, entropy, other), inside)
-    if not HEADS:  # which wants the lse of no keys
+    if not HEADS:  # row_entropy expects -inf for a row without keys
         other = tl.where(is_seen, float("nan"), float("-inf"))
     tl.store(floats + at + step, tl.where(good, lse, other), inside)
     if HEADS:
@@ -140,8 +142,8 @@ def _extents(
     out, k, key_mask, k_batch, k_head, k_row, KV, S, D,
     WIDTH: tl.constexpr, N_KEYS: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
 ):  # fmt: skip
-    """out (B KV,CHUNKS,2): the largest sum of squares, and the largest square,
-    of the keys of a chunk."""
+    """Writes out (B KV,CHUNKS,2): the largest sum of squares of a key, and the largest
+    square of an element, among the keys of a chunk."""
     pid = tl.program_id(0)
     chunk = pid % CHUNKS
     head = pid // CHUNKS
@@ -168,7 +170,7 @@ def _extents(
 def _first_keys(
     out, key_mask, key_starts, S, N_KEYS: tl.constexpr, PACKED: tl.constexpr
 ):
-    """out (N): the first key of each sequence that its mask does not hide."""
+    """Writes out (N): the first key of each sequence that the mask does not hide."""
     n = tl.program_id(0)
     begin = n * 0
     end = begin + S
@@ -191,8 +193,8 @@ def _first_of(
     rows, sequence, b, h, H, first_keys, key_starts, S,
     PACKED: tl.constexpr, FIRST: tl.constexpr,
 ):  # fmt: skip
-    """The key whose weight is the row's `sink`. FIRST: 0 the sequence's first,
-    1 as first_keys (N) says, 2 as first_keys (B,H) says."""
+    """Returns the key whose weight is the row's `sink`. FIRST: 0 the sequence's first
+    key, 1 an entry of first_keys (N), 2 an entry of first_keys (B,H)."""
     first = rows * 0
     if FIRST == 2:
         first += tl.load(first_keys + b * H + h)
@@ -205,7 +207,7 @@ def _first_of(
 
 @triton.jit
 def _keys(k, k_row, j, S, D, c):
-    """Keys j, (keys,WIDTH) of k's type; 0 beyond S and D."""
+    """Loads keys j, (keys,WIDTH) of k's type; 0 beyond S and D."""
     at = tl.cast(j, tl.int64)[:, None] * k_row + c[None, :]
     return tl.load(k + at, (j < S)[:, None] & (c < D)[None, :], 0.0)
 
@@ -215,9 +217,9 @@ def _exact_products(
     q, q_row, k, k_row, rows, j, T, S, D,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, NUMBER: tl.constexpr,
 ):  # fmt: skip
-    """q k of rows and keys j in double, a few columns at a time: compilers before
-    Triton 3.9 have no product of 16-bit numbers in double. What float32 cannot
-    hold is infinite."""
+    """Returns the products q k of rows and keys j in double, computed a few columns at
+    a time, because Triton before 3.9 cannot multiply 16-bit matrices in double. Values
+    beyond the range of float32 become infinite."""
     s = tl.zeros([rows.shape[0], j.shape[0]], NUMBER)
     for c0 in range(0, WIDTH, COLUMNS):
         c = c0 + tl.arange(0, COLUMNS)
@@ -234,9 +236,9 @@ def _shown(
     SOFTCAP: tl.constexpr, DENSE: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
     EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Of products s of rows and keys j: scores, still to be multiplied by of_row
-    where there is neither softcap nor an added mask; whether each is seen; scores
-    before a mask was added."""
+    """Turns products s of rows and keys j into scores. Returns the scores, which still
+    lack the factor of_row if there is neither softcap nor an added mask; which of them
+    are visible; and the scores before a mask was added."""
     seen = (j[None, :] >= begin[:, None]) & (j[None, :] < end[:, None])
     if HAS_KEY_MASK:
         mask = tl.load(key_mask + tl.cast(b, tl.int64) * S + j, j < S, 0)
@@ -263,9 +265,10 @@ def _shown(
 
 @triton.jit
 def _weights(s, factor, peak, center):
-    """Of scores s (rows,keys): the largest so far; what is taken from exponents,
-    in units of log2; exponents; by how much earlier ones move. A row without a
-    score so far has peak -inf and center 0."""
+    """Adds scores s (rows,keys) to a running softmax. Returns the largest score so far;
+    the new center, which is subtracted from exponents of 2; the exponents; and the
+    shift of earlier exponents. A row without scores so far has peak -inf, center
+    0."""
     new = tl.maximum(peak, tl.max(s, 1))
     after = tl.where(new == float("-inf"), 0.0, new * factor)
     shift = tl.where(peak == float("-inf"), 0.0, center - after)
@@ -291,16 +294,16 @@ def _rows(
     HEADS: tl.constexpr,
     EXACT: tl.constexpr, NUMBER: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """A block of rows of one head. floats (7,B,H,T), nonfinite (B,H,T); without
-    HEADS floats (2,B,H,T), entropy and lse. DENSE: 0 none, 1 bool, 2 added to
-    scores. EXACT: only rows that were marked as blurred, NUMBER being double.
-    PRODUCTS: the type that operands of products have. blur: by how much, in
-    squares, products are worse than float32's. most_blur: the largest error that
-    the first pass may have, in squares and in units of 2^-24 nats."""
+    """Computes a block of rows of one head. Writes floats (7,B,H,T), nonfinite (B,H,T);
+    without HEADS floats (2,B,H,T), entropy and lse. DENSE: 0 no dense mask, 1 bool, 2
+    added to scores. EXACT: compute only rows marked as BLURRED, with NUMBER double.
+    PRODUCTS: type of the operands of matrix products. blur: squared error of products
+    relative to float32's. most_blur: square of the largest error of the first pass, in
+    units of 2^-24 nats."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
     head = pid // n_blocks
-    block = n_blocks - 1 - pid % n_blocks  # what takes longest goes first
+    block = n_blocks - 1 - pid % n_blocks  # start the longest blocks first
     b = head // H
     h = head % H
     rows = block * N_ROWS + tl.arange(0, N_ROWS)
@@ -329,7 +332,7 @@ def _rows(
     is_number = tl.sum(wide * 0, 1) == 0
     x = x.to(PRODUCTS)
     of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE).to(NUMBER)
-    # What scores are multiplied with after the largest is found.
+    # The factor that scores still lack when their maximum is taken.
     outer = of_row
     if SOFTCAP or DENSE == 2:
         outer = tl.full([N_ROWS], 1, NUMBER)
@@ -344,8 +347,8 @@ def _rows(
     if HAS_KEY_MASK or DENSE:
         n_seen = tl.zeros_like(end)
     ALL_BORDER: tl.constexpr = EXACT or (HAS_KEY_MASK or DENSE > 0)
-    # Tiles from `inner` to `outmost` are seen by all rows of the block that see
-    # anything; those before and after are the border.
+    # Tiles from `inner` to `outmost` are visible to all rows of the block that see any
+    # key; the tiles before and after them are the border and need masks.
     wanted = end > begin
     start = tl.min(tl.where(wanted, begin, S), 0) // N_KEYS * N_KEYS
     stop = tl.max(end, 0)
@@ -386,7 +389,7 @@ def _rows(
             found = tl.max(tl.where(is_first, s, float("-inf")), 1)
             at_first = tl.maximum(at_first, found)
         peak, center, e, shift = _weights(s, factor, peak, center)
-        e = tl.where(seen, e, -2000.0)  # of which the weight is 0, and finite
+        e = tl.where(seen, e, -2000.0)  # finite, and its weight 2^e is 0
         p = tl.exp2(e)
         moved = tl.exp2(shift)
         spread = (spread + weight * shift) * moved + tl.sum(p * e, 1)
@@ -408,7 +411,7 @@ def _rows(
             more = tl.sum(p, 1)
             weight = weight * moved + more
             if HEADS:
-                if CAUSAL:  # all keys lie before the query
+                if CAUSAL:  # no key is after the query, so abs() is not needed
                     steps = tl.arange(0, N_KEYS).to(tl.float32)[None, :]
                     away = more * (place - j0).to(tl.float32) - tl.sum(p * steps, 1)
                 else:
@@ -444,8 +447,8 @@ def _rows(
             reach += max_logit * max_logit
         most = tl.minimum(2.25 * entropy * entropy, top * (1 + entropy) * (1 + entropy))
         is_blurred = ~(reach * most < most_blur)
-        # Numbers that float32 cannot hold may be finite in double; rows whose
-        # queries are not finite cannot.
+        # A row that overflows float32 may be finite in double, unless its query is
+        # not finite.
         is_blurred = (is_blurred | is_bad) & is_number
         is_bad &= ~is_blurred
         mark = tl.where(is_blurred, BLURRED, 0)
@@ -459,15 +462,15 @@ def _rows(
     )  # fmt: skip
 
 
-# --- gradients of rows' entropy -------------------------------------------------
+# --- gradients of the entropy of rows -------------------------------------------
 
 
 @triton.jit
 def _entropy_slopes(
     s, seen, capped, lse, entropy, outer, softcap, SOFTCAP: tl.constexpr
 ):  # fmt: skip
-    """By how much the entropy of each row grows with the products that `_shown`
-    has made s of, but for of_row: -p (ln p + e), (rows,keys)."""
+    """Returns the derivative of each row's entropy with respect to the products from
+    which `_shown` made s, without the factor of_row: -p (ln p + e), (rows,keys)."""
     log = s * outer[:, None] - lse[:, None]
     slopes = -tl.exp2(log * LOG2_E) * (log + entropy[:, None])
     if SOFTCAP:
@@ -492,9 +495,9 @@ def _query_gradients(
     HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """dq (B,H,T,D) of a block of rows, from de (B,H,T), the gradient of their
-    entropies; with temperatures dt (B,H,T), that of what the temperature of each
-    row divides."""
+    """Computes dq (B,H,T,D) of a block of rows from de (B,H,T), the gradient of their
+    entropies; with temperatures also dt (B,H,T), the sum over a row's dimensions of
+    dq times q, from which the caller gets the temperature's gradient."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
     head = pid // n_blocks
@@ -532,7 +535,7 @@ def _query_gradients(
             s, seen, capped, own_lse, own_entropy, outer, softcap, SOFTCAP
         )
         sums += tl.dot(slopes.to(PRODUCTS), y, input_precision="ieee")
-    # A row without keys has neither an entropy nor a gradient.
+    # A row without keys has no entropy and no gradient.
     share = tl.load(de + at, (rows < T) & (end > begin), 0.0) * of_row
     sums = sums * share[:, None]
     dq += tl.cast(b, tl.int64) * dq_batch + tl.cast(h, tl.int64) * dq_head
@@ -558,9 +561,9 @@ def _key_gradients(
     HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """dk (B,KV,S,D) of a block of keys, over all heads of queries of its group, in
-    one order. largest: one number by which de is divided in products, so that
-    16 bits hold it."""
+    """Computes dk (B,KV,S,D) of a block of keys, summed over all query heads of the
+    group in a fixed order. largest: a number by which de is divided in products, so
+    that 16-bit numbers can hold it."""
     n_blocks = tl.cdiv(S, N_KEYS)
     pid = tl.program_id(0)
     b = pid // n_blocks // KV
@@ -572,7 +575,8 @@ def _key_gradients(
     y = _keys(k, k_row, j, S, D, c).to(PRODUCTS)
     unit = tl.load(largest)
     sums = tl.zeros([N_KEYS, WIDTH], tl.float32)
-    # Rows that may see one of these keys, where their places follow from numbers.
+    # The rows that may see one of these keys. With packed sequences or offsets any row
+    # may, because the positions of rows are not known here.
     start = T * 0
     stop = T
     if not (PACKED or HAS_OFFSETS):
@@ -624,8 +628,7 @@ def _key_gradients(
 
 @triton.jit
 def _n_sequences(query_starts, T, N, n_halvings, PACKED: tl.constexpr):
-    """How many of N sequences there are before the first of those at the end that
-    have no rows."""
+    """Returns the number of sequences without the empty ones at the end."""
     n = N
     if PACKED:
         n = N * 0
@@ -643,9 +646,10 @@ def _sequences(
     sums, floats, nonfinite, query_starts, B, H, T, N, n_halvings,
     N_ROWS: tl.constexpr, PACKED: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """sums (10,N,H) double: rows, finite ones, weights of others, largest logit;
-    entropy, sink, missing, distance and top of the finite rows added up; rows of
-    the exact pass. A program has the sequences of one head that are PARTS apart."""
+    """Writes sums (10,N,H) double: number of rows, of finite rows, and of weights of
+    the other rows; largest logit; sums of entropy, sink, missing, distance and top over
+    the finite rows; number of rows of the exact pass. A program handles every PARTS-th
+    sequence of one head."""
     part = tl.program_id(0) // H
     h = tl.program_id(0) % H
     n_sequences = _n_sequences(query_starts, T, N, n_halvings, PACKED)
@@ -708,7 +712,8 @@ def _heads(
     out, sums, query_starts, H, T, N, n_halvings,
     N_SEQUENCES: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """out (12,H): rows as SERIES of _statistics, then rows of the exact pass."""
+    """Writes out (12,H): one row for each of SERIES of _statistics, then the number of
+    rows of the exact pass."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
     n_rows = tl.zeros([N_SEQUENCES], tl.float64)

@@ -1,4 +1,4 @@
-"""es.watch: the attention of a PyTorch model, recorded while it trains."""
+"""es.watch: records the attention of a PyTorch model while it trains."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from ._statistics import NAMES, SERIES, to_host
 from ._version import __version__
 from ._weights import are_weights
 
-# Numbers that are kept until the first step with attention is recorded.
+# How many numbers are kept until the first step with attention is recorded.
 MOST_WAITING = 1000
 
-_NOT_SEEN = "no attention was seen: is it the model that is trained?"
-_NOT_EXPECTED = "attention that the first step had not: it is not recorded"
+_NOT_SEEN = "no attention was seen: check that the watched model is the one that is trained"
+_NOT_EXPECTED = "a layer or head that the first step did not have: it is not recorded"
 _IS_NEW = (
-    "attention that the model got after the watch began is not recorded: {}: close the "
-    "watch and begin another"
+    "attention that was added to the model after the watch began is not recorded: {}: "
+    "close the watch and begin another"
 )
 
-_IS_REPLACED = "this watch has ended: a later one of this process records into its file"
+_IS_REPLACED = "this watch has ended: a later watch in this process records into its file"
 
 _NOT_PENALIZED = (
-    "{} layers of attention were seen since the last penalty(), regularize has "
-    "thresholds of {}: call it once after a forward pass of the model in train() with "
-    "gradients, which reentrant checkpoints hide: use_reentrant=False"
+    "{} layers of attention were seen since the last penalty(), but regularize has "
+    "thresholds for {}: call penalty() once after each forward pass of the model in "
+    "train() with gradients; reentrant checkpoints hide them: use use_reentrant=False"
 )
 
 _MISSING = np.array([0x7FC007A2], np.uint32).view(np.float32)[0]
@@ -59,56 +59,57 @@ class Watch:
                 loss = step(batch)
                 rec.step(loss=loss)
 
-    every       steps from one recorded step to the next; the first is recorded
-    config      kept with the run: a dict, a namespace, a dataclass, or what has
-                to_dict()
-    name        of the run; otherwise the file's
-    first_step  number of the first step, for a training that goes on
-    resume      True: a training that was interrupted goes on at first_step, and so
-                does the newest run of the file if it is of the same model and has
-                the steps before; samples from first_step on are recorded again.
-                "auto": the same if the run began before first_step. False, or
-                where no run fits, which is a warning: a new run
-    steps       how many there are to be, if that is known
-    all_ranks   of a distributed training: every rank records into a file of its
-                own, run.rank3.db, which `entropy-scan merge` joins; otherwise the
-                first rank does
-    first_layer of a stage of a pipeline, with all_ranks: which layer of the whole
-                model its first one is. None: what transformers' modules say
-                (layer_idx), else 0
-    first_head  the same of heads, where each rank has some
-    maps        attention maps of S by S cells, at most 64: mean weights of blocks of
-                queries by blocks of keys, at every evaluation and every
-                `maps_every` steps that are recorded, of each layer and, with
-                map_heads, of each head; 4 S S bytes each. 0: none. Not with
-                all_ranks or tensor_parallel
+    every       record steps that are multiples of this number
+    config      stored with the run: a dict, a namespace, a dataclass, or an object
+                with to_dict()
+    name        name of the run; default: the file's name without its ending
+    first_step  number of the first step; set it when a training continues from a
+                checkpoint
+    resume      True: continue the newest run in the file if it is of the same model
+                and has the steps before first_step; samples from first_step on are
+                recorded again. "auto": the same, but only a run that began before
+                first_step. False: begin a new run. If no run fits, one warning says
+                why and a new run begins
+    steps       planned number of steps, if known
+    all_ranks   in a distributed training, record on every rank, each into a separate
+                file such as run.rank3.db, which `entropy-scan merge` joins. Default:
+                only rank 0 records
+    first_layer with all_ranks in pipeline parallelism: the number, in the whole
+                model, of this stage's first layer. None: the layer_idx of
+                transformers' modules, else 0
+    first_head  the same for heads, if each rank has a part of the heads
+    maps        record attention maps of S by S cells, S at most 64: mean weights of
+                blocks of queries by blocks of keys. They are taken at every
+                evaluation and at recorded steps that are multiples of `maps_every`,
+                for each layer and, with map_heads, for each head; 4 S S bytes each.
+                0: no maps. Not with all_ranks or tensor_parallel
     tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
-                heads each: its first rank records all of them
+                heads each: its first rank records all heads
 
     also        a callable (values, step=) such as wandb.log, mlflow.log_metrics or
-                swanlab.log: gets last() of each step that is recorded
-    quiet       no line on standard error when the watch closes
+                swanlab.log, which gets last() of each recorded step
+    quiet       True: do not print a line on standard error when the watch closes
 
     regularize  an es.EntropyRegularization with one row of thresholds for each layer
-                of attention, in the model's order: penalty() is what it makes of
-                every forward pass, with gradients, for the loss
+                of attention, in the model's order; penalty() then returns its loss
+                for each forward pass
 
-    store       what the run is kept in while it is recorded: "auto", "sqlite" (the
-                run file) or "fragment" (run.esf, which "auto" takes on nfs and
-                other file systems that hosts share)
+    store       how the run is stored while it is recorded: "sqlite" (the run file),
+                "fragment" (run.esf, an append-only file), or "auto", which chooses
+                "fragment" on nfs and other file systems that hosts share
 
-    record      "core": attention. "standard": also, of each layer, act_max, act_rms,
-                nan_activations, and of routers router_entropy,
-                load_balancing_loss, dropped_tokens. "all": also layer_grad_norm
-                and update_ratio, with a copy of the layers' weights during the
-                optimizer's step
+    record      "core": attention. "standard": in addition, for each layer, act_max,
+                act_rms, nan_activations, and for routers router_entropy,
+                load_balancing_loss, dropped_tokens. "all": in addition
+                layer_grad_norm and update_ratio; this copies the layers' weights
+                during the optimizer's step
 
     Use it as a context, or call close().
 
-    An argument that cannot be meant is a TypeError or a ValueError here, before
-    the training. Nothing but penalty() raises while it runs, and nothing changes
-    what the model computes. Where it cannot record there is one warning, and the
-    training goes on.
+    An invalid argument raises TypeError or ValueError here, before the training.
+    During the training only penalty(), and last() and figure() with a wrong argument,
+    raise; nothing changes what the model computes. If recording fails, there is one
+    warning and the training continues.
     """
 
     def __init__(
@@ -168,29 +169,30 @@ class Watch:
         path, steps = self._ranks.path, given["steps"]
         if self._ranks.has_file:
             _end_earlier(path, self)
-        self._layers: list[int | None] | None = None  # places of modules, by layer
-        self._modules = 0  # a hash of the model's
-        self._new: list[str] = []  # attention that came after the watch
+        # The place of each layer's module in self._hook.names; None: no attention.
+        self._layers: list[int | None] | None = None
+        self._modules = 0  # hash of the model's modules, to detect new ones
+        self._new: list[str] = []  # attention modules added after the watch began
         self._n_heads = 0
-        self._has_looked = False  # at should_stop
-        self._is_stopping = False  # it said so
-        # Values of a device, of the recorded step before this one.
+        self._has_looked = False  # the training has read should_stop
+        self._is_stopping = False  # should_stop has returned true
+        # (phase, step, name, value) not written yet, such as values on a device.
         self._waiting: list[tuple[str, int, str, Any]] = []
-        self._ready: list[torch.cuda.Event] = []  # when they are there
+        self._ready: list[torch.cuda.Event] = []  # values have arrived on the host
         self._hook: Hook | None = None
         self._health: Health | None = None
-        # Steps without rows, or whose attention was said not to be measured.
+        # (phase, step) without rows, or with attention reported as not measured.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = self._is_replaced = False
         self._latest, self._n_samples = Latest(), 0
         self._also = None if also is None else Tracker(also)
         self._is_quiet = bool(quiet)
-        self._standing: Standing | None = None  # once somebody wants to know
+        self._standing: Standing | None = None  # created by the first last()
         self._regularize = regularize
         self._ereg: Tensor | None = None  # the first penalty of the present step
         try:
             run = _describe(model, name, path, config, steps)
-        except Exception:  # of a configuration's own methods
+        except Exception:  # from a configuration's own methods
             run = {"name": name or os.path.basename(path)}
         self._recording = Recording(
             path, self._ranks.describe(run), given["store"]
@@ -211,7 +213,7 @@ class Watch:
             self._all_heads = _number(_text_config(model), *_HEADS)
             if not self._hook.names:
                 self._recording.fail(
-                    f"{type(model).__name__}: no attention was found in it"
+                    f"{type(model).__name__}: no attention was found in this model"
                 )
             elif record != "core":
                 self._health = Health(model, self._hook.names, self._tap, record)
@@ -227,19 +229,19 @@ class Watch:
 
     @property
     def trouble(self) -> str | None:
-        """The first thing that went wrong, None if nothing did."""
+        """The message of the first failure; None if nothing failed."""
         return self._recording.trouble
 
     @property
     def lost(self) -> int:
-        """Samples that are known not to be in the file."""
+        """The number of samples that are known not to be in the file."""
         return self._recording.lost
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody requested that the training stop (a file
-        run.db.stop beside the run). Ranks of a distributed training follow
-        rank 0, all after the same recorded step, if all of them look."""
+        """True once a stop of the training is requested by a file run.db.stop next to
+        the run file. In a distributed training all ranks follow rank 0 after the same
+        recorded step, provided that all of them read should_stop."""
         if self._ranks.stop is None:
             self._is_stopping |= self._recording.stop_requested()
         else:
@@ -270,21 +272,24 @@ class Watch:
         self._tap.wants_maps = self._step % self._maps_every == 0
         _operators.enable(self._tap, self._tap.is_open and self._is_recorded())
 
-    # --- what was recorded last ---------------------------------------------------
+    # --- latest values ------------------------------------------------------------
 
     def last(self, name: str | None = None, *, heads: bool = False) -> Any:
-        """The values of the step that was recorded last, which on a CUDA device is the
-        one before the present: nothing waits for them.
+        """Returns the values of the last recorded step. On a CUDA device that is the
+        recorded step before the present one, because nothing waits for the device.
 
-        A dict of numbers for a tracker: attn/L3/entropy_mean and attn/L3/max_logit of
-        each layer; attn/entropy_mean, attn/entropy_min (the lowest head's),
-        attn/max_logit and attn/nonfinite_rows of the model; attn/step; attn/flags, how
-        many flags of severity warning and above stand in the file, as entropy-scan
-        found a few seconds ago, once it has. With `heads` attn/L3/H7/entropy and all
-        other series of heads. Empty before the first; what is missing has no key.
+        Without `name`, a dict of numbers for a tracker: attn/L3/entropy_mean and
+        attn/L3/max_logit of each layer; attn/entropy_mean, attn/entropy_min (the lowest
+        head's), attn/max_logit and attn/nonfinite_rows of the model; attn/step; and
+        attn/flags, the number of standing flags of severity warning or above, which
+        entropy-scan computes in the background, so it may be absent at first and some
+        seconds old later. heads=True adds attn/L3/H7/entropy and all other series of
+        heads. The dict is empty before the first recorded step; missing values have no
+        key.
 
-        With the name of a series an array of it, float32 (layers, heads), for example
-        last("max_logit") for QK-Clip; None before the first."""
+        With the name of a series, its values as an array, float32 (layers, heads) or,
+        for series of layers, (layers); for example last("max_logit") for QK-Clip. None
+        before the first recorded step. An unknown name raises ValueError."""
         if name is not None:
             return self._latest.array(name)
         out = self._latest.flat(heads)
@@ -295,35 +300,35 @@ class Watch:
                 self._standing = Standing(self.path, self._recording.uuid)
             n_flags = self._standing.count()
         except Exception as error:
-            self._recording.fail(f"{self.path}: its flags are not known: {error}")
+            self._recording.fail(f"{self.path}: cannot read its flags: {error}")
             return out
         return out if n_flags is None else {**out, "attn/flags": n_flags}
 
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Any:
-        """A picture of the run as far as it is in the file, by entropy-scan; a
-        notebook shows it while the training runs. Arguments are those of
-        Run.figure."""
+        """Draws the part of the run that is already in the file, with entropy-scan; a
+        notebook displays the figure while the training runs. Arguments are those of
+        Run.figure. Raises es.Error before the first sample."""
         from ._reader import figure
 
         if not self._n_samples:
-            raise _library.Error(f"{self.path}: nothing is recorded so far")
+            raise _library.Error(f"{self.path}: nothing has been recorded yet")
         return figure(self.path, f"uuid={self._recording.uuid}", kind, format, options)
 
     # --- the penalty ---------------------------------------------------------------
 
     def penalty(self) -> Tensor:
-        """What `regularize` makes of the attention of the model's last forward pass
-        in train() and with gradients, a scalar that belongs to the loss:
+        """Returns the penalty of `regularize` for the model's last forward pass in
+        train() with gradients, a scalar to add to the loss:
 
             loss = model(**batch).loss
             (loss + 1e-5 * rec.penalty()).backward()
 
-        Call it once after each forward pass, of each micro-batch. Its gradients reach
-        queries, keys and thresholds. Unlike everything else of a watch it raises
-        where a layer was not seen: a loss without a part of it is another loss."""
+        Call it once after each forward pass, also of each micro-batch. Its gradients
+        reach queries, keys and thresholds. It raises RuntimeError if a layer was not
+        seen, because the loss would otherwise lack a part without notice."""
         reg = self._regularize
         if reg is None:
-            raise RuntimeError("no penalty: give es.watch regularize=")
+            raise RuntimeError("penalty() needs thresholds: call es.watch with regularize=")
         rows = _operators.take_rows(self._tap)
         n_layers, n_heads = reg.thresholds.shape
         if len(rows) != n_layers:
@@ -332,8 +337,8 @@ class Watch:
         for layer, (entropy, counted) in enumerate(rows):
             if entropy.shape[1] != n_heads:
                 raise RuntimeError(
-                    f"layer {layer} has {entropy.shape[1]} heads, regularize has "
-                    f"thresholds of {n_heads}"
+                    f"layer {layer} has {entropy.shape[1]} heads, but regularize has "
+                    f"thresholds for {n_heads}"
                 )
             thresholds = reg.thresholds[layer].to(entropy.device)
             part = reg.penalty(entropy, thresholds, counted)
@@ -346,10 +351,10 @@ class Watch:
     # --- steps ---------------------------------------------------------------------
 
     def step(self, **values: Any) -> None:
-        """Ends a training step. values: loss, lr, grad_norm and others, numbers
-        or tensors of one element, kept at recorded steps. Call it once for each
-        step of the optimizer, also with gradient accumulation: the attention is
-        that of the first micro-batch."""
+        """Ends a training step. values: loss, lr, grad_norm and others, as numbers or
+        tensors of one element; they are recorded at recorded steps. Call it once for
+        each step of the optimizer. With gradient accumulation the recorded attention
+        is that of the first micro-batch."""
         try:
             if self._is_replaced:
                 self._recording.fail(f"{self.path}: {_IS_REPLACED}")
@@ -369,8 +374,9 @@ class Watch:
         self._enable_safely()
 
     def number(self, step: int) -> None:
-        """The number of the step that goes on, where somebody else counts. Call
-        it before the forward pass; after it, what it saw gets that number."""
+        """Sets the number of the present step, for trainings that count steps
+        themselves. Call it before the forward pass, because the number decides whether
+        the step is recorded; a later call, before step(), only renumbers the step."""
         try:
             self._step = whole("step", step, 0)
             if self._layers is None:
@@ -385,11 +391,11 @@ class Watch:
         try:
             requested = self._recording.stop_requested()
             self._ranks.stop.agree(self._step, requested)
-        except Exception as error:  # no sample is lost
+        except Exception as error:  # not _on_error: no sample is lost
             self._recording.fail(f"{self.path}: step {self._step}: {error}")
 
     def values(self, step: int, **values: Any) -> None:
-        """Numbers of a step that has ended, besides those of step()."""
+        """Records further numbers of a step that has already ended."""
         try:
             self._waiting += [("train", step, *item) for item in values.items()]
             if not self._ready:
@@ -398,8 +404,9 @@ class Watch:
             self._on_error(error)
 
     def evaluation(self, **values: Any) -> None:
-        """Ends an evaluation at the present step: a series of its own. The
-        attention is that of the first batch in eval() and without gradients."""
+        """Ends an evaluation, which is recorded as separate series (phase eval) at the
+        last step. values: as in step(). The attention is that of the first batch in
+        eval() without gradients."""
         try:
             if self._is_measuring:
                 self._push_waiting()
@@ -408,7 +415,8 @@ class Watch:
             self._on_error(error)
 
     def event(self, kind: str, message: str, severity: str = "info") -> None:
-        """Something that happened; severity: info, warning, error, critical."""
+        """Records an event at the present step. severity: info, warning, error or
+        critical."""
         try:
             self._recording.event(self._step, kind, message, severity)
         except Exception as error:
@@ -433,14 +441,14 @@ class Watch:
                 value = _copied(value)
             self._waiting.append((phase, step, name, value))
         if any(_is_pinned(value) for *_, value in self._waiting):
-            # On its way from the device: read at the next step, without a wait.
+            # Values are being copied from the device: read them at the next step.
             for device in self._devices or [None]:
                 with torch.cuda.device(device):
                     self._ready.append(torch.cuda.Event())
                     self._ready[-1].record()
             return
         if self._ranks.is_gathering and self._devices:
-            return  # ranks meet at the same place, whatever each one has
+            return  # all ranks exchange at the same point, whatever each of them has
         self._push_waiting()
 
     def _push_waiting(self) -> None:
@@ -455,7 +463,8 @@ class Watch:
             elif not self._ranks.has_file:
                 continue
             elif self._layers is None and len(self._waiting) < MOST_WAITING:
-                self._waiting.append((phase, step, name, value))  # for the first heads
+                # Layers and heads are not known yet, so the file is not open.
+                self._waiting.append((phase, step, name, value))
             else:
                 self._push_number(phase, step, name, value)
         if self._also is not None and self._n_samples > before:
@@ -476,7 +485,7 @@ class Watch:
         try:
             number = float(value)
         except (TypeError, ValueError, RuntimeError) as error:
-            self._on_error(ValueError(f"{name}: no number: {error}"))
+            self._on_error(ValueError(f"{name}: not a number: {error}"))
             return
         self._recording.push(name, step, number, "run", phase, _unit(name))
 
@@ -521,8 +530,8 @@ class Watch:
             self._n_samples += 1
 
     def _look_for_new(self) -> None:
-        """Attention that the model got while it is watched has no hook, and the file
-        no layer for it."""
+        """Reports attention that was added to the model after the watch began: it has
+        no hook, and the file has no layer for it."""
         model = self._model()
         if model is None or self._hook is None or not self._layers:
             return
@@ -546,7 +555,7 @@ class Watch:
             return
         n_sequences, context = seen.shape.tolist()
         if seen.is_found and n_sequences > 1:
-            return  # packed, which has no maps
+            return  # packed sequences have no maps
         for layer, place in enumerate(self._layers):
             if place not in seen.maps:
                 continue
@@ -559,8 +568,9 @@ class Watch:
                 self._recording.map(phase, step, layer, head, values, n_ctx)
 
     def _begin(self, heads: dict[int, Tensor], seen: Seen) -> None:
-        """Opens the file for the layers and heads that were seen; where none were, and
-        numbers are to be kept all the same, for as many as the model says."""
+        """Opens the file for the layers and heads that were seen. If no attention was
+        seen and only numbers are recorded, the model's configuration gives their
+        number."""
         places = sorted(heads)
         model = self._model()
         n_layers = _number(_text_config(model), *_LAYERS) or 1
@@ -591,14 +601,14 @@ class Watch:
         self._recording.open()
 
     def _describe_layers(self, seen: Seen) -> None:
-        """Module, kind and ceiling of each layer, for the file."""
+        """Stores module, kind and ceiling of each layer in the run's configuration."""
         assert self._layers is not None and self._hook is not None
         layers: list[dict[str, Any] | None] = []
         for place in self._layers:
             if place is None:
                 layers.append(None)
                 continue
-            # Without what DDP and torch.compile put before it.
+            # Remove the prefixes of DDP and torch.compile.
             name = re.sub(r"^((module|_orig_mod)\.)+", "", self._hook.names[place])
             layers.append({"name": name})
             if place in seen.kinds:
@@ -610,7 +620,8 @@ class Watch:
     # --- the end --------------------------------------------------------------------
 
     def close(self, status: str = "finished") -> None:
-        """Ends the run: finished, failed or stopped; the model is as it was."""
+        """Ends the run with a status, "finished", "failed" or "stopped", and removes all
+        hooks from the model. May be called more than once."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -621,7 +632,7 @@ class Watch:
                 self._health.close()
             self._push_waiting()
             waiting, self._waiting = self._waiting, []
-            for phase, step, name, value in waiting:  # no attention was seen at all
+            for phase, step, name, value in waiting:  # no attention was ever seen
                 self._push_number(phase, step, name, value)
         except Exception as error:
             self._on_error(error)
@@ -650,14 +661,14 @@ class Watch:
         )
 
     def _replace(self) -> None:
-        """Ends this watch, whose file another one of this process records into."""
+        """Ends this watch, because a later watch of this process has the same file."""
         if not self._is_closed:
             self.event("replaced", _IS_REPLACED)
             self.close("stopped")
             self._is_replaced = True
 
     def __del__(self) -> None:
-        # Not where __init__ raised; a program that ends closes files by itself.
+        # Skip if __init__ raised. At exit, an exit handler closes the recordings.
         if not getattr(self, "_is_closed", True) and not sys.is_finalizing():
             self.close("stopped")
 
@@ -682,7 +693,7 @@ class Watch:
 
 
 def _weakly(method: Callable[..., None]) -> Callable[..., None]:
-    """The method, which does not keep its object."""
+    """Returns a function that calls the method without keeping its object alive."""
     reference = weakref.WeakMethod(method)
 
     def call(*args: Any) -> None:
@@ -697,7 +708,7 @@ _watches: weakref.WeakValueDictionary[str, Watch] = weakref.WeakValueDictionary(
 
 
 def _end_earlier(path: str, later: Watch) -> None:
-    """A file has one recorder: in a notebook, that of the cell that ran last."""
+    """Ends an earlier watch of the same file, as when a notebook cell runs again."""
     path = os.path.realpath(path)
     earlier = _watches.get(path)
     _watches[path] = later
@@ -708,10 +719,11 @@ def _end_earlier(path: str, later: Watch) -> None:
 def _by_number(
     model: nn.Module, names: list[str], places: list[int]
 ) -> list[int | None]:
-    """Places by the number that modules say they have in the model (layer_idx), or
-    that their names have in a model of transformers; None where a layer has no
-    attention. Where a number has several, as in encoder and decoder, groups of
-    modules whose names differ in the number alone follow each other."""
+    """Returns the place of each layer's module; None for a layer without attention. A
+    layer's number is the layer_idx of its module or, in models of transformers, the
+    number in the module's name. If several modules have the same number, as in encoder
+    and decoder, modules whose names differ only in the number form a group, and the
+    groups follow each other."""
     n_layers = _number(_text_config(model), *_LAYERS) or 0
     numbers: list[int | None] = layer_numbers(model, names)
     found = [re.match(r"(.*?)\.(\d+)\.(.*)", name) for name in names]
@@ -736,8 +748,8 @@ watch = Watch  # es.watch(...) as a call; Watch as a type
 
 
 def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, int]:
-    """Path and cadence that a callback hands over when a training begins, which
-    a wrong argument is not to end: looked at when the callback is made."""
+    """Checks the arguments of a callback when it is made, so that a wrong one does not
+    raise later, when the training begins. Returns the path and `every`."""
     bound = inspect.signature(Watch).bind(None, path, every, None, **options)
     bound.apply_defaults()
     given = {k: v for k, v in bound.arguments.items() if k not in ("model", "config")}
@@ -746,7 +758,7 @@ def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, in
 
 
 def _copied(value: Tensor) -> Tensor:
-    """One element, on its way to the CPU: nothing waits for the device."""
+    """Copies a tensor of one element to the CPU, without waiting for a device."""
     value = value.detach().float().reshape(())
     return to_host(value if value.device.type == "cuda" else value.clone())
 
@@ -771,11 +783,11 @@ _HEADS = ("num_attention_heads", "n_head", "num_heads")
 
 
 def _text_config(model: nn.Module) -> Any:
-    """transformers' configuration of the language model, or None."""
+    """Returns transformers' configuration of the (language) model, or None."""
     its_config = getattr(unwrapped(model), "config", None)
     try:
         return getattr(its_config, "get_text_config", lambda: its_config)()
-    except Exception:  # of the configuration's own method
+    except Exception:  # from the configuration's own method
         return None
 
 
@@ -790,7 +802,7 @@ def _number(config: Any, *names: str) -> int | None:
 def _describe(
     model: nn.Module, name: str | None, path: str, config: Any, steps: int | None
 ) -> dict[str, Any]:
-    """What a run file says of a run; what is unknown is left out."""
+    """Returns what is known of a run before the first step, for the run file."""
     from ._recording import as_json
 
     model = unwrapped(model)

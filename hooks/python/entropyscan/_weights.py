@@ -1,4 +1,4 @@
-"""Statistics of attention heads from weights that a module returned."""
+"""Computes statistics of attention heads from the weights that a module returned."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ._statistics import NAMES, Sums, missing, reduce, wide_type
 
 
 def measure_weights(weights: Tensor) -> Tensor:
-    """Of weights (B,H,T,S): -sum a ln(a + 1e-9) (AERO, eq. 10). There are no
-    logits: their series is missing. A row of zeros sees no key. If these are no
-    weights, negative, or rows of which most do not add up to 1, are_weights says
-    so, later: here that would wait for a device."""
+    """Computes the statistics of weights a (B,H,T,S); the entropy is -sum a ln(a +
+    1e-9) (AERO, eq. 10). The series of logits is missing. A row of zeros counts as one
+    that sees no key. If most rows are negative somewhere or do not sum to 1, the
+    tensor does not contain weights; are_weights tells this later, because checking it
+    here would wait for a device."""
     with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
         wide = wide_type(weights)
         a = weights.to(wide)
@@ -51,5 +52,6 @@ _ROWS = NAMES.index("finite_rows")
 
 
 def are_weights(heads: Tensor) -> bool:
-    """Whether heads (len(SERIES),H) are of weights, or of queries and keys."""
+    """Returns false if measure_weights made heads (len(SERIES),H) of a tensor that does
+    not contain weights."""
     return bool(heads[_ROWS, 0] >= 0)

@@ -1,8 +1,8 @@
-"""What shows the attention of modules: entries of transformers and its eager
-functions, wrapped in place, and hooks for torch.nn.MultiheadAttention and for
-modules that return their weights. Each hands queries, keys and masks to an
-operator (_operators.py) and lets the training go on with the arguments that it
-was given. _functions.py does the same for functions that anybody may call."""
+"""Wraps the attention functions of transformers, in place, and has the hooks for
+torch.nn.MultiheadAttention and for modules that return their weights. Each of them
+passes queries, keys and masks to an operator (_operators.py) and then calls the
+original with unchanged arguments. _functions.py does the same for functions that any
+code may call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HUGGING_FACE = ("sdpa", "flex_attention", *_FLASH)
 
 
 class Patches:
-    """Attributes and entries replaced, and put back in reverse order."""
+    """Replaces attributes and table entries, and restores them in reverse order."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -47,7 +47,8 @@ class Patches:
         setattr(owner, name, value)
 
         def undo() -> None:
-            # Somebody who wrapped ours stays; ours has nothing to do then.
+            # Keep a wrapper that other code has put around ours; ours does nothing
+            # without an open watch.
             if getattr(owner, name) is value:
                 setattr(owner, name, before)
 
@@ -64,8 +65,8 @@ class Patches:
         self._undo.append(undo)
 
     def functions(self, replaced: dict[Callable[..., Any], Any]) -> None:
-        """Functions, by whatever names modules have them; put back also where
-        somebody took one in the meantime."""
+        """Replaces functions under all names in all modules; undo() also restores names
+        that were bound to a replacement in the meantime."""
         _rebind(replaced)
         self._undo.append(lambda: _rebind({new: old for old, new in replaced.items()}))
 
@@ -87,10 +88,10 @@ def _rebind(replaced: dict[Callable[..., Any], Any]) -> None:
                     names[name] = by_id[id(value)]
 
 
-# Shared by all watches, whatever the order in which they end: what is wrapped is
-# wrapped once, and put back when the last of them ends.
+# Patches that all watches share: functions are wrapped once and restored when the last
+# watch ends.
 shared = Patches()
-MARK = "_is_entropyscan"
+MARK = "_is_entropyscan"  # attribute of functions that this package has wrapped
 
 
 def safely(
@@ -104,7 +105,7 @@ def safely(
 
 
 def is_wanted() -> bool:
-    """Whether anybody wants what an attention has, now or in a graph."""
+    """Returns true if an attention may have to be measured, now or later in a graph."""
     if torch.compiler.is_compiling():
         return True
     return bool(enabled or penalized) or not torch.is_grad_enabled()
@@ -116,8 +117,8 @@ def hand_over(
     understand: Callable[..., dict[str, Any] | None],
     *args: Any,
 ) -> None:
-    """Arguments of `observe`, which `understand` makes of args, to the operator and,
-    with a gradient, to the penalty."""
+    """Passes an attention to the operator `observe` and, with gradients, to the penalty.
+    `understand` converts args to the arguments of `observe`, or returns None."""
     if slot is None or module is None:
         return
     if torch.compiler.is_compiling():
@@ -149,7 +150,7 @@ def _of_hugging_face(
     kind: str,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """What an entry of transformers does with its arguments, said once more."""
+    """Repeats how an attention function of transformers interprets its arguments."""
     causal = options.get("is_causal")
     if causal is None:
         causal = getattr(module, "is_causal", True)
@@ -165,7 +166,7 @@ def _of_hugging_face(
     elif kind == "sdpa":
         causal = bool(causal) and attention_mask is None and query.shape[2] > 1
         softcap = None
-    else:  # eager, flex: the mask says it
+    else:  # eager, flex: the mask expresses causality
         causal = False
     if kind == "flex_attention" and not isinstance(attention_mask, Tensor):
         attention_mask = _of_block_mask(attention_mask, query, key)
@@ -192,7 +193,7 @@ def _of_hugging_face(
 
 
 def _of_block_mask(mask: Any, query: Tensor, key: Tensor) -> Tensor | None:
-    """The dense mask (B|1,H|1,T,S) of flex attention's BlockMask."""
+    """Returns the dense mask (B|1,H|1,T,S) of flex attention's BlockMask."""
     if mask is None:
         return None
     from torch.nn.attention.flex_attention import create_mask
@@ -228,6 +229,7 @@ def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
 
 def _without_samples(generate: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps generate() to count its running calls, which are not measured."""
     @functools.wraps(generate)
     def counted(*args: Any, **options: Any) -> Any:
         generating.depth = getattr(generating, "depth", 0) + 1
@@ -250,7 +252,7 @@ def wrap_hugging_face() -> None:
         setattr(counted, MARK, True)
         shared.attribute(mixin, "generate", counted)
     tables = [modeling.AttentionInterface._global_mapping]
-    # A model file may have an interface with entries of its own.
+    # A model's file may have an interface with separate entries.
     for loaded in list(sys.modules.values()):
         interface = getattr(loaded, "__dict__", {}).get("ALL_ATTENTION_FUNCTIONS")
         if isinstance(interface, modeling.AttentionInterface):
@@ -269,7 +271,8 @@ EAGER = "eager_attention_forward"
 
 
 def wrap_eager(model: nn.Module) -> None:
-    """Eager attention is no entry but a function of each model file."""
+    """Wraps eager attention, which is a function in each model's file rather than an
+    entry of the table."""
     done: set[str] = set()
     for module in model.modules():
         for cls in type(module).__mro__:
@@ -304,7 +307,7 @@ def _of_multihead(
         return
     if "query" not in given or "key" not in given:
         reason = (
-            f"{type(module).__name__} takes other arguments than "
+            f"{type(module).__name__} takes arguments other than those of "
             "torch.nn.MultiheadAttention: this attention is not measured"
         )
         refuse(slot, reason, phase_of(module.training))
@@ -317,7 +320,7 @@ def _of_multihead(
         refuse(slot, reason, phase_of(module.training))
         return
     if is_distributed(query, key, *module.parameters(recurse=False)):
-        reason = "torch.nn.MultiheadAttention of DTensors: this attention is not measured"
+        reason = "torch.nn.MultiheadAttention with DTensors: this attention is not measured"
         refuse(slot, reason, phase_of(module.training))
         return
     if query.dim() == 2:
