@@ -1,13 +1,13 @@
 """usage: compile_kernels.py PACKAGE CAPABILITY...
 
-Compiles the Triton kernels of the package in the folder PACKAGE for devices that
-are not here, of the compute capabilities given (80, 90), for queries and keys of
-each type: for a plain causal attention, and on 90 in bfloat16 with every option. The last
-line says, as JSON, how many instructions a warp runs for each score in the hot loop
-of `_rows` on 9.0 in bfloat16, for entropy alone and for everything. What does not compile
-ends it with the compiler's message.
+Compiles the Triton kernels of the package in the folder PACKAGE without a GPU, for the
+compute capabilities given (80, 90) and for queries and keys of each type: a plain
+causal attention and, for 90 in bfloat16, all options. The last line is JSON: how many
+instructions a warp runs for each score in the hot loop of `_rows` on 9.0 in bfloat16,
+for the entropy alone and for all statistics. A compiler error ends the program with
+the compiler's message.
 
-Another version of Triton is tried by its folder on PYTHONPATH."""
+To test another version of Triton, put its folder on PYTHONPATH."""
 
 import json
 import re
@@ -35,12 +35,13 @@ TYPES |= dict.fromkeys(
 TYPES |= dict.fromkeys(("sinks", "temperature", "extents", "floats"), "*fp32")
 TYPES |= dict.fromkeys(("entropy", "lse", "de", "dt", "largest"), "*fp32")
 TYPES |= {"first_keys": "*i32", "sums": "*fp64", "out": "*fp32"}
-# What a plain attention has; of every other flag, nothing.
+# Flags of a plain attention; all other flags are false.
 PLAIN = {"CAUSAL": True, "HEADS": True}
 
 
 def build(kernel, capability, name, given, is_plain=True):
-    """A kernel for numbers of the type `name`; `given` has constants and options."""
+    """Compiles a kernel for queries and keys of the type `name`; `given` has its
+    constants and compiler options."""
     flags = [one for one in kernel.arg_names if one.isupper() and len(one) > 2]
     constants = {flag: PLAIN.get(flag, False) if is_plain else True for flag in flags}
     constants |= {"FIRST": 0, "DENSE": 0} if is_plain else {"FIRST": 1, "DENSE": 2}
@@ -54,7 +55,7 @@ def build(kernel, capability, name, given, is_plain=True):
     signature = {one: types.get(one, "i32") for one in kernel.arg_names}
     attributes = None
     if is_plain and not triton.__version__.startswith("3.2."):
-        # As launches have it: addresses, sizes and steps are multiples of 16.
+        # As at real launches, addresses, sizes and strides are multiples of 16.
         multiples = [
             i for i, one in enumerate(kernel.arg_names)
             if signature[one][0] == "*" or one in ("T", "S", "D")
@@ -66,7 +67,8 @@ def build(kernel, capability, name, given, is_plain=True):
 
 
 def hot_loop(binary):
-    """How many instructions the shortest loop has that multiplies matrices."""
+    """Returns the number of instructions in the shortest loop that multiplies
+    matrices."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary.asm["cubin"])
         file.flush()

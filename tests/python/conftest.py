@@ -1,4 +1,4 @@
-"""Small models with random weights, L != H, and run files in a scratch folder."""
+"""pytest's configuration: paths of the package and fixtures that all tests share."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ from pathlib import Path
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Decided when triton is loaded; PyTorch compiles for the CPU without it.
+# Triton reads this when it is imported; PyTorch compiles for the CPU without Triton.
 os.environ.setdefault("TRITON_INTERPRET", "1")
-# Files run side by side: processes of inductor's own would be more than processors.
+# Test files run in parallel: more compiler processes would overload the processors.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 root = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,7 +20,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 
-# Files run side by side: those that take longest are not left to the end.
+# Test files run in parallel: start the longest ones first.
 LONGEST = ["test_wheel", "test_triton", "test_inductor", "test_distributed", "test_compile"]
 
 
@@ -39,7 +39,7 @@ def run_file(tmp_path):
 
 
 def pytest_unconfigure(config):
-    """The closing line that our other tests have."""
+    """Prints the closing line that our other test programs also print."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return

@@ -1,6 +1,6 @@
-"""A CUDA device that is not here and for which nobody waits: tensors say that they
-are of CUDA, lie on the CPU and raise where the host would wait for them. What goes to
-pinned memory is there after an event was waited for."""
+"""A fake CUDA device that detects waits: its tensors claim to be on CUDA, are stored on
+the CPU and raise Waited where the host would wait for the device. Copies to pinned
+memory arrive only when the host waits for an event."""
 
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -28,6 +28,8 @@ class Waited(RuntimeError):
 
 
 class Far(torch.Tensor):
+    """A tensor of the fake device; `inner` is the CPU tensor with its values."""
+
     def __new__(cls, inner):
         out = torch.Tensor._make_wrapper_subclass(
             cls,
@@ -35,7 +37,7 @@ class Far(torch.Tensor):
             strides=inner.stride(),
             storage_offset=inner.storage_offset(),
             dtype=inner.dtype,
-            device="cpu",  # for PyTorch, which would ask the driver
+            device="cpu",  # with "cuda" PyTorch would call the driver
         )
         out.inner = inner
         return out
@@ -69,9 +71,9 @@ def _index(index):
 class Device(TorchDispatchMode):
     def __init__(self):
         super().__init__()
-        self.on_the_way = []  # (pinned, its numbers)
+        self.on_the_way = []  # (pinned tensor, values that have not arrived yet)
         self.pinned = []
-        self.n_waits = 0  # for events
+        self.n_waits = 0  # number of waits for events
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         return _run(self, function, args, kwargs or {})
@@ -84,7 +86,7 @@ class Device(TorchDispatchMode):
 
 
 def near(x):
-    """The tensor of the CPU that has the numbers."""
+    """Replaces tensors of the device by the CPU tensors with their values."""
     return tree_map(lambda y: y.inner if isinstance(y, Far) else y, x)
 
 
@@ -139,7 +141,7 @@ def _ours(function):
 
 @contextmanager
 def cuda(monkeypatch, kernels):
-    """The device while Triton's interpreter, `kernels`, runs its kernels."""
+    """Provides the fake device; its kernels run in Triton's interpreter, `kernels`."""
     device = Device()
     event = SimpleNamespace(record=lambda: None, synchronize=device.arrive)
     real, empty = kernels.head_statistics, torch.empty

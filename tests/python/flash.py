@@ -1,16 +1,16 @@
-"""A flash-attn package for CPUs: the functions of its versions 2 and 3 with their
-signatures, computed as their documents say, and the weights of each call."""
+"""A fake flash-attn package for the CPU: has the functions of versions 2 and 3 with
+their signatures, computes them as documented and keeps the weights of each call."""
 
 import sys
 import types
 
 import torch
 
-calls = []  # [weights (H,T,S) double of each sequence] of each call
+calls = []  # for each call a list of the weights (H,T,S), double, of its sequences
 
 
 def _attend(q, k, v, scale, causal, window, softcap, slopes):
-    """One sequence: q (T,H,D), k and v (S,H or fewer,D)."""
+    """Computes one sequence: q (T,H,D), k and v (S,KV,D)."""
     n_groups = q.shape[1] // k.shape[1]
     q, k, v = (x.transpose(0, 1) for x in (q, k, v))
     k, v = (x.repeat_interleave(n_groups, 0) for x in (k, v))
@@ -118,7 +118,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, **options):
 
 
 def version_3():
-    """Its flash_attn_func: no dropout, other places of what follows."""
+    """Returns the functions of version 3, whose parameters differ: for example, there
+    is no dropout."""
 
     def flash_attn_func(
         q, k, v, softmax_scale=None, causal=False, qv=None, q_descale=None,
@@ -145,7 +146,7 @@ def version_3():
 
 
 def install(monkeypatch):
-    """The packages flash_attn and flash_attn_interface, as an import finds them."""
+    """Makes the packages flash_attn and flash_attn_interface importable."""
     package = types.ModuleType("flash_attn")
     for name, value in globals().items():
         if name.startswith("flash_attn_"):

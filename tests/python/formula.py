@@ -1,11 +1,11 @@
-"""Attention entropy by the plain formula in double precision, for tests."""
+"""The tests' reference: attention entropy by the plain formula in double precision."""
 
 import torch
 
 
 def weights(query, key, seen=None, scale=None, softcap=None, bias=None, sinks=None):
-    """(B,H,T,S) double: softmax over the keys that `seen` lets through; with
-    sinks the model's weights, whose rows sum to less than 1."""
+    """Returns attention weights (B,H,T,S), double: the softmax over the keys that
+    `seen` shows. With sinks, the rows sum to less than 1."""
     query, key = query.double(), key.double()
     key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -23,12 +23,12 @@ def weights(query, key, seen=None, scale=None, softcap=None, bias=None, sinks=No
 
 
 def row_entropy(a):
-    """AERO, eq. 10: (B,H,T) of weights (B,H,T,S)."""
+    """Returns the entropy (B,H,T) of weights a (B,H,T,S), by AERO, eq. 10."""
     return -(a * (a + 1e-9).log()).sum(-1)
 
 
 def head_entropy(a, counted=None):
-    """(H): mean over the rows that count, (B,T) bool, or all."""
+    """Returns (H): the mean entropy over the rows of `counted` (B,T), default all."""
     entropy = row_entropy(a.double())
     if counted is None:
         return entropy.mean((0, 2))

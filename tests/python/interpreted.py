@@ -1,8 +1,7 @@
-"""Triton's interpreter at a bearable speed: it prepares all of triton.language
-anew for each call of a function in a kernel, tl.sum included, 10 ms a time; once
-for each module of such functions is enough. It builds a table for every type that
-is looked up, and adds the same integers twice to see whether they overflow, which
-numbers of our tests' sizes do not."""
+"""Speeds up Triton's interpreter. It patches all of triton.language again at each call
+of a function in a kernel, tl.sum included, which takes 10 ms; here this is done once
+for each module. It also rebuilds a table at each look-up of a type, and repeats integer
+additions to detect overflows, which the sizes in our tests cannot cause."""
 
 import dataclasses
 

@@ -1,4 +1,5 @@
-"""Models of transformers, small, with random weights, by name."""
+"""Small models of transformers with random weights, by name. The number of layers
+differs from the number of heads."""
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ NO_DROPOUT = dict(attention_dropout=0.0)
 
 
 def needs_torch(version, why):
-    """Marks a test of what older versions cannot do themselves."""
+    """Skips a test with versions of torch before `version`, which cannot do what it
+    tests."""
     is_older = torch.__version__ < version
     return pytest.mark.skipif(is_older, reason=f"torch {torch.__version__}: {why}")
 
@@ -76,8 +78,8 @@ def gpt_oss(**changes):
         **changes,
     }
     model = decoder(tf.GptOssConfig, tf.GptOssForCausalLM, **changes)
-    if hasattr(model, "set_experts_implementation"):  # from transformers 5 on
-        model.set_experts_implementation("eager")  # the others have no doubles
+    if hasattr(model, "set_experts_implementation"):  # transformers 5 and later
+        model.set_experts_implementation("eager")  # the only one that supports double
     for layer in model.model.layers:
         torch.nn.init.normal_(layer.self_attn.sinks)
     return model
@@ -113,7 +115,7 @@ def vit(**changes):
 
 
 def spread(model, factor=6.0):
-    """Larger weights: attention that is far from uniform."""
+    """Scales the weights up, so that attention is far from uniform."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() == 2 and "emb" not in name and "wte" not in name:
@@ -122,7 +124,7 @@ def spread(model, factor=6.0):
 
 
 def inputs(name, batch=2, length=24, padding=0):
-    """What a model takes; `padding` tokens at the right of the last row."""
+    """Returns a batch for a model; the last row ends with `padding` padding tokens."""
     if name == "vit":
         images = torch.randn(batch, 3, 16, 16)
         return dict(pixel_values=images, labels=torch.arange(batch) % 5)

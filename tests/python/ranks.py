@@ -1,5 +1,5 @@
-"""Trainings of two ranks with gloo, for test_distributed.py. Each function is
-run by every rank; what it returns is the test's."""
+"""Trainings of two ranks with gloo, for test_distributed.py. Every rank runs the
+function that the test names; run() returns the results of all ranks."""
 
 import multiprocessing
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import models
 import torch
-import torch._dynamo  # optimizers import it
+import torch._dynamo  # imported here once, because optimizers import it
 import torch.distributed as dist
 import torch.nn.functional as F
 import transformers as tf
@@ -52,8 +52,9 @@ def _start(name, rank, world, port, folder, args):
 
 
 def run(name, folder, *args, world=2, killed=()):
-    """What each rank returned, None of one that is to be killed."""
-    # Imports are made once, by the server; it knows no sys.path but this.
+    """Runs the function `name` on all ranks. Returns the result of each; None for the
+    ranks that are expected to be killed."""
+    # The fork server imports everything once; it gets sys.path only by PYTHONPATH.
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     try:
@@ -99,7 +100,7 @@ def _run(name, folder, args, world, killed):
 
 
 def batch(step, rank=None):
-    """Four sequences, of which two are each rank's; one has padding."""
+    """Returns four sequences, one of them with padding, or the two of a rank."""
     generator = torch.Generator().manual_seed(step)
     tokens = torch.randint(3, models.VOCAB, (4, LENGTH), generator=generator)
     mask = torch.ones_like(tokens)
@@ -115,7 +116,7 @@ def model_of(maker):
 
 
 def train(model, batches, path=None, evaluate=None, **options):
-    """Losses and parameters after it, and its watch."""
+    """Trains. Returns the losses and the final parameters, and the watch."""
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     rec = es.watch(model, path, **options) if path else None
     numbers = []
@@ -143,13 +144,13 @@ def train(model, batches, path=None, evaluate=None, **options):
 
 
 def alone(path, maker, **options):
-    """One process with all of the data."""
+    """Trains in one process with all of the data."""
     batches = [batch(step) for step in range(STEPS)]
     return train(model_of(maker), batches, path, batch(99), **options)
 
 
 def both(rank, path, make, per_rank=True, **options):
-    """The same training without and with us: are all bits the same?"""
+    """Trains without and with a watch. Returns whether all bits are the same."""
     mine = rank if per_rank else None
     batches = [batch(step, mine) for step in range(STEPS)]
     evaluation = batch(99, mine)
@@ -202,7 +203,7 @@ def tensor_parallel(rank, folder, gathered):
 
 
 def tensor_parallel_without_one(rank, folder):
-    """Rank 1 ends its watch after a step, and trains on."""
+    """Rank 1 ends its watch after one step and continues to train."""
     _distributed.WAIT_SECONDS = 10.0
     mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
     model = sharded_llama(mesh)
@@ -221,7 +222,7 @@ def tensor_parallel_without_one(rank, folder):
 
 
 class Sharded(nn.Module):
-    """Attention whose queries and keys are DTensors; `divided` as they are."""
+    """Attention whose queries and keys are DTensors; divided: their placements."""
 
     def __init__(self, mesh, divided):
         super().__init__()
@@ -257,7 +258,7 @@ def sharded_alone(path):
 
 
 def dtensors(rank, folder, dimension, of_keys, compiled):
-    """Queries divided by a dimension, keys by `of_keys`, None: not at all."""
+    """Divides queries by `dimension` and keys by `of_keys`; None for no division."""
     mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
     divided = [
         tensor.Replicate() if one is None else tensor.Shard(one)
@@ -268,7 +269,7 @@ def dtensors(rank, folder, dimension, of_keys, compiled):
 
 
 def beside_plain(model, path, mesh, compiled):
-    """A step of a model whose output has to be what it is without us."""
+    """Runs a watched step and compares the model's output with that without a watch."""
     plain = model(activations(0)).detach()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -282,8 +283,8 @@ def beside_plain(model, path, mesh, compiled):
 
 
 class ShardedMultihead(nn.Module):
-    """torch.nn.MultiheadAttention of DTensors, whole on every rank or divided by
-    samples; torch divides no products of SDPA, which need_weights=False takes."""
+    """torch.nn.MultiheadAttention with DTensors, replicated or divided by samples.
+    need_weights stays true, because torch cannot divide SDPA."""
 
     def __init__(self, mesh, divided):
         super().__init__()
@@ -306,7 +307,7 @@ def multihead(rank, folder, divided, compiled):
 
 
 class Layer(nn.Module):
-    """Attention by torch's own function; no name says which layer it is."""
+    """Attention with torch's own function, in a module without a layer number."""
 
     def __init__(self, width=24, heads=3):
         super().__init__()
@@ -344,8 +345,8 @@ def stages_alone(path):
 
 
 def stages(rank, folder, dies):
-    """Layers 0 and 1, and layers 2 to 4; the second one dies at the last step
-    if it is to."""
+    """Trains two stages, layers 0 and 1 and layers 2 to 4. dies: the second stage is
+    killed at the last step."""
     model = nn.Sequential(*(layers()[2:] if rank else layers()[:2]))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     options = dict(all_ranks=True, first_layer=2 if rank else 0)
@@ -373,7 +374,7 @@ def stages(rank, folder, dies):
 
 
 def ddp_that_loses_one(rank, folder):
-    """Rank 1 is killed after its second step was computed."""
+    """Rank 1 is killed after it has computed its second step."""
     model = nn.parallel.DistributedDataParallel(model_of(models.gpt2))
     done = 0
     try:
@@ -394,7 +395,7 @@ def ddp_that_loses_one(rank, folder):
 
 
 def fragments_that_lose_one(rank, folder):
-    """The same on what is said to be nfs."""
+    """Does the same as ddp_that_loses_one on a pretended nfs file system."""
     mounts = Path(folder, f"mounts{rank}")
     mounts.write_text("22 1 0:1 / / rw - nfs4 filer:/ rw\n")
     os.environ["ENTROPY_MOUNTINFO"] = str(mounts)
@@ -417,7 +418,8 @@ def first_rank_does_not_watch(rank, folder):
 
 
 def stop_is_requested(rank, folder, every):
-    """Of rank 0's file, at some step: how many each rank has done."""
+    """Rank 0's file requests a stop after four steps. Returns the number of steps
+    that each rank has done."""
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()[:2]))
     path, done = f"{folder}/run.db", 0
     with es.watch(model, path, every=every) as rec:
@@ -445,7 +447,7 @@ def first_rank_does_not_look(rank, folder):
 
 
 class Documents(torch.utils.data.Dataset):
-    """Of other lengths: each has its own share in the loss."""
+    """Documents of different lengths, which have different weights in the loss."""
 
     def __len__(self):
         return 12

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The tests of the Python package, with a PyTorch of their own: a venv below
-# build/, made once for each list of requirements (LIST=FILE: another than
-# requirements.txt), or VENV=DIR as it is; --venv makes it and runs nothing. Arguments
-# go to pytest. Closes with "N passed, N failed, N skipped".
+# Runs the tests of the Python package in a venv with its own PyTorch. The venv is made
+# once in build/ for each list of requirements (LIST=FILE, default requirements.txt);
+# VENV=DIR uses an existing one. --venv only makes the venv. Other arguments go to
+# pytest. The last line is "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 BUILD=$(realpath -m "${BUILD:-build}")
@@ -17,7 +17,7 @@ skip() {
     exit 0
 }
 
-make_venv() { # whole or not at all
+make_venv() { # makes the venv completely or not at all
     made=$(mktemp -d "$venv.XXXXXX")
     trap 'rm -rf "$made"' EXIT
     python3 -m venv "$made" || skip "python3 -m venv failed: install python3-venv"
@@ -25,18 +25,18 @@ make_venv() { # whole or not at all
     "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
-    # uv takes half of pip's processor time for these gigabytes. What is imported is
-    # compiled then: a twentieth of what is there.
+    # uv takes half of pip's processor time for these gigabytes. Python compiles modules
+    # when they are imported, which are only a twentieth of all.
     { "$made/bin/pip" install -q --no-compile uv &&
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r "$list"; } ||
-        "$made/bin/pip" install -q --no-compile -r "$list" || skip "what it needs could not be installed (above)"
-    # Older compilers of kernels, for test_triton.py; without them it leaves that out.
+        "$made/bin/pip" install -q --no-compile -r "$list" || skip "the requirements could not be installed (see above)"
+    # Older versions of Triton for test_triton.py, which skips those that are missing.
     for version in $([ -n "$kind" ] || echo 3.2.0 3.6.0); do
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" \
             --no-deps --target "$made/triton-$version" "triton==$version" || true
     done
     rm -rf "$made/cache"
-    # Scripts know the place that they were made for; we call python alone.
+    # Scripts in bin/ contain the old path, but we only call python.
     mv "$made" "$venv"
     trap - EXIT
 }
@@ -44,13 +44,14 @@ make_venv() { # whole or not at all
 mkdir -p "$BUILD"
 [ -x "$venv/bin/python" ] || make_venv
 [ "${1-}" != --venv ] || exit 0
-# Threads that wait do not spin: files run beside each other.
+# Test files run in parallel, so waiting threads must not spin.
 export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-# Neither in the source tree nor in the venv, which may not be ours.
+# Keep byte code out of the source tree and of the venv, which may not be ours.
 export PYTHONPYCACHEPREFIX=$BUILD/pycache
 unset PYTHONDONTWRITEBYTECODE
 [ $# -gt 0 ] || set -- tests/python
-# Most of a test is one thread: files side by side, if the venv can, in conftest.py's order.
+# Most tests use one thread: run files in parallel, if xdist is installed, in the order of
+# conftest.py.
 "$venv/bin/python" -c 'import xdist' 2>/dev/null &&
     set -- -n "$(nproc)" --dist loadfile --no-loadscope-reorder "$@"
 exec "$venv/bin/python" -m pytest -q -p no:logging -p no:cacheprovider --tb=short \

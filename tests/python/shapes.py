@@ -1,6 +1,6 @@
-"""Attentions in the terms of es_attention_shape, by name, and what the formula in
-double precision says of each: the table that the C call and Triton's kernels have
-to agree with, both of them with all of it."""
+"""Test cases of attention in the terms of es_attention_shape, by name, and the expected
+results of each, from the formula in double precision. The C library and the Triton
+kernels are both tested with all of these cases."""
 
 import math
 
@@ -24,7 +24,8 @@ def hidden(n, *places, b=1):
 
 
 def case(number=torch.float32, spread=1.0, by_token=False, call=dict(), **sizes):
-    """by_token: (B,T,H,D) in memory. call: members of Call, or what makes them."""
+    """Describes a case. by_token: tensors are (B,T,H,D) in memory. call: members of
+    Call, by their names in es_attention_shape."""
     return dict(number=number, spread=spread, by_token=by_token, call=call,
                 sizes={**SIZES, **sizes})  # fmt: skip
 
@@ -106,7 +107,7 @@ OURS = dict(query_offset="offset", query_offsets="offsets", sink_logits="sinks")
 
 
 def make(name):
-    """Queries (B,H,T,D), keys (B,KV,S,D) and their Call."""
+    """Returns queries (B,H,T,D), keys (B,KV,S,D) and the Call of a case."""
     one = CASES[name]
     b, h, kv, t, s, d = one["sizes"].values()
 
@@ -123,7 +124,7 @@ def make(name):
 
 
 def _sequences(query, key, call):
-    """(number, row of the batch, its queries, its keys, offset) of each."""
+    """Yields (number, row of the batch, queries, keys, offset) of each sequence."""
     starts, keys = call.query_starts, call.key_starts
     if starts is None:
         pairs = [(i, slice(None), slice(None)) for i in range(query.shape[0])]
@@ -139,7 +140,7 @@ def _sequences(query, key, call):
 
 
 def _of_sequence(query, key, call, n, b, rows, columns, offset):
-    """Values (H,rows) of the rows that count, by name."""
+    """Returns the values (H,rows) of the rows that count, by name."""
     q, k = query[b, :, rows].double(), key[b, :, columns].double()
     k = k.repeat_interleave(q.shape[0] // k.shape[0], 0)
     scores = q @ k.transpose(1, 2) * call.scale
@@ -181,7 +182,8 @@ def _of_sequence(query, key, call, n, b, rows, columns, offset):
 
 
 def expected(query, key, call):
-    """Values (H) by the names of a run file; every row is finite."""
+    """Returns the expected values (H) by the names in a run file. All rows are
+    finite."""
     parts = [_of_sequence(query, key, call, *one) for one in _sequences(query, key, call)]
     rows = {name: torch.cat([part[name] for part in parts], 1) for name in parts[0]}
     means = [p["entropy"].mean(1) for p in parts if p["entropy"].shape[1]]

@@ -1,5 +1,5 @@
-"""What es.watch and the callbacks are given: what cannot be meant is said before
-the training, and a configuration may hold anything."""
+"""Arguments of es.watch and the callbacks: a wrong one raises before the training, and
+a configuration may contain any objects."""
 
 import argparse
 import enum
@@ -49,7 +49,7 @@ def test_a_wrong_argument_is_named_before_the_training(given, kind, words, run_f
         es.watch(model, **{"path": run_file, **given})
     assert words in str(said.value) and "\n" not in str(said.value)
     assert not os.path.exists(run_file)
-    with es.watch(model, run_file) as rec:  # nothing was left behind
+    with es.watch(model, run_file) as rec:  # the failed watch left nothing behind
         model(**models.inputs("gpt2"))
         rec.step()
     assert rec.trouble is None
@@ -58,7 +58,7 @@ def test_a_wrong_argument_is_named_before_the_training(given, kind, words, run_f
 @pytest.mark.parametrize(
     "given,kind", [one[:2] for one in WRONG + OF_WATCH] + [(dict(evry=5), TypeError)]
 )
-def test_a_callback_says_so_when_it_is_made(given, kind, run_file):
+def test_a_callback_raises_for_a_wrong_argument_when_it_is_made(given, kind, run_file):
     with pytest.raises(kind):
         es.TrainerCallback(**{"path": run_file, **given})
     with pytest.raises(kind):
@@ -78,7 +78,7 @@ def test_a_run_on_a_shared_file_system_is_a_fragment(run_file, tmp_path, monkeyp
     assert list(es.open(run_file).steps()) == [0, 1]
 
 
-def test_a_step_that_is_no_number_is_one_warning(run_file):
+def test_a_step_that_is_not_a_number_is_one_warning(run_file):
     model = models.gpt2()
     with pytest.warns(RuntimeWarning, match="step='third': expected a whole number"):
         with es.watch(model, run_file) as rec:
@@ -88,7 +88,7 @@ def test_a_step_that_is_no_number_is_one_warning(run_file):
     assert rec.lost == 1 and list(es.open(run_file).steps()) == [0]
 
 
-def test_whole_numbers_of_any_type_are_a_cadence(run_file):
+def test_every_may_be_a_whole_number_of_any_type(run_file):
     model = models.gpt2()
     for every in (2.0, np.int64(2), torch.tensor(2)):
         with es.watch(model, run_file, every=every, first_step=np.int32(3)) as rec:
@@ -99,7 +99,7 @@ def test_whole_numbers_of_any_type_are_a_cadence(run_file):
         os.remove(run_file)
 
 
-def test_a_relative_path_is_that_of_the_folder_it_was_given_in(tmp_path, monkeypatch):
+def test_a_relative_path_refers_to_the_folder_at_the_start_of_the_watch(tmp_path, monkeypatch):
     first, later = tmp_path / "first", tmp_path / "later"
     first.mkdir()
     later.mkdir()
@@ -115,7 +115,7 @@ def test_a_relative_path_is_that_of_the_folder_it_was_given_in(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["é.db", "\udcff.db"])
-def test_a_name_that_is_no_ascii_is_the_file_s(name, tmp_path):
+def test_a_file_name_may_contain_any_characters(name, tmp_path):
     model = models.gpt2()
     with es.watch(model, tmp_path / name) as rec:
         model(**models.inputs("gpt2"))
@@ -202,6 +202,6 @@ def test_a_configuration_may_hold_anything(run_file):
     assert es.open(run_file).info["name"] == os.path.basename(run_file)[:-3]
 
 
-def test_what_has_nothing_of_its_own_is_its_text():
+def test_an_object_without_attributes_is_stored_as_its_text():
     assert as_json(object()).startswith("<object object")
     assert as_json({1: (2, {3})}) == {"1": [2, [3]]}

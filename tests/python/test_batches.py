@@ -1,6 +1,6 @@
-"""Batches without rows, sequences of different lengths (nested tensors), gradients
-of single samples: nothing, or one warning and a counted gap. The model
-computes what it computes without us."""
+"""Batches without rows are ignored; sequences of different lengths (nested tensors) and
+gradients of single samples are one warning and a counted gap. The model computes the
+same as without a watch."""
 
 import warnings
 
@@ -54,7 +54,7 @@ def stack(layer):
 
 
 def train(model, batches, rec=None):
-    """Outputs and last gradients."""
+    """Trains. Returns the outputs and the last gradients."""
     numbers = []
     for x in batches:
         model.zero_grad()
@@ -68,7 +68,7 @@ def train(model, batches, rec=None):
 
 
 def watched(model, batches, path, act=train):
-    """Numbers, the watch and its warnings."""
+    """Returns the result of act(), the watch and its warnings."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with es.watch(model, path) as rec:
@@ -83,7 +83,7 @@ def same(a, b):
 @pytest.mark.parametrize("layer", [Attention, Multihead])
 @pytest.mark.parametrize("empty", [(0, 7, E), (2, 0, E)], ids=["samples", "tokens"])
 @pytest.mark.parametrize("first", [False, True])
-def test_a_batch_without_rows_is_nothing(layer, empty, first, run_file):
+def test_a_batch_without_rows_is_neither_a_sample_nor_a_gap(layer, empty, first, run_file):
     full = torch.randn(2, 7, E)
     batches = [full, torch.empty(empty), full]
     batches = batches[1:] if first else batches
@@ -98,12 +98,13 @@ def test_a_batch_without_rows_is_nothing(layer, empty, first, run_file):
 
 
 class Nested(nn.Module):
-    """Queries (B,H,lengths,D) as they come; what torch says of them."""
+    """Passes nested queries (B,H,lengths,D) to SDPA. Returns the outputs, or the type
+    of torch's error."""
 
     def forward(self, q):
         try:
             return list(F.scaled_dot_product_attention(q, q, q).unbind())
-        except RuntimeError as error:  # jagged ones, without a driver of CUDA
+        except RuntimeError as error:  # jagged tensors without a CUDA driver
             return [type(error).__name__]
 
 
@@ -130,7 +131,7 @@ def test_nested_tensors_are_one_warning_and_counted(layout, run_file):
 
 
 def test_multihead_attention_of_nested_tensors_is_one_warning(run_file):
-    model = stack(lambda: Multihead(2)).eval()  # torch takes even ones
+    model = stack(lambda: Multihead(2)).eval()  # torch needs an even number of heads
     batch = torch.nested.nested_tensor([torch.randn(n, E) for n in (4, 6)])
 
     def evaluate(model, batch, rec):
@@ -147,7 +148,7 @@ def test_multihead_attention_of_nested_tensors_is_one_warning(run_file):
     assert rec.lost == L
 
 
-def test_a_subclass_with_arguments_of_its_own_is_one_warning(run_file):
+def test_a_subclass_with_different_arguments_is_one_warning(run_file):
     x = torch.randn(2, 7, E)
     numbers, rec, said = watched(stack(OwnArguments), [x, x], run_file)
     assert same(train(stack(OwnArguments), [x, x]), numbers)

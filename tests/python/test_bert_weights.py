@@ -1,5 +1,5 @@
-"""entropy-train probe and transformers have the same heads of the same weights of
-encoders, BERT and RoBERTa: with padding, the rows of which are none."""
+"""entropy-train probe and transformers compute the same entropies of heads for the same
+weights of encoders, BERT and RoBERTa, also with padding, whose rows do not count."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def roberta():
     return tf.RobertaForMaskedLM(config)
 
 
-# of each: the padding token, and a model of a bare name
+# By name: a function that makes the model, and its padding token.
 MODELS = {
     "bert": (models.bert, 0),
     "bert without a head": (lambda: tf.BertModel(models.bert().config), 0),
@@ -46,11 +46,12 @@ def run(program, *arguments):
 
 
 def make_tokens(path, padding, lengths):
-    """Sequences (2,LENGTH), the end of which is padding; one more token each."""
+    """Writes a token file with two sequences that end with padding, and returns them,
+    (2,LENGTH)."""
     tokens = torch.randint(3, VOCAB, (2, LENGTH + 1))
     for row, length in zip(tokens, lengths):
         row[length:] = padding
-    # the file's sequences share the token between them
+    # The sequences follow each other in the file, each with one more token.
     ids = path.with_suffix(".ids")
     ids.write_text(" ".join(map(str, tokens.flatten().tolist())))
     code, said = run(CORPUS, "--ids", ids, "--vocab", VOCAB, "-o", path,
@@ -68,7 +69,8 @@ def probe(tmp_path, weights, tokens, *options):
 
 
 def theirs(model, tokens, padding):
-    """Entropies of heads (L,H), and the mean of ln of the visible keys."""
+    """Returns the entropies of heads (L,H) by transformers, and the ceiling: the mean
+    ln of the number of visible keys."""
     seen = tokens != padding
     model = model.double().eval()
     model.set_attn_implementation("eager")
@@ -82,7 +84,7 @@ def theirs(model, tokens, padding):
 
 @pytest.mark.parametrize("lengths", [(LENGTH, LENGTH), (LENGTH, 7)])
 @pytest.mark.parametrize("name", MODELS)
-def test_heads_of_encoders_are_those_of_transformers(tmp_path, name, lengths):
+def test_entropies_of_encoders_equal_those_of_transformers(tmp_path, name, lengths):
     make, padding = MODELS[name]
     model = models.spread(make(), 9.0)
     with torch.no_grad():
@@ -104,7 +106,7 @@ def test_heads_of_encoders_are_those_of_transformers(tmp_path, name, lengths):
     assert seen.info["family"] == "bert" and "entropy" in names and "loss" not in names
 
 
-def test_roberta_takes_no_padding_between_tokens(tmp_path):
+def test_padding_between_tokens_of_roberta_is_refused(tmp_path):
     roberta().save_pretrained(tmp_path)
     make_tokens(tmp_path / "x.tok", 1, (LENGTH, LENGTH))
     ids = torch.randint(3, VOCAB, (2 * (LENGTH + 1),))
@@ -129,7 +131,7 @@ REFUSED = dict(
 
 
 @pytest.mark.parametrize("key", REFUSED)
-def test_what_is_computed_in_another_way_is_refused_by_name(tmp_path, key):
+def test_an_unsupported_setting_is_refused_by_name(tmp_path, key):
     value, named = REFUSED[key]
     models.bert().save_pretrained(tmp_path)
     make_tokens(tmp_path / "x.tok", 0, (LENGTH, LENGTH))
@@ -140,7 +142,7 @@ def test_what_is_computed_in_another_way_is_refused_by_name(tmp_path, key):
     assert code in (2, 3) and named in said, said
 
 
-def test_an_encoder_is_not_trained(tmp_path):
+def test_training_an_encoder_is_refused(tmp_path):
     models.bert().save_pretrained(tmp_path)
     make_tokens(tmp_path / "x.tok", 0, (LENGTH, LENGTH))
     code, said = run(PROGRAM, "--init", tmp_path / "model.safetensors", "--data",

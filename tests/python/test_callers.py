@@ -1,5 +1,5 @@
-"""Attention outside of transformers: scaled_dot_product_attention, torch.nn,
-modules that return their weights."""
+"""Attention outside of transformers: callers of scaled_dot_product_attention, torch.nn,
+and modules that return their weights."""
 
 import formula
 import numpy as np
@@ -15,7 +15,7 @@ L, H, D, T = 3, 4, 12, 19
 
 
 class Causal(nn.Module):
-    """As nanoGPT has it."""
+    """Causal attention as in nanoGPT."""
 
     def __init__(self, attend):
         super().__init__()
@@ -66,7 +66,7 @@ def expected(model, scale=None):
 
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize("is_compiled", [False, True])
-def test_callers_of_scaled_dot_product_attention(caller, is_compiled, run_file):
+def test_callers_of_scaled_dot_product_attention_are_measured(caller, is_compiled, run_file):
     torch._dynamo.reset()
     model = nn.Sequential(*[CALLERS[caller]() for _ in range(L)])
     x = torch.randn(2, T, H * D)
@@ -135,7 +135,7 @@ MASKS = dict(
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_multihead_attention_of_torch(mask, batch_first, need_weights, run_file):
+def test_multihead_attention_of_torch_is_measured(mask, batch_first, need_weights, run_file):
     model = Stack(batch_first=batch_first).train()
     x = torch.randn(2, T, H * D)
     x = x if batch_first else x.transpose(0, 1).contiguous()
@@ -153,7 +153,7 @@ def test_multihead_attention_of_torch(mask, batch_first, need_weights, run_file)
     assert np.abs(es.open(run_file).entropy()[0] - np.array(rows)).max() <= 1e-5
 
 
-def test_an_encoder_layer_of_torch_in_one_graph(run_file):
+def test_an_encoder_layer_of_torch_stays_one_graph(run_file):
     torch._dynamo.reset()
     layer = nn.TransformerEncoderLayer(H * D, H, 64, dropout=0.0, batch_first=True)
     model = nn.TransformerEncoder(layer, L, enable_nested_tensor=False).train()
@@ -169,7 +169,7 @@ def test_an_encoder_layer_of_torch_in_one_graph(run_file):
     assert entropy.shape == (2, L, H) and np.isfinite(entropy).all()
 
 
-def test_modules_that_return_their_weights(run_file):
+def test_modules_that_return_their_weights_are_measured(run_file):
     class OldAttention(nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,5 +1,6 @@
-"""Under torch.compile, checkpointing and mixed precision: one graph whatever the
-cadence, the same numbers as without us, the entropies of the first pass."""
+"""torch.compile, checkpointing and mixed precision: there is one graph whatever the
+cadence, the training has the same bits as without a watch, and the entropies are those
+of the first pass."""
 
 import formula
 import models
@@ -14,7 +15,7 @@ STEPS = 5
 
 
 def train(model, given, path=None, every=2, wrap=lambda model: model):
-    """Logits, losses and gradients of each step."""
+    """Trains. Returns logits, losses and gradients of each step."""
     out = []
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
     rec = es.watch(model, path, every=every) if path else None
@@ -68,13 +69,13 @@ def test_a_training_has_the_same_bits_with_and_without_us(
 
     plain = train(model(), given)
     assert same(plain, train(model(), given, run_file))
-    assert not same(plain, plain[1:])  # the comparison sees a difference
+    assert not same(plain, plain[1:])  # same() detects differences
     assert list(es.open(run_file).steps()) == [0, 2, 4]
 
 
 @pytest.fixture
 def one_order_of_sums():
-    """Gradients of embeddings are sums in any order otherwise, also without us."""
+    """Makes gradients of embeddings reproducible; torch otherwise sums in any order."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -147,8 +148,8 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph(run_file):
     assert es.open(run_file).entropy().shape == (2, 12, 3)
 
 
-def test_a_reference_model_of_the_same_code_has_a_graph_of_its_own(run_file):
-    """Whichever is compiled first: DPO's reference, a teacher, a second model."""
+def test_an_unwatched_model_of_the_same_code_has_a_separate_graph(run_file):
+    """Such as DPO's reference or a teacher, whichever model is compiled first."""
     given = models.inputs("gpt2")
     others = [fresh(), fresh()]
     watched = fresh()
@@ -188,8 +189,8 @@ def test_the_first_micro_batch_of_a_step_is_what_is_recorded(run_file):
 
 @pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
 def test_mixed_precision_is_measured_exactly(number, run_file):
-    """The entropy of the queries and keys as they are, half precision and all,
-    and no product of ours in half precision."""
+    """The entropy is that of the queries and keys in half precision, but our own
+    products are not computed in half precision."""
     seen = []
 
     class Attention(torch.nn.Module):
@@ -213,7 +214,7 @@ def test_mixed_precision_is_measured_exactly(number, run_file):
     q, k = seen[0]
     assert q.dtype == number
     expected = formula.head_entropy(formula.weights(q, k, formula.causal(40)))
-    assert expected.min() < 0.5  # peaked rows, where half precision is wrong
+    assert expected.min() < 0.5  # peaked rows, for which half precision is too coarse
     assert np.abs(es.open(run_file).entropy()[0, 0] - expected.numpy()).max() <= 1e-5
 
 
@@ -235,7 +236,7 @@ def test_everything_is_undone_at_the_end(run_file):
             assert state()[0] != before[0]
         assert state()[0] != before[0]
     assert state() == before
-    # In another order, two of one family.
+    # Two watches of the same kind of model that do not end in reverse order.
     other = fresh()
     first, second = es.watch(model, run_file), es.watch(other, run_file + ".3.db")
     first.close()
@@ -258,7 +259,7 @@ def test_a_copy_and_other_models_are_left_alone(run_file):
         assert set(model.state_dict()) == set(fresh().state_dict())
 
 
-def test_evaluations_are_kept_apart(run_file):
+def test_evaluations_are_recorded_as_a_separate_phase(run_file):
     model = models.spread(fresh())
     with es.watch(model, run_file, every=2) as rec:
         for step in range(3):
@@ -266,7 +267,7 @@ def test_evaluations_are_kept_apart(run_file):
             rec.step(loss=float(step))
             if step == 2:
                 break
-        # Step 3 is not recorded; an evaluation is, whenever it comes.
+        # Step 3 is not a recorded step, but evaluations are always recorded.
         model.eval()
         with torch.no_grad():
             out = model(**models.inputs("gpt2", batch=1))

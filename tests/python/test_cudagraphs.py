@@ -1,6 +1,6 @@
-"""mode="reduce-overhead": the rest of a model keeps its CUDA graphs and what measures
-stays out of them. Inductor lowers a graph of tensors that say that they are of CUDA,
-and says where it cuts it; no device is here that would run it."""
+"""mode="reduce-overhead": our operators stay out of CUDA graphs, and the rest of the
+model keeps them. Inductor lowers a graph of fake CUDA tensors, and the tests check
+where it cuts the graph; no device is needed, because nothing runs."""
 
 import contextlib
 from types import SimpleNamespace
@@ -35,8 +35,8 @@ class Attention(torch.nn.Module):
 
 @pytest.fixture
 def lowered(monkeypatch, run_file):
-    """What inductor says of a graph with two layers: why it makes no CUDA graph,
-    without and with cuts, and the reasons for cuts."""
+    """Lowers a graph with two layers. Returns why inductor makes no CUDA graph without
+    cuts, the same with cuts, and its reason for a cut at each node."""
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: CARD)
     monkeypatch.setattr(scheduler, "has_triton", lambda *_: True)
     torch._dynamo.reset()
@@ -65,13 +65,13 @@ def lowered(monkeypatch, run_file):
     compiled = torch.compile(
         model, fullgraph=True, backend=aot_autograd(fw_compiler=lower)
     )
-    unlifted = torch._functorch.config.patch(unlift_effect_tokens=True)  # as inductor
+    unlifted = torch._functorch.config.patch(unlift_effect_tokens=True)  # inductor's
     with es.watch(model, run_file), mode, unlifted:
         compiled(x)
     return said
 
 
-def test_a_graph_is_cut_around_what_measures_and_nowhere_else(lowered):
+def test_a_graph_is_cut_at_our_operators_and_nowhere_else(lowered):
     _, reason, cuts = lowered
     assert reason is None
     cuts = [cut for cut in cuts if cut is not None]
@@ -79,7 +79,7 @@ def test_a_graph_is_cut_around_what_measures_and_nowhere_else(lowered):
 
 
 def test_without_cuts_there_is_no_cuda_graph(lowered):
-    """It would replay without measuring."""
+    """Its replays would not measure."""
     assert "cpu device" in lowered[0]
 
 

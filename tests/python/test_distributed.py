@@ -1,6 +1,6 @@
-"""Two ranks with gloo: DDP, FSDP2, tensor parallel, stages of a pipeline. What
-they record together is what one process records of the same training, and the
-training has the bits that it has without us."""
+"""Trainings of two ranks with gloo: DDP, FSDP2, tensor parallelism, pipeline stages.
+Their joined recording equals that of one process with the same training, and the
+training has the same bits as without a watch."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ NEW_DTENSORS = models.needs_torch("2.15", "DTensors cannot do the model's own op
 
 
 def merge(folder, *names, code=0):
-    """run.db and its fragments as all.db; the lines that merge prints."""
+    """Merges the files of the ranks to all.db. Returns what merge prints."""
     program = _library.program("entropy-scan")
     command = [program, "merge", *names, "-o", "all.db"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -75,7 +75,7 @@ def test_ranks_of_ddp_are_one_run_of_the_whole_batch(tmp_path, gpt2_alone):
     assert_same_run(run, gpt2_alone)
     for phase in ("train", "eval"):
         assert close(run.values("loss", phase), gpt2_alone.values("loss", phase))
-    # Padding: rank 0 has fewer rows, and its own mean is another one.
+    # Because of padding rank 0 has fewer rows, so the means have different weights.
     rows = run.values("finite_rows")
     assert (rows == 4 * ranks.LENGTH - 5).all()
     first = es.open(tmp_path / "run.db")
@@ -86,7 +86,7 @@ def test_ranks_of_ddp_are_one_run_of_the_whole_batch(tmp_path, gpt2_alone):
     assert "fragment" in first.config and "fragment" not in run.config
 
 
-def test_the_first_rank_records_alone_unless_all_are_to(tmp_path):
+def test_only_the_first_rank_records_by_default(tmp_path):
     assert ranks.run("ddp", tmp_path, False) == [UNTROUBLED] * 2
     assert [path.name for path in tmp_path.glob("*.db")] == ["run.db"]
     run = es.open(tmp_path / "run.db")
@@ -109,7 +109,7 @@ def test_tensor_parallel_ranks_record_all_heads_in_one_file(tmp_path, llama_alon
     assert_same_run(run, llama_alone)
 
 
-def test_heads_of_tensor_parallel_fragments_are_put_side_by_side(
+def test_heads_of_tensor_parallel_fragments_are_joined(
     tmp_path, llama_alone
 ):
     assert ranks.run("tensor_parallel", tmp_path, False) == [UNTROUBLED] * 2
@@ -118,7 +118,7 @@ def test_heads_of_tensor_parallel_fragments_are_put_side_by_side(
     assert_same_run(es.open(tmp_path / "all.db"), llama_alone)
 
 
-def test_a_tensor_parallel_rank_that_stops_recording_stops_no_other(tmp_path):
+def test_a_tensor_parallel_rank_that_stops_recording_does_not_stop_the_others(tmp_path):
     first, second = ranks.run("tensor_parallel_without_one", tmp_path)
     assert len(first["said"]) == 1 and "heads of other ranks" in first["said"][0]
     assert second["said"] == []
@@ -170,14 +170,14 @@ def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
     merge(tmp_path, "run.db", "run.rank1.db")
     run, one = es.open(tmp_path / "all.db"), es.open(one)
     assert run.entropy().shape == (3, 5, 3)
-    # What a stage was sent lies elsewhere in memory, where products may have
-    # another last digit, and logits reach 160.
+    # The second stage's inputs have another alignment in memory, which may change the
+    # last digit of products, and logits reach 160.
     assert_same_run(run, one, phases=("train",), tolerance=1e-4)
     assert close(run.values("loss"), one.values("loss"), 1e-4)
 
 
 def wait_until_written(path):
-    """The recorder of a process that was killed writes what it has, and ends."""
+    """Waits until the recorder of a killed process has written its data and ended."""
     for _ in range(600):
         run = es.open(path)
         if run.info["status"] != "running":
@@ -186,7 +186,7 @@ def wait_until_written(path):
     raise AssertionError(f"{path} is still being written")
 
 
-def test_a_stage_that_was_killed_leaves_what_it_had(tmp_path):
+def test_a_killed_stage_leaves_its_samples_so_far(tmp_path):
     first, _ = ranks.run("stages", tmp_path, True, killed=[1])
     assert first["trouble"] is None
     wait_until_written(tmp_path / "run.rank1.db")
@@ -216,7 +216,7 @@ def same_bits(a, b):
 
 
 def test_fragments_of_ranks_that_torchrun_starts_are_one_run(tmp_path, gpt2_alone):
-    world = 4  # tests/samples/test_cluster.sh has two, of Slurm
+    world = 4  # tests/samples/test_cluster.sh tests two ranks with Slurm
     for kind in ("files", "fragments"):
         (tmp_path / kind).mkdir()
     script = Path(__file__).with_name("torchrun_fragments.py")
@@ -269,12 +269,12 @@ def test_a_killed_rank_leaves_a_fragment_and_a_counted_gap(tmp_path):
     assert run.info["status"] == "failed"
 
 
-def test_a_first_rank_that_does_not_watch_holds_up_nobody(tmp_path):
+def test_a_first_rank_that_does_not_watch_does_not_block_the_others(tmp_path):
     _, second = ranks.run("first_rank_does_not_watch", tmp_path)
     assert "do not record together" in second["trouble"] and second["finite"]
 
 
-def test_the_loss_of_a_trainer_is_that_of_all_its_ranks(tmp_path):
+def test_the_loss_of_a_trainer_is_the_mean_over_its_ranks(tmp_path):
     first, second = ranks.run("trainer", tmp_path)
     assert first["world"] == 2
     assert first["trouble"] is None and second["trouble"] is None
@@ -291,10 +291,10 @@ def test_a_request_to_stop_ends_all_ranks_after_the_same_step(tmp_path):
     first, second = ranks.run("stop_is_requested", tmp_path, 3)
     assert first["trouble"] is None and second["trouble"] is None
     assert first["done"] == second["done"] and 4 <= first["done"] < 1000
-    assert first["done"] % 3 == 1  # a recorded step was the last
+    assert first["done"] % 3 == 1  # the last step was a recorded one
 
 
-def test_a_first_rank_that_does_not_look_for_a_stop_holds_up_nobody(tmp_path):
+def test_a_first_rank_that_does_not_read_should_stop_does_not_block_the_others(tmp_path):
     _, second = ranks.run("first_rank_does_not_look", tmp_path)
     assert second["stops"] is False and second["trouble"]
 
@@ -335,7 +335,7 @@ def test_a_stage_of_transformers_knows_its_layers():
     assert _distributed.layer_numbers(layer, ["0"]) == [None]
 
 
-def test_a_configuration_that_raises_stays_with_us(run_file):
+def test_a_configuration_that_raises_does_not_disturb_the_training(run_file):
     class Config:
         def get_text_config(self):
             raise ValueError("planted")
@@ -349,8 +349,8 @@ def test_a_configuration_that_raises_stays_with_us(run_file):
     assert es.open(run_file).entropy().shape == (1, 5, 3)
 
 
-def test_a_loss_of_nan_is_that_of_its_step_alone(tmp_path, run_file):
-    """The Trainer's log has a number in its place."""
+def test_a_loss_of_nan_is_recorded_at_its_step_alone(tmp_path, run_file):
+    """The Trainer's own log replaces it by a number."""
     if "train_sampling_strategy" not in tf.TrainingArguments.__dataclass_fields__:
         pytest.skip(f"transformers {tf.__version__} has no train_sampling_strategy")
 

@@ -1,4 +1,4 @@
-"""The entropy regularization against autograd of the plain formula."""
+"""Compares the entropy regularization with autograd of the plain formula."""
 
 import math
 
@@ -26,7 +26,7 @@ def layers(number, kv=H, factor=1.5):
 
 
 def plain(pairs, thresholds, reduction, causal):
-    """As the papers' listing writes it, in double."""
+    """Computes the penalty as in the papers' listing, in double."""
     e_max = math.log(T)
     total = 0
     for (query, key), theta in zip(pairs, thresholds):
@@ -89,7 +89,7 @@ def test_autograd_agrees_with_finite_differences():
     assert torch.autograd.gradcheck(_ereg.attention_entropy, (q, k))
 
 
-def test_no_matrix_of_t_by_t_is_kept():
+def test_the_backward_pass_keeps_no_t_by_t_matrix():
     kept = []
 
     def pack(tensor):
@@ -102,7 +102,7 @@ def test_no_matrix_of_t_by_t_is_kept():
     assert max(kept) <= B * H * T * max(D, 1)
 
 
-def test_what_does_not_go_together_is_refused():
+def test_arguments_that_do_not_match_are_refused():
     ereg = es.EntropyRegularization(L, H, T)
     with pytest.raises(ValueError, match="2 layers given, but thresholds are for 3"):
         ereg(layers(torch.float32)[:2])
@@ -114,8 +114,7 @@ def test_what_does_not_go_together_is_refused():
 
 
 def test_a_head_learns_its_threshold():
-    """The entropy comes within the tolerance of the threshold, or the threshold
-    within that of the entropy: the penalty vanishes."""
+    """Training moves entropy and threshold together until the penalty vanishes."""
     ereg = es.EntropyRegularization(1, H, T, gamma=0.2, reduction="mean")
     pairs = layers(torch.float32, factor=4.0)[:1]
     optimizer = torch.optim.Adam([*ereg.parameters(), *pairs[0]], 0.05)
@@ -142,7 +141,8 @@ def hidden_keys(n, *hidden):
 
 
 def visible(options, t, s):
-    """(B|1,1,T,S) bool of an Attention's options; rows that are left out see nothing."""
+    """Returns the visible keys (B|1,1,T,S), bool, for the options of an Attention; rows
+    that are left out see no key."""
     place = torch.arange(t)[:, None] + options.get("offset", 0)
     j = torch.arange(s)
     seen = torch.ones(t, s, dtype=torch.bool)
@@ -165,7 +165,7 @@ def visible(options, t, s):
     return seen
 
 
-LONG = 70  # more than one tile of rows and of keys
+LONG = 70  # longer than one tile of rows and of keys
 ROWS = {
     "causal": dict(causal=True),
     "both ways, long": dict(t=LONG, s=LONG),
@@ -224,11 +224,12 @@ def test_entropy_and_gradients_of_rows_are_those_of_autograd(name, by, monkeypat
     assert (got.double() - wanted)[counted].abs().max() <= 1e-5
     assert (got[~counted].view(torch.int32) == _library.MISSING_BITS).all()
     (torch.where(counted, got, 0) * de).sum().backward()
-    # Of 16 bits one unit: Triton's interpreter cuts off where devices round.
+    # One unit in the last place of 16-bit types: Triton's interpreter truncates, while
+    # devices round.
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 2**-7, torch.float16: 2**-10}
     for one, other in zip(inputs, exact):
         largest = other.grad.abs().max()
-        least = 2**-24 if number == torch.float16 else 0  # of numbers that small
+        least = 2**-24 if number == torch.float16 else 0  # spacing of subnormal numbers
         assert largest > 1e-8
         error = (one.grad.double() - other.grad).abs().max()
         assert error <= tolerance[number] * largest + least
@@ -260,7 +261,7 @@ def test_a_trained_bias_is_refused():
 
 
 @pytest.mark.parametrize("reduction", ["token", "mean"])
-def test_a_row_that_is_not_finite_is_no_penalty_of_zero(reduction):
+def test_a_row_that_is_not_finite_makes_the_penalty_nan(reduction):
     ereg = es.EntropyRegularization(1, H, T, reduction=reduction)
     ((query, key),) = layers(torch.float32)[:1]
     with torch.no_grad():

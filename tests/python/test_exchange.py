@@ -1,4 +1,4 @@
-"""What a run is written as, read back by those whose formats they are."""
+"""Exports of a run are read back by the libraries that define the formats."""
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
-"""Callers of flash-attn's functions, and transformers' entries for them."""
+"""Callers of flash-attn's functions, and the attention functions of transformers that
+use them."""
 
 import sys
 import types
@@ -23,7 +24,7 @@ def package(monkeypatch):
 
 
 def model_file(monkeypatch, source):
-    """A module of somebody's own that has imported what it calls."""
+    """Makes a user's module that has imported flash-attn's functions by name."""
     module = types.ModuleType("somebodys_model")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(source, module.__dict__)
@@ -125,7 +126,8 @@ def build(monkeypatch, name):
 
 
 def of_calls(calls):
-    """Heads' entropies (L,H) by the weights that the package had."""
+    """Returns the entropies of heads (L,H) from the weights that the fake package
+    computed."""
     rows = []
     for sequences in calls:
         entropy = [formula.row_entropy(a[None])[0] for a in sequences]
@@ -136,7 +138,7 @@ def of_calls(calls):
 
 
 @pytest.mark.parametrize("name", [*CALLS, *OF_ALL_HEADS])
-def test_callers_of_flash_attention(name, package, monkeypatch, run_file):
+def test_callers_of_flash_attention_are_measured(name, package, monkeypatch, run_file):
     file, model, x = build(monkeypatch, name)
     plain = model(x)
     expected = of_calls(flash.calls)
@@ -157,7 +159,7 @@ def test_callers_of_flash_attention(name, package, monkeypatch, run_file):
     assert package.flash_attn_func is own[0]
 
 
-def test_what_is_imported_during_a_watch_is_put_back(package, monkeypatch, run_file):
+def test_a_function_imported_during_a_watch_is_restored(package, monkeypatch, run_file):
     before = package.flash_attn_func
     _, model, x = build(monkeypatch, "causal")
     with es.watch(model, run_file) as rec:
@@ -171,8 +173,8 @@ def test_what_is_imported_during_a_watch_is_put_back(package, monkeypatch, run_f
 
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
-def test_what_is_not_measured_is_said_once(backend, package, monkeypatch, run_file):
-    """By the second layer of three, also in a graph, which goes on without it."""
+def test_an_unsupported_call_is_reported_once(backend, package, monkeypatch, run_file):
+    """The second of three layers makes it, also in a graph; the others are measured."""
     torch._dynamo.reset()
     file, model, x = build(monkeypatch, "varlen")
     table = torch.zeros(3, 1, dtype=torch.int32)
@@ -190,7 +192,7 @@ def test_what_is_not_measured_is_said_once(backend, package, monkeypatch, run_fi
                 rec.step()
     assert torch.equal(plain, out)
     assert "block_table: this attention is not measured" in rec.trouble
-    assert rec.lost == 2  # a layer of two recorded steps
+    assert rec.lost == 2  # one layer in two recorded steps
     assert len([w for w in seen if "entropyscan" in str(w.message)]) == 1
     run = es.open(run_file)
     assert run.entropy().shape == (2, L - 1, H)
@@ -201,12 +203,12 @@ def test_what_is_not_measured_is_said_once(backend, package, monkeypatch, run_fi
 
 
 @models.needs_torch("2.7", "functions that exec made are not traced")
-def test_a_compiled_caller_of_flash_attention(package, monkeypatch, run_file):
+def test_a_compiled_caller_of_flash_attention_is_measured(package, monkeypatch, run_file):
     torch._dynamo.reset()
     _, model, x = build(monkeypatch, "causal")
     plain = model(x)
     expected = of_calls(flash.calls)
-    # A kernel is one operator of a graph.
+    # In a graph the kernel is a single operator.
     flash.calls.clear()
     with es.watch(model, run_file, every=2) as rec:
         call = torch.compile(model, backend="aot_eager")
@@ -223,17 +225,17 @@ def test_a_compiled_caller_of_flash_attention(package, monkeypatch, run_file):
 
 
 def of_version(package, version, monkeypatch):
-    """transformers believes that flash-attn is there."""
+    """Makes transformers believe that flash-attn is installed."""
     utils = pytest.importorskip("transformers.modeling_flash_attention_utils")
     found = sys.modules["transformers"].__version__
     if version == 2 and found < "5":
-        pytest.skip(f"transformers {found} imports more of flash-attn than there is")
+        pytest.skip(f"transformers {found} needs more of flash-attn than our fake has")
     for number in (2, 3, 4):
         monkeypatch.setattr(
             utils,
             f"is_flash_attn_{number}_available",
             lambda n=number: n == version,
-            raising=number < 4,  # which came with transformers 5
+            raising=number < 4,  # version 4 needs transformers 5
         )
     if version == 2:
         padding = sys.modules["flash_attn.bert_padding"]
@@ -268,7 +270,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize("name, case, version", ENTRIES)
-def test_entries_of_transformers(name, case, version, package, monkeypatch, run_file):
+def test_flash_attention_of_transformers_is_measured(name, case, version, package, monkeypatch, run_file):
     of_version(package, version, monkeypatch)
     model = models.spread(models.MAKERS[name]()).train()
     for module in model.modules():

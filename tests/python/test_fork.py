@@ -1,7 +1,7 @@
-"""A forward pass in a forked child. The threads of torch do not live in a child: with
-several it waits for them, with us and without us (torch's documents say so:
-torch.set_num_threads(1) in the child, as DataLoader does). With one the pass ends,
-records nothing, and the parent's recording goes on."""
+"""A forward pass in a forked child records nothing, and the parent continues to record.
+The child has a single thread: torch's other threads do not survive a fork, and a pass
+with several threads would wait for them, with or without a watch (torch recommends
+torch.set_num_threads(1) in the child, as in DataLoader)."""
 
 import subprocess
 import sys

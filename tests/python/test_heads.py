@@ -1,6 +1,6 @@
-"""Calls of scaled_dot_product_attention of every shape and with every option that
-it takes, against the plain formula with torch's rules of broadcasting; what nobody
-can attribute to heads is said and counted."""
+"""Calls of scaled_dot_product_attention with all shapes and options, compared with the
+plain formula under torch's rules of broadcasting. Calls whose heads cannot be
+identified are one warning and a counted gap."""
 
 import warnings
 
@@ -37,13 +37,13 @@ class Model(torch.nn.Module):
 
 
 def seen(*shape):
-    """A mask that hides something in every head, and leaves each query a key."""
+    """Returns a mask that hides some keys in every head and shows each query a key."""
     mask = torch.rand(shape) < 0.6
     mask[..., 0] = True
     return mask
 
 
-# Shapes of queries and keys, options, what the module says, then (B,H).
+# Shapes of queries and keys, options, attributes of the module, expected (B,H).
 CALLS = {
     "four": ((2, 3, 5, 4), (2, 3, 7, 4), {}, {}, (2, 3)),
     "one key for all samples": ((2, 3, 5, 4), (1, 3, 7, 4), {}, {}, (2, 3)),
@@ -93,14 +93,14 @@ for name, shape in dict(folded=(6, 5, 7), keys=(6, 1, 7), plain=(5, 7)).items():
 
 
 def expected(q, k, options, b, h):
-    """Entropies (H), nats."""
+    """Returns the entropies (H), in nats."""
     q, k = q.double(), k.double()
     if options.get("enable_gqa"):
         k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
     scale = options.get("scale", q.shape[-1] ** -0.5)
     scores = q @ k.transpose(-1, -2) * scale
     mask = options.get("attn_mask")
-    if options.get("is_causal"):  # torch's lies at the upper left
+    if options.get("is_causal"):  # torch aligns the causal mask at the upper left
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, -float("inf"))
@@ -123,7 +123,7 @@ def numbers(name):
 def test_every_call_is_measured(name, run_file):
     calls, options, heads, (b, h) = numbers(name)
     model = Model(calls, options, heads)
-    torch.manual_seed(1)  # of dropout
+    torch.manual_seed(1)  # the same dropout
     plain = model()
     with es.watch(model, run_file) as rec:
         torch.manual_seed(1)
@@ -139,7 +139,7 @@ def test_every_call_is_measured(name, run_file):
 
 
 @pytest.mark.parametrize("name", ["samples and heads folded", "windows", "grouped"])
-def test_a_graph_measures_them(name, run_file):
+def test_calls_in_a_graph_are_measured(name, run_file):
     torch._dynamo.reset()
     calls, options, heads, (b, h) = numbers(name)
     model = Model(calls, options, heads)
@@ -165,14 +165,14 @@ UNKNOWN = dict(
 
 @pytest.mark.parametrize("is_compiled", [False, True])
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_heads_that_nothing_names_are_one_warning_and_counted(
+def test_heads_that_cannot_be_identified_are_one_warning_and_counted(
     name, is_compiled, run_file
 ):
     torch._dynamo.reset()
     shape, heads = UNKNOWN[name]
 
     class Both(torch.nn.Module):
-        """With one layer that has the four dimensions."""
+        """Also has a layer with four dimensions, which is measured."""
 
         def __init__(self):
             super().__init__()
@@ -202,7 +202,7 @@ def test_heads_that_nothing_names_are_one_warning_and_counted(
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 4), (6, 5, 4)])
-def test_a_module_that_raises_when_asked_raises_nothing_into_the_model(shape, run_file):
+def test_an_attribute_that_raises_does_not_disturb_the_model(shape, run_file):
     class Raises(Attention):
         @property
         def num_heads(self):

@@ -1,5 +1,5 @@
 """record="standard" and "all": activations, routers, gradients and updates of layers,
-compared with what plain PyTorch says of the same training."""
+compared with plain PyTorch in the same training."""
 
 import copy
 import functools
@@ -29,7 +29,7 @@ L = 3
 
 
 def names(run, phase="train"):
-    """Of the series of layers."""
+    """Returns the names of the series of layers."""
     return {s["name"] for s in run.series if s["shape"] == "layer" and s["phase"] == phase}
 
 
@@ -53,7 +53,8 @@ def micro_batches(n_steps, n=2):
 
 
 def train(model, batches, path=None, act=lambda model, optimizer: None, **options):
-    """Losses of all micro-batches; act is called before each step of the optimizer."""
+    """Trains; act is called before each step of the optimizer. Returns the losses of
+    all micro-batches."""
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     losses = []
     rec = es.watch(model, path, **options) if path else None
@@ -74,8 +75,8 @@ def train(model, batches, path=None, act=lambda model, optimizer: None, **option
 
 
 class Reference:
-    """Of gpt2's blocks: what the first micro-batch of a step returns, gradients and
-    weights before the step, and weights after it."""
+    """Reference values of gpt2's blocks: outputs of the first micro-batch of a step,
+    and gradients and weights before the optimizer's step."""
 
     def __init__(self, model):
         self.outputs, self.gradients, self.weights = [], [], []
@@ -94,7 +95,7 @@ class Reference:
         ]
 
 
-def test_layers_have_the_numbers_of_a_plain_training(run_file):
+def test_series_of_layers_equal_those_of_a_plain_training(run_file):
     batches = micro_batches(4)
     model = gpt2()
     plain = Reference(model)
@@ -113,7 +114,7 @@ def test_layers_have_the_numbers_of_a_plain_training(run_file):
     assert not run.values("nan_activations").any()
 
 
-def test_gradients_are_those_before_they_are_clipped(run_file):
+def test_gradients_are_measured_before_they_are_clipped(run_file):
     plain, batches = Reference(model := gpt2()), micro_batches(2)
 
     def clip(model, optimizer):
@@ -130,8 +131,8 @@ def test_gradients_are_those_before_they_are_clipped(run_file):
 
 
 @pytest.mark.parametrize("is_named", [False, True])
-def test_gradients_that_a_closure_makes_are_those_of_its_step(is_named, run_file):
-    """As Lightning's: those of the step before are still there when it begins."""
+def test_gradients_that_a_closure_computes_belong_to_its_step(is_named, run_file):
+    """As in Lightning: when the step begins, the previous gradients still exist."""
     plain = Reference(model := gpt2())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with es.watch(model, run_file, record="all") as rec:
@@ -154,7 +155,7 @@ def test_gradients_that_a_closure_makes_are_those_of_its_step(is_named, run_file
 
 @pytest.mark.parametrize("is_fused", [False, True])
 @pytest.mark.parametrize("is_unscaled", [False, True])
-def test_a_scale_of_the_loss_is_taken_off(is_fused, is_unscaled, run_file):
+def test_a_scale_of_the_loss_is_removed_from_the_norms(is_fused, is_unscaled, run_file):
     model, given = gpt2(n_layer=2), models.inputs("gpt2")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2, fused=is_fused)
     scaler = torch.amp.GradScaler("cpu", init_scale=512.0)
@@ -173,8 +174,8 @@ def test_a_scale_of_the_loss_is_taken_off(is_fused, is_unscaled, run_file):
     close(es.open(run_file).values("layer_grad_norm")[1], wanted)
 
 
-def test_parameters_of_several_optimizers_and_frozen_ones(run_file):
-    """Muon and AdamW, as it were; a layer that nobody trains has no sample."""
+def test_several_optimizers_and_frozen_parameters_are_supported(run_file):
+    """Such as Muon and AdamW together. A frozen layer has no sample."""
     model, given = gpt2(), models.inputs("gpt2")
     for parameter in model.transformer.h[1].parameters():
         parameter.requires_grad_(False)
@@ -223,7 +224,7 @@ EXPERTS = {
 
 
 def routed(logits, chosen, is_sigmoid=False):
-    """Entropy and load balancing loss by their formulas, token by token."""
+    """Returns entropy and load balancing loss by their formulas, token by token."""
     n = logits.shape[-1]
     total, load, shares = 0.0, np.zeros(n), np.zeros(n)
     for row, experts in zip(logits.double().tolist(), chosen.tolist()):
@@ -238,7 +239,7 @@ def routed(logits, chosen, is_sigmoid=False):
 
 
 @pytest.mark.parametrize("name", EXPERTS)
-def test_routers_of_transformers(name, run_file):
+def test_routers_of_transformers_are_measured(name, run_file):
     model = EXPERTS[name]().train()
     seen = {}
 
@@ -253,7 +254,7 @@ def test_routers_of_transformers(name, run_file):
     with es.watch(model, run_file, record="standard") as rec:
         given = models.inputs("llama")
         model(**given).loss.backward()
-        model(**models.inputs("llama"))  # a second micro-batch
+        model(**models.inputs("llama"))  # a second micro-batch, which does not count
         rec.step()
         model.eval()
         with torch.no_grad():
@@ -304,7 +305,7 @@ def test_dropped_tokens_are_counted_where_a_router_has_a_capacity(run_file):
 # --- layers ----------------------------------------------------------------------
 
 
-def test_layers_without_attention_have_their_numbers(run_file):
+def test_layers_without_attention_keep_their_numbers(run_file):
     config = tf.JambaConfig(
         vocab_size=61, hidden_size=32, intermediate_size=64, num_hidden_layers=4,
         num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=64,
@@ -335,17 +336,17 @@ def test_layers_without_attention_have_their_numbers(run_file):
     "attention, blocks",
     [
         ([f"h.{i}.attn" for i in range(2)], ["h.0", "h.1"]),
-        # Swin: stages of several blocks.
+        # Swin has stages of several blocks.
         ([f"layers.{i}.blocks.{j}.attn" for i in (0, 1) for j in (0, 1)],
          ["layers.0.blocks.0", "layers.0.blocks.1", "layers.1.blocks.0", "layers.1.blocks.1"]),
-        # T5: both attentions of a decoder's layer, below a list of their own.
+        # In T5 both attentions of a decoder layer are in a list inside the block.
         (["block.0.layer.0.SelfAttention", "block.0.layer.1.EncDecAttention"], ["block.0"] * 2),
         (["", "h.0", "h.0.attn", "h.1", "h.1.attn"], ["", "h.0", "h.0", "h.1", "h.1"]),
         (["first.attn", "second.attn"], ["first", "second"]),
         (["0"], ["0"]),
     ],
 )  # fmt: skip
-def test_the_block_of_an_attention_module(attention, blocks):
+def test_each_attention_module_belongs_to_its_block(attention, blocks):
     assert _health.blocks_of(attention) == blocks
 
 
@@ -353,7 +354,7 @@ def test_the_block_of_an_attention_module(attention, blocks):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_not_finite_is_recorded_as_such(value, run_file):
+def test_non_finite_values_are_recorded_as_such(value, run_file):
     model = gpt2()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with torch.no_grad():
@@ -367,7 +368,7 @@ def test_what_is_not_finite_is_recorded_as_such(value, run_file):
     for name in ("act_max", "act_rms", "layer_grad_norm", "update_ratio"):
         found = run.values(name)[0]
         assert not np.isfinite(found[1]) and not es.is_missing(found).any()
-    assert np.isnan(run.values("act_max")[0, 1:]).all()  # as entropy-train says it
+    assert np.isnan(run.values("act_max")[0, 1:]).all()  # as entropy-train records it
     found = run.values("nan_activations")[0]
     assert found[0] == 0 and found[1] >= 48 and found[2] == 2 * 24 * 48
     assert np.isfinite(run.values("act_max")[0, 0])
@@ -403,7 +404,7 @@ def no_graphs_of_others():
     torch._dynamo.reset()
 
 
-def test_a_graph_stays_one_while_the_cadence_toggles(no_graphs_of_others, run_file):
+def test_there_is_one_graph_whatever_the_cadence(no_graphs_of_others, run_file):
     counter = CompileCounterWithBackend("aot_eager")
 
     def model(is_compiled):
@@ -440,7 +441,7 @@ def test_the_compiled_step_of_an_optimizer_is_left_alone(no_graphs_of_others, ru
 
 
 class Layer(torch.nn.Module):
-    """An attention of test_waits.py, a weight and a router."""
+    """A layer with an attention of test_waits.py, a weight and a router."""
 
     def __init__(self, place):
         super().__init__()
@@ -497,7 +498,7 @@ def test_a_recorded_step_does_not_wait_for_the_device(monkeypatch, run_file):
         np.testing.assert_allclose(values, wanted[name], atol=1e-4, err_msg=name)
 
 
-def test_divided_parameters_are_left_out_with_one_warning(run_file):
+def test_sharded_parameters_are_left_out_with_one_warning(run_file):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -525,15 +526,15 @@ def test_divided_parameters_are_left_out_with_one_warning(run_file):
         torch.distributed.destroy_process_group()
 
 
-def test_a_device_without_memory_for_a_copy_keeps_one_model(monkeypatch, run_file):
+def test_weights_are_not_copied_on_a_device_with_too_little_memory(monkeypatch, run_file):
     monkeypatch.setattr(_health, "_has_memory", lambda *_: False)
     with pytest.warns(RuntimeWarning, match="too little memory for a copy of the weights"):
-        with pytest.raises(AssertionError):  # of train: there is trouble
+        with pytest.raises(AssertionError):  # train() asserts that there is no trouble
             train(gpt2(n_layer=2), micro_batches(2), run_file, record="all")
     assert names(es.open(run_file)) == ACTIVATIONS | {"layer_grad_norm"}
 
 
-def test_core_is_attention_alone_and_everything_is_undone(run_file):
+def test_core_records_attention_alone_and_all_hooks_are_removed(run_file):
     from torch.optim import optimizer as optimizers
 
     def state():
@@ -558,7 +559,7 @@ def test_core_is_attention_alone_and_everything_is_undone(run_file):
     assert not any(module._forward_hooks for module in model.modules())
 
 
-def test_the_callback_of_the_trainer_hands_it_over(run_file, tmp_path):
+def test_the_callback_of_the_trainer_passes_record_on(run_file, tmp_path):
     with pytest.raises(ValueError, match="record='most': expected 'core', 'standard' or 'all'"):
         es.TrainerCallback(run_file, record="most")
     data = [{key: value[0] for key, value in models.inputs("gpt2").items()} for _ in range(8)]
@@ -577,7 +578,7 @@ def test_the_callback_of_the_trainer_hands_it_over(run_file, tmp_path):
     assert (layers < run.values("grad_norm")).all()
 
 
-def test_the_program_draws_and_judges_them(run_file, tmp_path):
+def test_entropy_scan_draws_and_judges_series_of_layers(run_file, tmp_path):
     train(gpt2(), micro_batches(3, 1), run_file, record="all")
     rules = tmp_path / "rules"
     rules.write_text("[rule steep]\nseries = update_ratio\naggregate = layer_max\nabove = 0\n")

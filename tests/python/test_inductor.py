@@ -1,5 +1,5 @@
-"""Checkpoints in graphs of inductor, with and without us. Most of the time is its
-compiler's: a file of its own, for a processor of its own."""
+"""Checkpoints in graphs of inductor have the same bits with and without a watch. The
+tests are in a separate file because compiling takes long and files run in parallel."""
 
 import pytest
 import torch
@@ -9,9 +9,8 @@ import entropyscan as es
 
 
 class Checkpointed(torch.nn.Module):
-    """Blocks of attention, each under torch.utils.checkpoint, the first in mixed
-    precision: bfloat16 inside fused loops is where another way to fuse would
-    show."""
+    """Blocks of attention, each under torch.utils.checkpoint. The first one uses
+    bfloat16, whose rounding would reveal loops that are fused differently."""
 
     def __init__(self, reentrant):
         super().__init__()
@@ -48,7 +47,7 @@ class Attending(torch.nn.Module):
 
 
 def train_checkpointed(reentrant, path=None):
-    """Logits, loss and gradients of three steps, compiled by inductor."""
+    """Trains three steps, compiled by inductor. Returns logits, losses, gradients."""
     torch._dynamo.reset()
     torch.manual_seed(11)
     model = Checkpointed(reentrant).train()

@@ -1,5 +1,5 @@
-"""Callbacks and trackers of other libraries: what they record is what the
-training did, and nothing of theirs harms it but a pruning."""
+"""Callbacks and trackers of other libraries record the training correctly and never
+disturb it, except to prune."""
 
 import importlib.util
 import math
@@ -34,7 +34,7 @@ def model_of_seed():
 
 
 def record(path, step=lambda rec, i: None, scale=None, n=N_STEPS):
-    """A run whose first layer collapses where `scale` is large."""
+    """Records a run whose heads collapse if `scale` is large."""
     model = model_of_seed()
     if scale is not None:
         with torch.no_grad():
@@ -49,14 +49,14 @@ def record(path, step=lambda rec, i: None, scale=None, n=N_STEPS):
 
 
 def written(path, n):
-    """True once the file has n samples: it follows the training."""
+    """Waits until the file has n samples; returns false after a minute."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             if len(es.open(path).steps()) >= n:
                 return True
         except es.Error:
-            pass  # not begun
+            pass  # the file does not exist yet
         time.sleep(0.02)
     return False
 
@@ -121,7 +121,7 @@ def test_a_trial_whose_heads_collapse_is_pruned(tmp_path):
     assert es.open(tmp_path / "trial0.db").info["status"] == "finished"
 
 
-def test_severity_and_kinds_say_what_prunes(run_file):
+def test_severity_and_kinds_select_what_prunes(run_file):
     optuna, trials = study()
     record(run_file, scale=1e3)
     kinds = {f["kind"] for f in es.open(run_file).flags if f["stands"]}
@@ -134,11 +134,11 @@ def test_severity_and_kinds_say_what_prunes(run_file):
         es.OptunaPruning(trial, run_file, "bad")
 
 
-def test_a_forecast_prunes_where_it_is_requested(tmp_path):
+def test_a_forecast_prunes_if_requested(tmp_path):
     optuna, trials = study()
     trial = trials.ask()
     path = doomed(tmp_path)
-    es.OptunaPruning(trial, path)()  # no flag so far
+    es.OptunaPruning(trial, path)()  # no flag stands yet
     with pytest.raises(optuna.TrialPruned, match=r"forecast \(warning\) since step"):
         es.OptunaPruning(trial, path, forecast="warning")()
     with pytest.raises(es.Error, match="unknown forecast 'soon': expected one of warning, stop"):
@@ -146,8 +146,8 @@ def test_a_forecast_prunes_where_it_is_requested(tmp_path):
 
 
 def doomed(folder):
-    """From step 3 on the entropy of layer 1 halves every 4 steps and the loss
-    staggers: no flag stands at step 16."""
+    """Writes a run in which, from step 3 on, the entropy of layer 1 halves every 4
+    steps and the loss becomes noisy. No flag stands at its end, step 16."""
     lines = ["# arch: SM", "# ctx: 64", "step,layer,head,entropy,max_logit,loss,grad_norm"]
     for step in range(17):
         grown, wobble = max(0, step - 3) / 4, math.sin(12.9898 * step + 1)
@@ -183,7 +183,7 @@ def test_flags_that_cannot_be_read_prune_nothing(tmp_path):
 
 
 def train_trial(config):
-    """One trial of Ray's, in a process of its own, which it reports step by step."""
+    """A trial of Ray, which runs in a separate process and reports every step."""
     from ray import tune
 
     def step(rec, i):
@@ -375,7 +375,7 @@ def test_accelerate_is_recorded_and_trains_the_same(run_file):
     assert run.config["lr"] == 0.5 and run.info["status"] == "finished"
 
 
-# --- what is not installed ------------------------------------------------------
+# --- missing libraries ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_accelerate_is_recorded_and_trains_the_same(run_file):
         ("RayTunePruning", "ray", "'ray[tune]'"),
     ],
 )
-def test_what_is_not_installed_names_the_command(name, module, package, monkeypatch):
+def test_the_error_for_a_missing_library_names_the_pip_command(name, module, package, monkeypatch):
     place = es._PLACES[name]
     monkeypatch.delitem(sys.modules, f"entropyscan.{place}", raising=False)
     monkeypatch.delitem(vars(es), name, raising=False)

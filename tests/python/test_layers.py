@@ -1,5 +1,5 @@
-"""Which layer is which: the model's own numbers, modules, kinds and ceilings in the
-file."""
+"""Layers in the file have the model's own numbers, and the file stores their modules,
+kinds and ceilings."""
 
 import math
 
@@ -28,7 +28,7 @@ def lfm2():
     return transformers.Lfm2Config(**V, layer_types=kinds)
 
 
-def zamba2():  # whose modules do not say their number
+def zamba2():  # its modules have no layer_idx
     kinds = ["mamba", "hybrid", "mamba", "hybrid"]
     return transformers.Zamba2Config(
         **V, layer_types=kinds, mamba_d_state=4, mamba_expand=2, n_mamba_heads=8,
@@ -59,7 +59,7 @@ def t5():
 
 FULL, WINDOW = math.lgamma(17) / 16, sum(math.log(min(i + 1, 8)) for i in range(16)) / 16
 BOTH = math.log(16)
-# Of each layer: kind and ceiling, or None where it has no attention.
+# Kind and ceiling of each layer; None for a layer without attention.
 MODELS = {
     jamba: [None, ("full", FULL), None, ("full", FULL)],
     lfm2: [("full", FULL), None, ("full", FULL), None],
@@ -79,7 +79,7 @@ def test_layers_have_the_numbers_of_the_model(make, run_file):
         kind = transformers.AutoModelForSeq2SeqLM
     try:
         model = kind.from_config(config, attn_implementation="sdpa")
-    except StopIteration:  # zamba2, by older versions
+    except StopIteration:  # zamba2 with older versions of transformers
         pytest.skip(f"transformers {transformers.__version__} cannot make this model")
     ids = torch.randint(3, 128, (2, 16))
     with es.watch(model, run_file) as rec:
@@ -102,7 +102,8 @@ def test_layers_have_the_numbers_of_the_model(make, run_file):
 
 
 def test_padded_keys_of_another_sequence_hide_no_queries(run_file):
-    """As many queries as keys, and yet they are other tokens: BART does not say it."""
+    """There are as many keys as queries, but they are other tokens. BART's arguments do
+    not say so, only the module's name does."""
     config = bart()
     config.attn_implementation = "eager"
     model = transformers.BartForConditionalGeneration(config)
@@ -114,5 +115,5 @@ def test_padded_keys_of_another_sequence_hide_no_queries(run_file):
         rec.step(loss=out.loss)
     for layer, weights in enumerate(out.cross_attentions):
         rows = -(weights * (weights + 1e-9).log()).sum(-1)
-        mean = rows.detach().mean((0, 2)).numpy()  # all queries, of four keys
+        mean = rows.detach().mean((0, 2)).numpy()  # all queries, each over four keys
         assert es.open(run_file).entropy()[0, 4 + layer] == pytest.approx(mean, abs=1e-4)

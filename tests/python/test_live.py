@@ -1,5 +1,5 @@
-"""What a watch says besides its file: the last values, a picture, one line at the
-end."""
+"""What a watch reports in addition to its file: the last values, a figure, and one line
+at the end."""
 
 import os
 
@@ -13,7 +13,7 @@ import entropyscan as es
 from entropyscan import _live
 
 
-def test_the_last_values_are_those_of_the_file(run_file):
+def test_the_last_values_equal_those_in_the_file(run_file):
     torch.manual_seed(2)
     model, given = models.gpt2(), models.inputs("gpt2")
     with es.watch(model, run_file, every=2) as rec:
@@ -49,7 +49,7 @@ def test_series_of_layers_are_among_the_last_values(run_file):
     assert [last[f"attn/L{layer}/act_max"] for layer in range(3)] == largest.tolist()
 
 
-def test_what_is_missing_has_no_key_and_nan_has():
+def test_a_missing_value_has_no_key_but_nan_has():
     missing = np.uint32([0x7FC007A2]).view(np.float32)[0]
     latest = _live.Latest()
     entropy = np.float32([[1, np.nan], [missing, missing], [missing, 0.5], [0, 0]])
@@ -61,17 +61,17 @@ def test_what_is_missing_has_no_key_and_nan_has():
     assert [found.get(f"attn/L{i}/grad_norm") for i in range(4)] == [1, None, 0, 2]
 
 
-def test_flags_that_stand_are_counted_beside_the_training(run_file, monkeypatch):
+def test_standing_flags_are_counted_during_the_training(run_file, monkeypatch):
     monkeypatch.setattr(_live.Standing, "LEAST_SECONDS", 0.0)
     model, given = models.gpt2(), models.inputs("gpt2")
     with es.watch(model, run_file) as rec:
         for step in range(4):
             model(**given)
             rec.step(loss=float("nan") if step > 1 else 1.0)
-        until_true(lambda: rec.last().get("attn/flags") == 1, "the NaN is no flag")
+        until_true(lambda: rec.last().get("attn/flags") == 1, "the NaN did not become a flag")
 
 
-def test_one_line_says_what_there_is(run_file, monkeypatch, capsys):
+def test_one_line_at_the_end_summarises_the_run(run_file, monkeypatch, capsys):
     monkeypatch.chdir(os.path.dirname(run_file))
     model, given = models.gpt2(), models.inputs("gpt2")
 
@@ -88,7 +88,7 @@ def test_one_line_says_what_there_is(run_file, monkeypatch, capsys):
     assert said(0) == ""
 
 
-def test_a_picture_while_the_training_runs(run_file):
+def test_a_figure_is_drawn_while_the_training_runs(run_file):
     model, given = models.gpt2(), models.inputs("gpt2")
     with es.watch(model, run_file) as rec:
         with pytest.raises(es.Error, match="nothing has been recorded yet"):
@@ -100,7 +100,7 @@ def test_a_picture_while_the_training_runs(run_file):
         def is_drawn():
             try:
                 return b"<svg" in rec.figure("heatmap").data
-            except es.Error:  # the recorder has not written so far
+            except es.Error:  # the recorder has not written the sample yet
                 return False
 
         until_true(is_drawn, "no picture")

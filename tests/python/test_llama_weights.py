@@ -1,5 +1,5 @@
-"""entropy-train and transformers have the same function of the same weights:
-Llama, Qwen2 and Qwen3 by probe, and a checkpoint of family llama over there."""
+"""entropy-train and transformers compute the same from the same weights: probe reads
+Llama, Qwen2 and Qwen3, and transformers reads a checkpoint of family llama."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ WEIGHTS = dict(
             "original_max_position_embeddings": 32,
         }
     ),
-    # heads that are together narrower than the model
+    # The heads together are narrower than the model.
     qwen3=lambda: models.qwen(head_dim=10, num_hidden_layers=2),
 )
 
@@ -69,7 +69,8 @@ def make_tokens(path, held_out):
 
 
 def roughened(model):
-    """Far from uniform attention, norms that are not 1, biases that are not 0."""
+    """Changes weights so that attention is far from uniform, norms differ from 1 and
+    biases from 0."""
     with torch.no_grad():
         for name, parameter in models.spread(model, 9.0).named_parameters():
             if parameter.dim() == 1:
@@ -86,7 +87,8 @@ def probe(tmp_path, weights, tokens):
 
 
 def theirs(model, tokens):
-    """Loss and entropies of heads (L,H) over one sequence, in float64."""
+    """Returns transformers' loss and entropies of heads (L,H) over one sequence, in
+    float64."""
     model = model.double().eval()
     model.set_attn_implementation("eager")
     tokens = tokens[None, : LENGTH + 1]
@@ -110,7 +112,7 @@ def test_probe_has_the_loss_and_the_entropies_of_transformers(tmp_path, name):
     assert seen.info["family"] == "llama" and seen.info["arch"] == "SM+RN+SwiGLU"
 
 
-def test_a_checkpoint_is_a_model_of_transformers(tmp_path):
+def test_transformers_reads_a_checkpoint_of_entropy_train(tmp_path):
     tokens = make_tokens(tmp_path / "x.tok", 50)
     code, said = run(
         PROGRAM, "--family", "llama", "--data", tmp_path / "x.tok", "--no-record", "-q",
@@ -162,7 +164,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize("key", REFUSED)
-def test_what_is_computed_in_another_way_is_refused_by_name(tmp_path, saved, key):
+def test_an_unsupported_setting_is_refused_by_name(tmp_path, saved, key):
     value, named = REFUSED[key]
     config = json.loads((saved / "weights/config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {key: value}))
@@ -172,7 +174,7 @@ def test_what_is_computed_in_another_way_is_refused_by_name(tmp_path, saved, key
     assert code in (2, 3) and named in said.strip().splitlines()[-1], said
 
 
-def test_without_a_configuration_nothing_is_guessed(tmp_path, saved):
+def test_weights_without_a_configuration_are_refused(tmp_path, saved):
     (tmp_path / "model.safetensors").symlink_to(saved / "weights/model.safetensors")
     code, said = run(PROGRAM, "probe", tmp_path / "model.safetensors", "--data",
                      saved / "x.tok", "--no-record", "--n-head", "4")

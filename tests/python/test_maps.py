@@ -1,4 +1,4 @@
-"""Attention maps that es.watch records, against weights by their formula."""
+"""Compares the attention maps that es.watch records with weights by the formula."""
 
 import sqlite3
 
@@ -15,7 +15,7 @@ B, H, T, D = 3, 2, 10, 4
 
 
 def cells(weights, seen, n):
-    """(B,H,T,S) to (H,n,n), one cell after the other."""
+    """Reduces weights (B,H,T,S) to maps (H,n,n), one cell after the other."""
     h, t, s = weights.shape[1:]
     out = np.full((h, n, n), np.nan)
     for head in range(h):
@@ -60,7 +60,7 @@ def test_a_cell_is_the_mean_weight_of_its_pairs(size):
     expect(found, cells(weights_of(query, key, seen), seen.numpy(), n))
 
 
-def test_masks_groups_and_other_lengths():
+def test_masks_groups_and_different_lengths_are_supported():
     query, key = drawn(t=7, s=9, heads=4, groups=2, seed=2)
     mask = torch.rand(B, 1, 7, 9) > 0.4
     mask[..., 0] = True
@@ -79,7 +79,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch):
     assert (whole - parts)[there].abs().max() <= 1e-6
 
 
-def test_the_first_sixteen_sequences_count():
+def test_only_the_first_sixteen_sequences_count():
     torch.manual_seed(4)
     query, key = torch.randn(20, H, T, D), torch.randn(20, H, T, D)
     found = _maps.maps(query, key, Attention(causal=True), 3)
@@ -97,7 +97,7 @@ def test_a_row_that_is_not_finite_is_nan_in_its_cells():
     assert bad[1, 7, :8].all() and bad.sum() == 8
 
 
-def test_packed_sequences_have_none():
+def test_packed_sequences_have_no_maps():
     query, key = torch.randn(1, H, T, D), torch.randn(1, H, T, D)
     starts = torch.tensor([0, 4, T], dtype=torch.int32)
     assert _maps.maps(query, key, Attention(causal=True, query_starts=starts), 4) is None
@@ -126,7 +126,7 @@ def rows_of(path):
     ).fetchall()
 
 
-def test_a_watched_training_records_them(tmp_path):
+def test_a_watched_training_records_maps(tmp_path):
     torch.manual_seed(6)
     model = torch.nn.Sequential(Layer(), Layer(), Layer())
     path = tmp_path / "run.db"
@@ -158,7 +158,7 @@ def test_a_watched_training_records_them(tmp_path):
         assert (own[-1].view(np.uint32)[~there] == _library.MISSING_BITS).all()
 
 
-def test_maps_change_nothing_and_are_off_by_default(tmp_path):
+def test_maps_are_off_by_default(tmp_path):
     torch.manual_seed(7)
     model = torch.nn.Sequential(Layer())
     with es.watch(model, tmp_path / "run.db") as rec:

@@ -1,4 +1,4 @@
-"""Models of transformers, each against its own attention weights."""
+"""Compares entropies of models of transformers with their own attention weights."""
 
 import formula
 import models
@@ -10,7 +10,7 @@ import entropyscan as es
 
 
 def own_weights(model, given):
-    """The weights (B,H,T,S) of each layer, by the model's eager attention."""
+    """Returns the weights (B,H,T,S) of each layer from the model's eager attention."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -20,7 +20,7 @@ def own_weights(model, given):
 
 
 def of_keys(a):
-    """Over the keys alone, where a learnt sink has a share."""
+    """Normalises weights over the keys alone, without the share of a learnt sink."""
     return a / a.sum(-1, keepdim=True)
 
 
@@ -62,7 +62,7 @@ def test_entropies_are_those_of_the_models_own_weights(
     )
     assert expected.std() > 0.01  # heads differ
     with es.watch(model, run_file) as rec:
-        has_backward = implementation != "flex_attention"  # it has none on a CPU
+        has_backward = implementation != "flex_attention"  # has no backward on the CPU
         with torch.set_grad_enabled(has_backward):
             loss = model(**given).loss
         if has_backward:
@@ -104,7 +104,7 @@ def test_every_step_of_a_training_agrees_with_output_attentions(
             weights = own_weights(model.double(), given)
             expected.append([formula.head_entropy(a).numpy() for a in weights])
             model.float()
-            rec._tap.take("train")  # that was no step of the training
+            rec._tap.take("train")  # drop what own_weights' pass measured
             loss = model(**given).loss
             loss.backward()
             optimizer.step()
@@ -115,10 +115,10 @@ def test_every_step_of_a_training_agrees_with_output_attentions(
     assert list(run.steps()) == list(range(12))
     assert np.abs(run.entropy() - np.array(expected)).max() <= 1e-5
     assert np.array_equal(run.values("loss"), np.float32(losses))
-    assert np.ptp(run.entropy(), axis=0).max() > 0.05  # it has learnt
+    assert np.ptp(run.entropy(), axis=0).max() > 0.05  # the model has learnt
 
 
-def test_a_run_knows_its_model(run_file):
+def test_a_run_describes_its_model(run_file):
     model = models.gpt2()
     with es.watch(model, run_file, config={"lr": 0.5}, name="first", steps=9) as rec:
         model(**models.inputs("gpt2"))

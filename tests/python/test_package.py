@@ -1,5 +1,5 @@
-"""The package as others get it: installed into a clean venv, and every snippet of
-its page and of the first one."""
+"""The package as users get it: installed into a clean venv. Also runs all snippets of
+its pages and of the first README."""
 
 import importlib
 import os
@@ -28,7 +28,7 @@ def snippets(page):
 PACKAGE = ROOT / "hooks/python"
 PAGES = ["README.md", *sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.glob("docs/*.md"))]
 
-# Of a page with snippets: how many there are, and what they leave behind.
+# For each page with snippets: their number, and the files that they create.
 MADE = {
     "README.md": (3, ["run.db", "trainer.db", "tracked.db"]),
     "docs/libraries.md": (6, ["lightning.db", "accelerate.db", "tensorboard.db", "corpus.tok"]),
@@ -39,7 +39,7 @@ MADE = {
 
 
 def names(folder):
-    """What the snippets take as given."""
+    """Returns the names that the snippets use without defining them."""
     import models
     from test_tokens import words
     from test_trainer import Data
@@ -106,7 +106,7 @@ def test_every_snippet_of_a_page_runs(page, tmp_path, monkeypatch):
     given = names(tmp_path) if found else {}
     for snippet in found:
         if "tune." in snippet and "tune" not in given:
-            continue  # ray is 200 MB: not among the tests' requirements
+            continue  # ray takes 200 MB and is not required by the tests
         exec(compile(snippet, page, "exec"), given)
     for file in files:
         path = tmp_path / file
@@ -119,7 +119,7 @@ def test_every_snippet_of_a_page_runs(page, tmp_path, monkeypatch):
             assert not [event for event in run.events if event["kind"] == "gap"]
 
 
-def test_the_reference_is_that_of_the_docstrings():
+def test_the_reference_page_matches_the_docstrings():
     tool = ROOT / "tests/tools/python_reference.py"
     made = subprocess.run([sys.executable, tool], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
@@ -138,20 +138,21 @@ def test_the_snippet_of_the_first_page_runs(tmp_path, monkeypatch):
 
 
 def package_source(place):
-    """A copy of the package's part of the source tree, two folders below `place`."""
+    """Copies the package, as in the source tree, two folders below `place`."""
     ignored = shutil.ignore_patterns("__pycache__", "_native")
     return shutil.copytree(ROOT / "hooks/python", place / "hooks/python", ignore=ignored)
 
 
 def without_ours(**settings):
-    """The environment without what our build step reads, but for `settings`."""
+    """Returns the environment with only `settings` of the variables that our build step
+    reads."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ENTROPYSCAN")}
     return {**clean, **settings}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A venv with the package and what it needs, and nothing of ours."""
+    """Makes a venv with the package and its dependencies, without the source tree."""
     place = tmp_path_factory.mktemp("clean")
     venv.create(place / "venv")
     source = package_source(place / "tree")
@@ -216,8 +217,7 @@ def test_without_the_trainer_its_program_names_the_remedy(installed):
 
 
 def test_an_installed_package_records(installed, run_file):
-    """The library, the recorder and the recording half, as they were installed;
-    PyTorch is borrowed."""
+    """Uses the installed libraries and recorder; only PyTorch is that of the tests."""
     site = next((installed / "venv/lib").glob("python*/site-packages"))
     tests = str(Path(__file__).parent)
     script = (
@@ -239,7 +239,7 @@ def test_an_installed_package_records(installed, run_file):
     assert es.open(run_file).entropy().shape == (1, 3, 4)
 
 
-def test_the_wheel_carries_what_it_needs(installed):
+def test_the_wheel_contains_libraries_and_programs(installed):
     site = next((installed / "venv/lib").glob("python*/site-packages"))
     native = {path.name for path in (site / "entropyscan/_native").iterdir()}
     libraries = {"libentropyrecord.so.0", "libentropyscan.so.0"}
@@ -251,7 +251,7 @@ def test_the_wheel_carries_what_it_needs(installed):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A source tree without C sources, in which make fails unless it is replaced."""
+    """Makes a source tree without C sources; make fails unless a test replaces it."""
     source = package_source(tmp_path / "tree")
     (tmp_path / "tree/Makefile").touch()
     write_make(tmp_path, "exit 1")
@@ -262,7 +262,7 @@ BUILT = "entropy-scan entropy-recorder entropy-train libentropyrecord.so libentr
 
 
 def write_make(place, commands):
-    """A make that logs its arguments, in the folder that `build` puts on the path."""
+    """Writes a fake make that logs its arguments; build() puts it on the path."""
     make = place / "bin/make"
     make.parent.mkdir(exist_ok=True)
     make.write_text(f'#!/bin/sh\necho "$@" >>"{place}/made"\n{commands}\n')
@@ -270,7 +270,7 @@ def write_make(place, commands):
 
 
 def build(tree, function, place, **settings):
-    """Calls `function` of the build backend as pip does; `place` gets what it makes."""
+    """Calls `function` of the build backend, as pip does, to write into `place`."""
     script = (
         "import sys; sys.path.insert(0, '.')\n"
         "import build_backend\n"
@@ -288,7 +288,7 @@ def build(tree, function, place, **settings):
 
 
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
-def test_metadata_is_there_without_a_build(tree, tmp_path, kind):
+def test_metadata_needs_no_build(tree, tmp_path, kind):
     done = build(tree, f"prepare_metadata_for_build_{kind}", tmp_path / "metadata")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "metadata").iterdir()
@@ -330,7 +330,7 @@ def test_a_build_that_fails_ends_with_the_remedy(tree, tmp_path):
 
 
 def test_a_package_is_built_without_the_trainer(tmp_path):
-    """Of the sources' folders make names those that the package needs."""
+    """make compiles only the folders that the package needs."""
     done = subprocess.run(
         ["make", "-n", "-j1", "CUDA=0", f"BUILD={tmp_path}", "package"],
         cwd=ROOT,

@@ -1,5 +1,5 @@
-"""rec.penalty(): gradients are those of the papers' formula, made in double of the
-weights that an eager model of transformers returns."""
+"""rec.penalty(): compares its gradients with those of the papers' formula, in double,
+from the weights that an eager model of transformers returns."""
 
 import copy
 import os
@@ -15,7 +15,7 @@ import entropyscan as es
 from entropyscan import _ereg, _operators, _statistics, _wrappers
 
 L, H, T = 2, 4, 12
-SHARE = 0.02  # of the penalty in the loss
+SHARE = 0.02  # factor of the penalty in the loss
 MAKERS = {
     "gpt2": lambda **changes: models.gpt2(n_layer=L, **changes),
     "llama": lambda **changes: models.llama(num_hidden_layers=L, **changes),
@@ -37,7 +37,7 @@ def regularization(n_layers=L, n_heads=H, **options):
 
 
 def gradients(model, reg):
-    """By name, and forgets them."""
+    """Returns the gradients by name and clears them."""
     named = [*model.named_parameters(), ("thresholds", reg.thresholds)]
     found = {name: p.grad.double().clone() for name, p in named if p.grad is not None}
     for _, parameter in named:
@@ -46,7 +46,7 @@ def gradients(model, reg):
 
 
 def by_the_formula(model, batches, **options):
-    """The penalties, and gradients of the sum of the losses."""
+    """Returns the penalties, and the gradients of the sum of the losses."""
     reference = copy.deepcopy(model).double()
     if getattr(reference, "is_gradient_checkpointing", False):
         reference.gradient_checkpointing_disable()
@@ -73,7 +73,7 @@ def by_the_watch(model, batches, path, call=None, share=SHARE, **options):
     reg = regularization(**options)
     call, penalties = model if call is None else call, []
     with es.watch(model, path, every=2, regularize=reg) as rec:
-        rec.number(1)  # not recorded
+        rec.number(1)  # not a recorded step
         for given in batches:
             loss = call(**given).loss
             penalty = rec.penalty()
@@ -90,7 +90,7 @@ def compare(found, wanted):
     largest = max(g.abs().max() for g in wanted[1].values())
     for name, gradient in wanted[1].items():
         error = (found[1][name] - gradient).abs().max()
-        # Of biases of keys gradients are sums that are 0.
+        # Gradients of the biases of keys are 0 up to rounding.
         assert error <= 1e-5 * max(gradient.abs().max(), 1e-2 * largest), name
 
 
@@ -103,7 +103,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name, implementation, padding, reduction", CASES)
-def test_gradients_are_those_of_the_formula(
+def test_gradients_equal_those_of_the_formula(
     name, implementation, padding, reduction, run_file
 ):
     model = make(name, attn_implementation=implementation)
@@ -154,12 +154,13 @@ def test_reentrant_checkpoints_are_refused(run_file):
         with pytest.raises(RuntimeError, match="0 layers.*use_reentrant=False"):
             rec.penalty()
         loss.backward()
-        with pytest.raises(RuntimeError, match="0 layers"):  # not the second pass
+        # The second pass of the checkpoint does not count either.
+        with pytest.raises(RuntimeError, match="0 layers"):
             rec.penalty()
 
 
-def test_gradients_lie_as_graphs_expect():
-    """inductor reads them as the fake ones lie; queries are transposed often."""
+def test_gradients_have_the_strides_that_graphs_expect():
+    """Inductor relies on the strides of the fakes; queries are often transposed."""
     query, key = (torch.randn(2, T, n, 6).transpose(1, 2) for n in (H, 2))
     what = _statistics.settled(_statistics.Attention(causal=True), T, 6, T)
     given = [getattr(what, name) for name in _ereg._MEMBERS]
@@ -218,7 +219,7 @@ class Flash(torch.nn.Module):
         entry(self, query, key, key, None, **options)
 
 
-def test_sequences_that_flash_attention_packs_are_apart(run_file):
+def test_sequences_that_flash_attention_packs_are_separate(run_file):
     query, key = torch.randn(1, H, T, 8), torch.randn(1, 2, T, 8)
     reg, penalties = regularization(1), []
     positions = torch.cat([torch.arange(5), torch.arange(7)])[None]
@@ -238,7 +239,7 @@ def test_sequences_that_flash_attention_packs_are_apart(run_file):
     assert penalties == pytest.approx([wanted, wanted], rel=1e-5)
 
 
-def test_the_penalty_is_recorded_where_attention_is(run_file):
+def test_the_penalty_is_recorded_at_recorded_steps(run_file):
     model, reg = make(), regularization()
     first = []
     with es.watch(model, run_file, every=2, regularize=reg) as rec:
@@ -255,7 +256,7 @@ def test_the_penalty_is_recorded_where_attention_is(run_file):
     assert {one["name"]: one["unit"] for one in run.series}["ereg"] == "nats^2"
 
 
-def test_ranks_that_record_nothing_have_a_penalty(monkeypatch, run_file):
+def test_ranks_that_do_not_record_also_have_a_penalty(monkeypatch, run_file):
     model, given, reg = make(), models.inputs("llama", length=T), regularization()
     penalties = []
     for rank in "01":

@@ -1,5 +1,5 @@
-"""What a watch promises, row by row, and the tests that hold it to that. The cost
-of a step and its memory are measured by tests/bench/bench_watch_cost.py."""
+"""Lists the promises of a watch and the tests that check them.
+tests/bench/bench_watch_cost.py measures the time and memory of a step."""
 
 import importlib
 import subprocess
@@ -39,7 +39,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_promise_has_its_tests(row):
+def test_the_tests_of_a_promise_exist(row):
     for name in ROWS[row]:
         file, test = name.split(".")
         assert callable(getattr(importlib.import_module(file), test))

@@ -1,5 +1,5 @@
-"""Recording and reading without the C library: Python's files are those of the C
-recorder, read by the C reader and by entropy-scan, and the other way round."""
+"""Recording and reading without the C library: the recorder in Python writes the same
+files as the C recorder, and both readers and entropy-scan read both."""
 
 import os
 import re
@@ -33,7 +33,7 @@ each_reader = pytest.mark.parametrize("reader", READERS)
 
 
 def recorded(recorder, path, steps, status="finished", **options):
-    """A run with the loss step + 0.5 at each step."""
+    """Records a run with the loss step + 0.5 at each step."""
     made = RECORDERS[recorder](path, RUN, **options)
     loss = made.series("loss", "run", "train", None)
     for step in steps:
@@ -62,7 +62,7 @@ class Attention(torch.nn.Module):
 
 
 def train(path, **options):
-    """Losses of a small training; watched if there is a path."""
+    """Runs a small training, watched if there is a path. Returns its losses."""
     torch.manual_seed(5)
     model = torch.nn.Sequential(*[Attention() for _ in range(3)])
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
@@ -87,14 +87,15 @@ def train(path, **options):
 
 @pytest.fixture
 def pure(monkeypatch):
-    """The package as it is where no library is."""
+    """Makes the package behave as in an installation without the library."""
     monkeypatch.setattr(_library, "IS_PYTHON", True)
     monkeypatch.setattr(_library, "Recorder", _python_recorder.Recorder)
     monkeypatch.setattr(_library, "Reader", _python_reader.Reader)
 
 
 def contents(path):
-    """All that a file says, by the C reader; without what every run has of its own."""
+    """Returns all that the C reader reads from a file, without the values that differ
+    from run to run."""
     run = _c_library.Reader(str(path))
     info = run.run(0)
     for own in ("uuid", "started_at", "ended_at"):
@@ -105,14 +106,14 @@ def contents(path):
 
 
 def attention_maps(path):
-    """Values by phase, step, layer, head, size, ctx."""
+    """Returns the maps by (phase, step, layer, head, size, ctx)."""
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT * FROM attention_map").fetchall()
     return {row[1:7]: np.frombuffer(row[8], np.float32) for row in rows}
 
 
 def test_a_watch_continues_its_run(run_file, pure, monkeypatch):
-    monkeypatch.setenv("ENTROPYSCAN_PURE", "1")  # of the process that reads the runs
+    monkeypatch.setenv("ENTROPYSCAN_PURE", "1")  # for the process that reads the runs
     model = models.gpt2()
     for steps in ((0, 1, 2, 3), (2, 3, 4)):
         with es.watch(model, run_file, first_step=steps[0]) as rec:
@@ -125,7 +126,7 @@ def test_a_watch_continues_its_run(run_file, pure, monkeypatch):
     assert list(reader.samples(0, "entropy", "train")[0]) == [0, 1, 2, 3, 4]
 
 
-def test_a_training_leaves_the_same_file(tmp_path, pure, monkeypatch):
+def test_both_recorders_write_the_same_training(tmp_path, pure, monkeypatch):
     paths = [tmp_path / name / "run.db" for name in ("python", "c")]
     for path in paths:
         path.parent.mkdir()
@@ -149,14 +150,14 @@ def test_a_training_leaves_the_same_file(tmp_path, pure, monkeypatch):
     for path in paths:
         done = scan(path, "--json", "--figure=maps", "-o", path.with_suffix(".svg"))
         assert done.returncode == 0, done.stderr
-        assert not list(path.parent.glob("run.db?*")), "a plain file alone"
+        assert not list(path.parent.glob("run.db?*")), "other files were left behind"
 
 
 # --- samples ------------------------------------------------------------------
 
 
-def test_the_same_frames_are_the_same_rows(tmp_path):
-    """With their checksums, in the same places."""
+def test_both_recorders_write_the_same_rows(tmp_path):
+    """Compares rowids and checksums too."""
     tables = []
     for recorder, make in RECORDERS.items():
         path = str(tmp_path / f"{recorder}.db")
@@ -180,7 +181,7 @@ def test_the_same_frames_are_the_same_rows(tmp_path):
 
 @each_reader
 @each_recorder
-def test_bits_stay_what_they_are(recorder, reader, run_file):
+def test_values_keep_their_bits(recorder, reader, run_file):
     bits = [0x7FC007A2, 0x7FC00000, 0xFFC12345, 0, 0x80000000, 0x7F800000]
     values = np.array([bits, bits[::-1]], np.uint32).view(np.float32)
     made = RECORDERS[recorder](run_file, RUN)
@@ -188,7 +189,7 @@ def test_bits_stay_what_they_are(recorder, reader, run_file):
     for step in (7, 2**40, 2**62):
         assert made.push(number, step, values[step % 2]) == 0
     assert made.push(number, 8, values[0]) == 0
-    assert made.push(number, 8, values[1]) == 0  # the last one counts
+    assert made.push(number, 8, values[1]) == 0  # replaces the previous sample
     made.close("stopped")
     run = READERS[reader](run_file)
     steps, found, shape = run.samples(0, "entropy", "eval")
@@ -199,7 +200,7 @@ def test_bits_stay_what_they_are(recorder, reader, run_file):
     assert run.run(0)["status"] == "stopped" and run.config(0) == {"steps": 9}
 
 
-def test_both_readers_say_the_same():
+def test_both_readers_read_the_same():
     path = str(ROOT / "samples/runs/sm.db")
     ours, theirs = (READERS[reader](path) for reader in ("Python", "C"))
     for what in ("run", "config", "series", "events"):
@@ -210,7 +211,7 @@ def test_both_readers_say_the_same():
         assert found[1].tobytes() == wanted[1].tobytes()
 
 
-def test_checksums_are_those_of_the_definition():
+def test_checksums_follow_the_definition():
     assert _run_file.series_checksum("123456789", "", "") == 0xE3069283
     random = np.random.default_rng(3)
     for n in (1, 2, 3, 17, 64, 257):
@@ -226,19 +227,19 @@ def test_checksums_are_those_of_the_definition():
             assert int(found[i]) % 2**32 == register ^ 0xFFFFFFFF
 
 
-def test_tables_and_units_are_those_of_the_program():
+def test_tables_and_units_match_those_of_the_program():
     said = scan("help", "run-file").stdout
     for sql in (*_run_file.TABLES.values(), _run_file.MAP_TABLE):
         assert sql in said
     lines = re.findall(r"^  (\w+): .*?(?:, (\S+))? \((?:run|layer|head)\)$", said, re.M)
     assert len(lines) > 60
-    for name, unit in lines:  # a title may have a comma, too
+    for name, unit in lines:  # what follows a title's comma need not be a unit
         unit = unit if unit in _run_file.UNITS.values() else ""
         assert _run_file.UNITS.get(name, "") == unit, name
 
 
 @each_reader
-def test_a_sample_that_its_checksum_denies_is_missing(reader, run_file):
+def test_a_sample_with_a_wrong_checksum_is_missing(reader, run_file):
     recorded("Python", run_file, range(4))
     data = bytearray(Path(run_file).read_bytes())
     at = data.find(np.float32(2.5).tobytes())
@@ -254,7 +255,7 @@ def test_a_sample_that_its_checksum_denies_is_missing(reader, run_file):
 
 @each_reader
 @each_recorder
-def test_a_row_that_was_edited_is_said(recorder, reader, run_file):
+def test_an_edited_row_is_reported(recorder, reader, run_file):
     recorded(recorder, run_file, range(4))
     run = READERS[reader](run_file)
     assert not [event for event in run.events(0) if event["kind"] == "damaged"]
@@ -269,12 +270,12 @@ def test_a_row_that_was_edited_is_said(recorder, reader, run_file):
     assert said[1].startswith("series ")
 
 
-# --- runs that go on, and files of others -------------------------------------
+# --- resumed runs, and files that cannot be written ---------------------------
 
 
 @pytest.mark.parametrize("first", RECORDERS)
 @pytest.mark.parametrize("second", RECORDERS)
-def test_a_run_is_resumed_whoever_began_it(first, second, run_file):
+def test_each_recorder_resumes_runs_of_the_other(first, second, run_file):
     recorded(first, run_file, range(6), "failed")
     recorded(second, run_file, range(3, 5), resume_step=3)
     run = _c_library.Reader(run_file)
@@ -284,7 +285,7 @@ def test_a_run_is_resumed_whoever_began_it(first, second, run_file):
     assert run.run(0)["status"] == "finished" and run.run(0)["last_step"] == 4
 
 
-def test_another_shape_of_model_is_refused(run_file):
+def test_resuming_with_another_number_of_heads_is_refused(run_file):
     recorded("Python", run_file, range(2))
     with pytest.raises(es.Error, match="2 layers of 3 heads, not 2 of 4"):
         _python_recorder.Recorder(run_file, {**RUN, "n_head": 4})
@@ -309,7 +310,7 @@ def test_a_file_has_one_writer(first, second, run_file):
         (lambda p: os.symlink("elsewhere", p), "not a regular file"),
     ],
 )
-def test_what_is_no_run_file_is_left_alone(make, said, tmp_path):
+def test_a_path_that_is_not_a_run_file_is_left_alone(make, said, tmp_path):
     path = tmp_path / "run.db"
     make(path)
     before = sorted(tmp_path.iterdir())
@@ -340,7 +341,7 @@ import numpy as np
 from entropyscan._python_recorder import Recorder
 made = Recorder(sys.argv[1], {run!r})
 loss = made.series("loss", "run", "train", None)
-if os.fork() == 0:  # has the pipe, too, until it lets go of it
+if os.fork() == 0:  # the child inherits the pipe and must close it
     assert made.push(loss, 0, np.zeros(1)) == -9, made.message()
     assert made.close("finished")[0] == -9
     print("forked", flush=True)
@@ -364,8 +365,8 @@ def test_a_killed_training_leaves_a_failed_run(run_file):
         assert said == {"forked\n", "recorded\n"}
         trainer.kill()
         trainer.wait()
-        # The forked child lives on, and holds nothing up.
-        until_true(lambda: not os.path.exists(f"{run_file}-lock"), "it does not come")
+        # The forked child still runs, and must not keep the recorder alive.
+        until_true(lambda: not os.path.exists(f"{run_file}-lock"), "it did not happen in time")
     finally:
         os.killpg(trainer.pid, signal.SIGKILL)
         trainer.stdout.close()
@@ -383,7 +384,7 @@ def test_a_killed_recorder_is_a_counted_gap(run_file, pure):
     assert rec.open()
     rec.push("loss", 0, 1.0)
     rec._recorder._process.kill()
-    until_true(lambda: rec._recorder._is_gone, "it does not come")
+    until_true(lambda: rec._recorder._is_gone, "it did not happen in time")
     with pytest.warns(RuntimeWarning, match="has ended.*the training continues"):
         rec.push("loss", 1, 2.0)
     rec.push("loss", 2, 3.0)
@@ -409,13 +410,13 @@ def test_a_full_queue_drops_and_counts(run_file):
     assert event["kind"] == "dropped" and event["message"].startswith(f"{n_dropped} frames")
 
 
-def test_a_lock_of_another_program_is_waited_for(run_file, capfd):
+def test_the_recorder_waits_for_the_lock_of_another_program(run_file, capfd):
     made = RECORDERS["Python"](run_file, RUN)
     number = made.series("loss", "run", "train", None)
     other = sqlite3.connect(run_file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert made.push(number, 0, np.ones(1)) == 0
-    until_true(lambda: "database is locked: retrying" in capfd.readouterr().err, "it does not come")
+    until_true(lambda: "database is locked: retrying" in capfd.readouterr().err, "no retry")
     other.execute("ROLLBACK")
     other.close()
     assert made.push(number, 1, np.ones(1)) == 0
@@ -423,7 +424,7 @@ def test_a_lock_of_another_program_is_waited_for(run_file, capfd):
     assert made.close("finished") == (0, counts), made.message()
 
 
-def test_a_request_to_stop_is_heard(run_file):
+def test_a_request_to_stop_is_reported(run_file):
     Path(f"{run_file}.stop").write_text("from before")
     made = RECORDERS["Python"](run_file, RUN)
     assert not os.path.exists(f"{run_file}.stop")
@@ -431,7 +432,7 @@ def test_a_request_to_stop_is_heard(run_file):
     made.push(number, 0, np.zeros(1))
     assert not made.stop_requested()
     Path(f"{run_file}.stop").write_text("enough\nof it")
-    until_true(made.stop_requested, "it does not come")
+    until_true(made.stop_requested, "it did not happen in time")
     assert not os.path.exists(f"{run_file}.stop")
     made.close("stopped")
     (event,) = _c_library.Reader(run_file).events(0)
@@ -442,7 +443,7 @@ def test_a_request_to_stop_is_heard(run_file):
 
 
 def package(place):
-    """A copy of the package's part of the source tree, without what was built."""
+    """Copies the package, as in the source tree, without built files."""
     ignored = shutil.ignore_patterns("__pycache__", "_native", "build")
     return shutil.copytree(ROOT / "hooks/python", place / "hooks/python", ignore=ignored)
 
@@ -478,8 +479,8 @@ print(module, *(name in sys.modules for name in ("cffi", "sqlite3", "torch")))
         ("darwin", True, "0", "_python_recorder False False False"),
     ],
 )
-def test_who_records_is_chosen_at_import(tmp_path, platform, is_tree, pure, chosen):
-    """Where nothing was built: it is missed in a source tree on Linux alone."""
+def test_the_recorder_is_chosen_at_import(tmp_path, platform, is_tree, pure, chosen):
+    """Nothing is built here: only a source tree on Linux expects the library."""
     place = package(tmp_path)
     if is_tree:
         (tmp_path / "Makefile").touch()
@@ -499,7 +500,7 @@ print(build_backend.build_wheel(place))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Made without a Makefile and without make."""
+    """Builds a wheel without a Makefile and without make."""
     place = tmp_path_factory.mktemp("pure")
     folder = package(place)
     made = [
@@ -511,7 +512,7 @@ def wheel(tmp_path_factory):
     return place / "linux" / name
 
 
-def test_a_wheel_without_libraries_fails_on_linux_unless_it_is_requested(tmp_path):
+def test_building_a_wheel_without_libraries_on_linux_must_be_requested(tmp_path):
     code, said = python("-c", BUILD, "linux", package(tmp_path), tmp_path)
     assert code == 1 and "no Makefile: build from the source tree" in said
 
@@ -544,8 +545,8 @@ for wanted in (lambda: run.flags, lambda: run.figure()):
 
 
 def test_a_wheel_without_libraries_records_and_reads(wheel, tmp_path):
-    """In a venv of its own; PyTorch and NumPy alone are borrowed, and neither
-    library nor program is there."""
+    """Runs in a new venv with only PyTorch and NumPy of the tests; there are neither
+    libraries nor programs."""
     venv.create(tmp_path / "venv", with_pip=False)
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     with zipfile.ZipFile(wheel) as files:

@@ -1,4 +1,4 @@
-"""es.open: arrays and pictures of run files, recorded and damaged."""
+"""es.open: arrays and figures of run files, intact and damaged."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ from entropyscan import _library
 RUN = Path(__file__).resolve().parents[2] / "samples/runs/sm.db"
 
 
-def test_a_run_is_arrays():
+def test_a_run_is_read_into_arrays():
     with es.open(RUN) as run:
         entropy, steps = run.entropy(), run.steps()
         assert entropy.dtype == np.float32
@@ -28,7 +28,7 @@ def test_a_run_is_arrays():
         assert run.config["arch"] == "SM"
 
 
-def test_a_picture_is_what_a_notebook_shows(tmp_path):
+def test_a_notebook_can_display_a_figure(tmp_path):
     run = es.open(RUN)
     figure = run.figure("heatmap", step="first", max="ceiling")
     assert figure._repr_svg_().lstrip().startswith("<?xml")
@@ -51,14 +51,14 @@ def test_a_picture_is_what_a_notebook_shows(tmp_path):
         (lambda run: es.open(RUN, run=5).info, "5"),
     ],
 )
-def test_what_is_not_there_is_one_line(act, said):
+def test_an_error_is_one_line(act, said):
     with pytest.raises(es.Error) as error:
         act(es.open(RUN))
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
-def test_bytes_that_changed_are_missing_not_numbers(tmp_path):
-    """A sample that its checksum denies is no number."""
+def test_a_damaged_sample_is_missing(tmp_path):
+    """A sample that does not match its checksum has no values."""
     path = tmp_path / "x.db"
     model = models.spread(models.gpt2())
     with es.watch(model, path) as rec:
@@ -77,7 +77,7 @@ def test_bytes_that_changed_are_missing_not_numbers(tmp_path):
     assert "damaged" in [event["kind"] for event in run.events]
 
 
-def test_of_several_runs_the_one_that_started_last_is_taken(tmp_path):
+def test_open_chooses_the_run_that_started_last(tmp_path):
     other, path = RUN.with_name("sm-ln-g.db"), tmp_path / "two.db"
     program = _library.program("entropy-scan")
     subprocess.run([program, "merge", RUN, other, "-o", path], check=True)

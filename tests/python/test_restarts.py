@@ -1,5 +1,5 @@
-"""A training that is interrupted and goes on is one run; one that begins again in the
-same process, as in a notebook, is another."""
+"""An interrupted training that continues is one run; a training that begins again in the
+same process, as in a notebook, is a new run."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ import entropyscan as es
 
 
 def watched(model, path, steps, **options):
-    """Records `steps`, a range, whose losses are their numbers."""
+    """Records the steps of a range; the loss of a step is its number."""
     with es.watch(model, path, first_step=steps[0], **options) as rec:
         for step in steps:
             model(**models.inputs("gpt2"))
@@ -26,7 +26,7 @@ def watched(model, path, steps, **options):
 
 
 def runs(path):
-    """Steps and losses of each run."""
+    """Returns the steps and losses of each run in a file."""
     out = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -39,8 +39,8 @@ def runs(path):
 
 
 def continued(path, first, second, **options):
-    """The runs of a training that does `first` and is continued with `second`, whose
-    losses are negative, and what the second watch complains of."""
+    """Records the steps `first` and then, with a second watch, the steps `second`.
+    Returns the runs in the file and the trouble of the second watch."""
     torch.manual_seed(1)
     model = models.gpt2()
     every = options.get("every", 1)
@@ -51,7 +51,7 @@ def continued(path, first, second, **options):
     return runs(path), trouble
 
 
-def test_a_training_that_goes_on_is_one_run(run_file):
+def test_a_resumed_training_is_one_run(run_file):
     torch.manual_seed(1)
     model = models.gpt2()
     watched(model, run_file, range(0, 8))
@@ -73,18 +73,18 @@ def test_a_training_that_goes_on_is_one_run(run_file):
 @pytest.mark.parametrize(
     "first, second, options, n_runs, said",
     [
-        (range(0, 5), range(5, 7), {}, 1, None),  # nothing twice
+        (range(0, 5), range(5, 7), {}, 1, None),  # no step is recorded twice
         (range(0, 5), range(6, 8), {}, 2, "ends at step 4, but this training begins at step 6"),
         (range(0, 10), range(8, 13), {"every": 5}, 1, None),
         (range(0, 10), range(11, 17), {"every": 5}, 2, "ends at step 5"),
-        (range(1, 5), range(1, 5), {}, 2, None),  # it began again
+        (range(1, 5), range(1, 5), {}, 2, None),  # a training from the beginning
         (range(1, 5), range(1, 5), {"resume": True}, 1, None),
         (range(0, 5), range(0, 5), {"resume": True}, 2, "first_step= is needed"),
         (range(0, 5), range(3, 5), {"resume": False}, 2, None),
         (range(0, 5), range(3, 5), {"name": "another"}, 2, "has name run, this model has another"),
     ],
 )  # fmt: skip
-def test_what_goes_on_is_decided_by_its_steps(first, second, options, n_runs, said, run_file):
+def test_steps_and_options_decide_whether_a_run_continues(first, second, options, n_runs, said, run_file):
     found, trouble = continued(run_file, first, second, **options)
     assert len(found) == n_runs
     assert (said in trouble) if said else trouble is None
@@ -92,7 +92,7 @@ def test_what_goes_on_is_decided_by_its_steps(first, second, options, n_runs, sa
     assert found[-1][0][-1] == [step for step in second if step % every == 0][-1]
 
 
-def test_another_model_is_another_run(run_file):
+def test_another_model_begins_a_new_run(run_file):
     watched(models.gpt2(), run_file, range(0, 5))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -101,8 +101,9 @@ def test_another_model_is_another_run(run_file):
     assert [steps for steps, _ in runs(run_file)] == [[0, 1, 2, 3, 4], [3, 4]]
 
 
-def test_a_run_that_cannot_go_on_is_a_warning_and_a_new_one(tmp_path):
-    """A fragment of a local disk becomes a run file, which no fragment continues."""
+def test_a_run_that_cannot_continue_is_one_warning_and_a_new_run(tmp_path):
+    """On a local disk a fragment becomes a run file, which a fragment cannot
+    continue."""
     path = str(tmp_path / "run.db")
     model = models.gpt2()
     watched(model, path, range(0, 4), store="fragment")
@@ -158,7 +159,7 @@ def test_lightning_continues_its_run(tmp_path, run_file):
 @pytest.mark.parametrize(
     "error, status", [(KeyboardInterrupt(), "stopped"), (IndexError("mine"), "failed")]
 )
-def test_a_cell_that_is_run_again_is_recorded(error, status, tmp_path, run_file):
+def test_a_notebook_cell_that_is_run_again_is_recorded(error, status, tmp_path, run_file):
     model = models.gpt2()
     first = es.TrainerCallback(run_file)
     with pytest.raises(type(error)):
@@ -170,7 +171,7 @@ def test_a_cell_that_is_run_again_is_recorded(error, status, tmp_path, run_file)
     assert [steps for steps, _ in runs(run_file)] == [[1, 2, 3, 4], [1, 2, 3, 4, 5, 6]]
 
 
-def test_a_later_watch_of_the_file_ends_the_earlier(run_file):
+def test_a_later_watch_of_a_file_ends_the_earlier_one(run_file):
     model, given = models.gpt2(), models.inputs("gpt2")
     first = es.watch(model, run_file)
     model(**given)

@@ -1,6 +1,6 @@
-"""A checkpoint of family roberta is transformers' RobertaForMaskedLM: the same loss of
-the tokens that an evaluation hides, which are found here once more, and the same heads;
-with padding and without."""
+"""transformers' RobertaForMaskedLM reads a checkpoint of family roberta and gets the
+same loss and entropies, with padding and without. The test recomputes which tokens an
+evaluation of entropy-train hides."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ from entropyscan import _library
 
 LENGTH = 24  # tokens of a sequence
 VOCAB = models.VOCAB
-MASK = VOCAB  # one more than the data have
+MASK = VOCAB  # the mask token follows the tokens of the data
 PROGRAM = _library.program("entropy-train")
 CORPUS = _library.program("entropy-corpus")
 pytestmark = pytest.mark.skipif(
@@ -31,7 +31,7 @@ def run(program, *arguments):
 
 
 def philox(counter):
-    """Philox-4x32-10 of Salmon et al. 2011 with key 0: (n,4) words."""
+    """Returns the words (n,4) of Philox-4x32-10 (Salmon et al. 2011) with key 0."""
     c = np.array(counter, np.uint64)
     low = np.uint64(0xFFFFFFFF)
     key = np.zeros(2, np.uint64)
@@ -44,7 +44,8 @@ def philox(counter):
 
 
 def hide(tokens, index, padding):
-    """As hooks/trainer/masking.h has it of an evaluation: seed 0, stream 2."""
+    """Hides tokens as an evaluation does (hooks/trainer/masking.h): seed 0, stream 2.
+    Returns the inputs and the targets."""
     flat = tokens.flatten().numpy().copy()
     words = philox([(i, index, 0, 2) for i in range(len(flat))])
     hidden = (words[:, 0] < int(0.15 * 2**32)) & (flat != padding)
@@ -86,7 +87,7 @@ def load(path, padding, n_layer):
 
 @pytest.mark.parametrize("padding, lengths", [(-1, [LENGTH + 1] * 2),
                                               (1, [LENGTH + 1, 7])])
-def test_a_checkpoint_is_a_model_of_transformers(tmp_path, padding, lengths):
+def test_transformers_reads_a_checkpoint_of_entropy_train(tmp_path, padding, lengths):
     tokens = make_tokens(tmp_path / "x.tok", padding, lengths)
     data = ["--data", tmp_path / "x.tok"]
     run(PROGRAM, *"--family roberta --n-layer 3 --n-head 3 --d-model 24".split(),

@@ -1,5 +1,5 @@
-"""Passes of a step that are no batch of the training: a policy that samples before
-it trains, references, generate()."""
+"""Forward passes of a step that are not a batch of the training: a policy that samples
+before it trains, reference models, generate()."""
 
 import math
 
@@ -11,11 +11,11 @@ import torch
 import entropyscan as es
 
 T = 16
-UNIFORM = math.lgamma(T + 1) / T  # of heads that look everywhere
+UNIFORM = math.lgamma(T + 1) / T  # entropy of heads with uniform attention
 
 
 def policy():
-    """Its heads look everywhere."""
+    """Makes a model whose heads have nearly uniform attention."""
     torch.manual_seed(2)
     model = models.gpt2()
     with torch.no_grad():
@@ -26,7 +26,7 @@ def policy():
 
 
 def recorded(path, step):
-    """What `step`, called with the model, leaves as its one sample."""
+    """Records one step, step(model). Returns its entropies and its context length."""
     model = policy()
     with es.watch(model, path) as rec:
         step(model)
@@ -59,7 +59,7 @@ PASSES = {
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_the_pass_with_gradients_is_what_is_recorded(name, run_file):
+def test_the_pass_with_gradients_is_recorded(name, run_file):
     def step(model):
         for one in PASSES[name]:
             one(model)
@@ -69,7 +69,7 @@ def test_the_pass_with_gradients_is_what_is_recorded(name, run_file):
     assert np.abs(entropy - UNIFORM).max() <= 1e-4
 
 
-def test_a_step_without_gradients_is_recorded_as_it_is(run_file):
+def test_a_step_that_has_only_passes_without_gradients_is_recorded(run_file):
     entropy, ctx = recorded(run_file, sample)
     assert ctx == 4
     assert np.abs(entropy - math.lgamma(5) / 4).max() <= 1e-4
@@ -89,7 +89,7 @@ def test_a_checkpoint_after_a_sample_is_recorded(reentrant, run_file):
     assert np.abs(entropy - UNIFORM).max() <= 1e-4
 
 
-def test_what_is_generated_in_training_does_not_count(run_file):
+def test_generating_in_training_mode_does_not_count(run_file):
     model = policy()
     with es.watch(model, run_file) as rec:
         train(model)
@@ -100,7 +100,7 @@ def test_what_is_generated_in_training_does_not_count(run_file):
     assert es.open(run_file).steps().tolist() == [0]
 
 
-def test_generate_is_itself_again_after_the_watch(run_file):
+def test_generate_is_restored_after_the_watch(run_file):
     from transformers.generation.utils import GenerationMixin
 
     before = GenerationMixin.generate

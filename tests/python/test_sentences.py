@@ -46,7 +46,7 @@ def test_a_pretrained_model_has_the_entropies_of_its_weights(sample, tmp_path):
     counts = seen.sum(1).double()
     ceiling = (counts * counts.log()).sum() / counts.sum()
     assert run.config["ceiling"] == pytest.approx(ceiling.item(), abs=1e-6)
-    assert 0 < got.min() < 0.01  # a head that looks at one token
+    assert 0 < got.min() < 0.01  # some head attends to a single token
     assert got.max() < ceiling
 
 
@@ -60,7 +60,7 @@ def test_probe_reads_the_pretrained_model(sample, tmp_path):
     tokens = sample.tokens(AutoTokenizer.from_pretrained(folder))["input_ids"][-32:]
     n, length = tokens.shape
     assert (tokens == 0).any()
-    # sequences of a token file share the token between them
+    # In a token file the sequences follow each other, each with one more token.
     ids = torch.nn.functional.pad(tokens, (0, 1)).flatten().tolist()
     (tmp_path / "x.ids").write_text(" ".join(map(str, ids)))
     code, said = run(CORPUS, "--ids", tmp_path / "x.ids", "--vocab", 30522,

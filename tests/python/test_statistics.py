@@ -1,7 +1,7 @@
-"""Heads of queries and keys: the library, the query blocks, and Triton's kernels by
-Triton's interpreter, all by the same tests against the formula in double precision.
-An interpreted pass takes half a second: fewer heads then, and of the longest product
-a part."""
+"""Statistics of heads from queries and keys: the same tests compare the C library, the
+blocks of queries and the Triton kernels, in Triton's interpreter, with the formula in
+double precision. As an interpreted pass takes half a second, the interpreter gets fewer
+heads and only a part of the combinations."""
 
 import functools
 import itertools
@@ -17,21 +17,22 @@ from entropyscan._weights import are_weights, measure_weights
 
 B, H, KV, T, D = 2, 6, 3, 37, 16
 BY = ["library", "blocks", "triton"]
-CALLED = ["library", "triton"]  # by the members of es_attention_shape
+CALLED = ["library", "triton"]  # those that take the members of es_attention_shape
 MISSING = 0x7FC007A2
-# NumPy of the interpreter, where kernels divide by nothing on purpose.
+# The interpreter's NumPy warns where kernels divide by zero on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 
 @functools.cache
 def triton_kernels():
-    """The module of the kernels, by Triton's interpreter."""
+    """Returns the module that launches the kernels, in Triton's interpreter. Skips the
+    test if there is no interpreter."""
     triton = pytest.importorskip("triton")
     if not hasattr(triton, "knobs"):
-        reason = f"Triton {triton.__version__} has no knobs, by which it interprets here"
+        reason = f"Triton {triton.__version__} has no knobs, which the tests need"
         pytest.skip(reason, allow_module_level=True)
     if not triton.knobs.runtime.interpret:
-        pytest.skip("Triton does not interpret here: TRITON_INTERPRET is not 1")
+        pytest.skip("Triton's interpreter is off: set TRITON_INTERPRET=1")
     import interpreted
 
     interpreted.hurry()
@@ -41,7 +42,7 @@ def triton_kernels():
 
 
 def heads_of(by):
-    """Heads of queries, and of keys."""
+    """Returns the numbers of query heads and key heads."""
     return (2, 1) if by == "triton" else (H, KV)
 
 
@@ -59,7 +60,7 @@ def measure(by, query, key, what, monkeypatch):
         assert out is not None and not seen, "the library refused"
     else:
         monkeypatch.setattr(_statistics, "_by_library", lambda *a: None)
-        monkeypatch.setattr(_statistics, "BLOCK_SCORES", 3000)  # of a few rows
+        monkeypatch.setattr(_statistics, "BLOCK_SCORES", 3000)  # a few rows
         out = _statistics.measure(query, key, what)
     monkeypatch.undo()
     return dict(zip(NAMES, out))
@@ -68,7 +69,7 @@ def measure(by, query, key, what, monkeypatch):
 # --- every member of a shape ------------------------------------------------------
 
 
-# Members of a call that are arrays, by the names of es_attention_shape.
+# Members of a Call that are arrays, and their names in es_attention_shape.
 ARRAYS = dict(
     key_mask="key_mask",
     query_mask="query_mask",
@@ -82,7 +83,7 @@ ARRAYS = dict(
 
 
 def shape_of(query, key, call):
-    """Members of es_attention_shape; arrays are those of the call, which keeps them."""
+    """Returns the members of es_attention_shape; the call owns the arrays."""
     b, h, t, d = query.shape
     shape = dict(
         n_batch=b if call.query_starts is None else call.query_starts.numel() - 1,
@@ -139,7 +140,7 @@ def test_the_table_has_every_member_of_a_shape():
     assert min(sharp) < 0.02 < 2 < max(sharp)
 
 
-# --- what a model does ------------------------------------------------------------
+# --- attentions as models call them -----------------------------------------------
 
 
 def padding(kind):
@@ -152,7 +153,8 @@ def padding(kind):
 
 
 def expected(query, key, seen, what):
-    """All statistics by the formula: seen (B,1,T,T); rows of padding left out."""
+    """Returns all statistics by the formula, without the rows of padding; seen
+    (B,1,T,T)."""
     sinks = what.sinks
     options = dict(scale=what.scale, softcap=what.softcap, bias=what.bias)
     a = formula.weights(query, key, seen, **options)
@@ -183,8 +185,8 @@ COMBINATIONS = list(
         [False, True], [0, 5], ["none", "right", "left"], [None, 5.0], [0, 1], [0.2, 9]
     )
 )
-# Of which Triton's interpreter has a part, of each type another one; together they
-# have each two of the options.
+# Triton's interpreter gets a different part of the combinations for each type. Together
+# the parts contain all pairs of options.
 PARTS = {torch.float32: 9, torch.bfloat16: 11, torch.float16: 25}
 
 
@@ -192,7 +194,7 @@ def combinations(by, number):
     return COMBINATIONS[PARTS[number] :: 29] if by == "triton" else COMBINATIONS
 
 
-def test_the_parts_have_each_two_of_the_options():
+def test_the_parts_contain_all_pairs_of_options():
     parts = [one for number in PARTS for one in combinations("triton", number)]
     for i, j in itertools.combinations(range(6), 2):
         pairs = {(one[i], one[j]) for one in COMBINATIONS}
@@ -202,7 +204,7 @@ def test_the_parts_have_each_two_of_the_options():
 @pytest.mark.parametrize("by", BY)
 @pytest.mark.parametrize("number", PARTS)
 def test_every_combination_agrees_with_the_formula(by, number, monkeypatch):
-    """As a mask of pairs, and as what a model says instead of one, by turns."""
+    """Alternates between a mask of pairs and the equivalent parameters."""
     h, kv = heads_of(by)
     lowest = 1.0
     for index, one in enumerate(combinations(by, number)):
@@ -230,7 +232,7 @@ def test_every_combination_agrees_with_the_formula(by, number, monkeypatch):
 
 
 @pytest.mark.parametrize("by", ["blocks", "triton"])
-def test_masks_that_are_no_pattern_are_read_as_they_are(by, monkeypatch):
+def test_masks_without_a_pattern_are_supported(by, monkeypatch):
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, T, D), torch.randn(B, kv, T, D)
     seen = torch.rand(B, h, T, T) < 0.4
@@ -274,7 +276,7 @@ def test_packed_sequences_do_not_see_each_other(by, monkeypatch):
 
 
 @pytest.mark.parametrize("by", BY)
-def test_new_queries_stand_at_the_end_of_the_keys(by, monkeypatch):
+def test_new_queries_are_at_the_end_of_the_keys(by, monkeypatch):
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, 4, D), torch.randn(B, kv, T, D)
     a = formula.weights(query, key, formula.causal(4, T))
@@ -296,11 +298,11 @@ def test_scores_are_divided_by_temperatures(by, monkeypatch):
 
 
 @pytest.mark.parametrize("by", BY)
-def test_nan_missing_and_numbers_are_three_things(by, monkeypatch):
+def test_nan_missing_and_numbers_are_distinguished(by, monkeypatch):
     query, key = torch.randn(B, 4, T, D), torch.randn(B, 4, T, D)
     query[:, 1] = float("nan")
     query[0, 2, 5] = float("inf")
-    key[1, 3, 20] = 3e38  # of which products overflow
+    key[1, 3, 20] = 3e38  # large enough for products to overflow
     query[1, 3, 30] = 1e10
     sinks = torch.zeros(4)
     got = measure(by, query, key, Attention(causal=True, sinks=sinks), monkeypatch)
@@ -312,7 +314,7 @@ def test_nan_missing_and_numbers_are_three_things(by, monkeypatch):
 
 
 @pytest.mark.parametrize("by", BY)
-def test_rows_that_see_nothing_are_missing(by, monkeypatch):
+def test_rows_that_see_no_key_are_missing(by, monkeypatch):
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, T, D), torch.randn(B, kv, T, D)
     seen = torch.zeros(B, T, dtype=torch.bool)
@@ -330,7 +332,7 @@ def test_rows_that_see_nothing_are_missing(by, monkeypatch):
 
 
 @pytest.mark.parametrize("by", BY)
-def test_a_sink_that_is_no_number_makes_rows_nonfinite(by, monkeypatch):
+def test_a_sink_of_nan_makes_rows_nonfinite(by, monkeypatch):
     query, key = torch.randn(B, 3, 9, D), torch.randn(B, 3, 9, D)
     sinks = torch.tensor([float("nan"), -float("inf"), 1.0])
     got = measure(by, query, key, Attention(causal=True, sinks=sinks), monkeypatch)
@@ -340,7 +342,7 @@ def test_a_sink_that_is_no_number_makes_rows_nonfinite(by, monkeypatch):
 
 @pytest.mark.parametrize("by", BY)
 def test_a_collapsed_head_is_exact(by, monkeypatch):
-    """Entropy 0.01 at large scores, where lse minus the mean score is wrong."""
+    """Entropy 0.01 at large scores, for which lse minus the mean score is inexact."""
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, T, D) * 20, torch.randn(B, kv, T, D) * 20
     got = measure(by, query, key, Attention(causal=True), monkeypatch)
@@ -376,7 +378,7 @@ CEILINGS = {
 
 
 @pytest.mark.parametrize("name", CEILINGS)
-def test_a_head_that_looks_everywhere_reaches_the_ceiling(name):
+def test_a_head_with_uniform_attention_reaches_the_ceiling(name):
     what = Attention(**CEILINGS[name])
     b = 1 if what.query_starts is not None else B
     heads = _statistics.measure(torch.zeros(b, H, T, D), torch.randn(b, KV, T, D), what)
@@ -386,7 +388,7 @@ def test_a_head_that_looks_everywhere_reaches_the_ceiling(name):
     torch.testing.assert_close(entropy, torch.full((H,), ceiling), atol=1e-5, rtol=0)
 
 
-def test_the_ceiling_of_a_causal_head_is_that_of_the_readers():
+def test_the_ceiling_of_a_causal_head_is_the_one_that_readers_use():
     assert float(_statistics.ceiling(Attention(causal=True), T, T)) == pytest.approx(
         torch.lgamma(torch.tensor(T + 1.0, dtype=torch.float64)).item() / T
     )

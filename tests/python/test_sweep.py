@@ -1,4 +1,4 @@
-"""entropy-scan sweep of a training in Python that knows nothing of sweeps."""
+"""entropy-scan sweep runs a Python training that has no code for sweeps."""
 
 import os
 import subprocess
@@ -13,8 +13,8 @@ import entropyscan as es
 SCAN = Path(os.environ["BUILD"], "entropy-scan")
 PACKAGE = Path(es.__file__).parents[1]
 
-# A model of 2 layers with 3 heads. At rate 8 it raises, from 9 on its loss is NaN
-# after a while and it has no end, and at 10 it looks for no request to stop.
+# Trains a model of 2 layers with 3 heads. At rate 8 it raises. From rate 9 on its loss
+# becomes NaN and it runs until it is stopped. At rate 10 it ignores requests to stop.
 TRAINING = """
     import argparse, math, sys, time
     import torch
@@ -56,7 +56,7 @@ SPEC = f"""
 
 
 def swept(folder, rates, *options):
-    """A sweep that has ended: its folder, exit code and standard error."""
+    """Runs a sweep. Returns its folder, exit code and standard error."""
     (folder / "train.py").write_text(textwrap.dedent(TRAINING))
     (folder / "sweep.ini").write_text(textwrap.dedent(SPEC) + rates)
     ended = subprocess.run(
@@ -70,7 +70,7 @@ def swept(folder, rates, *options):
 
 
 def states(folder):
-    """Of each run, as --status has them."""
+    """Returns the state of each run, as --status prints it."""
     said = subprocess.run(
         [SCAN, "sweep", folder, "--status"], capture_output=True, text=True
     ).stdout
@@ -87,13 +87,13 @@ def test_a_training_gets_its_arguments_and_run_file(sweep):
     folder, _, err = sweep
     run = es.open(folder / "seed3_lr1e-3.db")
     assert run.entropy().shape == (20, 2, 3)
-    # what was swept is in its configuration, which the script does not give
+    # The sweep adds its parameters to the configuration, which the script leaves empty.
     assert (run.config["lr"], run.config["seed"]) == (0.001, 3)
     assert run.config["steps"] == 20
     assert "seed3_lr1e-3: finished at step 19 of 20, loss " in err
 
 
-def test_each_end_is_what_it_was(sweep):
+def test_the_status_tells_how_each_run_ended(sweep):
     folder, code, err = sweep
     assert states(folder) == {
         "seed3_lr1e-3": "finished",
@@ -110,16 +110,16 @@ def test_a_doomed_training_is_stopped(sweep):
     assert es.open(folder / "seed3_lr9.db").info["status"] == "stopped"
 
 
-def test_one_that_looks_for_no_request_is_ended(tmp_path):
+def test_a_training_that_ignores_a_request_to_stop_is_killed(tmp_path):
     folder, code, err = swept(tmp_path, " 10", "--grace", "3")
     assert "seed3_lr10: stop requested: nan (critical)" in err
     assert "seed3_lr10: does not stop: terminated" in err
     assert states(folder) == {"seed3_lr10": "stopped"}
     assert "seed3_lr10: stopped at step " in err
-    assert code == 1  # as of --check
+    assert code == 1  # the same as for --check
 
 
-def test_an_exception_is_a_run_that_broke(sweep):
+def test_a_run_that_raises_is_reported_as_broken(sweep):
     folder, _, err = sweep
     assert "seed3_lr8: broken at step 3 of 20, loss " in err
     assert "exit code 1" in err and "ValueError: a bad rate" in err

@@ -1,5 +1,5 @@
-"""Threads that run watched models at once: each layer has the entropies that it has
-in one thread, in eager mode and in graphs, which threads share."""
+"""Several threads run watched models at once. The recorded entropies are the same as in
+one thread, both in eager mode and in graphs, which threads share."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ STEPS = 4
 
 
 class Meeting(Attention):
-    """Waits inside for what is to happen then."""
+    """Calls meet() in its forward pass, by which tests synchronise threads."""
 
     meet = staticmethod(lambda layer: None)
 
@@ -66,7 +66,7 @@ def at_once(*works):
     return [future.result() for future in futures]
 
 
-def test_two_models_in_two_threads(tmp_path, monkeypatch):
+def test_two_models_in_two_threads_are_recorded(tmp_path, monkeypatch):
     one = [str(tmp_path / f"one{i}.db") for i in range(2)]
     two = [str(tmp_path / f"two{i}.db") for i in range(2)]
     models = [stack(Meeting) for _ in range(2)]
@@ -78,8 +78,8 @@ def test_two_models_in_two_threads(tmp_path, monkeypatch):
     assert all(close(two[i], alone[i]) for i in range(2))
 
 
-def test_one_model_in_two_threads(tmp_path, monkeypatch):
-    """The second thread is a layer behind, with the same batches."""
+def test_one_model_in_two_threads_is_recorded(tmp_path, monkeypatch):
+    """The second thread is one layer behind, with the same batches."""
     model, path = stack(Meeting), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
     barrier = threading.Barrier(2, timeout=60)
@@ -112,7 +112,7 @@ def test_one_model_in_two_threads(tmp_path, monkeypatch):
 
 
 def test_threads_share_a_graph(tmp_path, monkeypatch):
-    """Also one that runs while another thread is inside of a watched model."""
+    """Also a thread that runs while another one is inside a watched model."""
     torch._dynamo.reset()
     model, other, path = stack(Attention), stack(Meeting), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
@@ -141,9 +141,9 @@ def test_threads_share_a_graph(tmp_path, monkeypatch):
     assert close(path, alone)
 
 
-def test_checkpoints_that_a_thread_of_autograd_computes_again(tmp_path):
-    """As it does on CUDA devices; each ends where the last tensor that is wanted is
-    there, by raising in the middle of the layer."""
+def test_checkpoints_may_be_recomputed_in_a_thread_of_autograd(tmp_path):
+    """As on CUDA devices. The recomputation ends as soon as it has all tensors, by
+    raising in the middle of the layer."""
     model, path = stack(Attention), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
     model = Checkpointed(*model)
@@ -157,7 +157,7 @@ def test_checkpoints_that_a_thread_of_autograd_computes_again(tmp_path):
     assert 0 < left <= L
 
 
-def test_watches_begin_one_after_the_other(monkeypatch):
+def test_watches_in_several_threads_begin_one_after_the_other(monkeypatch):
     plain = nn.functional.scaled_dot_product_attention
     inside, together = [], []
 

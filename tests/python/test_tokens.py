@@ -1,4 +1,4 @@
-"""Token files: what entropy-train reads is what the tokenizer said."""
+"""Token files contain the tokenizer's output, and entropy-train reads them."""
 
 import os
 import struct
@@ -31,7 +31,7 @@ def content(path):
     return head, np.frombuffer(data[96:], f"<u{head[3]}")
 
 
-def test_all_tokens_are_kept_and_documents_end(tmp_path):
+def test_all_tokens_are_written_and_documents_end_with_a_token(tmp_path):
     path = tmp_path / "x.tok"
     said = es.tokens(words(), TEXTS, path)
     head, ids = content(path)
@@ -46,7 +46,7 @@ def test_all_tokens_are_kept_and_documents_end(tmp_path):
     assert "one two three [end] [end] four five one two [end]" in train
 
 
-def test_entropy_train_reads_it(tmp_path):
+def test_entropy_train_reads_a_token_file(tmp_path):
     path, run = tmp_path / "x.tok", tmp_path / "run.db"
     es.tokens(words(), TEXTS, path)
     program = _library.program("entropy-train")
@@ -64,7 +64,7 @@ def test_entropy_train_reads_it(tmp_path):
     assert done.returncode == 3 and "x.tok" in done.stderr
 
 
-def test_one_text_is_split(tmp_path):
+def test_a_single_text_is_split_into_two_parts(tmp_path):
     path = tmp_path / "x.tok"
     said = es.tokens(words(), ["one two three four " * 16], path, held_out=0.25)
     assert said == {"vocab": 6, "n_train": 49, "n_held_out": 16}
@@ -72,13 +72,13 @@ def test_one_text_is_split(tmp_path):
     assert said["n_held_out"] == 0
 
 
-def test_a_plain_tokenizer_will_do(tmp_path):
+def test_a_tokenizer_of_the_tokenizers_library_is_accepted(tmp_path):
     tokenizer = words().backend_tokenizer
     said = es.tokens(tokenizer, TEXTS, tmp_path / "x.tok")
     assert sum(said.values()) - 6 == sum(len(text.split()) for text in TEXTS)
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path):
+def test_a_failure_leaves_no_file(tmp_path):
     with pytest.raises(es.Error, match="no tokens"):
         es.tokens(words().backend_tokenizer, ["", ""], tmp_path / "x.tok")
     with pytest.raises(es.Error, match="none/x.tok"):

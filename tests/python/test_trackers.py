@@ -1,5 +1,4 @@
-"""What es.watch(also=) gives to real trackers, offline, is what each of them reads
-back."""
+"""Real trackers, offline, store the values that es.watch(also=) gives them."""
 
 import glob
 
@@ -15,7 +14,7 @@ NAMES = ("attn/entropy_mean", "attn/L2/entropy_mean", "attn/L0/max_logit")
 
 
 def train(path, also, after_step=lambda step: None):
-    """What the file says of NAMES at each step."""
+    """Trains with a tracker. Returns the values of NAMES in the run file, by step."""
     torch.manual_seed(3)
     model = models.gpt2()
     with es.watch(model, path, also=also) as rec:
@@ -37,7 +36,8 @@ def same(found, expected):
 
 
 def records(path):
-    """Of a file of W&B: blocks of 32 KiB with pieces of records, as in LevelDB's log."""
+    """Yields the records of a W&B file: blocks of 32 KiB with pieces of records, as in
+    LevelDB's log."""
     data, at, record = open(path, "rb").read(), 7, b""
     while at + 7 <= len(data):
         if 32768 - at % 32768 < 7:
@@ -49,18 +49,18 @@ def records(path):
             return  # still being written
         record += piece
         at += 7 + size
-        if kind in (1, 4):  # all of a record, or its last piece
+        if kind in (1, 4):  # a complete record, or its last piece
             yield record
             record = b""
 
 
 def test_wandb_keeps_all_steps_whenever_its_user_logs(run_file, tmp_path, monkeypatch):
-    """W&B counts each call of log as a step, and drops what has an earlier number."""
+    """W&B counts each call of log as a step and drops values with an earlier step."""
     wandb = pytest.importorskip("wandb")
     from wandb.proto.wandb_internal_pb2 import Record
 
     monkeypatch.setenv("WANDB_SILENT", "true")
-    for limit in ("WANDB_INIT_TIMEOUT", "WANDB__SERVICE_WAIT"):  # of a busy machine
+    for limit in ("WANDB_INIT_TIMEOUT", "WANDB__SERVICE_WAIT"):  # for busy machines
         monkeypatch.setenv(limit, "600")
     tracked = wandb.init(project="p", dir=str(tmp_path), mode="offline")
     log = lambda step: [wandb.log({"loss": 1.0}), wandb.log({"lr": 0.1})]  # noqa: E731
@@ -68,13 +68,13 @@ def test_wandb_keeps_all_steps_whenever_its_user_logs(run_file, tmp_path, monkey
     tracked.finish()
     (path,) = glob.glob(f"{tmp_path}/wandb/offline-run-*/*.wandb")
 
-    def parsed():  # whole once it has an exit: finish() does not wait for the file
+    def parsed():  # complete with an exit record: finish() does not wait for the file
         found = list(map(Record.FromString, records(path)))
         is_whole = any(one.WhichOneof("record_type") == "exit" for one in found)
         return found if is_whole else None
 
     found = {name: [] for name in NAMES}
-    for record in until_true(parsed, "the run of W&B has no end"):
+    for record in until_true(parsed, "the file of W&B has no exit record"):
         items = record.history.item
         row = {(i.key or "/".join(i.nested_key)): float(i.value_json) for i in items}
         for name in NAMES:
@@ -83,7 +83,7 @@ def test_wandb_keeps_all_steps_whenever_its_user_logs(run_file, tmp_path, monkey
     same(found, expected)
 
 
-def test_trackio(run_file, tmp_path, monkeypatch):
+def test_trackio_keeps_all_steps(run_file, tmp_path, monkeypatch):
     pytest.importorskip("trackio")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     import trackio
@@ -96,7 +96,7 @@ def test_trackio(run_file, tmp_path, monkeypatch):
     same({name: [(row["step"], row[name]) for row in rows] for name in NAMES}, expected)
 
 
-def test_mlflow(run_file, tmp_path, monkeypatch):
+def test_mlflow_keeps_all_steps(run_file, tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri(f"file:{tmp_path}/mlruns")
@@ -107,7 +107,7 @@ def test_mlflow(run_file, tmp_path, monkeypatch):
     same({name: [(m.step, m.value) for m in metrics[name]] for name in NAMES}, expected)
 
 
-def test_tensorboard(run_file, tmp_path):
+def test_tensorboard_keeps_all_steps(run_file, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
@@ -123,7 +123,7 @@ def test_tensorboard(run_file, tmp_path):
     same({name: [(e.step, e.value) for e in events.Scalars(name)] for name in NAMES}, expected)
 
 
-def test_swanlab(run_file, tmp_path):
+def test_swanlab_keeps_all_steps(run_file, tmp_path):
     swanlab = pytest.importorskip("swanlab")
     from swanlab.proto.swanlab.record.v1.record_pb2 import Record
     from swanlab.sdk.internal.core_python.store import DataStoreReader

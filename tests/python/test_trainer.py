@@ -1,4 +1,4 @@
-"""The callback in transformers' Trainer."""
+"""The callback for transformers' Trainer."""
 
 import models
 import numpy as np
@@ -74,7 +74,7 @@ def test_a_trainer_is_recorded_and_trains_the_same(tmp_path, run_file):
     assert run.config["steps"] == 6
 
 
-def test_the_loss_of_a_step_is_that_of_its_micro_batches(tmp_path, run_file):
+def test_the_loss_of_a_step_is_the_mean_over_its_micro_batches(tmp_path, run_file):
     callback = es.TrainerCallback(run_file)
     trainer = train(
         tmp_path, [callback], gradient_accumulation_steps=3, logging_steps=1
@@ -83,14 +83,14 @@ def test_the_loss_of_a_step_is_that_of_its_micro_batches(tmp_path, run_file):
     assert np.allclose(es.open(run_file).values("loss"), logged, atol=1e-4)
 
 
-def test_a_loss_of_nan_is_recorded_before_the_trainer_leaves_it_out(
+def test_a_loss_of_nan_is_recorded_although_the_trainer_filters_it_out(
     tmp_path, run_file
 ):
     model = models.gpt2()
     torch.nn.init.constant_(model.transformer.ln_f.bias, float("nan"))
     trainer = train(tmp_path, [es.TrainerCallback(run_file)], model=model)
     logged = [l["loss"] for l in trainer.state.log_history if "loss" in l]
-    assert np.isfinite(logged).all()  # what others see
+    assert np.isfinite(logged).all()  # the Trainer's log hides the NaN
     loss = es.open(run_file).values("loss")
     assert np.isnan(loss).all() and not es.is_missing(loss).any()
 

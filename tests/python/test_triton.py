@@ -1,6 +1,6 @@
-"""The kernels of CUDA devices: their rows by Triton's interpreter, what they do not
-take, and Triton's compiler for devices that are not here. What they say of heads is
-among test_statistics.py's cases."""
+"""The kernels for CUDA devices: their rows, in Triton's interpreter; attentions that
+they do not support; and their compilation without a device. test_statistics.py tests
+their statistics of heads."""
 
 import json
 import os
@@ -29,8 +29,8 @@ def rows_of(query, key, call):
     return dict(zip(names, floats)) | {"nonfinite": nonfinite}
 
 
-def test_rows_that_float32_blurs_are_exact(monkeypatch):
-    """Products of thousands whose scores differ by a few units."""
+def test_rows_with_large_rounding_errors_are_computed_again(monkeypatch):
+    """The scores are in the thousands and differ by a few units."""
     query, key = (30 + torch.randn(1, n, T, 64) * 0.05 for n in (2, 1))
     call = _device._call(query, key, Attention(causal=True))
     a = formula.weights(query, key, formula.causal(T))
@@ -59,7 +59,7 @@ FAR = {
 
 @pytest.mark.parametrize("name", FAR)
 def test_tiles_that_all_rows_see_agree_with_the_formula(name):
-    """Sequences of several tiles of 64: those in the midst have a loop of their own,
+    """Sequences of several tiles of 64: the tiles in the middle have a separate loop
     without masks."""
     options = dict(FAR[name])
     number, s = options.pop("number", torch.float32), 230
@@ -93,8 +93,8 @@ def test_tiles_that_all_rows_see_agree_with_the_formula(name):
 
 
 def test_trained_weights_of_16_bits_do_not_need_the_exact_pass(monkeypatch):
-    """Large queries and keys, and keys with a common offset; in float32 they do. The
-    share of rows that took it can be read."""
+    """Large queries and keys, and keys with a common offset, need it only in float32.
+    es.exact_share() returns the share of rows that took it."""
     monkeypatch.setattr(_device, "serves", lambda device: True)
     shares = {}
     for number in (torch.bfloat16, torch.float16, torch.float32):
@@ -112,7 +112,7 @@ def test_trained_weights_of_16_bits_do_not_need_the_exact_pass(monkeypatch):
     assert all(0 < shares[torch.float32, name] <= 1 for name in ("large", "offset"))
 
 
-def test_entropy_alone_is_that_of_all_statistics():
+def test_row_entropy_equals_the_entropy_of_all_statistics():
     query, key = torch.randn(1, 2, 9, 16), torch.randn(1, 2, 9, 16)
     call = _device._call(query, key, Attention(causal=True))
     entropy, lse = _triton.row_entropy(query, key, call)
@@ -121,7 +121,7 @@ def test_entropy_alone_is_that_of_all_statistics():
 
 
 def test_a_cap_far_above_all_scores_changes_nothing():
-    """Also in the second pass, where tanh of what is tiny is multiplied by it."""
+    """Also in the exact pass, where the cap multiplies the tanh of tiny numbers."""
     query, key = (30 + torch.randn(1, n, 9, 64) * 0.05 for n in (2, 1))
     a = formula.weights(query, key, formula.causal(9))
     call = _device._call(query, key, Attention(causal=True, softcap=1e20))
@@ -140,7 +140,7 @@ def test_an_entropy_of_a_hundredth_is_exact():
     assert (got["entropy"] - entropy).abs()[small].max() <= 1e-5
 
 
-def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
+def test_a_kernel_that_fails_is_one_warning_and_blocks_are_used(monkeypatch):
     query, key = torch.randn(B, H, 9, D), torch.randn(B, KV, 9, D)
 
     def fail(*_):
@@ -156,7 +156,7 @@ def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
         assert _device.measure(query, key, Attention()) is None
 
 
-def test_what_the_kernels_do_not_take_is_left_to_blocks(monkeypatch):
+def test_blocks_compute_what_the_kernels_do_not_support(monkeypatch):
     monkeypatch.setattr(_device, "_failed", [])
     monkeypatch.setattr(_device, "serves", lambda device: True)
     query, key = torch.randn(1, 2, 5, 300), torch.randn(1, 1, 5, 300)
@@ -166,18 +166,18 @@ def test_what_the_kernels_do_not_take_is_left_to_blocks(monkeypatch):
     assert _device._failed == []
 
 
-OLDER = ["3.2.0", "3.6.0"]  # of torch 2.6, the oldest that the package takes, and 2.11
+OLDER = ["3.2.0", "3.6.0"]  # of torch 2.6, the oldest supported version, and 2.11
 
 
 @pytest.mark.parametrize("version", [*OLDER, None])
-def test_kernels_compile_for_devices_that_are_not_here(version, tmp_path):
+def test_kernels_compile_without_a_device(version, tmp_path):
     package = os.path.dirname(os.path.dirname(_triton.__file__))
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET")
     if version is not None:
         folder = Path(sys.prefix) / f"triton-{version}"
         if not folder.exists():
-            pytest.skip(f"{folder}: not there: tests/python/run.sh --venv makes it")
+            pytest.skip(f"{folder}: not found: tests/python/run.sh --venv makes it")
         environment["PYTHONPATH"] = str(folder)
     script = Path(__file__).with_name("compile_kernels.py")
     capabilities = ["80", "90"] if version is None else ["90"]
@@ -190,7 +190,7 @@ def test_kernels_compile_for_devices_that_are_not_here(version, tmp_path):
     assert run.returncode == 0, run.stderr[-2000:]
     said = json.loads(run.stdout.splitlines()[-1])
     assert said.pop("triton") == (version or triton_version())
-    # Warp-instructions a score: six of a thread's 32 are arithmetic.
+    # Instructions of a warp for each score; the arithmetic alone takes 6 / 32.
     assert all(count <= 0.5 for count in said.values()), said
     if version is None:
         assert said["entropy"] < said["heads"]

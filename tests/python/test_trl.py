@@ -1,5 +1,5 @@
-"""trl's trainers, whose steps have passes beside the one that trains: what is
-recorded is what a pass with gradients has."""
+"""trl's trainers, whose steps have further forward passes: the pass with gradients is
+the one that is recorded."""
 
 import models
 import pytest
@@ -28,7 +28,8 @@ def tokenizer():
 
 
 def passes_of(model):
-    """Context of each forward pass: those with gradients, and the others."""
+    """Collects the context length of each forward pass, by whether it has
+    gradients."""
     found = {True: [], False: []}
 
     def note(module, args, options):
@@ -75,11 +76,11 @@ def grpo(model, folder, callback):
 
 
 @pytest.mark.parametrize("kind", [sft, dpo, grpo])
-def test_a_step_is_the_pass_that_trains(kind, tmp_path):
+def test_the_pass_that_trains_is_recorded(kind, tmp_path):
     made = models.gpt2(vocab_size=len(WORDS), n_positions=32)
-    made.save_pretrained(tmp_path / "model")  # where references come from
+    made.save_pretrained(tmp_path / "model")  # trl loads reference models from here
     model = type(made).from_pretrained(tmp_path / "model")
-    model.generation_config.eos_token_id = None  # completions are as long as they may be
+    model.generation_config.eos_token_id = None  # completions have the full length
     path = tmp_path / "run.db"
     found = passes_of(model)
     trainer = kind(model, tmp_path, es.TrainerCallback(path))

@@ -1,4 +1,4 @@
-"""Whatever happens to the recording, the training goes on with the same bits."""
+"""Whatever happens to the recording, the training continues with the same bits."""
 
 import copy
 import os
@@ -23,7 +23,7 @@ STEPS = 6
 
 
 def train(path=None, before_step=lambda rec, step: None, **options):
-    """The losses and last gradients of a training, and its watch."""
+    """Trains. Returns the losses and last gradients, and the watch."""
     torch.manual_seed(5)
     model = models.gpt2().train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
@@ -74,12 +74,13 @@ def recorders_of_this_process():
 
 
 def kill_child(pid):
-    """Returns when it has ended, and leaves its exit status to its parent's code."""
+    """Kills a child and waits until it has ended, without reaping it: the code under
+    test reads its exit status."""
     os.kill(pid, signal.SIGKILL)
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
-        pass  # that code was faster
+        pass  # the code under test has already reaped the child
 
 
 def test_a_missing_recorder_program_is_one_warning(plain, run_file, monkeypatch):
@@ -110,7 +111,7 @@ def test_warnings_that_are_errors_do_not_end_the_training(plain, run_file, monke
     assert rec.trouble
 
 
-def test_a_folder_that_is_not_there_is_one_warning(plain, tmp_path):
+def test_a_missing_folder_is_one_warning(plain, tmp_path):
     said, _ = trained_with_one_warning(plain, str(tmp_path / "none" / "run.db"))
     assert "none" in said
 
@@ -127,7 +128,7 @@ def test_a_killed_recorder_costs_a_counted_gap(plain, run_file):
     assert len(gap) == 1 and gap[0]["step"] == 3
     assert f"{rec.lost} samples" in gap[0]["message"]
     assert list(run.steps())[-3:] == [3, 4, 5]
-    # Every sample is in the file or counted: one of a step for each series.
+    # Every sample, one for each step and series, is in the file or counted.
     n_series = len(run.series)
     kept = sum(len(run.steps(s["name"])) for s in run.series)
     assert kept + rec.lost == n_series * STEPS
@@ -140,9 +141,9 @@ def test_a_recorder_that_dies_again_and_again_is_given_up(plain, run_file):
             kill_child(pid)
 
     _, rec = trained_with_one_warning(plain, run_file, kill)
-    # Killed before steps 1 to 5, started again three times: the fourth death is
-    # found at step 4, and nothing from there on is in the file. What a
-    # recorder had written before it was killed is, or nothing at all.
+    # Recorders are killed before steps 1 to 5 and started again three times. The
+    # fourth death is noticed at step 4, so no later step is in the file. Earlier steps
+    # are there if their recorder wrote them before it was killed.
     series = es.open(run_file).series
     assert all(s["last_step"] is None or s["last_step"] < 4 for s in series)
     assert rec.lost >= 2
@@ -163,7 +164,7 @@ def test_a_full_disk_is_one_warning_and_counted(plain, tmp_path):
         subprocess.run(["umount", "-l", str(place)])
 
 
-def test_a_file_that_somebody_else_records_into_is_left_alone(plain, run_file):
+def test_a_file_that_another_recorder_writes_is_left_alone(plain, run_file):
     run = {"uuid": str(uuid.uuid4()), "n_layer": 1, "n_head": 2}
     other = _c_library.Recorder(run_file, run)
     said, _ = trained_with_one_warning(plain, run_file)
@@ -198,7 +199,7 @@ def test_an_interrupt_passes_and_the_run_is_stopped(run_file):
     assert es.open(run_file).info["status"] == "stopped"
 
 
-def test_an_error_of_ours_stays_with_us(plain, run_file, monkeypatch):
+def test_an_error_in_this_package_does_not_reach_the_training(plain, run_file, monkeypatch):
     from entropyscan import _operators
 
     def broken(*_):
@@ -210,7 +211,7 @@ def test_an_error_of_ours_stays_with_us(plain, run_file, monkeypatch):
     assert rec.lost > 0
 
 
-def test_values_that_are_no_numbers_stay_with_us(run_file):
+def test_a_value_that_is_not_a_number_does_not_reach_the_training(run_file):
     torch.manual_seed(5)
     model = models.gpt2()
     with warnings.catch_warnings(record=True):
@@ -234,7 +235,7 @@ def test_a_model_without_attention_is_one_warning(run_file):
     assert es.open(run_file).values("loss").tolist() == [1.0]
 
 
-def test_losses_of_a_training_whose_attention_is_not_seen_are_in_the_file(run_file):
+def test_losses_are_recorded_even_if_no_attention_is_seen(run_file):
     model = models.gpt2()
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
@@ -247,7 +248,7 @@ def test_losses_of_a_training_whose_attention_is_not_seen_are_in_the_file(run_fi
     assert (run.info["n_layer"], run.info["n_head"]) == (3, 4)
 
 
-def test_a_layer_that_the_model_got_later_is_a_counted_gap(run_file):
+def test_a_layer_that_is_added_later_is_a_counted_gap(run_file):
     model = models.gpt2()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -264,7 +265,7 @@ def test_a_layer_that_the_model_got_later_is_a_counted_gap(run_file):
 
 
 class Layers(torch.nn.Module):
-    """Two of attention, of which a pass calls the first `n`."""
+    """Two layers of attention; a forward pass calls the first `n`."""
 
     def __init__(self):
         super().__init__()
@@ -283,7 +284,7 @@ class Layers(torch.nn.Module):
         ([1, 2, 1, 2], [0, 1, 2, 3], "a layer or head that the first step did not have"),
     ],
 )
-def test_what_is_not_in_the_file_is_said_once_and_counted(calls, steps, said, run_file):
+def test_unrecorded_layers_are_one_warning_and_counted(calls, steps, said, run_file):
     model = Layers()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -301,10 +302,10 @@ def test_what_is_not_in_the_file_is_said_once_and_counted(calls, steps, said, ru
 
 
 def train_with_workers(rec, model):
-    """Losses and gradients, of data that forked processes load."""
+    """Trains with data that forked processes load. Returns losses and gradients."""
     data = torch.arange(12 * 24).view(12, 24) * 7919 % (models.VOCAB - 3) + 3
     numbers = []
-    for _ in range(2):  # forks while the recorder runs
+    for _ in range(2):  # the second loader forks while the recorder runs
         loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=2)
         for tokens in loader:
             loss = model(input_ids=tokens, labels=tokens).loss
@@ -337,7 +338,7 @@ def run_script(script, run_file):
     )
 
 
-def test_a_child_that_was_forked_records_nothing(run_file):
+def test_a_forked_child_records_nothing(run_file):
     done = run_script(
         """
         import os, torch, models, entropyscan as es
@@ -388,7 +389,7 @@ def test_a_training_that_is_killed_leaves_its_samples(run_file):
         run_file,
     )
     assert done.returncode == -signal.SIGKILL
-    for _ in range(600):  # the recorder writes what it has, and ends
+    for _ in range(600):  # wait until the recorder has written its samples and ended
         run = es.open(run_file)
         if run.info["status"] != "running":
             break
@@ -429,14 +430,14 @@ def test_nan_missing_and_zero_are_kept_apart(run_file):
     missing = es.is_missing(entropy)
     assert missing[1, 1].all() and missing.sum() == 3
     assert np.isnan(entropy[:, 0, 1]).all()
-    assert 0 <= entropy[0, 1, 1] < 1e-30  # the smallest weights are no zeros
+    assert 0 <= entropy[0, 1, 1] < 1e-30  # tiny weights need not be 0
     assert np.isfinite(entropy[0, :, [0, 2]]).all()
     rows = es.open(run_file).values("nonfinite_rows")
     assert rows[0].tolist() == [[0, 22, 0], [0, 0, 0]]
 
 
-def test_the_later_of_two_watches_has_the_model(run_file):
-    """Whichever is closed first; the earlier one says so, once."""
+def test_the_later_of_two_watches_takes_over_the_model(run_file):
+    """The earlier one warns once, whichever is closed first."""
     model, other = models.gpt2(), run_file + ".2.db"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -459,7 +460,7 @@ def test_the_later_of_two_watches_has_the_model(run_file):
     assert es.open(other).entropy().shape == (3, 3, 4)
 
 
-def test_words_that_we_do_not_know_cost_no_sample(run_file):
+def test_an_unknown_severity_or_status_loses_no_sample(run_file):
     model = models.gpt2()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -468,7 +469,7 @@ def test_words_that_we_do_not_know_cost_no_sample(run_file):
         rec.event("note", "before there is a file", severity="loud")
         rec.step(loss=1.0)
         rec.close("great")
-    assert len(seen) == 1 and "unknown severity 'loud': expected one of info" in str(seen[0].message)
+    assert len(seen) == 1 and "unknown severity 'loud': expected" in str(seen[0].message)
     run = es.open(run_file)
     assert run.values("loss").tolist() == [1.0] and run.entropy().shape == (1, 3, 4)
     assert run.info["status"] == "finished"

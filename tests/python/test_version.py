@@ -1,5 +1,5 @@
-"""A package and a library that are not of one version: one line at import, and no
-struct of either is used."""
+"""A package and a library of different versions raise one line at import, before any
+struct is used."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from entropyscan import _c_library; _c_library.reading()"
 
 @pytest.fixture
 def package(tmp_path):
-    """A copy of the package, to be given another version."""
+    """Copies the package; tests change the version of the copy."""
     folder = tmp_path / "site/entropyscan"
     ignored = shutil.ignore_patterns("__pycache__", "_native")
     shutil.copytree(Path(es.__file__).parent, folder, ignore=ignored)
@@ -26,7 +26,7 @@ def package(tmp_path):
 
 
 def imports(package, home):
-    """Exit code and what is printed of a process that imports it."""
+    """Imports the package in another process. Returns exit code and output."""
     env = {**os.environ, "PYTHONPATH": str(package.parent), "ENTROPYSCAN_HOME": str(home)}
     done = subprocess.run(
         [sys.executable, "-c", USE], env=env, capture_output=True, text=True
@@ -35,7 +35,7 @@ def imports(package, home):
 
 
 def library(folder, version):
-    """A library that knows its version, if that is one, and nothing else."""
+    """Compiles fake libraries that only return their version; None for no version."""
     folder.mkdir()
     source = folder / "library.c"
     message = 'const char *es_message(void) { return ""; }\n'
@@ -73,7 +73,7 @@ def test_a_library_of_another_version_is_refused_at_import(package, tmp_path, ve
     assert str(home) in printed.splitlines()[-1]
 
 
-def test_a_file_that_is_no_library_is_refused_at_import(package, tmp_path):
+def test_a_file_that_is_not_a_library_is_refused_at_import(package, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     (home / "libentropyrecord.so").write_text("nothing that can be loaded")
@@ -89,5 +89,5 @@ def test_a_missing_library_is_an_error_where_it_is_used(package, tmp_path):
     assert "libentropyscan.so: not found in" in printed.splitlines()[-1]
 
 
-def test_the_version_is_that_of_the_makefile():
+def test_the_version_equals_that_of_the_makefile():
     assert f"VERSION = {es.__version__}" in (ROOT / "Makefile").read_text().splitlines()

@@ -1,6 +1,6 @@
-"""Family vit and transformers' ViTForImageClassification: weights of the names that
-google/vit's are published with by probe, and a checkpoint over there, have the same
-loss, heads and accuracy."""
+"""Family vit and transformers' ViTForImageClassification have the same loss, entropies
+and accuracy: probe reads weights with the names of the published google/vit models, and
+transformers reads a checkpoint of entropy-train."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def build(channels):
 
 
 def theirs(model, pixels, classes):
-    """Loss, share of classes that are right, entropies of heads (L,H)."""
+    """Returns transformers' loss, accuracy and entropies of heads (L,H)."""
     model = model.double().eval()
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -75,11 +75,12 @@ def same(seen, said, wanted):
     ours = seen.entropy("eval")[-1]
     assert ours.shape == entropies.shape
     assert np.abs(ours - entropies).max() <= 1e-4
-    assert abs(seen.config["ceiling"] - np.log(10)) <= 1e-6  # 9 patches and the class
+    # The ten positions are 9 patches and the class token.
+    assert abs(seen.config["ceiling"] - np.log(10)) <= 1e-6
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_published_weights_have_the_heads_of_transformers(tmp_path, channels):
+def test_probe_of_published_weights_agrees_with_transformers(tmp_path, channels):
     pixels, classes = make_images(tmp_path / "x.tok", channels)
     model = build(channels)
     with torch.no_grad():
@@ -95,7 +96,7 @@ def test_published_weights_have_the_heads_of_transformers(tmp_path, channels):
     assert seen.info["family"] == "vit" and seen.info["arch"] == "SM+LN+G"
 
 
-def test_a_checkpoint_is_a_model_of_transformers(tmp_path):
+def test_transformers_reads_a_checkpoint_of_entropy_train(tmp_path):
     pixels, classes = make_images(tmp_path / "x.tok", 2)
     code, said = run(
         PROGRAM, *"--family vit --n-layer 3 --n-head 4 --d-model 24 --d-ff 20".split(),
@@ -124,7 +125,7 @@ REFUSED = dict(model_type=("deit", "model_type is deit"),
 
 
 @pytest.mark.parametrize("key", REFUSED)
-def test_what_is_computed_in_another_way_is_refused_by_name(tmp_path, key):
+def test_an_unsupported_setting_is_refused_by_name(tmp_path, key):
     value, named = REFUSED[key]
     make_images(tmp_path / "x.tok", 1)
     build(1).save_pretrained(tmp_path)

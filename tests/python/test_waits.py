@@ -1,5 +1,5 @@
-"""At recorded steps nothing waits for a CUDA device, and the numbers are those of
-tensors of the CPU."""
+"""Recorded steps do not wait for a CUDA device, and the values equal those of CPU
+tensors. The device is a fake (fakecuda.py)."""
 
 import fakecuda
 import numpy as np
@@ -16,7 +16,7 @@ H, KV, T, D = 2, 1, 12, 8
 
 
 class Attention(torch.nn.Module):
-    """Calls an entry of transformers, which does nothing itself."""
+    """Calls a wrapped attention function of transformers that computes nothing."""
 
     is_causal = True
 
@@ -49,7 +49,8 @@ def starts(*places):
 
 
 def padding(b=2):
-    """What transformers gives to SDPA: causal, the first row without its end."""
+    """Returns a mask as transformers gives it to SDPA: causal, with padding at the end
+    of the first row."""
     mask = torch.ones(b, 1, T, T, dtype=torch.bool).tril()
     mask[0, :, :, 9:] = False
     return mask
@@ -88,7 +89,7 @@ CASES = {
 
 
 def record(path, act, place=lambda x: x):
-    """The watch and its maps."""
+    """Records a step and an evaluation. Returns the watch and its maps."""
     model, maps = Model(), []
     with es.watch(model, path, maps=4, map_heads=True) as rec:
         keep = rec._recording.map
@@ -103,12 +104,12 @@ def record(path, act, place=lambda x: x):
 
 
 def compare(path, act, kernels, monkeypatch):
-    """What is recorded of a device that nobody waits for, with the CPU's."""
+    """Compares recordings of the fake device and of the CPU."""
     wanted, their_maps = record(path + ".cpu.db", act)
     with fakecuda.cuda(monkeypatch, kernels) as device:
         rec, maps = record(path, act, lambda x: tree_map(far, x))
     assert rec.trouble is None and wanted.trouble is None and _device._failed == []
-    assert device.n_waits == 2  # for events
+    assert device.n_waits == 2  # waits for events, not for the device
     run, other = es.open(path), es.open(path + ".cpu.db")
     assert run.series == other.series and run.info["ctx"] == other.info["ctx"]
     assert run.info["batch"] == other.info["batch"]
@@ -140,12 +141,12 @@ def test_a_recorded_step_does_not_wait_for_the_device(name, kernels, monkeypatch
     assert bool(maps) == (name not in ("packed", "starts"))
 
 
-def test_weights_that_are_returned_do_not_wait_either(kernels, monkeypatch, run_file):
+def test_returned_weights_do_not_wait_for_the_device(kernels, monkeypatch, run_file):
     weights = torch.randn(2, H, T, T).softmax(-1)
 
     def act(model, place):
         for i, layer in enumerate(model.attention):
-            layer_weights = weights if i == 0 else weights - 1  # no weights
+            layer_weights = weights if i == 0 else weights - 1  # not valid weights
             _wrappers.after_weights(layer, None, (None, place(layer_weights)))
 
     model = Model(2)
@@ -159,11 +160,11 @@ def test_weights_that_are_returned_do_not_wait_either(kernels, monkeypatch, run_
             rec.step()
     assert rec.trouble is None
     found, values = (es.open(run_file + end).entropy() for end in ("", ".cpu.db"))
-    assert found.shape == (1, 1, H)  # one layer
+    assert found.shape == (1, 1, H)  # only the layer with valid weights
     np.testing.assert_allclose(found, values, atol=1e-6)
 
 
-def test_a_graph_that_somebody_captures_is_said_to_be_unmeasured(
+def test_a_graph_that_is_captured_by_hand_is_reported_as_not_measured(
     kernels, monkeypatch, run_file
 ):
     model, given = Model(), CASES["causal"]()

@@ -1,6 +1,6 @@
-"""The wheel for machines without a compiler: made by `make wheel`, judged by
-auditwheel, installed into a clean venv, used. Objects of an earlier run, in
-build/portable and in zig's cache, are used again."""
+"""The wheel for machines without a compiler: `make wheel` builds it, auditwheel checks
+it, and the tests install it into a clean venv and use it. Object files of an earlier
+run, in build/portable and in zig's cache, are reused."""
 
 import importlib.util
 import os
@@ -41,7 +41,7 @@ def wheel(tmp_path_factory):
     for module in ("ziglang", "auditwheel"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"no {module}: {sys.executable} -m pip install {module}")
-    # Not behind Python, which would start 270 times to start it.
+    # Run zig directly: `python -m ziglang` would start Python 270 times.
     (zig,) = importlib.util.find_spec("ziglang").submodule_search_locations
     folder = tmp_path_factory.mktemp("wheel")
     done = run(
@@ -51,7 +51,7 @@ def wheel(tmp_path_factory):
         f"ZIG={zig}/zig",
         f"WHEEL_PYTHON={sys.executable}",
         f"WHEEL={folder}",
-        "OPTIMISE=-O1",  # half of the compiler's time
+        "OPTIMISE=-O1",  # halves the compilation time
     )
     if done.returncode and "No matching distribution found" in done.stderr:
         pytest.skip("PyPI cannot be reached")
@@ -62,14 +62,14 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A clean venv with the wheel and what it needs."""
+    """Makes a clean venv with the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=False)
     pip("--python", str(folder / "bin/python"), "install", "-q", str(wheel))
     return folder
 
 
-def test_auditwheel_says_manylinux_2_28(wheel):
+def test_auditwheel_accepts_the_wheel_as_manylinux_2_28(wheel):
     assert wheel.name == f"entropy_scan-{es.__version__}-{TAG}.whl"
     done = run(sys.executable, "-m", "auditwheel", "show", str(wheel))
     assert done.returncode == 0, done.stderr
@@ -114,8 +114,8 @@ print(es._library.home())
 """
 
 
-def test_it_records_three_steps_and_draws_a_heatmap(installed, tmp_path):
-    """PyTorch alone is borrowed."""
+def test_the_wheel_records_three_steps_and_draws_a_heatmap(installed, tmp_path):
+    """Only PyTorch is that of the tests."""
     script = RECORD.format(torch=str(Path(torch.__file__).parents[1]))
     done = run(installed / "bin/python", "-c", script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -129,7 +129,7 @@ def test_it_records_three_steps_and_draws_a_heatmap(installed, tmp_path):
     assert png[:8] == b"\x89PNG\r\n\x1a\n" and len(png) > 2500
 
 
-def test_it_brings_fonts_and_licenses(installed):
+def test_the_wheel_contains_fonts_and_licenses(installed):
     (native,) = installed.glob("lib/python*/site-packages/entropyscan/_native")
     fonts = sorted(path.name for path in (native / "fonts").iterdir())
     assert fonts == ["DejaVuSans-Bold.ttf", "DejaVuSans.ttf"]
@@ -160,8 +160,8 @@ print(*run.entropy().shape, run.info["status"], *(run.values("loss") < 3.5))
 """
 
 
-def test_its_entropy_train_trains(installed, tmp_path):
-    """On the path, with the kernels that the processor has, and read by es.open."""
+def test_the_entropy_train_of_the_wheel_trains(installed, tmp_path):
+    """It is on the path and uses the processor's kernels; es.open reads its run."""
     python, program = installed / "bin/python", installed / "bin/entropy-train"
     versions = [
         run(path, "--version").stdout

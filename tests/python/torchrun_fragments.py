@@ -1,5 +1,7 @@
-"""torchrun torchrun_fragments.py FOLDER: DDP over four sequences a step, once into
-run files and once, on what is said to be nfs, into fragments."""
+"""usage: torchrun torchrun_fragments.py FOLDER
+
+Trains with DDP on four sequences per step, once into run files and once, on a
+pretended nfs file system, into fragments."""
 
 import os
 import sys

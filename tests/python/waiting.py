@@ -1,10 +1,11 @@
-"""Waiting for a state, never for a time."""
+"""Waits for a state instead of for a fixed time."""
 
 import time
 
 
 def until_true(condition, what):
-    """Until condition() is true, which it returns; two minutes are a failure."""
+    """Waits until condition() is true and returns its value. Fails after two
+    minutes."""
     limit = time.monotonic() + 120
     while True:
         found = condition()
