@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job: a corpus of real source, two training runs side by side, what
-# their attention heads did. `make demo` calls it; BUILD is where the programs
-# lie and where everything it makes goes (BUILD/demo).
+# The demo: makes a corpus of real source code, trains two models and compares their
+# attention heads. `make demo` calls it. BUILD is the folder of the programs; all
+# results go to BUILD/demo.
 #
 #   DEMO_STEPS=N   optimiser steps of each run (default 600)
 set -euo pipefail
@@ -12,7 +12,7 @@ steps=${DEMO_STEPS:-600}
 mkdir -p "$out"
 
 say() { printf '\n== %s\n' "$*" >&2; }
-# 1 is no failure here: a loss that is no longer finite is worth looking at.
+# Exit code 1, a loss that is no longer finite, is a valid result.
 train() { # NAME ARCH
     rm -f "$out/$1.db"
     "$build/entropy-train" --config samples/demo.conf --steps "$steps" \
@@ -28,11 +28,11 @@ say 'SM: the same without LayerNorm and without activation'
 train softmax-only SM
 
 runs=("$out/baseline.db" "$out/softmax-only.db")
-say 'what became of their heads'
+say 'their heads at the end'
 "$build/entropy-scan" "${runs[@]}" \
     --heatmap="$out/heatmap.png" --curves="$out/curves.png"
 
-# Where NaN has hidden everything, what led to it is at the step before.
+# After a NaN nothing is left to see, so also show the step before it.
 onset=$("$build/entropy-scan" "${runs[1]}" --json | tr -d ' \n' |
     sed -nE 's/.*"kind":"nan"[^}]*"onset":([0-9]+).*/\1/p')
 if [ -n "$onset" ] && [ "$onset" -gt 0 ]; then
@@ -40,4 +40,4 @@ if [ -n "$onset" ] && [ "$onset" -gt 0 ]; then
     "$build/entropy-scan" "${runs[@]}" --step $((onset - 1)) \
         --heatmap="$out/heatmap-before-nan.png"
 fi
-say "pictures and run files: $out"
+say "figures and run files: $out"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # usage: samples/gpu-replicate.sh ARCH MINUTES
 #        make gpu-replicate ARCH=... MINUTES=...
-# Trains GPT-2 small (L=12, H=12, d=768, T=128) with the published settings, an
-# effective batch of 512, in bf16 on the GPU for about MINUTES: as many steps
-# as fit, so that the schedule of the learning rate comes to its end. The run
-# file stays in OUT, no checkpoint does.
+# Trains GPT-2 small (L=12, H=12, d=768, T=128) with the published settings and an
+# effective batch of 512, in bf16 on the GPU for about MINUTES. The number of steps
+# is chosen to fit this time, so that the learning rate schedule is completed. The
+# run file is kept in OUT; there is no checkpoint.
 #
-#   OUT    for the run file (BUILD/gpu)
-#   BUILD  where the programs lie (build)
-#   DATA   a token file (BUILD/debian.tok of `make corpus-debian` if it is
-#          there, else BUILD/corpus.tok, which is made)
-#   MODEL  options of entropy-train in place of the published sizes, and
+#   OUT    folder of the run file (BUILD/gpu)
+#   BUILD  folder of the programs (build)
+#   DATA   a token file (BUILD/debian.tok of `make corpus-debian` if it exists,
+#          else BUILD/corpus.tok, which is made if needed)
+#   MODEL  options of entropy-train that replace the published sizes
 #   ACCUMULATE  micro-batches of a step (4), PRECISION (bf16), BACKEND (cuda)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ options=(--arch "$arch" --backend "${BACKEND:-cuda}"
 read -ra sizes <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --ctx 128 --batch 128}"
 accumulate=${ACCUMULATE:-4}
 [[ $minutes =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
-    { echo "gpu-replicate: '$minutes': MINUTES is a number" >&2; exit 2; }
+    { echo "gpu-replicate: MINUTES: not a number: '$minutes'" >&2; exit 2; }
 
 data=${DATA:-$BUILD/debian.tok}
 if [ ! -f "$data" ]; then
@@ -34,7 +34,7 @@ fi
 mkdir -p "$OUT"
 name=$(tr -cs 'A-Za-z0-9.\n' '-' <<<"$arch" | tr A-Z a-z | sed 's/-*$//')
 
-# What a run file has beside it while it is written stays out of OUT.
+# Record in a temporary folder, so that log and lock files do not get into OUT.
 work=$(mktemp -d)
 keep() {
     [ ! -f "$work/$name.db" ] || mv -f "$work/$name.db" "$OUT/$name.db"
@@ -44,7 +44,7 @@ trap keep EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-# The vocabulary is the token file's, for the speed as well.
+# Measure the speed with the vocabulary of the token file.
 planned=$("$train" "${options[@]}" "${sizes[@]}" --data "$data" --dry-run)
 vocab=$(sed -nE 's/^vocab *= *([0-9]+).*/\1/p' <<<"$planned")
 speed=$("$train" bench "${options[@]}" "${sizes[@]}" --vocab "$vocab" \
@@ -67,5 +67,5 @@ code=0
     --weight-decay 0.1 --clip 1 --record-every "$every" \
     --eval-every $((10 * every)) --eval-batches 16 --name "gpu-$name" \
     -o "$work/$name.db" || code=$?
-[ $code -le 1 ] || exit $code # 1: the loss is no longer finite, a result here
+[ $code -le 1 ] || exit $code # 1 means that the loss is no longer finite, a valid result
 [ ! -x "$BUILD/entropy-scan" ] || "$BUILD/entropy-scan" "$work/$name.db"

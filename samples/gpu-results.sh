@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: samples/gpu-results.sh   (make gpu-results)
-# The tables that `make gpu-check` left in TABLES become results of this project:
-# samples/results/gpu-STAGE.md, each with its card, date and command; and a
-# heatmap of the training. Tables of the emulation are none.
+# Copies the tables that `make gpu-check` left in TABLES to the results of this project:
+# samples/results/gpu-STAGE.md, each with its card, date and command, and draws a
+# heatmap of the training. Tables of the emulation are refused.
 #
-#   OUT      what came back from another machine: its gpu.tar.gz goes into
-#            TABLES first, where the next call, carrying it, goes on
-#   TABLES   of gpu-check (build/gpu)
-#   RESULTS  where they go (samples/results)
+#   OUT      a folder that came back from another machine: its gpu.tar.gz is first
+#            unpacked into TABLES, where the next gpu-check continues
+#   TABLES   folder of gpu-check's tables (build/gpu)
+#   RESULTS  folder of the results (samples/results)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
@@ -16,12 +16,12 @@ RESULTS=${RESULTS:-samples/results}
 if [ -n "${OUT:-}" ]; then
     mkdir -p "$TABLES"
     tar -xzf "$OUT/gpu.tar.gz" -C "$TABLES" ||
-        { echo "gpu-results: $OUT: no gpu.tar.gz of a gpu-check" >&2; exit 3; }
+        { echo "gpu-results: $OUT: no gpu.tar.gz of a gpu-check in this folder" >&2; exit 3; }
 fi
 [ -s "$TABLES/summary.md" ] ||
-    { echo "gpu-results: $TABLES: no tables of a whole gpu-check" >&2; exit 3; }
+    { echo "gpu-results: $TABLES: no tables of a complete gpu-check" >&2; exit 3; }
 ! grep -lF 'host emulation' "$TABLES"/*.md >&2 ||
-    { echo 'gpu-results: tables of the emulation are no results' >&2; exit 3; }
+    { echo 'gpu-results: these tables are from the emulation, not from a GPU' >&2; exit 3; }
 mkdir -p "$RESULTS"
 for table in "$TABLES"/*.md; do
     name=$(basename "$table" .md)

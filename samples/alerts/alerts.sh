@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Alerts against runs whose truth is known: the published heatmaps, small
-# trainings labelled by a check of their own, synthetic histories labelled by
-# their making. `make alerts` calls it; a few minutes on two cores. What was
-# trained and written before is not made again.
+# Compares alerts with the known truth of runs: the published heatmaps, small
+# trainings labelled by an independent check, and synthetic histories labelled by
+# how they were made. `make alerts` calls it; it takes a few minutes on two cores.
+# Runs and histories of an earlier call are kept.
 #
-#   BUILD           where the programs lie (build)
-#   ALERTS_DIR      run files (BUILD/alerts)
-#   ALERTS_RESULTS  the report's folder (samples/results)
-#   ALERTS_JOBS     trainings at a time (2)
-#   ALERTS_RUNS     what to train (samples/alerts/runs.txt)
-#   ALERTS_N        synthetic histories (3000)
+#   BUILD           folder of the programs (build)
+#   ALERTS_DIR      folder of the run files (BUILD/alerts)
+#   ALERTS_RESULTS  folder of the report (samples/results)
+#   ALERTS_JOBS     number of trainings at a time (2)
+#   ALERTS_RUNS     list of the trainings (samples/alerts/runs.txt)
+#   ALERTS_N        number of synthetic histories (3000)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 dir=${ALERTS_DIR:-$build/alerts}
 results=${ALERTS_RESULTS:-samples/results}
 n=${ALERTS_N:-3000}
-seed=7 # the rules were not made with these in view
+seed=7 # the rules were not developed with the histories of this seed
 scan=$build/entropy-scan
 data=$dir/corpus.tok
 
@@ -29,21 +29,21 @@ train_one() { # LAYERS HEADS WIDTH CONTEXT ARCH RATE SEED STEPS
         --n-layer "$1" --n-head "$2" --d-model "$3" --ctx "$4" --arch "$5" \
         --lr "$6" --seed "$7" --steps "$8" --name "$name" \
         --out "$file.part" 2>"$file.log" || code=$?
-    # 1: the loss is no longer finite, which is a result here.
+    # Exit code 1 means that the loss is no longer finite, which is a valid result.
     [ $code -le 1 ] || { tail -1 "$file.log" >&2 && return 255; }
     mv "$file.part" "$file.db"
 }
 
-if [ "${1:-}" = one ]; then # by xargs, below
+if [ "${1:-}" = one ]; then # called by xargs, below
     shift
     train_one "$@"
     exit
 fi
 
-said() { # NAME: what the programs say of the files below dir/NAME
+said() { # NAME: keeps what the programs report of the files in dir/NAME
     rm -f "$dir/$1.state.db"
     "$scan" --recursive "$dir/$1" --jsonl >"$dir/$1.scan"
-    # 1 and 4 are answers too.
+    # Exit codes 1 and 4 are valid answers too.
     "$scan" watch "$dir/$1" --once --json --severity error \
         --state "$dir/$1.state.db" >"$dir/$1.watch"
 }

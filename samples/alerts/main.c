@@ -1,5 +1,5 @@
-/* entropy-histories N SEED DIR: synthetic histories as run files, one a
-   history, and on standard output what is known of them by their making. */
+/* entropy-histories N SEED DIR: writes synthetic histories as run files, one
+   for each history, and a table of their true labels on standard output. */
 #include "samples/alerts/synthetic.h"
 
 #include "analyzer/base/text.h"
@@ -14,7 +14,7 @@ static es_status write_file(const es_synthetic *history, const char *folder,
     snprintf(name, sizeof name, "%05zu", index);
     if ((size_t)snprintf(path, sizeof path, "%s/%s.db", folder, name) >=
         sizeof path)
-        return es_fail(ES_EUSAGE, "%.40s...: a path too long", folder);
+        return es_fail(ES_EUSAGE, "%.40s...: the path is too long", folder);
     if ((status = es_writer_open(&writer, path, ES_FAST)) < 0)
         return status;
     status = es_synthetic_write(writer, history, name);

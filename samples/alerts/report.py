@@ -31,7 +31,8 @@ def lines(name):
 
 
 def reported_by_watch(name):
-    """path -> alerts of severity error and above, as `watch` reported them."""
+    """Returns the alerts of severity error and above that `watch` reported, by
+    path."""
     reported = collections.defaultdict(list)
     for alert in lines(name + ".watch"):
         reported[os.path.realpath(alert["path"])].append(alert)
@@ -83,15 +84,15 @@ class Training:
                     " ORDER BY step", (name,))]
 
     def layers_low(self, row):
-        """Layers of which half of the heads are near zero."""
+        """Returns the layers in which at least half of the heads are near zero."""
         low = [value < 0.05 * self.ceiling for value in row]
         return [layer for layer in range(self.layers)
                 if sum(low[layer * self.heads:(layer + 1) * self.heads])
                 >= self.heads / 2]
 
     def died_for_long(self):
-        """Of some layer half of the heads have a median near zero over a
-        twentieth of the samples."""
+        """Returns true if in some layer at least half of the heads have a median near
+        zero over a twentieth of the samples."""
         width = max(len(self.entropy) // 20, 3)
         rows = [row for _, row in self.finite]
         for start in range(0, len(rows) - width + 1, max(width // 3, 1)):
@@ -105,8 +106,8 @@ class Training:
         return sum(value >= 0.75 * self.ceiling for value in row) / len(row)
 
     def is_too_short(self):
-        """Less than a thousand steps, from the ceiling on, and in none of its
-        tenths have heads come down."""
+        """Returns true if the run has less than a thousand steps, begins at the
+        ceiling, and its heads have not come down in any tenth."""
         width = max(len(self.finite) // 10, 1)
         rows = [row for _, row in self.finite]
         return (len(self.entropy) < 1000 and bool(rows)
@@ -130,7 +131,7 @@ class Training:
                          if math.isfinite(value)) > 1000
 
     def truth(self):
-        """kind -> True, False, or None where either answer is right."""
+        """Returns True, False, or None if the truth is unclear, by kind."""
         brief = self.low_once and not self.collapsed
         edge = self.nan_step is not None or 0.35 <= self.high < 0.45
         return {"nan": self.nan_step is not None,
@@ -153,7 +154,7 @@ class Training:
 
 
 def compare(truth, reported):
-    """Kinds missed, kinds reported without cause."""
+    """Returns the kinds that were missed and those that were falsely reported."""
     return ([kind for kind in KINDS if truth[kind] and kind not in reported],
             [kind for kind in KINDS
              if truth[kind] is False and kind in reported])
@@ -185,7 +186,7 @@ def report_heatmaps():
 
 
 def lead_of(training, alerts):
-    """The step of the last alert of a collapse before NaN."""
+    """Returns the step of the last alert of a collapse before the NaN."""
     steps = [alert["step"] for alert in alerts if alert["kind"] == "collapse"
              and alert["onset"] < training.nan_step]
     return max(steps, default=None)
@@ -251,7 +252,7 @@ def report_leads(leads):
 
 
 def count_histories():
-    """(counts by kind of history, their sum)"""
+    """Returns the counts by kind of history, and their sum."""
     reported = reported_by_watch("histories")
     runs = {run["name"]: run for run in lines("histories.scan")}
     with open(os.path.join(folder, "histories.tsv"),

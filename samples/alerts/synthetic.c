@@ -1,4 +1,4 @@
-/* Makes one synthetic history by a seed, and writes it as a run file. */
+/* Makes one synthetic history from a seed and writes it as a run file. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"
@@ -44,7 +44,8 @@ static bool allocate(es_synthetic *out, size_t n_values)
            out->nonfinite_rows && out->nan_activations && out->loss;
 }
 
-/* Strides with a gap now and then; a plan that was kept, or not yet. */
+/* Draws steps with an occasional gap, and the planned number of steps, which
+   the run may not have reached. */
 static void draw_steps(es_making *m, int options)
 {
     static const int64_t strides[] = {1, 5, 20, 100};
@@ -76,7 +77,8 @@ static void fill_others(es_making *m)
         out->max_logit[i] = (float)es_making_between(m, 2, 40);
 }
 
-/* Fractions become nats, and where only they are recorded, means. */
+/* Converts fractions of the ceiling to nats, and heads to means of layers if
+   only those are recorded. */
 static void finish(es_making *m, int options)
 {
     es_synthetic *out = m->history;
@@ -147,7 +149,7 @@ static es_status write_series(es_writer *writer, int64_t run,
     bool any = false;
     for (size_t i = 0; i < of->n_samples * n && !any; i++)
         any = values[i] != 0;
-    if (!any) /* counts of nothing: not every recorder writes them */
+    if (!any) /* omit counts that are all zero, as some recorders do */
         return ES_OK;
     es_status status =
         es_writer_series(writer, &id, run, name, shape, ES_PHASE_TRAIN, NULL);
@@ -192,7 +194,7 @@ es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
     const es_run_info info = {
         .name = name,
         .config = config,
-        .program = "entropy-scan import", /* judged although it is short */
+        .program = "entropy-scan import", /* so that short runs are judged */
         .n_layer = history->run.n_layers,
         .n_head = history->run.n_heads,
         .ctx = ctx > 0 ? ctx : ES_UNKNOWN,

@@ -1,4 +1,4 @@
-/** A synthetic history in the making. */
+/** State that synthetic.c and synthetic_kinds.c share. */
 #ifndef ES_SAMPLES_SYNTHETIC_INTERNAL_H
 #define ES_SAMPLES_SYNTHETIC_INTERNAL_H
 
@@ -12,20 +12,20 @@
 typedef struct es_making {
     uint64_t random;
     es_synthetic *history;
-    size_t n_layers, n_heads, n_values, n;    /* n samples */
-    double levels[ES_SYNTHETIC_VALUES];       /* where the heads settle */
-    unsigned char kept[ES_SYNTHETIC_SAMPLES]; /* 1: not to become missing */
+    size_t n_layers, n_heads, n_values, n;    /* n: number of samples */
+    double levels[ES_SYNTHETIC_VALUES];       /* final level of each head */
+    unsigned char kept[ES_SYNTHETIC_SAMPLES]; /* 1: must not become missing */
     float *x; /* (n,L,H) the history's entropy, as fractions of the ceiling */
 } es_making;
 
 enum es_synthetic_option {
     NO_CTX = 1,
     NO_PLAN = 2,
-    MEANS = 4, /* a layer is one value, its mean */
+    MEANS = 4, /* records the mean of each layer instead of heads */
     ONE_HEAD = 8,
-    COMPLETE = 16,  /* the run reached its plan, if it has one */
-    ANY_HEADS = 32, /* three at least, else */
-    /* The truth: members of es_truth. */
+    COMPLETE = 16,  /* the run reached its planned steps, if it has any */
+    ANY_HEADS = 32, /* allows fewer than three layers and heads */
+    /* The labels: members of es_truth. */
     NONFINITE = 64,
     COLLAPSE = 128,
     STANDS = 256,
@@ -36,21 +36,21 @@ enum es_synthetic_option {
 
 typedef struct es_synthetic_row {
     const char *name;
-    void (*shape)(es_making *m); /* makes it so; NULL: it is so already */
-    size_t least, most;          /* samples */
+    void (*shape)(es_making *m); /* shapes a healthy history; may be NULL */
+    size_t least, most;          /* range of the number of samples */
     int options;
 } es_synthetic_row;
 
 extern const es_synthetic_row es_synthetic_kinds[ES_SYNTHETIC_N_KINDS];
 
-/* Random numbers; each call goes one on. */
+/* Random numbers; each call advances the generator. */
 double es_making_between(es_making *m, double a, double b);
 double es_making_normal(es_making *m);
 size_t es_making_below(es_making *m, size_t n);           /* 0..n-1 */
 size_t es_making_count(es_making *m, size_t a, size_t b); /* a..b */
 
-/** Healthy heads with a noise that lasts some samples: at the ceiling from the
- *  first sample on, at their levels after the share `down` of the samples. */
+/** Fills in healthy heads with correlated noise. They begin at the ceiling and
+ *  reach their levels after the share `down` of the samples. */
 void es_making_fill(es_making *m, double down);
 
 #endif

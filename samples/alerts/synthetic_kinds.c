@@ -1,6 +1,6 @@
-/* The kinds of histories: random numbers, healthy heads, what makes some of
- * them hard to judge (dips, bursts, drifts, gaps), and what goes wrong in the
- * others. */
+/* The kinds of synthetic histories: random numbers, healthy heads, the
+ * variations that make healthy histories hard to judge (dips, bursts, drifts,
+ * gaps), and the failures of the other histories. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"
@@ -50,8 +50,8 @@ static float *row_of(es_making *m, size_t i, size_t l)
     return m->x + i * m->n_values + l * m->n_heads;
 }
 
-/* Layer 0 the highest and layer 1 the lowest, as the published ones; no more
-   than one head in eight near the ceiling. */
+/* Draws final levels: layer 0 is the highest and layer 1 the lowest, as in the
+   published models; at most one head in eight is near the ceiling. */
 static void draw_levels(es_making *m)
 {
     size_t n_high = m->n_values / 8;
@@ -90,7 +90,7 @@ void es_making_fill(es_making *m, double down)
 
 /* --- kinds ----------------------------------------------------------------*/
 
-/* Real small models come down as late as after nine tenths of their steps. */
+/* Heads of real small models come down as late as after 90 % of their steps. */
 static void warm_up(es_making *m)
 {
     es_making_fill(m, es_making_between(m, 0.05, 0.95));
@@ -104,8 +104,8 @@ static void sink_row(es_making *m, size_t i, size_t l)
         row[h] = (float)(depth * es_making_between(m, 0.7, 1.1));
 }
 
-/* All layers for one sample, or a third of them for one or two; what follows
-   has to be measured to distinguish it from a collapse. */
+/* All layers for one sample, or a third of them for one or two. The next
+   samples must be measured, to distinguish the dip from a collapse. */
 static void dip(es_making *m, size_t at)
 {
     bool all = m->n_layers < 3 || es_making_below(m, 3) == 0;
@@ -128,7 +128,7 @@ static void dips(es_making *m)
         dip(m, m->n - 1);
 }
 
-/* As many heads as there are go up to the ceiling for up to seven samples. */
+/* All heads go up to the ceiling for up to seven samples. */
 static void bursts(es_making *m)
 {
     for (size_t at = es_making_count(m, 0, 40); at < m->n;
@@ -141,8 +141,8 @@ static void bursts(es_making *m)
     }
 }
 
-/* An early layer whose heads look at a few keys, and fewer than half of them
-   at one: the previous token's heads of healthy models. */
+/* An early layer whose heads attend to a few keys, and fewer than half of them
+   to a single key, like the previous-token heads of healthy models. */
 static void low_layer(es_making *m)
 {
     size_t layer = es_making_below(m, m->n_layers / 3 + 1);
@@ -166,7 +166,7 @@ static void low_dips(es_making *m)
     dips(m);
 }
 
-/* To a seventh of where they were, over the whole run; not to nothing. */
+/* Heads fall to a seventh of their level over the whole run, not to zero. */
 static void slow_fall(es_making *m)
 {
     double rate = es_making_between(m, 0.5, log(7));
@@ -177,7 +177,7 @@ static void slow_fall(es_making *m)
     }
 }
 
-/* Some layers become sharp from one sample to the next, and stay so. */
+/* Some layers become sharp from one sample to the next and remain sharp. */
 static void phases(es_making *m)
 {
     size_t layer = es_making_below(m, m->n_layers);
@@ -203,7 +203,7 @@ static void waves(es_making *m)
     }
 }
 
-/* Whole samples, whole layers for a while, and what they were in. */
+/* Whole samples are missing, and one layer for some time. */
 static void gaps(es_making *m)
 {
     double rate = es_making_between(m, 0.05, 0.7);
@@ -232,7 +232,7 @@ static void some_heads(es_making *m)
             m->x[i] = es_missing();
 }
 
-/* Each sample has every second, third, or fourth of the heads. */
+/* Each sample measures only every second, third or fourth head, in turn. */
 static void measure_in_turn(es_making *m)
 {
     size_t period = es_making_count(m, 2, 4);
@@ -349,7 +349,7 @@ static void all_dead(es_making *m)
         kill_heads(m, l, heads, from, m->n);
 }
 
-/* The deepest layers lose, sample by sample, all but a hundredth. */
+/* The chosen layers decay gradually to less than a hundredth. */
 static void decay(es_making *m)
 {
     unsigned char layers[ES_SYNTHETIC_LAYERS];
@@ -362,7 +362,7 @@ static void decay(es_making *m)
     }
 }
 
-/* One sample in five or more is as if nothing were. */
+/* A collapse in which every fifth to fifteenth sample is healthy. */
 static void jitter(es_making *m)
 {
     static float before[ES_SYNTHETIC_VALUES];
@@ -385,7 +385,7 @@ static void dead_low_layer(es_making *m)
     kill_heads(m, es_making_below(m, m->n_layers / 3 + 1), heads, from, m->n);
 }
 
-/* Heads are missing, each by itself, and whole samples too. */
+/* A collapse in which single heads and whole samples are missing. */
 static void gaps_dead(es_making *m)
 {
     double rate = es_making_between(m, 0.1, 0.7);
@@ -409,7 +409,7 @@ static void spoil(es_making *m, size_t from, size_t until)
     }
 }
 
-/* As far as three samples and NaN without end. */
+/* A collapse of three to six samples, then NaN until the end. */
 static void dead_then_nan(es_making *m)
 {
     size_t from = es_making_count(m, 5, m->n - 12);
@@ -451,7 +451,7 @@ static void nan_activations(es_making *m)
         (float)es_making_count(m, 1, 999);
 }
 
-/* It is a large logit too, and does not come back. */
+/* An infinite logit, which is also a large one, until the end. */
 static void nan_logit(es_making *m)
 {
     size_t first = es_making_below(m, m->n);
@@ -470,7 +470,7 @@ static void nan_start(es_making *m)
     spoil(m, 0, m->n);
 }
 
-/* One head is NaN once, among heads and samples that are missing. */
+/* One head is NaN once, while many other values are missing. */
 static void nan_gaps(es_making *m)
 {
     size_t i = es_making_below(m, m->n), v = es_making_below(m, m->n_values);

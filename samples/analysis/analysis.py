@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Many runs in DuckDB: which settings collapse, which heads, when.
+"""Queries many runs in DuckDB: which settings collapse, which heads, and when.
 
     samples/analysis/analysis.py runs
     samples/analysis/analysis.py runs --parquet exported
     samples/analysis/analysis.py --parquet exported
 
-The first reads the run files and fragments of a folder, one after another, into a
-database of its own, in memory or in --database FILE. The second exports what is new
-to Parquet, a file for each run, and queries that; the third only queries. The questions are
-queries.sql beside this file, or --queries FILE. Needs duckdb, pyarrow and the package
-entropyscan."""
+The first command reads the run files and fragments of a folder, one after another,
+into a new database, in memory or in --database FILE. The second exports new runs to
+Parquet, one file for each run, and queries those files; the third only queries them.
+The queries are in queries.sql next to this file, or in --queries FILE. Needs duckdb,
+pyarrow and the package entropyscan."""
 
 import argparse
 import json
@@ -42,8 +42,8 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="?", type=Path, help="a folder of run files")
     parser.add_argument("--parquet", type=Path, help="the folder of exported files")
-    parser.add_argument("--database", default=":memory:", help="DuckDB's, a new file")
-    parser.add_argument("--memory", default="2GB", help="what DuckDB may take (2GB)")
+    parser.add_argument("--database", default=":memory:", help="a new file for DuckDB")
+    parser.add_argument("--memory", default="2GB", help="memory limit of DuckDB (2GB)")
     parser.add_argument("--queries", type=Path, default=Path(__file__).with_name("queries.sql"))
     parser.add_argument("--json", action="store_true", help="answers as JSON")
     given = parser.parse_args()
@@ -56,12 +56,13 @@ def run_files(folder):
     found = sorted(p for p in folder.rglob("*") if p.suffix in (".db", ".esf"))
     names = {p.relative_to(folder).with_suffix("").as_posix(): p for p in found}
     if not names:
-        raise es.Error(f"{folder}: no run file (*.db, *.esf) in it")
+        raise es.Error(f"{folder}: no run file (*.db, *.esf) in this folder")
     return names
 
 
 def row_of(name, run):
-    """The run's row: `ceiling` in nats, the largest mean that a head can have."""
+    """Returns the row of a run; `ceiling` is the largest possible mean entropy of a
+    head, in nats."""
     info, config = run.info, run.config
     ctx = info["ctx"]
     causal = math.lgamma(ctx + 1) / ctx if ctx else None
@@ -75,8 +76,8 @@ def row_of(name, run):
 
 
 def samples_of(name, run):
-    """Batches of (file, series, step, layer, head, value): NaN is NaN, a value that
-    is missing is null."""
+    """Yields batches of (file, series, step, layer, head, value). A NaN stays NaN; a
+    missing value is null."""
     there = {one["name"] for one in run.series if one["phase"] == "train"}
     for series in SERIES:
         if series not in there:
@@ -100,7 +101,8 @@ def samples_of(name, run):
 
 
 def read(database, names):
-    """One file is open at a time, and its samples are in memory once."""
+    """Reads run files into the database. Only one file is open at a time, and its
+    samples are in memory only once."""
     rows = []
 
     def batches():
@@ -116,7 +118,7 @@ def read(database, names):
 
 
 def export(names, folder):
-    """What is new: of each run its samples, and then its row, in a file of its own."""
+    """Exports each new or changed run: its samples, then its row, as separate files."""
     for name, path in names.items():
         out = folder / "sample" / f"{name}.parquet"
         row = folder / "run" / f"{name}.parquet"
@@ -134,7 +136,7 @@ def export(names, folder):
 
 def attach(database, folder):
     if not any((folder / "run").rglob("*.parquet")):
-        raise es.Error(f"{folder}: no exported run in it: give the folder of run files, too")
+        raise es.Error(f"{folder}: no exported run in this folder: also give the folder of run files")
     base = (folder / "sample").as_posix()
     database.read_parquet(f"{folder}/run/**/*.parquet").create_view("run")
     database.read_parquet(f"{base}/**/*.parquet", filename=True).create_view("exported")
@@ -145,7 +147,7 @@ def attach(database, folder):
 
 
 def questions(path):
-    """Title and statement of each: `-- TITLE` is the line above it."""
+    """Yields title and statement of each query; the line `-- TITLE` is above it."""
     for part in path.read_text().split("\n\n"):
         lines = part.strip().splitlines()
         if lines:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A small decoder over the bytes of a text, trained by all ranks (ddp.sbatch, or
-torchrun) with DDP. Each rank records the attention of its own part of the batch;
-without a launcher the one process has all of it.
+"""Trains a small decoder on the bytes of a text with DDP on all ranks, started by
+ddp.sbatch or torchrun. Each rank records the attention of its part of the batch;
+without a launcher a single process has the whole batch.
 
     torchrun --nproc-per-node=2 ddp.py code.txt --run runs/big.db"""
 import argparse
@@ -61,7 +61,7 @@ def main():
     rank, world, device = 0, 1, torch.device("cpu")
     if torch.cuda.is_available():
         local = int(os.environ.get("LOCAL_RANK", 0))
-        # A task may see its own GPU alone.
+        # A task of Slurm may see only its own GPU.
         device = torch.device("cuda", local % torch.cuda.device_count())
         torch.cuda.set_device(device)
     torch.manual_seed(1)
@@ -72,7 +72,7 @@ def main():
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), given.lr)
     text = np.fromfile(given.text, np.uint8)
-    places = torch.Generator().manual_seed(1)  # the same on all ranks
+    places = torch.Generator().manual_seed(1)  # all ranks draw the same positions
     with es.watch(model, given.run, every=given.every, steps=given.steps, config=given,
                   all_ranks=True) as rec:
         for _ in range(given.steps):
@@ -80,8 +80,8 @@ def main():
             rows = [text[i : i + given.ctx + 1] for i in starts[rank::world].tolist()]
             tokens = torch.from_numpy(np.stack(rows)).long().to(device)
             logits = model(tokens[:, :-1])
-            # DDP takes the mean of the ranks: so it is that of the batch, also
-            # where a rank has a sequence more than another.
+            # DDP averages the gradients over the ranks. With this factor they are those
+            # of the whole batch even if some ranks have one sequence more.
             loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
             loss = loss * world / (given.batch * given.ctx)
             loss.backward()

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A sweep by Slurm, watched from the login node until this is ended:
+# Runs a sweep with Slurm and watches it from the login node until interrupted:
 #
 #     samples/cluster/sweep.sh samples/cluster/sweep.ini runs
 #
-# Tasks that ended, or did not begin, are submitted again by the same command.
-# What comes after FILE and DIR goes to watch: --exec, --webhook, --severity ...
+# The same command submits tasks again that were killed or did not start. Arguments
+# after FILE and DIR are passed to watch: --exec, --webhook, --severity ...
 set -eu
 spec=$1 runs=$2
 shift 2

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# A large corpus: the Python source of the Debian packages of a list, fetched
-# with apt-get download and unpacked without being installed.
+# Makes a large corpus from the Python sources of a list of Debian packages. They are
+# fetched with apt-get download and unpacked without being installed.
 #
 # usage: samples/corpus/debian.sh [--list FILE] [--cache DIR] [--update] \
 #            -o FILE [OPTION of entropy-corpus...]
 #
 #   --list FILE   lines of package, version and SHA256 of its .deb; a line
-#                 "text CHECKSUM" says what has to come out
+#                 "text CHECKSUM" has the expected checksum of the text
 #                 (default samples/corpus/debian.list)
 #   --cache DIR   keeps the .deb files, and the tree in DIR/tree
 #                 (default ~/.cache/entropy-scan)
-#   --update      first writes the mirror's versions of today into the list,
-#                 and the checksum that comes out
+#   --update      first writes the mirror's current versions, and the resulting
+#                 checksum, into the list
 #
-# Which files count is entropy-corpus's rule. The same list gives the same
-# token file everywhere. Needs $BUILD/entropy-corpus (make programs).
+# entropy-corpus decides which files count. The same list gives the same token file
+# everywhere. Needs $BUILD/entropy-corpus (make programs).
 set -euo pipefail
 
 die() {
@@ -40,31 +40,31 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#options[@]} -gt 0 ] || die 'no output: give -o FILE'
-[ -x "$corpus" ] || die "$corpus: not there: make programs"
+[ -x "$corpus" ] || die "$corpus: not found: build it with make programs"
 [ -r "$list" ] || die "$list: cannot be read"
 mkdir -p "$cache"
 
 packages() { grep -vE '^(#|text |$)' "$list"; }
 
-deb_of() { # PACKAGE VERSION: its file in the cache, there or not
+deb_of() { # PACKAGE VERSION: prints its path in the cache, whether it exists or not
     local found=("$cache/$1_${2//:/%3a}"_*.deb)
     echo "${found[0]}"
 }
 
-known() { # lines of package, version, SHA256 for those that apt knows
+known() { # prints package, version, SHA256 of those packages that apt knows
     apt-cache show --no-all-versions "$@" 2>/dev/null | awk '
         $1 == "Package:" { package = $2 }
         $1 == "Version:" { version = $2 }
         $1 == "SHA256:"  { print package, version, $2 }'
 }
 
-write_list() { # of today's versions
+write_list() { # writes the current versions into the list
     local new=$cache/list names package
     names=$(packages | cut -d' ' -f1)
     { grep -E '^#' "$list" || true; known $names | LC_ALL=C sort; } >"$new"
     for package in $names; do
         grep -q "^$package " "$new" ||
-            die "$package: apt does not know it: apt-get update"
+            die "$package: unknown to apt: run apt-get update"
     done
     mv "$new" "$list"
 }
@@ -77,20 +77,20 @@ fetch() {
     done < <(packages)
     [ ${#wanted[@]} -gt 0 ] || return 0
     echo "fetching ${#wanted[@]} packages into $cache" >&2
-    # What is missing in the end is named below.
+    # check() reports packages that are still missing.
     (cd "$cache" && apt-get -qq download "${wanted[@]}" >apt.log 2>&1) || true
 }
 
-check() { # every package is there and is the one that the list means
+check() { # checks that every package exists and has the checksum of the list
     local package version sha256 deb
     while read -r package version sha256; do
         deb=$(deb_of "$package" "$version")
         [ -e "$deb" ] || die "$package $version: cannot be fetched; the mirror" \
             "has: $(known "$package"). Put the file" \
-            "from snapshot.debian.org into $cache, or take today's versions" \
+            "from snapshot.debian.org into $cache, or use the current versions" \
             "with --update. apt-get says: $(tail -n 1 "$cache/apt.log" 2>/dev/null)"
         echo "$sha256  $deb" | sha256sum --check --status ||
-            die "$deb: its SHA256 is not the list's: remove it"
+            die "$deb: its SHA256 differs from that in the list: remove the file"
     done < <(packages)
 }
 
@@ -102,7 +102,7 @@ unpack() {
         dpkg-deb --fsys-tarfile "$(deb_of "$package" "$version")" |
             tar -x -C "$cache/tree/$package" --no-same-owner --wildcards \
                 --transform 's,/dist-packages/,/,' '*.py' ||
-            die "$package: holds no Python source"
+            die "$package: contains no Python source"
     done < <(packages)
 }
 
@@ -122,5 +122,5 @@ case " ${options[*]} " in *' --limit'*) exit 0 ;; esac
 if [ -n "$update" ]; then
     echo "text $text" >>"$list"
 elif [ -z "$text" ] || [ "$text" != "$want" ]; then
-    die "the text's checksum is ${text:-unknown}, not ${want:-there} in $list"
+    die "the text's checksum is ${text:-unknown}, but $list has ${want:-none}"
 fi

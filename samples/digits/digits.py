@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes scikit-learn's digits (1,797 images of 8 by 8 in 17 greys, of ten classes) as
-what `entropy-train --family vit` reads: ids of a token file, an image's pixels and then
-its class. Images are shuffled, the same every time; 1,760 of them, so that a fifth, 352,
-are held out whole, and 11 micro-batches of 32 are each of them once.
+"""Writes scikit-learn's digits (1,797 images of 8 by 8 pixels in 17 grey levels, of ten
+classes) for `entropy-train --family vit`: the ids of a token file, with an image's
+pixels followed by its class. The images are shuffled in a fixed order. 1,760 of them are
+written, so that a fifth is 352 whole images, which are 11 micro-batches of 32.
 
     digits.py | entropy-corpus --ids - --vocab 17 --tokenizer-name digits \\
         --held-out 20 -o digits.tok      (needs scikit-learn)"""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the accuracy on held-out images of study.sh's runs over the steps, seeds as
-their mean and range, and prints the table of the last step.
+"""Draws the accuracy of study.sh's runs on held-out images over the steps, as mean and
+range over the seeds, and prints a table of the last step.
 
     draw.py FOLDER -o FIGURE.svg      (needs matplotlib, and entropy-scan in the PATH)"""
 import argparse
@@ -24,7 +24,7 @@ def read(path, series):
         ["entropy-scan", "export", path, "--series", series, "--phase", "eval", "-o", "-"],
         capture_output=True, text=True, check=True).stdout
     rows = csv.DictReader(x for x in said.splitlines() if not x.startswith("#"))
-    column = rows.fieldnames[-1]  # it names the phase, too
+    column = rows.fieldnames[-1]  # the name of the column contains the phase
     return [(int(row["step"]), float(row[column])) for row in rows]
 
 
@@ -55,7 +55,7 @@ def main():
         last = right[:, -1]
         print(f"| {arch} | {last.mean():.1f} % ({last.min():.1f} to {last.max():.1f}) |"
               f" {loss:.3f} | {entropy:.2f} |")
-    axes.set(xlabel="step", ylabel="held-out images named right, %", ylim=(0, 100),
+    axes.set(xlabel="step", ylabel="accuracy on held-out images, %", ylim=(0, 100),
              xlim=(0, None))
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Softmax against PowerSoftmax on scikit-learn's digits, three seeds each: a run file for
-# every one that FOLDER does not have. About a minute each on two processors.
+# Trains softmax and PowerSoftmax on scikit-learn's digits, with three seeds each, and
+# skips runs that FOLDER already has. A run takes about a minute on two processors.
 #
 #     study.sh DIGITS.tok FOLDER [ARCH...]      (entropy-train in the PATH)
 set -euo pipefail

@@ -1,13 +1,13 @@
 /*
- * Attention entropy of queries and keys that you have, in C: the mean over
- * each head's causal rows, without the weights ever being formed.
+ * Computes the attention entropy of given queries and keys in C: the mean over
+ * the causal rows of each head, without computing the attention weights.
  *
  *     cc entropy.c -o entropy $(pkg-config --cflags --libs entropyrecord)
  *     ./entropy q.f32 k.f32 BATCH LENGTH HEADS WIDTH
  *
- * The files hold float32 numbers (BATCH,LENGTH,HEADS,WIDTH), as
- * numpy.ndarray.tofile writes them. entropyscan.h is the manual: bfloat16,
- * masks, decoding with a cache, grouped heads.
+ * The files contain float32 numbers (BATCH,LENGTH,HEADS,WIDTH), as
+ * numpy.ndarray.tofile writes them. entropyscan.h also describes bfloat16,
+ * masks, decoding with a cache and grouped heads.
  */
 #include <entropyscan.h>
 
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     float *q = read_numbers(argv[1], n), *k = read_numbers(argv[2], n);
     const es_entropy_input queries = {.data = q, .strides = strides};
     const es_entropy_input keys = {.data = k, .strides = strides};
-    /* Of rows, nothing is kept. */
+    /* Results of single rows are not kept. */
     float *values = malloc(3 * (size_t)heads * sizeof *values);
     es_heads means = {.size = sizeof means, .entropy = values};
     means.entropy_min = values + heads;

@@ -1,12 +1,12 @@
 /*
- * Recording from a training loop of your own, in C.
+ * Records from your own training loop in C.
  *
  *     cc record.c -o record $(pkg-config --cflags --libs entropyrecord)
  *     ./record run.db && entropy-scan run.db --heatmap
  *
- * The "model" here is one that does nothing but drift: head h of layer l
- * attends to a window that narrows with depth, so that its entropy is known in
- * closed form. In your program the L x H numbers come out of your attention.
+ * The "model" of this example does not learn: head h of layer l attends to a
+ * window that narrows with depth and time, so that its entropy is known in
+ * closed form. In your program the L x H numbers come from your attention.
  */
 #include <entropyscan.h>
 
@@ -15,7 +15,8 @@
 
 enum { LAYERS = 6, HEADS = 8, CONTEXT = 128, STEPS = 200 };
 
-/* Mean entropy of causal rows that look evenly at their last `window` keys. */
+/* Returns the mean entropy of causal rows that attend uniformly to their last
+   `window` keys. */
 static float window_entropy(int window)
 {
     double sum = 0;
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
         .size = sizeof options, .path = argv[1], .run = &run};
     es_recorder *recorder = NULL;
     int series = 0;
-    /* Training goes on without a recorder: every call takes NULL. */
+    /* After a failure the training continues: all calls accept NULL. */
     if (es_recorder_open(&recorder, &options) < 0 ||
         es_recorder_series(recorder, &series, "entropy", ES_SHAPE_HEAD,
                            ES_PHASE_TRAIN, "nats") < 0)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs one PowerSoftmax attention layer of a checkpoint encrypted, by CKKS.
+"""Computes one PowerSoftmax attention layer of a checkpoint under encryption (CKKS).
 
     attention.py CHECKPOINT --data TOKENS [--layer N] [--log-n 15] [--bits B]
                  [--factors D] [--inverse] [--reencrypt] -o profile.json
 
-The checkpoint is of entropy-train --arch 'PSM(p,epsilon,plain)+LN+...', the input the first
-held-out sequence of TOKENS, a file of entropy-corpus. What is encrypted, and
-what not: README.md. The profile has the errors and the seconds of each
-operation; draw.py draws it. --inverse: the denominators alone are encrypted, and
-inverted by as many factors as the levels allow.
+The checkpoint must be of entropy-train --arch 'PSM(p,epsilon,plain)+LN+...'. The input
+is the first held-out sequence of TOKENS, a file of entropy-corpus. README.md says what
+is encrypted and what is not. The profile has the errors and the seconds of each
+operation; draw.py draws it. --inverse only encrypts the denominators, and inverts them
+with as many factors as the levels allow.
 """
 import argparse
 import json
@@ -26,10 +26,11 @@ def errors(got, want):
 
 
 def shapes(layer):
-    """Slots are (c,h,j,i): channel, head, key, query. Steps of one unit of (c,h)."""
+    """Returns the shape of the slots (c,h,j,i), that is channel, head, key, query; the
+    number of baby steps; and the rotation steps that are needed."""
     d, n_head, ctx = layer.d, layer.n_head, layer.ctx
     if any(n & (n - 1) for n in (d, n_head, ctx)):
-        sys.exit("width, heads and context have to be powers of 2: slots are summed by halves")
+        sys.exit("width, heads and context must be powers of 2: slots are summed by halves")
     baby = 1 << math.ceil(math.log2(d) / 2)
     steps = [r * ctx * ctx for r in [*range(1, baby), *range(baby, d, baby)]]
     steps += [m * n_head * ctx * ctx for m in powers(d // n_head)] + [m * ctx for m in powers(ctx)]
@@ -41,28 +42,29 @@ def powers(n):
 
 
 def feature_order(layer):
-    """Feature (h,c) of the checkpoint in the order of the slots, (c,h)."""
+    """Returns the features (h,c) of the checkpoint in the order of the slots, (c,h)."""
     return np.arange(layer.d).reshape(layer.n_head, -1).T.ravel()
 
 
 def diagonals(matrix, mask):
-    """Those of a (d in,d out) matrix, each (d,T,T) with mask (T,T) as the rest."""
+    """Returns the diagonals of a matrix (d in,d out), each (d,T,T), multiplied by
+    mask (T,T)."""
     d = len(matrix)
     f = np.arange(d)
     return [matrix[(f + r) % d, f][:, None, None] * mask for r in range(d)]
 
 
 def encrypted(layer, he, s, factors, reencrypt):
-    """The output (T,d), and the normalised heads after each factor."""
+    """Returns the output (T,d), and the normalised heads after each factor."""
     shape, baby, _ = shapes(layer)
     d, ctx, order = layer.d, layer.ctx, feature_order(layer)
     unit, ones = ctx * ctx, np.ones((ctx, ctx))
     causal = np.tril(ones).T  # (j,i)
     names = "q", "k", "v"
     weights = dict(zip(names, np.split(layer.w["attn.c_attn.weight"], 3, 1)))
-    # Without --bias all, v has none.
+    # Models trained without --bias all have no bias of v.
     bias = dict(zip(names, np.split(np.broadcast_to(layer.w["attn.c_attn.bias"], 3 * d), 3)))
-    # x^p s as (x / c)^p, c the constant of calibration: no level is spent on it.
+    # Compute x^p s as (x / c)^p with a constant c, so that it costs no level.
     factor = {"q": s**(1 / layer.p) / math.sqrt(d // layer.n_head), "k": 1, "v": 1}
 
     u = layer.u.T[order]  # (d,T)
@@ -83,7 +85,7 @@ def encrypted(layer, he, s, factors, reencrypt):
     for _ in range(layer.p.bit_length() - 1):
         z = he.square(z)
     he.stage = "row sums"
-    # Sums are right at key 0; elsewhere they mix rows, and the mask makes e 0 there.
+    # The sums are correct at key 0. At other keys they mix rows; the mask sets e to 0.
     first = np.zeros((ctx, ctx))
     first[0] = 1
     e = he.plus_plain(he.negate(he.sum_over(z, ctx, ctx)), 1 - s * layer.epsilon)
@@ -107,7 +109,7 @@ def encrypted(layer, he, s, factors, reencrypt):
 
 
 def normalised(layer, inverse):
-    """Heads in plain arithmetic, (c,h,T)."""
+    """Returns the heads in plain arithmetic, (c,h,T)."""
     x, v = plain.scores(layer.u, layer.w, layer.n_head)
     z = x**layer.p
     return np.transpose(z @ v * inverse(layer.epsilon + z.sum(-1))[..., None], (2, 0, 1))
@@ -132,7 +134,8 @@ def run_layer(layer, he, s, factors, reencrypt):
 
 
 def run_inverse(layer, he, s, factors, _):
-    """Relative error of the inverse of the layer's denominators, by factors."""
+    """Returns the relative error of the inverse of the layer's denominators, by the
+    number of factors."""
     x = layer.sums.ravel()
     he.stage = "inverse"
     e = he.encrypt(1 - s * x)
@@ -149,7 +152,8 @@ def run_inverse(layer, he, s, factors, _):
 
 
 def levels_of(layer, factors, inverse):
-    """Projections, scores, power, mask, factors with values, output."""
+    """Returns the number of levels: projections, scores, power, mask, factors with
+    values, output."""
     return max(1, factors) if inverse else factors + layer.p.bit_length() + 3
 
 
@@ -160,22 +164,23 @@ def main():
     parser.add_argument("--layer", type=int, default=0)
     parser.add_argument("--log-n", type=int, default=15, choices=(13, 14, 15))
     parser.add_argument("--bits", type=int, default=0,
-                        help="of the scale, and of a level; 0 for the most that fit, 50 at most")
+                        help="bits of the scale and of a level, at most 50; 0 for as many as fit")
     parser.add_argument("--factors", type=int, default=0,
-                        help="of the inverse; 0 for those that exact arithmetic needs for 1e-6")
-    parser.add_argument("--calibrate", type=int, default=512, help="sequences")
-    parser.add_argument("--margin", type=float, default=1.5, help="of the largest denominator seen")
+                        help="factors of the inverse; 0 for an error of 1e-6 in exact arithmetic")
+    parser.add_argument("--calibrate", type=int, default=512, help="number of sequences")
+    parser.add_argument("--margin", type=float, default=1.5,
+                        help="factor on the largest denominator of the calibration")
     parser.add_argument("--inverse", action="store_true")
     parser.add_argument("--reencrypt", action="store_true",
-                        help="who has the key encrypts anew where no level is left in the inverse")
+                        help="decrypt and encrypt again when the inverse has no level left")
     parser.add_argument("-o", dest="output", metavar="FILE", required=True)
     given = parser.parse_args()
     if given.bits and not 24 <= given.bits <= 50:
-        parser.error("--bits is 24 to 50, or 0")
+        parser.error("--bits: expected 24 to 50, or 0")
     if given.factors < 0 or given.calibrate < 1 or not given.margin >= 1:
-        parser.error("--factors is 0 or more, --calibrate and --margin 1 or more")
+        parser.error("--factors: expected at least 0; --calibrate, --margin: expected at least 1")
     if given.reencrypt and (given.inverse or not given.bits):
-        parser.error("--reencrypt goes with --bits, and not with --inverse")
+        parser.error("--reencrypt needs --bits and cannot be combined with --inverse")
     try:
         layer = plain.Layer(given.checkpoint, given.data, given.layer, given.calibrate)
     except OSError as error:
@@ -188,7 +193,7 @@ def main():
     s = 2 / (low + high)
     shape, _, steps = shapes(layer)
     if math.prod(shape) > 1 << (given.log_n - 1):
-        sys.exit(f"{math.prod(shape)} slots are needed, d T T; N = 2^{given.log_n} has "
+        sys.exit(f"{math.prod(shape)} slots are needed (d T T), but N = 2^{given.log_n} has "
                  f"{1 << (given.log_n - 1)}")
     factors = given.factors or plain.needed(high / low, 1e-6)
     levels = levels_of(layer, factors, given.inverse)

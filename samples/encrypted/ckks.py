@@ -1,5 +1,5 @@
-"""CKKS of Microsoft SEAL (pip install seal-python): what one computes with, each
-operation counted and timed by the stage of the layer that it belongs to."""
+"""CKKS with Microsoft SEAL (pip install seal-python). Counts and times each operation by
+the stage of the layer that it belongs to."""
 import collections
 import math
 import sys
@@ -10,12 +10,13 @@ import seal
 
 
 def outer(bits):
-    """Bits of the first prime, which holds the result, and of the key-switching one."""
+    """Returns the bits of the first prime, which holds the result, and of the
+    key-switching prime."""
     return min(60, bits + 10)
 
 
 def capacity(log_n, bits):
-    """Levels of so many bits within 128 bits of security."""
+    """Returns how many levels of `bits` are possible with 128 bits of security."""
     return (seal.CoeffModulus.MaxBitCount(1 << log_n) - 2 * outer(bits)) // bits
 
 
@@ -24,18 +25,19 @@ def largest_bits(log_n, levels):
         if capacity(log_n, bits) >= levels:
             return bits
     sys.exit(f"N = 2^{log_n} has {capacity(log_n, 24)} levels of 24 bits within 128 bits of "
-             f"security, {levels} are needed: fewer factors, a smaller p or a larger N")
+             f"security, {levels} are needed: use fewer factors, a smaller p or a larger N")
 
 
 class Ckks:
-    """Vectors of N/2 numbers, encrypted. The modulus chain is first, levels primes of
-    `bits`, and the key-switching prime; SEAL refuses what is below 128 bits."""
+    """Computes with encrypted vectors of N/2 numbers. The modulus chain has a first
+    prime, `levels` primes of `bits` bits, and the key-switching prime; SEAL refuses
+    parameters below 128 bits of security."""
 
     def __init__(self, log_n, bits, levels, steps=()):
         n, fit = 1 << log_n, capacity(log_n, bits)
         if levels > fit:
             sys.exit(f"N = 2^{log_n} has {fit} levels of {bits} bits within 128 bits of security, "
-                     f"{levels} are needed: fewer factors, fewer bits, a smaller p or a larger N")
+                     f"{levels} are needed: use fewer factors, fewer bits, a smaller p or a larger N")
         self.levels, ends = levels, outer(bits)
         parameters = seal.EncryptionParameters(seal.scheme_type.ckks)
         parameters.set_poly_modulus_degree(n)
@@ -54,8 +56,8 @@ class Ckks:
         if steps:
             keys.create_galois_keys(sorted(set(steps)), self.galois)
         self.context, self.slots, self.reencrypted = context, n // 2, 0
-        # By level: a product of two has exactly the scale of the level below. A scale
-        # that is not followed so drifts by a factor that doubles with every square.
+        # Scale by level, so that a product has exactly the scale of the next level. With
+        # a constant scale there would be a drift that doubles with every square.
         self.scales, self.primes = [2.0**bits], [prime.value() for prime in primes]
         for prime in self.primes[1:-1]:
             self.scales.append(math.sqrt(self.scales[-1] * prime))
@@ -69,14 +71,14 @@ class Ckks:
         entry[1] += time.perf_counter() - begin
         return result
 
-    # --- in and out: numbers repeat until all slots are full -----------------
+    # --- encoding: numbers are repeated until all slots are full --------------
 
     def tiled(self, values):
         values = np.ravel(values)
         return np.tile(values, self.slots // values.size)
 
     def encode(self, values, scale, parms_id):
-        """A vector, or one number for all slots, at a scale and a level."""
+        """Encodes a vector, or one number for all slots, at a scale and a level."""
         values = values if np.isscalar(values) else self.tiled(values)
         plain = self.timed("encode", self.encoder.encode, values, scale)
         return self.timed("encode", self.evaluator.mod_switch_to, plain, parms_id)
@@ -91,8 +93,8 @@ class Ckks:
         return np.asarray(self.encoder.decode(plain))[:math.prod(shape)].reshape(shape)
 
     def refresh(self, x):
-        """x with all levels again: who has the key decrypts and encrypts it. SEAL
-        has no bootstrapping."""
+        """Returns x with all levels, by decrypting and encrypting it with the key,
+        because SEAL has no bootstrapping."""
         self.reencrypted += 1
         return self.encrypt(self.decrypt(x, (self.slots,)))
 
@@ -105,7 +107,7 @@ class Ckks:
         return self.timed("rescale", self.evaluator.rescale_to_next, x)
 
     def down(self, x, other):
-        """x on other's level."""
+        """Returns x at the level of `other`."""
         if self.level(x) == self.level(other):
             return x
         return self.timed("rescale", self.evaluator.mod_switch_to, x, other.parms_id())
@@ -120,7 +122,7 @@ class Ckks:
         return self.rescale(self.timed("relinearise", self.evaluator.relinearize, z, self.relin))
 
     def times_plain(self, x, values):
-        """Without the rescale, so that sums need one."""
+        """Multiplies without rescaling, so that a sum of products needs one rescale."""
         level = self.level(x)
         scale = self.scales[level - 1] * self.primes[level] / x.scale()
         return self.timed("plain product", self.evaluator.multiply_plain, x,
@@ -137,12 +139,12 @@ class Ckks:
         return self.timed("sum", self.evaluator.negate, x)
 
     def rotate(self, x, step):
-        """Slot i has what slot i + step had."""
+        """Rotates x, so that slot i gets the value of slot i + step."""
         return self.timed("rotation", self.evaluator.rotate_vector, x, step, self.galois) \
             if step else x
 
     def sum_over(self, x, stride, n):
-        """The sum of n slots, a stride apart; n a power of 2."""
+        """Returns the sum of n slots that are a stride apart; n is a power of 2."""
         while n > 1:
             n //= 2
             x = self.plus(x, self.rotate(x, stride * n))
@@ -152,13 +154,14 @@ class Ckks:
         return [self.rotate(x, r * stride) for r in range(n)]
 
     def matrix(self, rotated, diagonals, stride):
-        """sum over r of diagonals[r] (x rotated by r stride), from the first rotations of
-        x (baby steps) by giant steps (Halevi and Shoup)."""
+        """Returns the sum over r of diagonals[r] times x rotated by r stride, with the
+        baby-step giant-step method of Halevi and Shoup. rotated: the baby steps, the
+        first rotations of x."""
         total, baby = None, len(rotated)
         for giant in range(0, len(diagonals), baby):
             part = None
             for r in range(baby):
-                # Rotated back, so that the giant step rotates it forward.
+                # Rotate the diagonal back, because the giant step rotates it forward.
                 diagonal = np.roll(np.ravel(diagonals[giant + r]), giant * stride)
                 term = self.times_plain(rotated[r], diagonal)
                 part = term if part is None else self.plus(part, term)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws profiles of attention.py as SVG; Python alone.
+"""Draws profiles of attention.py as SVG. Needs only Python.
 
     draw.py time profile.json -o time.svg                 seconds by stage and operation
-    draw.py error [LABEL=]profile.json... -o error.svg    a line for each profile, or for each
-                                                          folder of them: error by factors
+    draw.py error [LABEL=]profile.json... -o error.svg    error by number of factors, a line
+                                                          for each profile or folder of them
 """
 import argparse
 import glob
@@ -51,7 +51,7 @@ def load(path):
             found = json.load(file)
         return found if found["profile"] and found["by_factors"] else None
     except (ValueError, KeyError, TypeError):
-        sys.exit(f"{path}: is no profile of attention.py")
+        sys.exit(f"{path}: not a profile of attention.py")
     except OSError as error:
         sys.exit(f"{path}: {error.strerror}")
 
@@ -93,7 +93,8 @@ def draw_time(paths, path):
 
 
 def curve(argument):
-    """(label, [(factors, largest error)]) of a profile, or of the ends of a folder's."""
+    """Returns (label, [(factors, largest error)]) of a profile, or of the last entries of
+    all profiles in a folder."""
     label, _, path = argument.rpartition("=")
     if os.path.isdir(path):
         ends = [load(name) for name in sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))]
@@ -101,12 +102,12 @@ def curve(argument):
     else:
         points = [(r["factors"], r["encrypted"]["max"]) for r in load(path)["by_factors"]]
     if not points:
-        sys.exit(f"{path}: holds no profile of attention.py")
+        sys.exit(f"{path}: contains no profile of attention.py")
     return label or path, sorted(points)
 
 
 def exact(argument):
-    """As above in exact arithmetic, of the profile with the most factors."""
+    """Returns the same in exact arithmetic, for the profile with the most factors."""
     path = argument.rpartition("=")[2]
     paths = glob.glob(os.path.join(glob.escape(path), "*.json")) if os.path.isdir(path) else [path]
     rows = max((load(p)["by_factors"] for p in paths), key=len)

@@ -1,5 +1,5 @@
-"""One PowerSoftmax attention layer of a checkpoint in plain arithmetic: as it was
-trained, and as the polynomial that is computed under encryption. NumPy alone."""
+"""One PowerSoftmax attention layer of a checkpoint in plain arithmetic: the trained form,
+and the polynomial that is computed under encryption. Needs only NumPy."""
 import json
 import math
 import re
@@ -10,14 +10,15 @@ import numpy as np
 
 
 def load(path):
-    """The configuration and the float32 arrays of a checkpoint of entropy-train."""
+    """Returns the configuration and the float32 arrays of a checkpoint of
+    entropy-train."""
     with open(path, "rb") as file:
         size, = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(size))
         data = file.read()
     about = header.pop("__metadata__", {})
     if "config" not in about:
-        sys.exit(f"{path}: is no checkpoint of entropy-train")
+        sys.exit(f"{path}: not a checkpoint of entropy-train")
     arrays = {}
     for name, entry in header.items():
         if not name.startswith("optimizer.") and entry["dtype"] == "F32":
@@ -28,26 +29,26 @@ def load(path):
 
 
 def held_out(path, ctx, n):
-    """The first n sequences of the held-out part of a token file of bytes, (n,ctx)."""
+    """Returns the first n held-out sequences of a token file of bytes, (n,ctx)."""
     with open(path, "rb") as file:
         head = file.read(96)
         width, = struct.unpack("<I", head[16:20])
         train, = struct.unpack("<Q", head[24:32])
         if head[:8] != b"ESTOKENS" or width != 1:
-            sys.exit(f"{path}: is no token file of bytes: make it by entropy-corpus")
+            sys.exit(f"{path}: not a token file of bytes: make it with entropy-corpus")
         file.seek(96 + train)
         tokens = np.frombuffer(file.read(n * ctx), np.uint8)
     if tokens.size < n * ctx:
-        sys.exit(f"{path}: holds out fewer than {n * ctx} tokens")
+        sys.exit(f"{path}: has fewer than {n * ctx} held-out tokens")
     return tokens.reshape(n, ctx)
 
 
 def form(arch, path="checkpoint"):
-    """(p, epsilon) of 'PSM(p,epsilon,plain)+LN+G', epsilon above 0."""
+    """Returns (p, epsilon) of 'PSM(p,epsilon,plain)+LN+G'; epsilon must be above 0."""
     found = re.fullmatch(r"PSM\((\d+),([0-9.e-]+),plain\)\+LN\+G", arch)
     if not found or float(found[2]) <= 0 or int(found[1]) & (int(found[1]) - 1):
-        sys.exit(f"{path}: {arch} is not PSM(p,epsilon,plain)+LN+G with p a power of 2; the maximum "
-                 "that the stable form divides by is no polynomial")
+        sys.exit(f"{path}: {arch} is not PSM(p,epsilon,plain)+LN+G with p a power of 2: the stable "
+                 "form divides by a maximum, which is not a polynomial")
     return int(found[1]), float(found[2])
 
 
@@ -57,7 +58,7 @@ def norm(x, gain, bias, epsilon):
 
 
 def scores(u, w, n_head):
-    """Causal scores (...,H,T,T), 0 where masked, and values (...,H,T,d/H)."""
+    """Returns causal scores (...,H,T,T), 0 where masked, and values (...,H,T,d/H)."""
     q, k, v = (np.moveaxis(part.reshape(*part.shape[:-1], n_head, -1), -2, -3) for part in
                np.split(u @ w["attn.c_attn.weight"] + w["attn.c_attn.bias"], 3, -1))
     x = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
@@ -65,7 +66,7 @@ def scores(u, w, n_head):
 
 
 def attention(u, w, n_head, p, epsilon, inverse=np.reciprocal):
-    """The layer's output: x^p / (epsilon + sum x^p) v Wo + bo."""
+    """Returns the layer's output: x^p / (epsilon + sum x^p) v Wo + bo."""
     x, v = scores(u, w, n_head)
     y = (x**p) @ v * inverse(epsilon + (x**p).sum(-1))[..., None]
     y = np.moveaxis(y, -3, -2)
@@ -73,7 +74,7 @@ def attention(u, w, n_head, p, epsilon, inverse=np.reciprocal):
 
 
 def goldschmidt(s, factors):
-    """x -> s (1 + e)(1 + e^2)(1 + e^4)..., e = 1 - s x."""
+    """Returns the approximate inverse x -> s (1 + e)(1 + e^2)(1 + e^4)..., e = 1 - s x."""
     def inverse(x):
         e = 1 - s * x
         y = s * np.ones_like(x)
@@ -84,7 +85,8 @@ def goldschmidt(s, factors):
 
 
 def needed(k, error):
-    """Factors to a relative error over a range hi / lo = k, in exact arithmetic."""
+    """Returns the number of factors for a relative error over a range hi / lo = k, in
+    exact arithmetic."""
     return 0 if k <= 1 else max(0, math.ceil(math.log2(math.log(error) /
                                                        math.log((k - 1) / (k + 1)))))
 
@@ -97,9 +99,9 @@ class Layer:
         self.p, self.epsilon = form(config["arch"], checkpoint)
         self.arch, self.ctx, self.n_head = config["arch"], config["ctx"], config["n_head"]
         if config["family"] != "gpt2" or not 0 <= layer < config["n_layer"]:
-            sys.exit(f"{checkpoint}: has no layer {layer} of a GPT-2")
+            sys.exit(f"{checkpoint}: contains no layer {layer} of a GPT-2")
         self.d, eps = config["d_model"], config["ln_eps"]
-        # The first sequence is encrypted; the others calibrate.
+        # The first sequence is encrypted; the others are for calibration.
         x = arrays["wte"][held_out(tokens, self.ctx, 1 + n_calibrate)] + arrays["wpe"]
         for i in range(layer + 1):
             w = {name.split(".", 2)[2]: value for name, value in arrays.items()

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""From run files to what the forecast is fitted to: labels, and features.
+"""Extracts labels and features from run files, for the fit of the forecast.
 
     features.py FOLDER -o FEATURES.npz [--build DIR]
 
-What a run came to is read from entropy-scan's flags:
+The labels of a run follow from entropy-scan's flags:
 
-    doomed   a flag nan; or a flag collapse that stands at the end, or in which
-             the run was for a tenth of its steps. The doom's step is the onset
-             of the first such flag
-    healthy  all others, with collapses that it recovered from soon
+    doomed   has a flag nan, or a flag collapse that stands at the end or lasted for
+             a tenth of its steps. The step of the doom is the onset of the first
+             such flag
+    healthy  all others, including runs that recovered soon from a collapse
 
-The features of every step are those of the program: analyzer/flags/forecast.c
-is compiled as it is, and is given the samples in the order of their steps.
+The features of every step are those of the program: this script compiles
+analyzer/flags/forecast.c unchanged and gives it the samples in the order of steps.
 """
 import argparse
 import ctypes
@@ -30,7 +30,7 @@ INPUTS = ("entropy", "max_logit", "act_rms", "loss", "grad_norm", "lr")
 SOURCES = ("forecast", "forecast_features", "flags_judge", "flags", "flags_overload",
            "flags_collapse", "flags_history", "bands")
 N_FEATURES = 28
-COLLAPSED = 0.1  # of the steps
+COLLAPSED = 0.1  # share of the steps from which on a collapse counts as doom
 
 
 class JudgeRun(ctypes.Structure):
@@ -39,7 +39,7 @@ class JudgeRun(ctypes.Structure):
 
 
 def library():
-    """The program's own features, compiled for Python."""
+    """Compiles the program's code for features as a library for Python."""
     path = os.path.join(tempfile.mkdtemp(), "forecast.so")
     sources = [os.path.join(ROOT, "analyzer", "flags", f"{name}.c") for name in SOURCES]
     subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-fopenmp-simd", "-shared", "-fPIC",
@@ -57,7 +57,7 @@ def names(made):
 
 
 def label(run):
-    """(doomed, its step or -1, kind) of a run of entropy-scan --json."""
+    """Returns (doomed, step of the doom or -1, kind) of a run of entropy-scan --json."""
     bad = [flag for flag in run["flags"] if flag["kind"] in ("nan", "collapse")]
     collapses = [flag for flag in bad if flag["kind"] == "collapse"]
     n = sum(flag["last"] - flag["onset"] + 1 for flag in collapses)
@@ -76,7 +76,7 @@ def summaries(build, paths):
 
 
 def series(path):
-    """{input: {step: values}} of a run file."""
+    """Returns {input: {step: values}} of a run file."""
     found = {name: {} for name in INPUTS}
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as file:
         marks = ",".join("?" * len(INPUTS))
@@ -89,15 +89,15 @@ def series(path):
 
 
 def first_nonfinite(losses):
-    """The first step whose loss is NaN or infinite; -1: there is none."""
+    """Returns the first step whose loss is NaN or infinite; -1 if there is none."""
     bad = [step for step, value in losses.items()
            if not np.isfinite(np.frombuffer(value, "<f4")).all()]
     return min(bad, default=-1)
 
 
 def features(made, path, run):
-    """(steps, features (steps, 28), the forecast of theil_sen (steps), the first
-    step whose loss is not finite)."""
+    """Returns (steps, features (steps, 28), the forecast of theil_sen (steps), the
+    first step whose loss is not finite)."""
     config = run["config"]
     judged = JudgeRun(run["n_layer"], run["n_head"], run["ctx"], config["steps"], 0.0)
     space = ctypes.create_string_buffer(made.es_forecast_size(ctypes.byref(judged)))
@@ -118,8 +118,9 @@ def features(made, path, run):
 
 
 def theil_sen(inputs, run, steps, window=32):
-    """Single-feature rule: steps until some layer's mean entropy is a collapse,
-    by the median slope of its logarithm over the newest samples; inf: never."""
+    """The rule of a single feature: returns for each step how many steps remain until
+    some layer's mean entropy is a collapse, extrapolated with the median slope of its
+    logarithm over the newest samples; inf for never."""
     n_layers, ceiling = run["n_layer"], run["ceiling"]
     low, out = np.log(0.05), np.full(len(steps), np.inf)
     found = [s for s in steps if s in inputs["entropy"]]

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Fits the forecast's model, chooses its features and its threshold.
+"""Fits the forecast's model and chooses its features and thresholds.
 
     fit.py FEATURES.npz --coefficients FILE.inc.h --rule RULE.json [--reference FILE]
 
-A logistic model by iteratively reweighted least squares, every run of the part
-`fit` counting as one. Features are added one after the other, that which lowers
-the log loss on the part `choice` most, until none lowers it by a hundredth; then
-the model is fitted to both parts. The threshold, and how many samples in a row
-have to be at or above it, are those of the highest recall on both parts with at
-most one healthy run in a hundred warned of (stop) or one in twenty (warning). So are those of the rules of a single
-feature, and of the reference that is not built in: gradient boosting on all
-features. The part `test` is not read.
+The model is logistic and fitted by iteratively reweighted least squares; every run of
+the part `fit` has the same weight. Features are added one after the other, always the
+one that lowers the log loss on the part `choice` most, until no feature lowers it by
+one per cent. Then the model is fitted to both parts. The threshold, and the number of
+consecutive samples that must reach it, give the highest recall on both parts with at
+most one false alarm in a hundred healthy runs (stop) or in twenty (warning). The rules
+of a single feature get their thresholds in the same way, as does the reference that is
+not built in, gradient boosting on all features. The part `test` is not read.
 
-The learning rate and the share of the steps that remain are no features: which
-rate is too high, and when a run is past the worst, is known of models of the size
-and length of these trainings alone.
+The learning rate and the share of remaining steps are not used as features: which rate
+is too high, and when the danger is over, would be learnt only for models and runs of
+the size of these trainings.
 """
 import argparse
 import json
@@ -41,12 +41,12 @@ def scales(x, rows):
 
 
 def standard(x, mean, scale):
-    """What is not known counts as its mean, as in the program."""
+    """Standardises features; an unknown one counts as its mean, as in the program."""
     return np.clip(np.nan_to_num((x - mean) / scale, nan=0.0), -FAR, FAR)
 
 
 def irls(z, y, w):
-    """(bias, coefficients): ridge on standardised features, none on the bias."""
+    """Returns (bias, coefficients), with a ridge penalty on the coefficients."""
     a = np.column_stack([np.ones(len(z)), z])
     penalty = np.diag([0.0] + [RIDGE] * z.shape[1])
     b = np.zeros(a.shape[1])
@@ -70,7 +70,7 @@ def log_loss(p, y, w):
 
 
 def choose(fit, choice, allowed):
-    """Features by forward selection: (their columns, the losses)."""
+    """Selects features by forward selection. Returns (their columns, the losses)."""
     (rows, y, w), (other, y2, w2) = rows_of(fit), rows_of(choice)
     mean, scale = scales(fit.x, rows)
     z, z2 = standard(fit.x[rows], mean, scale), standard(choice.x[other], mean, scale)
@@ -115,8 +115,8 @@ def main():
     parser.add_argument("features")
     parser.add_argument("--coefficients", required=True)
     parser.add_argument("--rule", required=True)
-    parser.add_argument("--without", default="lr,remaining", help="features not to choose, by commas")
-    parser.add_argument("--reference", help="where the boosted reference is kept for judge.py")
+    parser.add_argument("--without", default="lr,remaining", help="features to exclude, separated by commas")
+    parser.add_argument("--reference", help="file to store the boosted reference for judge.py")
     given = parser.parse_args()
     fit, choice = Runs(given.features, ["fit"]), Runs(given.features, ["choice"])
     both = Runs(given.features, ["fit", "choice"])
@@ -138,7 +138,7 @@ def main():
     rules["theil_sen"] = best_rule(both, -both.left)
     if given.reference:
         reference = boosting(both)
-        apart = boosting(fit).predict_proba(choice.x)[:, 1]  # seen by nothing that made it
+        apart = boosting(fit).predict_proba(choice.x)[:, 1]  # not fitted to these runs
         rules["boosting"] = best_rule(choice, apart)
         with open(given.reference, "wb") as out:
             pickle.dump(reference, out)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Judges the forecast by the runs that chose nothing: the part `test`.
+"""Judges the forecast by the part `test`, whose runs had no part in the fit.
 
     judge.py FEATURES.npz --rule RULE.json [--reference FILE] -o FORECAST.md
 
-RULE.json is what fit.py wrote: model, thresholds, and the rules that the model is
-compared with. Nothing is chosen here.
+RULE.json is written by fit.py: the model, its thresholds, and the rules with which the
+model is compared. Nothing is chosen here.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ def rate(k, n):
 
 
 def scores(runs, rule, reference):
-    """{rule: score of every step}."""
+    """Returns {rule: score of every step}."""
     model = rule["model"]
     columns = [runs.names.index(name) for name in model["features"]]
     z = standard(runs.x[:, columns], np.array(model["mean"]), np.array(model["scale"]))
@@ -72,7 +72,8 @@ def kinds_table(runs, alarms, put):
 
 
 def before_nonfinite(runs, alarms, put):
-    """Leads before the first loss that is not finite: the warning's, the flags'."""
+    """Writes the leads of the warning and of the flags before the first loss that is
+    not finite."""
     ends = np.flatnonzero(runs.nonfinite >= 0)
     for said, at in (("warned", alarms[ends]), ("flagged (collapse or NaN)", runs.doom[ends])):
         lead = (runs.nonfinite[ends] - at)[(at >= 0) & (at < runs.nonfinite[ends])]
@@ -116,7 +117,7 @@ def main():
     parser.add_argument("features")
     parser.add_argument("--rule", required=True)
     parser.add_argument("--reference")
-    parser.add_argument("--part", default="test", help="another one, to try this script")
+    parser.add_argument("--part", default="test", help="another part, to try this script")
     parser.add_argument("-o", "--output", required=True)
     given = parser.parse_args()
     runs = Runs(given.features, [given.part])

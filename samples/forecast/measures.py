@@ -1,9 +1,9 @@
-"""What fit.py and judge.py share: runs and steps, alarms, and their rates."""
+"""Runs and steps, alarms, and their rates, for fit.py and judge.py."""
 import numpy as np
 
 LEADS = (0, 5, 10, 20, 50)
 FRACTION = 0.2
-FIRST = 4  # samples before anything is said
+FIRST = 4  # number of samples before the first alarm is possible
 
 
 class Runs:
@@ -29,14 +29,15 @@ class Runs:
         return len(self.doom)
 
     def before_doom(self, every=1):
-        """Rows (indices) that a model sees: before the doom, past the first samples."""
+        """Returns the rows (indices) that a model sees: before the doom and after the
+        first samples."""
         own = np.arange(len(self.step)) - self.first[self.run]
         end = np.where(self.doomed, self.doom, np.iinfo(np.int64).max)[self.run]
         return np.flatnonzero((self.step < end) & (own >= FIRST - 1) & (own % every == 0))
 
     def in_a_row(self, score, samples):
-        """At each step the least of the newest `samples` scores; minus infinity
-        before there are so many, not counting the first three."""
+        """Returns for each step the least of the newest `samples` scores; minus infinity
+        before there are that many, not counting the first three."""
         out = np.where(np.isnan(score), -np.inf, score)
         own = np.arange(len(self.step)) - self.first[self.run]
         for back in range(1, samples):
@@ -45,8 +46,8 @@ class Runs:
         return out
 
     def alarms(self, score, threshold, samples):
-        """The step of each run's first warning, -1 without one: `score` at or above
-        the threshold so many samples in a row."""
+        """Returns the step of each run's first warning, -1 without one. A warning needs
+        `samples` consecutive scores at or above the threshold."""
         hit = np.flatnonzero(self.in_a_row(score, samples) >= threshold)
         out = np.full(len(self), -1)
         runs, first = np.unique(self.run[hit], return_index=True)
@@ -54,8 +55,8 @@ class Runs:
         return out
 
     def warned(self, alarms, lead):
-        """Doomed runs that were warned so early; a lead of None: 50 steps, or a
-        fifth of the run's length if that is less."""
+        """Returns for each doomed run whether there was a warning `lead` steps before
+        the doom. None: 50 steps, or a fifth of the run's length if that is less."""
         doom = self.doom[self.doomed]
         need = np.minimum(50, FRACTION * doom) if lead is None else lead
         own = alarms[self.doomed]
@@ -66,7 +67,7 @@ class Runs:
 
 
 def wilson(k, n, z=1.959964):
-    """95 % interval of a rate."""
+    """Returns the 95 % interval of a rate."""
     if n == 0:
         return float("nan"), float("nan")
     p, d = k / n, 1 + z * z / n
@@ -75,13 +76,15 @@ def wilson(k, n, z=1.959964):
 
 
 def weights(runs, rows):
-    """Every run counts as one, however long it lasted."""
+    """Returns weights of rows that give every run the same weight, whatever its
+    length."""
     own = runs.run[rows]
     return 1 / np.bincount(own, minlength=len(runs))[own]
 
 
 def calibration(p, y, w, n_bins=10):
-    """(ECE, [(mean p, share, weight)] by bins of equal width)."""
+    """Returns (expected calibration error, [(mean p, share, weight)] for bins of equal
+    width)."""
     place = np.minimum((p * n_bins).astype(int), n_bins - 1)
     bins = []
     for b in range(n_bins):
@@ -94,8 +97,8 @@ def calibration(p, y, w, n_bins=10):
 
 
 def best_rule(runs, score, most=0.01, all_samples=(1, 2, 3, 5, 8)):
-    """(threshold, samples, recall, false alarms): the highest recall at the lead
-    that is aimed at, with at most so many false alarms."""
+    """Returns (threshold, samples, recall, share of false alarms) with the highest
+    recall at the intended lead. most: the largest share of false alarms allowed."""
     best = (np.inf, 1, 0.0, 0.0)
     early = runs.step <= runs.doom[runs.run] - np.minimum(50, FRACTION * runs.doom[runs.run])
     for samples in all_samples:

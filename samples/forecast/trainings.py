@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""The small trainings that the forecast is fitted to and judged by.
+"""Trains the small models to which the forecast is fitted and by which it is judged.
 
     trainings.py FOLDER --data TOKENS [--build DIR] [--jobs N] [--part PART] [--list]
 
-Configurations are drawn at random from what is listed below, with a fixed seed;
-each is trained with two seeds, every step recorded. Some end with collapsed
-heads or NaN, the others do not: that is for the data to say. What is trained
-already is not trained again. A configuration belongs to one part, with all of
-its seeds: fit, choice (of features and threshold) or test.
+Configurations are drawn at random from the lists below, with a fixed seed. Each is
+trained with two seeds, and every step is recorded. Some runs end with collapsed heads
+or NaN, others do not. Finished runs are not trained again. A configuration belongs to
+one part, with all of its seeds: fit, choice (of features and threshold) or test.
 """
 import argparse
 import os
@@ -18,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from runs import Refused, Run, Trainer  # noqa: E402
 
 N_CONFIGURATIONS, SEEDS = 760, (1, 2)
-N_BOLD = 520  # have rates of which many kill within 20 steps; the others do not
+N_BOLD = 520  # configurations with rates of which many end a run within 20 steps
 PARTS = ("fit", "fit", "choice", "test", "test")
 
 BARE = ("SM", "SM+G", "SM+R", "SM+LR(0.05)", "SM+ScFFN", "SM+ScFuFFN", "SM(t)+G",
@@ -27,7 +26,7 @@ NORMED = ("SM+LN+G", "SM+LN+R", "SM+LN", "PSM(4)+LN+G", "SM(t)+LN+G", "SM+LN+GT"
 
 
 def draw(random_, number):
-    """One configuration: (its part, the options of entropy-train)."""
+    """Draws a configuration. Returns (its part, the options of entropy-train)."""
     normed = random_.random() < 0.35
     arch = random_.choice(NORMED if normed else BARE)
     pythia = "EReg" not in arch and "PSM" not in arch and random_.random() < 0.15
@@ -59,7 +58,7 @@ def draw(random_, number):
 
 
 def trainings():
-    """Every training: (Run, number of its configuration, part)."""
+    """Yields (Run, number of its configuration, part) of every training."""
     random_ = random.Random(20)
     for number in range(N_CONFIGURATIONS):
         part, options = draw(random_, number)
@@ -75,7 +74,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--part", choices=sorted(set(PARTS)), help="of this part alone")
+    parser.add_argument("--part", choices=sorted(set(PARTS)), help="train only this part")
     parser.add_argument("--list", action="store_true", help="print what would be trained")
     given = parser.parse_args()
     chosen = [(run, part) for run, _, part in trainings() if given.part in (None, part)]

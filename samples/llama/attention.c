@@ -1,9 +1,9 @@
 /*
- * The callback. kq_soft_max-N is what softmax made of layer N's scores, f32 of
- * ne = {cells of the KV cache, queries, heads, streams}; heads are those of the
- * queries, also where keys are grouped. Cells are allocated ahead and shared by
- * sequences: which of them a query sees is in the mask, the operator's second
- * source, ne = {cells, queries or more, 1, streams}, -inf where it sees none.
+ * The callback. The tensor kq_soft_max-N has the attention weights of layer N,
+ * f32 with ne = {cells of the KV cache, queries, heads, streams}; heads are
+ * query heads, also if keys are grouped. Cells are allocated ahead and shared
+ * by sequences. The mask, the operator's second source, tells which cells a
+ * query sees: ne = {cells, queries or more, 1, streams}, -inf for hidden cells.
  */
 #include "samples/llama/attention.h"
 
@@ -37,8 +37,8 @@ void attention_close(attention *seen)
     *seen = (attention){0};
 }
 
-/* The layer of a tensor's name, -1 of other tensors. Older versions say
- * kq_soft_max_ext. */
+/* Returns the layer number in a tensor's name, -1 for other tensors. Older
+ * versions of llama.cpp use the name kq_soft_max_ext. */
 static int layer_of(const char *name)
 {
     static const char *const prefixes[] = {"kq_soft_max-", "kq_soft_max_ext-"};
@@ -53,7 +53,7 @@ static int layer_of(const char *name)
     return -1;
 }
 
-/* --- what is read ----------------------------------------------------------*/
+/* --- reading tensors -------------------------------------------------------*/
 
 static bool refuse(attention *seen, const struct ggml_tensor *tensor,
                    const char *reason)
@@ -70,12 +70,12 @@ static bool is_understood(attention *seen, const struct ggml_tensor *tensor)
     if (tensor->type != GGML_TYPE_F32)
         return refuse(seen, tensor, "its type is not f32");
     if (tensor->op != GGML_OP_SOFT_MAX)
-        return refuse(seen, tensor, "it is not what a softmax made");
+        return refuse(seen, tensor, "it is not the result of a softmax");
     if (tensor->ne[HEADS] > seen->n_head)
         return refuse(seen, tensor, "it has more heads than the model");
     for (int i = 0; i < 4; i++)
         if (tensor->ne[i] < 1 || tensor->ne[i] > INT_MAX)
-            return refuse(seen, tensor, "it is empty, or too large");
+            return refuse(seen, tensor, "it is empty or too large");
     if (!mask)
         return true;
     if (mask->type != GGML_TYPE_F32 && mask->type != GGML_TYPE_F16)
@@ -101,7 +101,7 @@ static bool grow(void **memory, size_t *size, size_t n, size_t width)
     return true;
 }
 
-/* From wherever it is: a tensor of a GPU is copied. */
+/* Copies the data of a tensor, which may be on a GPU. */
 static bool fetch(void **out, size_t *size, const struct ggml_tensor *tensor)
 {
     size_t n = ggml_nbytes(tensor);
@@ -135,7 +135,8 @@ static bool is_hidden(const unsigned char *cell, enum ggml_type type)
     return value == -INFINITY;
 }
 
-/* The cells that a query sees; all without a mask. */
+/* Lists the cells that a query sees, all of them without a mask. Returns how
+   many there are. */
 static int visible_cells(attention *seen, const struct ggml_tensor *tensor,
                          int64_t query, int64_t stream)
 {
@@ -153,9 +154,9 @@ static int visible_cells(attention *seen, const struct ggml_tensor *tensor,
     return n;
 }
 
-/* The weights (H, n) of one query on the cells that it sees. A softmax with
- * learnt sinks, the third source, gives some weight to none: the entropy is
- * that over the cells. */
+/* Gathers the weights (H, n) of one query on the cells that it sees. With
+ * learnt sinks, the operator's third source, the weights sum to less than 1;
+ * they are normalised, so that the entropy is that over the cells. */
 static void gather(attention *seen, const struct ggml_tensor *tensor,
                    int64_t query, int64_t stream, int n)
 {
@@ -211,7 +212,7 @@ static bool read_tensor(attention *seen, const struct ggml_tensor *tensor,
     for (int64_t stream = 0; stream < tensor->ne[STREAMS]; stream++)
         for (int64_t query = 0; query < tensor->ne[QUERIES]; query++) {
             int n = visible_cells(seen, tensor, query, stream);
-            if (n == 0) /* a row of padding: it has no entropy */
+            if (n == 0) /* a row of padding has no entropy */
                 continue;
             gather(seen, tensor, query, stream, n);
             if (!add_row(seen, tensor, sums, n))

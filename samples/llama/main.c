@@ -1,13 +1,13 @@
 /*
- * Records the attention entropy of every head while llama.cpp runs a model: one
- * sample for each decoded batch, the prompt first, then token after token.
+ * Records the attention entropy of every head while llama.cpp runs a model, one
+ * sample for each decoded batch: first the prompt, then one token at a time.
  *
  *     cc -I. samples/llama/{main,attention}.c -o llama-entropy \
  *         $(pkg-config --cflags --libs llama entropyrecord) -lm
  *     ./llama-entropy model.gguf run.db 32 'Once upon a time'
  *     entropy-scan run.db --heatmap
  *
- * Flash attention is switched off: it forms no weights that could be seen.
+ * Flash attention is switched off, because it does not store attention weights.
  */
 #include "samples/llama/attention.h"
 
@@ -19,7 +19,7 @@
 
 enum { ENTROPY, SINK, N_SERIES };
 
-/* All that is closed at the end. */
+/* Everything that close_all() releases. */
 typedef struct session {
     struct llama_model *model;
     struct llama_context *context;
@@ -44,7 +44,7 @@ static int tokenize(session *s, const char *text)
     int length = (int)strlen(text);
     int n = -llama_tokenize(vocab, text, length, NULL, 0, true, true);
     if (n < 1 || s->n_more > INT32_MAX - n)
-        return fail("prompt", "it has no tokens, or too many");
+        return fail("prompt", "it has no tokens or too many");
     s->tokens = malloc((size_t)n * sizeof *s->tokens);
     if (!s->tokens)
         return fail("prompt", "out of memory");
@@ -60,7 +60,7 @@ static int open_model(session *s, const char *path, const char *prompt)
     int n_layer = llama_model_n_layer(s->model);
     int n_head = llama_model_n_head(s->model);
     if (!attention_open(&s->seen, n_layer, n_head))
-        return fail(path, "it has no heads, or out of memory");
+        return fail(path, "the model has no heads, or memory is short");
     s->values =
         calloc((size_t)n_layer * (size_t)n_head, N_SERIES * sizeof *s->values);
     if (!s->values)
@@ -76,7 +76,7 @@ static int open_model(session *s, const char *path, const char *prompt)
     params.cb_eval_user_data = &s->seen;
     s->context = llama_init_from_model(s->model, params);
     s->sampler = llama_sampler_init_greedy();
-    return s->context && s->sampler ? 0 : fail(path, "no context for it");
+    return s->context && s->sampler ? 0 : fail(path, "cannot create a context");
 }
 
 static int open_recorder(session *s, const char *path, const char *model)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# make deb: Debian packages into $BUILD/deb, of the objects that $BUILD has already.
-#   deb.sh             all of it
-#   deb.sh assemble DIR   the folder debian/ alone, below DIR: at the top of a source tree
-#                      dpkg-buildpackage does the rest
+# Makes Debian packages in $BUILD/deb, reusing the object files of $BUILD; for `make deb`.
+#   deb.sh                makes the packages
+#   deb.sh assemble DIR   only makes the folder debian/ in DIR; in the root of a source tree
+#                         dpkg-buildpackage does the rest
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -31,7 +31,7 @@ out=$(realpath -m "$BUILD")/deb
 rm -rf "$out"
 assemble "$out/entropy-scan-$VERSION"
 mkdir "$out/build"
-# Copies: what is out of date is compiled there, and nothing else; all is linked there.
+# Copy the object files: only outdated ones are compiled again there, and all are linked.
 for folder in obj page; do
     [ ! -d "$BUILD/$folder" ] || cp -a "$BUILD/$folder" "$out/build/"
 done

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The same small model with softmax, PowerSoftmax, and PowerSoftmax under range
-# losses, trained on real Python source; then the PowerSoftmax ones as
-# polynomials. What is there already in FOLDER is not trained again.
+# Trains the same small model on real Python source with softmax, PowerSoftmax, and
+# PowerSoftmax with range losses, then evaluates the PowerSoftmax models as polynomials.
+# Models that FOLDER already has are not trained again.
 #
 #     samples/polynomial/study.sh FOLDER [STEPS [BATCHES]]    (a table on standard output)
 set -euo pipefail
 folder=${1:?a folder for the corpus, the runs and the checkpoints}
 steps=${2:-1000}
-batches=${3:-64} # of a probe
+batches=${3:-64} # batches of a probe
 mkdir -p "$folder"
 cd "$folder"
 [ -e python.tok ] || entropy-corpus -q -o python.tok
@@ -16,7 +16,7 @@ size=(--n-layer 3 --n-head 4 --d-model 48 --ctx 48 --batch 8 --lr 3e-3 --seed 1 
 polynomial=(--inference polynomial --poly-batches $((batches < 16 ? batches : 16)))
 ranges=(--range-attn 1e-3 --range-act 1e-3 --range-norm 1e-3)
 
-train() { # NAME ARCH OPTION...: a run NAME.db and its checkpoint
+train() { # NAME ARCH OPTION...: makes the run NAME.db and its checkpoint
     local name=$1 arch=$2
     [ -e "$name/done" ] && return
     rm -rf "$name" "$name.db"
@@ -31,7 +31,7 @@ train stable 'PSM(4)+LN+GS' "${polynomial[@]}"
 
 probe() { # NAME OPTION...
     entropy-train probe "$1"/*.safetensors --data python.tok --no-record --batches "$batches" --threads 2 "${@:2}" ||
-        [ $? = 1 ] # the loss is not finite: that is a result
+        [ $? = 1 ] # the loss is not finite, which is a valid result
 }
 perplexity() { sed -nE "s/^$1.*perplexity ([^ ]+).*/\1/p" probe.txt; }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Figures and tables of the runs of runs.sh; Python and entropy-scan alone.
+"""Draws figures and tables of the runs of runs.sh. Needs only Python and entropy-scan.
 
-    figures.py p FOLDER -o p.svg              perplexity by p, beside softmax and scaled ReLU
+    figures.py p FOLDER -o p.svg              perplexity by p, with softmax and scaled ReLU
     figures.py epsilon FOLDER -o epsilon.svg  perplexity by epsilon, stable and plain
     figures.py distance FOLDER -o d.svg       mean attention distance of each head by p
     figures.py vectors -o vectors.svg         softmax and PowerSoftmax of given vectors
@@ -26,12 +26,12 @@ VECTORS = (("scores of one row", (0.2, 1.0, -0.6, 2.0, 1.5, -2.2)),
 def scan(*arguments):
     done = subprocess.run([SCAN, *arguments], stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(done.returncode)  # it has said why
+        sys.exit(done.returncode)  # entropy-scan has printed the reason
     return done.stdout
 
 
 def runs(folder):
-    """Kind of run -> its runs, by seed."""
+    """Returns the runs of each kind, by seed."""
     found = {}
     for line in scan("-r", folder, "--jsonl").splitlines():
         run = json.loads(line)
@@ -39,12 +39,13 @@ def runs(folder):
         if kind and seed.isdigit():
             found.setdefault(kind, []).append(run)
     if not found:
-        sys.exit(f"{folder}: no run of runs.sh: sh runs.sh study TOKENS {folder}")
+        sys.exit(f"{folder}: no run of runs.sh in this folder: run sh runs.sh study TOKENS {folder}")
     return found
 
 
 def perplexities(found, kind):
-    """Of each seed; None where it has not finished, as after a loss that was not finite."""
+    """Returns the perplexity of each seed; None for a run that did not finish, as after a
+    loss that is not finite."""
     return [run["eval_ppl"] if run["status"] == "finished" else None
             for run in found.get(kind, ())]
 
@@ -85,7 +86,8 @@ class Plot:
         return self.top + (self.high - value) / (self.high - self.low) * self.height
 
     def points(self, series, colour):
-        """A dot a run, a line through the means; a gap where one is missing."""
+        """Draws a dot for each run and a line through the means, with a gap where a run
+        is missing."""
         line = []
         for i, values in enumerate(series):
             for value in values:
@@ -148,7 +150,8 @@ def draw_epsilon(folder, path):
 
 
 def distances(folder):
-    """Run -> distances of its heads at the last evaluation, by weights that sum to one."""
+    """Returns the attention distances of the heads of each run at the last evaluation,
+    for weights that are normalised to sum to one."""
     rows = json.loads(scan(
         "sql", "-r", folder,
         "WITH d AS (SELECT run, step, layer, head, value FROM es_values('distance', 'eval')), "
@@ -201,7 +204,7 @@ def softmax(x):
 
 
 def power_softmax(x, p, epsilon=1e-3):
-    """Eq. 5: of scores over the largest absolute one."""
+    """Returns PowerSoftmax by eq. 5, with scores divided by the largest absolute one."""
     largest = max(abs(v) for v in x) + 1e-6
     weights = [(v / largest) ** p for v in x]
     return [w / (epsilon + sum(weights)) for w in weights]
@@ -262,9 +265,9 @@ def main():
     parser.add_argument("-o", dest="output", metavar="FILE")
     given = parser.parse_args()
     if given.kind != "vectors" and not given.folder:
-        parser.error(f"{given.kind}: the folder of the runs is missing")
+        parser.error(f"{given.kind}: give the folder of the runs")
     if given.kind != "table" and not given.output:
-        parser.error(f"{given.kind}: -o FILE is missing")
+        parser.error(f"{given.kind}: give -o FILE")
     if given.kind == "table":
         print_table(given.folder)
     elif given.kind == "vectors":

@@ -1,16 +1,17 @@
 #!/bin/sh
-# Small trainings about PowerSoftmax, each into a run file of its own:
+# Runs small trainings about PowerSoftmax, each into a separate run file:
 #
 #   runs.sh continual|study|scratch TOKENS FOLDER [OPTION...]
 #
-#   continual  softmax, and from its checkpoint, by the paper's recipe scaled down: softmax, scaled
-#              ReLU, PowerSoftmax, and that with range losses after a tenth of the steps
-#   study      from scratch: p, epsilon, the forms, in fp32 and as fp16 would have it
-#   scratch    PowerSoftmax and scaled ReLU from scratch, as long as softmax and what goes on from it
+#   continual  trains softmax and continues from its checkpoint, by the paper's recipe scaled down,
+#              with softmax, scaled ReLU, PowerSoftmax, and PowerSoftmax with range losses after a
+#              tenth of the steps
+#   study      from scratch: values of p and epsilon, and the forms in fp32 and emulated fp16
+#   scratch    PowerSoftmax and scaled ReLU from scratch, for as many steps as `continual` in total
 #
-# A run that is there already is not done again. In the environment: SEEDS="1 2 3"; BASE and MORE, the
-# steps before and after the checkpoint; STEPS, those of the study; ONLY='p*', names of runs to do.
-# Options go to every training.
+# Existing runs are skipped. Environment: SEEDS="1 2 3"; BASE and MORE, the steps before and after
+# the checkpoint; STEPS, the steps of the study; ONLY='p*', a pattern of the runs to do. Options are
+# passed to every training.
 set -eu
 [ $# -ge 3 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 what=$1 tokens=$2 to=$3
@@ -22,7 +23,7 @@ base=${BASE:-1500} more=${MORE:-300} steps=${STEPS:-300}
 short=$((more / 10))
 mkdir -p "$to"
 
-# run NAME SEED OPTION...: what fails (a loss that is not finite) is a result, too
+# run NAME SEED OPTION...: trains; a failure because of a non-finite loss is a valid result
 run() {
     name=$1-s$2 seed=$2
     shift 2
@@ -33,8 +34,8 @@ run() {
         [ -s "$to/$name.db" ]
 }
 
-# on NAME SEED CHECKPOINT ITS_STEPS ARCH STEPS OPTION...: goes on from a checkpoint of this folder,
-# with other batches than it has seen
+# on NAME SEED CHECKPOINT ITS_STEPS ARCH STEPS OPTION...: continues from a checkpoint in this
+# folder, with batches that are new to it
 on() {
     name=$1 seed=$2 from=$to/$3-s$2/$3-s$2-$(printf %08d "$4").safetensors arch=$5 n=$6
     shift 6
@@ -51,7 +52,7 @@ continual)
         on on-ra "$s" sm "$base" RA+LN+G "$more" $(keep on-ra "$s") "$@"
         on on-psm "$s" sm "$base" 'PSM(4)+LN+G' "$more" $(keep on-psm "$s") "$@"
         on on-psm-first "$s" sm "$base" 'PSM(4)+LN+G' "$short" $(keep on-psm-first "$s") "$@"
-        # weights as the paper's for 70M parameters; and larger ones, with the norms'
+        # The paper's loss weights for 70M parameters; then larger ones, with range losses of norms.
         on on-psm-range "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \
             --range-attn 1e-4 --range-act 1e-4 $(keep on-psm-range "$s") "$@"
         on on-psm-large "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \
@@ -86,5 +87,5 @@ scratch)
         run psm "$s" --arch 'PSM(4)+LN+G' --steps $((base + more)) "$@"
         run ra "$s" --arch RA+LN+G --steps $((base + more)) "$@"
     done ;;
-*) echo "runs.sh: $what: continual, study or scratch" >&2; exit 2 ;;
+*) echo "runs.sh: unknown study '$what': expected continual, study or scratch" >&2; exit 2 ;;
 esac

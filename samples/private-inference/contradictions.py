@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes contradictions.md: what AERO's tables 4 to 7 contradict, computed.
+"""Writes contradictions.md: computes the contradictions in AERO's tables 4 to 7.
 
     contradictions.py SCAN > contradictions.md
 
-SCAN is the program entropy-scan. Every number of the page is of a cell of
-aero_tables.csv, of the program, or follows from these here.
+SCAN is the program entropy-scan. All numbers on the page come from aero_tables.csv or
+from the program, or are computed from them here.
 """
 import csv
 import json
@@ -32,7 +32,7 @@ def minutes(r):
 
 
 def cost(r, simplified=None):
-    """What the program says of a row's model."""
+    """Returns the costs that the program models for a row's model."""
     command = [scan, "cost", r["arch"], "--json", "--n-layer", r["n_layer"], "--ctx", r["ctx"],
                "--vocab", "16384" if r["table"] == "T7" else "50257"]
     if r["group"] == "SOTA":
@@ -51,11 +51,11 @@ def link():
     gelu = cost(base)
     rate = gelu["communication_bytes"]["parts"]["GELU"] / gelu["latency_seconds"]["parts"]["GELU"]
     yield ("The link of 100 Mbit/s",
-           f"{len(late)} of the {len(ROWS)} rows take less time than a link of 100 Mbit/s needs for their bytes "
-           f"alone: {base['communication_GB']} GB need {slowest[id(base)]:.1f} minutes, printed are "
-           f"{base['latency_min']}. Table {most['table'][1]}, {most['arch']}, has "
-           f"{gigabytes(most) * 8 / minutes(most) / 60:.2f} Gbit/s over its whole latency; the fit has "
-           f"{rate * 8 / 1e9:.2f} Gbit/s for one more byte of GELU.")
+           f"{len(late)} of the {len(ROWS)} rows take less time than a link of 100 Mbit/s needs to transfer their "
+           f"bytes: {base['communication_GB']} GB need {slowest[id(base)]:.1f} minutes, but the table has "
+           f"{base['latency_min']}. Table {most['table'][1]}, {most['arch']}, implies an average of "
+           f"{gigabytes(most) * 8 / minutes(most) / 60:.2f} Gbit/s over its whole latency; the fit implies "
+           f"{rate * 8 / 1e9:.2f} Gbit/s for additional bytes of GELU.")
 
 
 def headline():
@@ -63,18 +63,18 @@ def headline():
                 key=lambda r: float(r["saving_communication"]))
     faster = max((r for r in ROWS if r["saving_latency"]), key=lambda r: float(r["saving_latency"]))
     yield ("Two models in one headline",
-           f"\"{saved['saving_communication']}x\" less communication is table {saved['table'][1]}, {saved['arch']}, L = "
+           f"\"{saved['saving_communication']}x\" less communication is for table {saved['table'][1]}, {saved['arch']}, L = "
            f"{saved['n_layer']}, which is {saved['saving_latency']} times faster; \"{faster['saving_latency']}x\" less "
-           f"latency is table {faster['table'][1]}, {faster['arch']}, L = {faster['n_layer']}, which saves "
-           f"{faster['saving_communication']} times the communication.")
+           f"latency is for table {faster['table'][1]}, {faster['arch']}, L = {faster['n_layer']}, which reduces the "
+           f"communication by a factor of {faster['saving_communication']}.")
 
 
 def pruning():
     whole, pruned = row("T4", "SM+ScFuFFN"), row("T4", "SM+ScFuFFNi6")
     a, b = cost(whole)["flops"], cost(pruned)["flops"]
-    yield ("\"6x fewer FLOPs\" by six FFNs less",
-           f"The FFNs' go from {whole['flops_ffn_1e9']} to {pruned['flops_ffn_1e9']} billion, "
-           f"{a['ffn'] / b['ffn']:.2f} times less, and those of the model {sum(a.values()) / sum(b.values()):.2f} times.")
+    yield ("\"6x fewer FLOPs\" by removing six FFNs",
+           f"The FLOPs of the FFNs go from {whole['flops_ffn_1e9']} to {pruned['flops_ffn_1e9']} billion, a factor of "
+           f"{a['ffn'] / b['ffn']:.2f}, and those of the model decrease by a factor of {sum(a.values()) / sum(b.values()):.2f}.")
 
 
 def savings():
@@ -87,9 +87,9 @@ def savings():
                 continue
             found = value(base) / value(r)
             if abs(found - float(r[key])) > 0.005 + 1e-9:
-                wrong.append(f"table {r['table'][1]}, {r['group']} {r['arch']}, {name}: {r[key]} printed, "
+                wrong.append(f"table {r['table'][1]}, {r['group']} {r['arch']}, {name}: {r[key]} printed, but "
                              f"{found:.3f} by the cells")
-    yield (f"{len(wrong)} savings that are not the quotient of their cells", "; ".join(wrong) + ".")
+    yield (f"{len(wrong)} savings that differ from the quotient of their cells", "; ".join(wrong) + ".")
 
 
 def outlier():
@@ -101,9 +101,9 @@ def outlier():
         cost(r, False if r["table"] == "T7" else None)["latency_seconds"]["modelled"] / 60 / minutes(r) - 1))
     assert furthest is b, furthest
     yield ("Table 4's best latency",
-           f"Six fused FFNs less save {minutes(a) - minutes(b):.2f} minutes at T = {a['ctx']}, and "
-           f"{minutes(c) - minutes(d):.2f} at T = {c['ctx']}, where they compute twice as much. {b['latency_min']} minutes are "
-           f"the cell furthest from the fit: modelled are {said['modelled'] / 60:.2f} ({said['low'] / 60:.2f} to "
+           f"Removing six fused FFNs saves {minutes(a) - minutes(b):.2f} minutes at T = {a['ctx']}, but only "
+           f"{minutes(c) - minutes(d):.2f} at T = {c['ctx']}, where they compute twice as much. The cell of {b['latency_min']} "
+           f"minutes is the one furthest from the fit, which gives {said['modelled'] / 60:.2f} ({said['low'] / 60:.2f} to "
            f"{said['high'] / 60:.2f}).")
 
 
@@ -112,8 +112,8 @@ def flops():
     for r in ROWS:
         found = cost(r)["flops"]["ffn"] / 1e9
         if f"{found:.1f}" != r["flops_ffn_1e9"]:
-            odd.append(f"table {r['table'][1]}, {r['group']} {r['arch']}: {r['flops_ffn_1e9']} printed, {found:.3f} counted")
-    yield ("FLOPs of FFNs", f"{len(odd)} cells of {len(ROWS)} are not what the formula gives: " + "; ".join(odd) + ".")
+            odd.append(f"table {r['table'][1]}, {r['group']} {r['arch']}: {r['flops_ffn_1e9']} printed, but {found:.3f} counted")
+    yield ("FLOPs of FFNs", f"{len(odd)} cells of {len(ROWS)} differ from the formula: " + "; ".join(odd) + ".")
 
 
 def attention():
@@ -123,33 +123,33 @@ def attention():
             continue
         layers, t, d = int(r["n_layer"]), int(r["ctx"]), int(r["d_model"])
         as_others = layers * t * (4 * d * d + 2 * t * d + d * (t + 1)) / 1e9
-        cells.append(f"table {r['table'][1]} {r['flops_attention_1e9']} printed, {as_others:.1f} as the others are counted")
+        cells.append(f"table {r['table'][1]} has {r['flops_attention_1e9']}, but {as_others:.1f} if counted as for the others")
     yield ("FLOPs of attention",
-           "The simplified block's are counted with both products without the causal matrix's zeros, 4 d² + 2 d (T + 1) a layer "
-           "and token; those of all other models with one of them whole, 8 d² + 2 T d + d (T + 1): " + "; ".join(cells) + ".")
+           "For the simplified block, both products are counted without the zeros of the causal matrix, 4 d² + 2 d (T + 1) per "
+           "layer and token; for all other models one of them is counted in full, 8 d² + 2 T d + d (T + 1): " + "; ".join(cells) + ".")
 
 
 def seventh():
     sota, aero = row("T7", "SM+ScFFN", "SOTA"), row("T7", "SM+ScFFN")
     two, four = cost(sota, True), cost(sota, False)
     yield ("Table 7's simplified block",
-           f"It has half of the attention's matrices and communicates more than the whole one, {sota['communication_GB']} "
-           f"GB and {aero['communication_GB']}; in tables 4 to 6 less. Modelled are "
-           f"{two['communication_bytes']['modelled'] / 1e9:.1f} GB with two matrices, "
-           f"{four['communication_bytes']['modelled'] / 1e9:.1f} with four: it seems to be the cost of four.")
+           f"It has only half of the attention's matrices, but communicates more than the full block: {sota['communication_GB']} "
+           f"GB compared with {aero['communication_GB']}. In tables 4 to 6 it communicates less. The model gives "
+           f"{two['communication_bytes']['modelled'] / 1e9:.1f} GB with two matrices and "
+           f"{four['communication_bytes']['modelled'] / 1e9:.1f} with four, so the cell seems to be the cost of four.")
 
 
 def untouched():
     parts = cost(row("T4", "SM+ScFuFFNi6"))["latency_seconds"]["parts"]
-    yield ("What is left",
-           f"Of the softmax-only model with six fused FFNs {100 * parts['output'] / sum(parts.values()):.0f} % of the modelled "
-           "latency is embedding and output matrix, which no step of AERO touches.")
+    yield ("The remaining cost",
+           f"In the softmax-only model with six fused FFNs, {100 * parts['output'] / sum(parts.values()):.0f} % of the modelled "
+           "latency is for embedding and output matrix, which AERO does not reduce.")
 
 
 def main():
-    print("# What AERO's tables contradict\n")
-    print("Written by `contradictions.py`; tests/cost/test_cost_fit.sh compares. The cells are [aero_tables.csv]"
-          "(aero_tables.csv)'s;\nmodelled and counted is what `entropy-scan cost` says "
+    print("# Contradictions in AERO's tables\n")
+    print("`contradictions.py` writes this page, and tests/cost/test_cost_fit.sh checks it. The cells are in [aero_tables.csv]"
+          "(aero_tables.csv);\nmodelled and counted values are from `entropy-scan cost` "
           "([analyzer/cost](../../analyzer/cost/README.md)).\n")
     for source in (link, headline, pruning, savings, outlier, flops, attention, seventh, untouched):
         for title, text in source():

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Measures what one layer of a checkpoint costs as two parties, by operation.
+"""Measures the cost of each operation of a checkpoint's layer for two parties.
 
     measure.py CHECKPOINT --n-head H --ctx T [--layer N] [--activation G|R]
                [--protocol SEMI2K|CHEETAH] [--without-seconds] -o cost.csv
 
-The parties are two processes that talk over loopback TCP, under SecretFlow SPU
-(pip install spu, in a venv of its own); weights and activations are secret
-shares of both. Each operation of the layer runs twice, and the second run is
-counted: the first one also pays for what is set up once. The output is text for
-`entropy-scan import`: series cost.OPERATION.bytes (of both parties together),
-.rounds (messages that the first party sends) and .seconds, one sample at step T,
-of a model of this one layer. `entropy-scan cost` shows them beside what is
-modelled.
+The parties are two processes that communicate over loopback TCP, under SecretFlow SPU
+(pip install spu, in a separate venv); weights and activations are secret shares of
+both. Each operation of the layer runs twice, and only the second run is counted,
+because the first one includes the setup. The output is text for `entropy-scan import`:
+series cost.OPERATION.bytes (of both parties together), .rounds (messages that the
+first party sends) and .seconds, one sample at step T, of a model with only this layer.
+`entropy-scan cost` shows them next to the modelled costs.
 """
 import argparse
 import json
@@ -24,13 +23,14 @@ import subprocess
 import sys
 import tempfile
 
-# What the profile says at the end of a run.
+# Lines of the profile at the end of a run.
 LINK = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
 TIME = re.compile(r"execution took ([0-9.e-]+)s")
 
 
 def read_tensors(path):
-    """What a safetensors file has, {name: tensor}, and where its data begin."""
+    """Returns the tensors of a safetensors file, {name: tensor}, and the offset of the
+    data."""
     with open(path, "rb") as file:
         size, = struct.unpack("<Q", file.read(8))
         found = json.loads(file.read(size))
@@ -38,14 +38,14 @@ def read_tensors(path):
 
 
 def read_vocab(path):
-    """How many tokens the model knows; None: it has no embedding."""
+    """Returns the size of the vocabulary; None if there is no embedding."""
     tensors, _ = read_tensors(path)
     table = tensors.get("wte.weight", tensors.get("wte"))
     return table and table["shape"][0]
 
 
 def read_weights(path, layer):
-    """The layer's arrays of GPT-2's names, by what follows h.N. of them."""
+    """Returns the arrays of a layer by GPT-2's names, without the prefix h.N."""
     import numpy as np
     tensors, start = read_tensors(path)
     found = {}
@@ -59,12 +59,13 @@ def read_weights(path, layer):
             found[parts[2]] = np.frombuffer(file.read(end - begin), "<f4").reshape(
                 tensor["shape"])
     if "attn.c_attn.weight" not in found:
-        sys.exit(f"{path}: has no layer {layer} of a GPT-2 in float32")
+        sys.exit(f"{path}: contains no layer {layer} of a GPT-2 in float32")
     return found
 
 
 def operations(weights, n_head, ctx, activation):
-    """[name, function, arguments, numbers that it is charged for]"""
+    """Returns [(name, function, arguments, number of elements to which the cost is
+    attributed, or 0)]."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -116,7 +117,7 @@ def config_of(protocol):
 # --- a party ----------------------------------------------------------------
 
 def be_party(rank, ports, protocol, path):
-    """Runs each operation twice; the profile goes to standard output."""
+    """Runs each operation twice as one party; the profile goes to standard output."""
     from spu import api, libspu
     with open(path, "rb") as file:
         jobs = pickle.load(file)
@@ -140,7 +141,7 @@ def be_party(rank, ports, protocol, path):
             pickle.dump((result.meta, list(result.share_chunks)), file)
 
 
-# --- both -------------------------------------------------------------------
+# --- both parties -----------------------------------------------------------
 
 def free_ports():
     sockets = [socket.socket() for _ in range(2)]
@@ -153,7 +154,7 @@ def free_ports():
 
 
 def prepare(rows, protocol):
-    """What the parties are given: programs, and shares of the arguments."""
+    """Returns the parties' input: programs, and shares of the arguments."""
     from spu import api, libspu
     from spu.utils import frontend
     io = api.Io(2, config_of(protocol))
@@ -172,7 +173,7 @@ def prepare(rows, protocol):
 
 
 def check(rows, protocol, path):
-    """The largest difference of each operation's first result."""
+    """Returns the largest error of each operation's first result."""
     import jax
     import numpy as np
     from spu import api, libspu
@@ -190,7 +191,7 @@ def check(rows, protocol, path):
 
 
 def profile(text):
-    """{operation: (bytes of both parties, rounds, seconds)} of second runs."""
+    """Returns {operation: (bytes of both parties, rounds, seconds)} of the second runs."""
     found, name, seconds = {}, None, None
     for line in text.splitlines():
         if line.startswith("operation "):
@@ -231,7 +232,7 @@ def measure(rows, protocol):
 
 
 def about(weights, vocab, given):
-    """What the output says of its run: a model of this one layer."""
+    """Returns the lines that describe the run: a model with only this layer."""
     d = weights["attn.c_attn.weight"].shape[0]
     config = {"protocol": given.protocol}
     arch = "SM+LN" if "ln_1.weight" in weights else "SM"
@@ -252,7 +253,7 @@ def main():
     parser.add_argument("--activation", choices=("G", "R"))
     parser.add_argument("--protocol", choices=("SEMI2K", "CHEETAH"), default="CHEETAH")
     parser.add_argument("--without-seconds", action="store_true",
-                        help="for a machine that does other work meanwhile")
+                        help="do not write times, because the machine is busy")
     parser.add_argument("-o", dest="output", metavar="FILE", required=True)
     given = parser.parse_args()
     weights = read_weights(given.checkpoint, given.layer)

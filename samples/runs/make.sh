@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Records the two runs beside this script again: the demo's models, five times
-# as long, at a rate that the one without LayerNorm survives. BUILD is where
-# the programs lie; the corpus is Debian 12's Python standard library, which
-# entropy-corpus finds by itself. A few minutes.
+# Records the two runs in this folder again: the demo's models, trained five times as
+# long, at a rate at which the one without LayerNorm survives. BUILD is the folder of
+# the programs. The corpus is Debian 12's Python standard library, which
+# entropy-corpus finds itself. Takes a few minutes.
 #
-# One thread: with the same number of threads a run repeats bit by bit on the
-# same kind of processor, and every machine has one.
+# It uses one thread, because a run is repeatable bit by bit only with the same number
+# of threads (and the same kind of processor), and every machine has one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 corpus=$build/samples.tok
 "$build/entropy-corpus" -o "$corpus"
 
-record() { # ARCH FILE: a loss that is no longer finite (1) is no failure here
+record() { # ARCH FILE: accepts exit code 1, a loss that is no longer finite
     rm -f "samples/runs/$2"
     "$build/entropy-train" --config samples/demo.conf --arch "$1" --name "$1" \
         --data "$corpus" --out "samples/runs/$2" --threads 1 \

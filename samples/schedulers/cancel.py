@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Cancels the task of Slurm whose run collapsed, or went NaN, and no other:
+"""Cancels the Slurm task whose run collapsed or became NaN, and no other:
 
     entropy-scan watch runs --exec samples/schedulers/cancel.py
 
-The alert comes on standard input. Which task trained the run is in the run
-itself: entropy-train keeps it as slurm_job in the configuration, "4711_3".
-Whoever may write run files there names tasks of yours: watch no folder that
-others write in. What is no task's number never reaches scancel, for which it
-could be an option, as --me is.
+The alert is read from standard input. The run file itself names the task that trained
+it: entropy-train stores it as slurm_job in the configuration, such as "4711_3". A user
+who can write run files into the folder can name any of your tasks, so do not watch a
+folder in which others can write. Only task numbers are passed to scancel, because
+other texts could be options, such as --me.
 """
 import json
 import re
@@ -31,10 +31,10 @@ if alert["kind"] in ("collapse", "nan"):
     runs = json.loads(output_of("entropy-scan", "--json", "--", alert["path"]))["runs"]
     running = [run for run in runs if run["status"] == "running"]
     if len(running) > 1:
-        sys.exit(f"cancel.py: several runs at work in one file: {alert['text']}")
+        sys.exit(f"cancel.py: several running runs in one file: {alert['text']}")
     job = (running[0]["config"] or {}).get("slurm_job") if running else None
     if job is not None:
         if not isinstance(job, str) or not re.fullmatch("[0-9]+(_[0-9]+)?", job):
-            sys.exit(f"cancel.py: slurm_job is no task's number: {job!a:.80}: {alert['text']}")
+            sys.exit(f"cancel.py: slurm_job is not a task number: {job!a:.80}: {alert['text']}")
         print(f"scancel {job}: {alert['text']}", flush=True)
         output_of("scancel", "--", job)

@@ -1,21 +1,21 @@
-"""Prunes trials of Optuna whose attention heads collapse or turn NaN.
+"""Prunes trials of Optuna whose attention heads collapse or become NaN.
 
-Copy this file beside yours. A training in the same process that records into
-a run file gets a callback, to be called as often as one likes:
+Copy this file into your project. A training in the same process that records into a
+run file uses a callback, which it may call as often as it likes:
 
     prune = EntropyPruning(trial, "trial-7.db")
     for step in range(steps):
         ...
         prune()                             # may raise optuna.TrialPruned
 
-A training that is a program of its own is started and looked after:
+train() starts and monitors a training that is a separate program:
 
     run = train(trial, ["entropy-train", ..., "--out", path], path)
     return run["eval_loss"]
 
-entropy-scan judges, as in `entropy-scan RUN.db --check`; rules of your own
-(`entropy-scan rules`) are passed on. The study keeps why a trial was pruned in
-its attributes entropy_alert, entropy_onset, entropy_step and entropy_run.
+The runs are judged as by `entropy-scan RUN.db --check`; you can pass your own rules
+(`entropy-scan rules`). The reason why a trial was pruned is stored in its attributes
+entropy_alert, entropy_onset, entropy_step and entropy_run.
 """
 import contextlib
 import json
@@ -33,19 +33,19 @@ FORECAST = {"warning": "--forecast", "stop": "--forecast=stop"}
 class EntropyPruning:
     """Prunes `trial` once a flag of `severity` or above stands in `run`.
 
-    Looks every `every` seconds at most; `scan` is the program to run.
-    forecast: "warning" or "stop": the early warning prunes, too, by the
-    threshold that entropy-scan warns or stops at."""
+    Checks the run at most once in `every` seconds; `scan` is the program to run.
+    forecast: "warning" or "stop": the early warning prunes too, at entropy-scan's
+    threshold for a warning or for a stop."""
 
     def __init__(self, trial, run, severity="critical", rules=None, every=1.0,
                  forecast=None, scan="entropy-scan"):
         self.trial, self.run, self.every = trial, os.fspath(run), every
         self.severities = SEVERITIES[SEVERITIES.index(severity):]
         if not shutil.which(scan):
-            raise RuntimeError(f"{scan}: no such program: build it with `make "
-                               "programs` and add build/ to PATH, or say where "
-                               "it is: scan=FILE")
-        # A run called -x.db is no option.
+            raise RuntimeError(f"{scan}: program not found: build it with `make "
+                               "programs` and add build/ to PATH, or pass its "
+                               "path as scan=FILE")
+        # An absolute path, so that a run called -x.db is not read as an option.
         self.command = [scan, "--check", "--json", os.path.abspath(run)]
         self.command += ["--rules", os.fspath(rules)] if rules else []
         self.forecast = forecast
@@ -59,9 +59,9 @@ class EntropyPruning:
             self.next = time.monotonic() + self.every
 
     def look(self, last=False):
-        """Looks now: raises optuna.TrialPruned, or returns the run as
-        `entropy-scan --json` shows it, None if there is nothing to see yet.
-        At the `last` look, after the training, that is a RuntimeError."""
+        """Checks the run now: raises optuna.TrialPruned, or returns the run as in
+        `entropy-scan --json`, or None if there is no sample yet. With `last`, after
+        the training, a run without samples raises RuntimeError."""
         run = self._ask(last)
         flags = [flag for flag in run["flags"] if flag["stands"]
                  and (flag["severity"] in self.severities or
@@ -75,7 +75,7 @@ class EntropyPruning:
         done = subprocess.run(self.command, capture_output=True, text=True)
         if done.returncode in (0, 1):  # 1: a flag stands
             return json.loads(done.stdout)["runs"][-1]
-        if last or done.returncode == 2:  # else there is no sample yet
+        if last or done.returncode == 2:  # otherwise there is no sample yet
             raise RuntimeError(done.stderr.strip())
         return None
 
@@ -88,13 +88,13 @@ class EntropyPruning:
 
 
 def train(trial, command, run, grace=30.0, **options):
-    """Runs `command`, which records into `run`; returns the run at its end.
+    """Runs `command`, which records into `run`. Returns the run at its end.
 
-    Raises optuna.TrialPruned as EntropyPruning(trial, run, **options) does:
-    the training is requested to stop, and ended if it has not in `grace`
-    seconds; RuntimeError with its last words if it fails by itself."""
+    Raises optuna.TrialPruned as EntropyPruning(trial, run, **options) does: then it
+    requests the training to stop, and terminates it after `grace` seconds. Raises
+    RuntimeError with the last lines of output if the training fails by itself."""
     if os.path.exists(run):
-        raise RuntimeError(f"{run}: is there already")
+        raise RuntimeError(f"{run}: already exists")
     prune = EntropyPruning(trial, run, **options)
     with open(f"{run}.log", "w+", encoding="utf-8", errors="replace") as log:
         training = subprocess.Popen(command, stdout=log, stderr=log)
@@ -117,8 +117,8 @@ def train(trial, command, run, grace=30.0, **options):
 
 
 def _ask_to_stop(training, run, reason, grace):
-    """Its recorder finds the file, and stops the training. What lies there, a
-    link or a FIFO too, is replaced, never written through."""
+    """Makes the file by which the recorder stops the training. An existing file, also a
+    link or a FIFO, is replaced and never written through."""
     if training.poll() is None:
         aside = f"{run}.stop-{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
@@ -133,7 +133,7 @@ def _ask_to_stop(training, run, reason, grace):
 
 
 def _end(training, grace):
-    """Ends what is still at work, gently: the run is closed."""
+    """Terminates a training that is still running, so that it can close its run."""
     if training.poll() is None:
         training.terminate()
         try:

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Trains one model at several rates with several seeds, one after the other,
-# and stops a training of which something critical stands (heads that collapse,
-# NaN): the time goes to those that can still come to something.
+# Trains one model at several rates with several seeds, one after the other, and
+# stops a training with a critical flag (collapsing heads, NaN), to save the time for
+# trainings that can still succeed.
 #
 #   samples/schedulers/loop.sh DIR --data FILE [OPTION of entropy-train...]
 #
-#   RATES='1e-3 3e-3 ...'  SEEDS='1 2 ...'   what is tried, in this order
+#   RATES='1e-3 3e-3 ...'  SEEDS='1 2 ...'   rates and seeds to try, in this order
 #   RULES=FILE             judge by these rules (`entropy-scan rules`)
-#   EVERY=SECONDS          from one look to the next (default 1)
+#   EVERY=SECONDS          time between two checks (default 1)
 #
-# Run files and logs go into DIR; a run that is there already is left alone.
-# Exit codes: 0; 2 nothing to run it with; 4 a training broke, the rest ran.
+# Run files and logs go into DIR; existing runs are skipped. Exit codes: 0; 2 a program
+# or argument is missing; 4 a training broke, the others ran.
 set -uo pipefail
 RATES=${RATES:-1e-3 1e-2 1e-1} SEEDS=${SEEDS:-1 2} EVERY=${EVERY:-1}
 
@@ -27,9 +27,9 @@ shift
 case $dir in -*) dir=./$dir ;; esac
 mkdir -p "$dir" || exit 2
 
-# The flag of RUN for which it should be stopped, as "collapse since step 80";
-# false if there is none, or nothing to read yet. --check exits with 1 if one of
-# severity error or above stands, and --where leaves the critical to be shown.
+# Prints the flag for which RUN should be stopped, such as "collapse since step 80".
+# Fails if there is none or no sample yet. --check exits with 1 if a flag of severity
+# error or above stands, and --where selects the critical ones.
 doomed() { # RUN
     local json
     json=$(entropy-scan --check --json --where severity=critical \
@@ -39,8 +39,8 @@ doomed() { # RUN
         <<<"$json" | head -n 1 | sed -E 's/"kind":"([^"]*)".*:/\1 since step /'
 }
 
-# Requests the stop in the file that a recorder reads; a training that goes on is ended.
-# What lies there, a link or a FIFO too, is replaced, never written through.
+# Requests the stop with the file that the recorder reads, and kills a training that does
+# not stop. An existing file, also a link or a FIFO, is replaced, never written through.
 stop() { # RUN WHY
     local aside
     aside=$(mktemp "$1.stop-XXXXXX") && echo "$2" >"$aside" &&
@@ -52,7 +52,7 @@ stop() { # RUN WHY
     kill "$training"
 }
 
-train() { # NAME OPTION...: 1 if it broke
+train() { # NAME OPTION...: fails if the training broke
     local name=$1 run=$dir/$1.db why='' code
     entropy-train -q --name "$name" --out "$run" "${@:2}" 2>"$dir/$name.log" &
     training=$!
@@ -66,7 +66,7 @@ train() { # NAME OPTION...: 1 if it broke
     wait "$training"
     code=$?
     rm -f "$run.stop"
-    # 1: the loss was not finite, faster than we looked.
+    # The loss may have become non-finite (exit code 1) between two checks.
     [ -n "$why" ] || why=$(doomed "$run")
     case $code in
     0 | 1 | 143) say "$name: ${why:+stopped: }${why:-done}" ;;
@@ -74,7 +74,7 @@ train() { # NAME OPTION...: 1 if it broke
     esac
 }
 
-# Ctrl-C does not reach what a script has in its background.
+# Ctrl-C does not reach background processes of a script.
 training=''
 trap '[ -z "$training" ] || { kill "$training"; wait "$training"; }; exit 130' INT TERM
 
@@ -83,7 +83,7 @@ for seed in $SEEDS; do
     for rate in $RATES; do
         name=lr$rate-seed$seed
         if [ -e "$dir/$name.db" ]; then
-            say "$name: is there already"
+            say "$name: already exists"
         else
             train "$name" --lr "$rate" --seed "$seed" "$@" || broken=4
         fi

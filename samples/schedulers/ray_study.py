@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Looks for a learning rate with Ray Tune; each trial is a real training.
+"""Searches for a learning rate with Ray Tune; each trial is a real training.
 
     entropy-corpus -o python.tok
     samples/schedulers/ray_study.py trials --data python.tok
 
-Beside each training `entropy-scan watch --stop` reads its run file, and
-requests it to stop once its heads collapse or turn NaN. The run files are kept,
-below the folder of the study: `entropy-scan trials` shows what happened.
+For each training `entropy-scan watch --stop` reads its run file and requests it to stop
+once its heads collapse or become NaN. The run files are kept in the folder of the
+study: `entropy-scan trials` shows them.
 
-A training in Python that records with the package entropy-scan needs no watch:
-entropyscan.RayTunePruning is a callback and a stopper."""
+A training in Python that records with the package entropy-scan needs no watch: use
+entropyscan.RayTunePruning, which is a callback and a stopper."""
 import argparse
 import json
 import os
@@ -20,14 +20,14 @@ from ray import tune
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", help="where the trials go")
+    parser.add_argument("folder", help="folder of the trials")
     parser.add_argument("--data", required=True, help="made by entropy-corpus")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--arch", default="SM+LN+G")
     parser.add_argument("--lr", type=float, nargs="+", default=[1e-3, 0.3],
                         help="rates to try")
     parser.add_argument("--forecast", action="store_true",
-                        help="stop at the early warning, too")
+                        help="also stop at the early warning")
     return parser.parse_args()
 
 
@@ -55,7 +55,7 @@ def trial(config):
 
 
 def shown(run):
-    """Loss, status, and what stands, by entropy-scan."""
+    """Returns loss, status and standing flags of a run, by entropy-scan."""
     said = json.loads(subprocess.run(
         ["entropy-scan", run, "--json"], check=True, capture_output=True,
         text=True).stdout)["runs"][0]

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Looks for a learning rate with Optuna; each trial is a real training.
+"""Searches for a learning rate with Optuna; each trial is a real training.
 
     entropy-corpus -o python.tok
     samples/schedulers/study.py trials --data python.tok
     samples/schedulers/study.py more --data python.tok -- --n-layer 8
 
-Options behind -- go to entropy-train, where the last of each counts. A trial
-whose heads collapse or turn NaN is pruned there and then, by entropy_pruning.py
-beside this file. The run files are kept: what happened is shown by
-`entropy-scan trials/*.db`, or by any of its figures."""
+Options after -- are passed to entropy-train, where the last of each counts. A trial
+whose heads collapse or become NaN is pruned at once, by entropy_pruning.py in this
+folder. The run files are kept: `entropy-scan trials/*.db` and its figures show them."""
 import argparse
 import os
 import sys
@@ -20,14 +19,14 @@ import entropy_pruning
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", help="where the run files go")
+    parser.add_argument("folder", help="folder of the run files")
     parser.add_argument("--data", required=True, help="made by entropy-corpus")
     parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--arch", default="SM+LN+G")
-    parser.add_argument("--rules", help="judge by these instead of the defaults")
+    parser.add_argument("--rules", help="judge by this file of rules instead of the defaults")
     parser.add_argument("--forecast", choices=["warning", "stop"],
-                        help="prune at the early warning, too")
+                        help="also prune at the early warning")
     parser.add_argument("--try", type=float, nargs="*", default=[1e-3, 0.3],
                         dest="first", metavar="LR", help="rates to try first")
     words = sys.argv[1:]

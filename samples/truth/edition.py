@@ -1,7 +1,7 @@
-"""What all runs of a folder have in common: commit, corpus, rules; one of each.
+"""The commit, corpus and rules that all runs of a folder share.
 
-For replicate.py and thresholds.py. Names of the environment's variables begin
-with a prefix, REPLICATE or THRESHOLDS.
+For replicate.py and thresholds.py. Names of environment variables begin with a prefix,
+REPLICATE or THRESHOLDS.
 """
 import json
 import os
@@ -21,23 +21,24 @@ def git(*arguments):
 
 
 def sources(prefix, strict=True):
-    """The commit, and whether what lies here is another thing: then refused if strict."""
+    """Returns the commit, and whether the sources differ from it, which strict refuses."""
     commit = git("rev-parse", "HEAD")
     changed = git("status", "--porcelain", "--", ":/", ":!/samples/results")
     dirty = commit is None or bool(changed)
     if dirty and strict and os.environ.get(f"{prefix}_DIRTY") != "1":
         raise Refused(
-            "no git commit says what these sources are: clone the repository, or set "
-            f"{prefix}_DIRTY=1, which the results say" if commit is None else
+            "no git commit of these sources: clone the repository, or set "
+            f"{prefix}_DIRTY=1, which the results mention" if commit is None else
             f"{changed.splitlines()[0].split(maxsplit=1)[1]}: differs from the commit: commit "
-            f"it, or set {prefix}_DIRTY=1, which the results say")
+            f"it, or set {prefix}_DIRTY=1, which the results mention")
     return {"commit": commit or "unknown", "dirty": dirty}
 
 
 def corpus(build, folder, sha256, given=None):
-    """The token file and its SHA-256: of corpus.list, by samples/corpus/debian.sh.
+    """Returns the token file and its SHA-256.
 
-    It has to have the one that is wanted, unless it is given.
+    samples/corpus/debian.sh makes it from corpus.list, and its SHA-256 must be `sha256`.
+    given: use this token file instead, whatever its SHA-256.
     """
     if given:
         return given, data_checksum(given)
@@ -49,17 +50,17 @@ def corpus(build, folder, sha256, given=None):
              os.path.join(folder, "packages"), "-o", os.path.abspath(data) + ".new"],
             env={**os.environ, "BUILD": build})
         if made.returncode:
-            raise Refused(f"{data}: not made, for the reason above")
+            raise Refused(f"{data}: cannot be made, see above")
         os.replace(data + ".new", data)
     checksum = data_checksum(data)
     if checksum != sha256:
-        raise Refused(f"{data}: its SHA-256 is {checksum}, not that of the rules: remove it, "
-                      "it is then made of samples/truth/corpus.list")
+        raise Refused(f"{data}: its SHA-256 is {checksum}, not that of the rules: remove it to "
+                      "have it made from samples/truth/corpus.list")
     return data, checksum
 
 
 def recorded(folder):
-    """What its runs are of; None before the first."""
+    """Returns the edition of a folder's runs; None before the first run."""
     path = os.path.join(folder, "edition.json")
     try:
         with open(path, encoding="utf-8") as file:
@@ -67,16 +68,17 @@ def recorded(folder):
     except FileNotFoundError:
         return None
     except ValueError:
-        raise Refused(f"{path}: damaged: remove {folder} and begin anew") from None
+        raise Refused(f"{path}: damaged: remove {folder} and start again") from None
 
 
 def begin(folder, prefix, edition, strict=True):
-    """Refuses a folder of another edition; dirty once is dirty for good."""
+    """Records the edition of a folder; refuses a folder with runs of another one. A
+    folder stays dirty once it has runs of changed sources."""
     there = recorded(folder) or edition
     for key in ("commit", "corpus", "rules") if strict else ():
         if there.get(key) != edition[key]:
-            raise Refused(f"{folder}: its runs are of {key} {there.get(key)}, this is "
-                          f"{edition[key]}: go back to it, or begin anew with another "
+            raise Refused(f"{folder}: its runs are of {key} {there.get(key)}, but this is "
+                          f"{edition[key]}: go back to it, or start again with another "
                           f"{prefix}_DIR")
     edition["dirty"] = edition["dirty"] or bool(there.get("dirty"))
     report.replace_file(os.path.join(folder, "edition.json"),
@@ -84,15 +86,16 @@ def begin(folder, prefix, edition, strict=True):
 
 
 def whole(name, default, least, most):
-    """A number of the environment."""
+    """Returns a whole number from the environment."""
     text = os.environ.get(name, str(default))
     if not text.isdecimal() or not least <= int(text) <= most:
-        raise Refused(f"{name}: '{text}': a whole number from {least} to {most}")
+        raise Refused(f"{name}: '{text}': expected a whole number from {least} to {most}")
     return int(text)
 
 
 def run_program(main):
-    """main() of a program: what is refused is one line; a signal ends its trainings."""
+    """Runs the main() of a program. A refusal becomes one line; a signal ends its
+    trainings."""
     program = os.path.basename(sys.argv[0])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, frame: sys.exit(128 + n))

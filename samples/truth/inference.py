@@ -1,16 +1,17 @@
-"""Student's t, the sign test, equivalence by two one-sided tests, Holm.
+"""Statistics for replicate.py: Student's t, the sign test, equivalence by two one-sided
+tests, Holm's correction.
 
-For replicate.py. A test gives the evidence for a hypothesis and that for its
-contrary, each as a one-sided p, so that a claim can be replicated, refuted or
-left undecided. Nothing beyond Python itself; the tests compare with published
-tables and with scipy's values.
+A test returns the evidence for a hypothesis and for its contrary, each as a one-sided p,
+so that a claim can be replicated, refuted or undecided. Uses only Python's standard
+library; the tests compare with published tables and with scipy's values.
 """
 import math
 from dataclasses import dataclass
 
 
 def incomplete_beta(x, a, b):
-    """I_x(a, b), regularised: Lentz's continued fraction (Abramowitz 26.5.8)."""
+    """Returns the regularised I_x(a, b), by Lentz's continued fraction (Abramowitz
+    26.5.8)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
@@ -32,18 +33,18 @@ def incomplete_beta(x, a, b):
 
 
 def t_below(t, freedom):
-    """P(T <= t) of Student's distribution."""
+    """Returns P(T <= t) of Student's distribution."""
     tail = incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
     return tail if t < 0 else 1 - tail
 
 
 def t_above(t, freedom):
-    """P(T >= t), exact in the tail."""
+    """Returns P(T >= t), exact in the tail."""
     return t_below(-t, freedom)
 
 
 def t_quantile(p, freedom):
-    """The t below which P lies, for 0 < p < 1."""
+    """Returns the quantile of Student's distribution for 0 < p < 1."""
     if p < 0.5:
         return -t_quantile(1 - p, freedom)
     low, high = 0.0, 1.0
@@ -56,13 +57,13 @@ def t_quantile(p, freedom):
 
 
 def at_least(k, n):
-    """P(X >= k) of n throws of a fair coin."""
+    """Returns P(X >= k) for n throws of a fair coin."""
     return sum(math.comb(n, i) for i in range(k, n + 1)) / 2 ** n
 
 
 @dataclass
 class Evidence:
-    """Of n values: their mean, its interval (None without one), one-sided p."""
+    """The evidence of n values: their mean, its interval (or None), one-sided p."""
     n: int
     mean: float
     interval: tuple | None
@@ -72,12 +73,12 @@ class Evidence:
 
     @property
     def p(self):
-        """Two-sided: of whatever the values say."""
+        """The two-sided p."""
         return min(1.0, 2 * min(self.p_for, self.p_against))
 
 
 def moments(values):
-    """Mean and standard error; an error within rounding of 0 is 0."""
+    """Returns mean and standard error; an error that is 0 up to rounding is 0."""
     n = len(values)
     mean = math.fsum(values) / n
     error = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1) / n)
@@ -86,7 +87,8 @@ def moments(values):
 
 
 def interval_of(values, confidence=0.95):
-    """Of the mean of values; None of fewer than two, or if one is not finite."""
+    """Returns the interval of the mean of values; None for fewer than two values or if
+    one is not finite."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return None
     mean, error = moments(values)
@@ -95,7 +97,7 @@ def interval_of(values, confidence=0.95):
 
 
 def by_signs(values, n_for, n_against):
-    """Where t has no meaning; ties say nothing."""
+    """Returns the evidence of a sign test, for values without a t; ties are ignored."""
     n = n_for + n_against
     finite = all(map(math.isfinite, values))
     signed = {x for x in values if not math.isfinite(x)}
@@ -111,10 +113,10 @@ def no_evidence(values):
 
 
 def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
-    """Is the mean below the limit?
+    """Tests whether the mean is below the limit.
 
-    By t; by signs where a value is infinite, all are equal, or each is but a
-    yes or no. NaN, the difference of two infinities, is a tie.
+    Uses t, or signs if a value is infinite, all values are equal, or each is a yes or
+    no. NaN, the difference of two infinities, is a tie.
     """
     if len(values) < 2:
         return no_evidence(values)
@@ -130,10 +132,10 @@ def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
 
 
 def test_within(values, centre, margin, confidence=0.95):
-    """Is the mean within the margin of the centre? Two one-sided tests.
+    """Tests with two one-sided tests whether the mean is within the margin of the centre.
 
-    Evidence against: that the mean is beyond the margin, on either side. Where
-    there is no t, as in test_below.
+    The evidence against it is that the mean is beyond the margin, on either side.
+    Without a t, it uses signs as test_below does.
     """
     if len(values) < 2:
         return no_evidence(values)
@@ -153,7 +155,7 @@ def test_within(values, centre, margin, confidence=0.95):
 
 
 def holm(p_values):
-    """Adjusted p, in the same order: Holm 1979, step down."""
+    """Returns p values adjusted by Holm's step-down method (1979), in the same order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, largest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(order):
@@ -163,14 +165,14 @@ def holm(p_values):
 
 
 def verdict(evidence, adjusted, alpha=0.05):
-    """What a claim is after the correction."""
+    """Returns the verdict on a claim after the correction."""
     if adjusted > alpha:
         return "undecided"
     return "replicated" if evidence.p_for < evidence.p_against else "refuted"
 
 
 def slope(pairs):
-    """Least squares, over the range of x: the change from its least to its largest."""
+    """Returns the change of y from the least to the largest x, by least squares."""
     n = len(pairs)
     x_mean, y_mean = (math.fsum(column) / n for column in zip(*pairs))
     square = math.fsum((x - x_mean) ** 2 for x, _ in pairs)

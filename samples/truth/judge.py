@@ -1,7 +1,7 @@
-"""What becomes of the claims: the numbers of each, its evidence, its verdict.
+"""Judges the claims: the numbers of each claim, its evidence and its verdict.
 
-For replicate.py. Numbers come as {model: {seed: measures}}; a run that is
-missing has no entry, and costs its claim the verdict.
+For replicate.py. Results are {model: {seed: measures}}; a missing run has no entry, and
+its claim gets no verdict.
 """
 import math
 
@@ -11,7 +11,7 @@ from rules import names_of
 
 
 def value_of(claim, measures):
-    """A number, or None where the run has no such thing."""
+    """Returns the number of a claim in a run; None if the run does not have it."""
     x = measures.get(claim["measure"])
     if x is not None and claim["measure"] in LOGARITHMIC:
         return math.log(x) if x < math.inf else math.inf
@@ -19,12 +19,12 @@ def value_of(claim, measures):
 
 
 def difference(a, b):
-    """NaN of two infinities: a tie that leaves no t."""
+    """Returns a - b; NaN for two infinities, which is a tie without a t."""
     return a - b
 
 
 def numbers(claim, results, seeds):
-    """Of each seed one, where every run that it needs has one."""
+    """Returns one number for each seed for which all needed runs have one."""
     found = []
     for seed in seeds:
         values = [value_of(claim, results[name][seed]) for name in names_of(claim)]
@@ -53,7 +53,7 @@ def evidence_of(claim, values, confidence):
 
 
 def judge_claim(rules, claim, results):
-    """Evidence, and why there can be no verdict ('' if there can)."""
+    """Returns the evidence, and why there can be no verdict ('' if there can)."""
     seeds = rules.seeds["judged"]
     missing = sum(seed not in results.get(name, {})
                   for name in names_of(claim) for seed in seeds)
@@ -62,13 +62,13 @@ def judge_claim(rules, claim, results):
     values = numbers(claim, results, seeds)
     evidence = evidence_of(claim, values, rules.confidence)
     if len(values) < rules.fewest:
-        return evidence, (f"{len(values)} of {len(seeds)} seeds have such a number, "
+        return evidence, (f"{len(values)} of {len(seeds)} seeds have this number, "
                           f"{rules.fewest} are needed")
     return evidence, ""
 
 
 def judge(rules, results):
-    """A row for each claim: the claim, evidence, p, adjusted, verdict, note."""
+    """Returns a row for each claim: the claim, evidence, p, adjusted, verdict, note."""
     rows = []
     for claim in rules.claims:
         row = {"claim": claim, "evidence": None, "p": None, "adjusted": None, "note": ""}
@@ -82,7 +82,7 @@ def judge(rules, results):
 
 
 def corrected(rows, alpha):
-    """Adjusted p and verdict of each that is testable."""
+    """Fills in the adjusted p and the verdict of each testable claim."""
     tested = [row for row in rows if row["p"] is not None]
     for row, adjusted in zip(tested, inference.holm([row["p"] for row in tested])):
         row["adjusted"] = adjusted

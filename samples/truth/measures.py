@@ -1,9 +1,9 @@
-"""What became of a run, as numbers by name: what entropy-scan says of its file.
+"""Measures a run: numbers by name, which entropy-scan computes from its file.
 
-For replicate.py and thresholds.py. A value is a number, infinity where NaN has
-taken the loss (worse than any), or absent where the run has no such thing: no
-thresholds, no collapse. Bands are of the ceiling ln(T!)/T; "early" is the
-first half of the layers, "deep" the other.
+For replicate.py and thresholds.py. A value is a number, infinity if the loss became NaN
+(worse than any number), or absent if the run does not have it, such as thresholds or a
+collapse. Bands refer to the ceiling ln(T!)/T; "early" is the first half of the layers,
+"deep" the second.
 """
 import json
 import math
@@ -23,8 +23,8 @@ ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
        "spread of thresholds", "spread of layers' thresholds", "thresholds at gamma", "thresholds below gamma",
        "thresholds at their start")
 
-# Heads of the held-out data at the end; of the last record where all are finite
-# if NaN hides those. A whole record or none.
+# The heads of the last record in which all values are finite: of the held-out data, or
+# of the training if the loss became NaN.
 HEADS = """SELECT layer, value FROM es_values('entropy', '{phase}')
     WHERE step = (SELECT max(step) FROM (SELECT step
         FROM es_values('entropy', '{phase}') GROUP BY step
@@ -82,12 +82,12 @@ def of_heads(heads, n_layer, ceiling):
 
 
 def with_depth(pairs):
-    """Change from the first to the last of the layers, by least squares."""
+    """Returns the change from the first to the last layer, by least squares."""
     return inference.slope(pairs) if len({layer for layer, _ in pairs}) > 1 else math.nan
 
 
 def of_flags(run):
-    """When and where a run broke: its first critical collapse or NaN."""
+    """Returns when and where a run broke, by its first critical collapse or NaN."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]
     collapse = [f for f in run["flags"]
@@ -102,7 +102,7 @@ def of_flags(run):
 
 
 def measured(build, path):
-    """All that is known of a run."""
+    """Returns all measures of a run."""
     run = summary(build, path)
     n_layer, found = run["n_layer"], of_flags(run)
     nan = found["became NaN"] == 1
@@ -125,7 +125,8 @@ def measured(build, path):
 
 
 def of_parameters(build, path, run):
-    """alpha, beta, slopes, thresholds, of the architectures that have them."""
+    """Returns measures of alpha, beta, slopes and thresholds, for architectures with
+    such parameters."""
     arch, n_layer, found = run["arch"], run["n_layer"], {}
     if "Sc" in arch:
         for name in ("alpha", "beta"):
@@ -151,12 +152,13 @@ def of_parameters(build, path, run):
 
 
 def deviation(values):
-    """Of all of them, not an estimate."""
+    """Returns the standard deviation of the values as a population."""
     return math.sqrt(mean([(x - mean(values)) ** 2 for x in values]))
 
 
 def of_thresholds(thetas, gamma, theta_init):
-    """As shares of ln T, as gamma is; at it or where they began: to 0.001."""
+    """Returns measures of thresholds, as shares of ln T like gamma. A threshold is at
+    gamma, or at its start, if it is equal to within 0.001."""
     return {"smallest threshold minus gamma": min(thetas) - gamma,
             "spread of thresholds": deviation(thetas),
             "thresholds at gamma": mean([abs(x - gamma) <= 0.001 for x in thetas]),

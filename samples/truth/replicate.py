@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""The four papers' claims, trained again: `make replicate` calls it.
+"""Replicates the claims of the four papers with new trainings, for `make replicate`.
 
     replicate.py [--quick] [--plan] [--report] [--page]
 
---quick: a few small runs, minutes, no evidence; --plan: how many runs there are
-at least and at most; --report: trains nothing, and judges what is there; --page:
-writes truth-claims.md anew, of the JSON of its edition and of those before it. Runs
-that are done are kept, so that a replication that was killed goes on.
+--quick: a few small runs in minutes, without evidence; --plan: prints the smallest and
+largest possible number of runs; --report: trains nothing and judges the finished runs;
+--page: writes truth-claims.md again from the JSON files of its edition and the earlier ones.
+Finished runs are kept, so that a killed replication can be resumed.
 
-    BUILD              where the programs lie (build)
-    REPLICATE_DIR      run files (BUILD/replicate, or BUILD/replicate-quick)
-    REPLICATE_RESULTS  truth-claims.md, truth.json, truth-heads.png (samples/results; of
-                       --quick: REPLICATE_DIR/results); truth-N.json of edition N
-                       beside another
-    REPLICATE_RULES    samples/truth/rules.toml; rules-3.toml is beside it
+    BUILD              folder of the programs (build)
+    REPLICATE_DIR      folder of the run files (BUILD/replicate, or
+                       BUILD/replicate-quick)
+    REPLICATE_RESULTS  folder of truth-claims.md, truth.json, truth-heads.png
+                       (samples/results; with --quick: REPLICATE_DIR/results), and of
+                       truth-N.json for edition N that extends another one
+    REPLICATE_RULES    the rules (samples/truth/rules.toml); rules-3.toml extends them
     REPLICATE_DATA     a token file instead of the corpus of corpus.list (--quick only)
     REPLICATE_JOBS     runs at a time, one thread each (2)
-    REPLICATE_NICE     (19)
-    REPLICATE_DIRTY=1  lets sources differ from the commit; the results say so
+    REPLICATE_NICE     niceness of the trainings (19)
+    REPLICATE_DIRTY=1  allows sources that differ from the commit; the results say so
 """
 import argparse
 import json
@@ -39,7 +40,7 @@ BASELINES = ("SM+LN+G", "SM+LN+R", "SM+LN", "SM+G", "SM+R", "SM")
 class Replication:
     def __init__(self, rules, trainer, build):
         self.rules, self.trainer, self.build = rules, trainer, build
-        self.known = {}         # measures by the run's name
+        self.known = {}         # measures of runs by name
 
     def measures(self, run):
         if run.name not in self.known:
@@ -47,7 +48,7 @@ class Replication:
         return self.known[run.name]
 
     def tried(self, name):
-        """{rate: perplexities} of those rates of which every tuning run is done."""
+        """Returns {rate: perplexities} of the rates whose tuning runs are all done."""
         found = {}
         for rate in self.rules.rates["grid"]:
             runs = [self.rules.run(name, rate, seed) for seed in self.rules.seeds["tuning"]]
@@ -59,7 +60,7 @@ class Replication:
         return [name for name, model in self.rules.models.items() if model["rate"] == "own"]
 
     def tune(self, train):
-        """Each model's rate; those of which runs are missing have none."""
+        """Returns the rate of each model; models with missing runs have none."""
         while True:
             tried = {name: self.tried(name) for name in self.own()}
             grid, start = self.rules.rates["grid"], self.rules.rates["start"]
@@ -85,7 +86,7 @@ class Replication:
                        if self.trainer.is_done(run)} for name, seeds in runs.items()}
 
     def hours(self):
-        """Of all runs, from the start of each to its end."""
+        """Returns the total hours of all runs, from the start of each to its end."""
         total = 0.0
         for name in self.known:
             said = subprocess.run(
@@ -98,7 +99,7 @@ class Replication:
 
 
 def plan(rules):
-    """The runs at the least and at the most that the search can take."""
+    """Returns the smallest and the largest possible number of runs."""
     n_own = sum(model["rate"] == "own" for model in rules.models.values())
     judged = len(rules.seeds["judged"]) * len(rules.models)
     n_tuning = len(rules.seeds["tuning"])
@@ -107,7 +108,7 @@ def plan(rules):
 
 
 def draw(replication, runs, results):
-    """The baselines' heads, of the first judged seed that is done, by entropy-scan."""
+    """Draws the baselines' heads of the first finished judged seed with entropy-scan."""
     paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
              for name in BASELINES if results.get(name)]
     if paths and not replication.rules.beside:
@@ -122,14 +123,14 @@ def json_of(rules, folder):
 
 
 def write_page(rules, folder):
-    """truth-claims.md, of what the edition found and those before."""
+    """Writes truth-claims.md from the results of the edition and of earlier ones."""
     editions = []
     while rules:
         path = json_of(rules, folder)
         found = report.read(path)
         if found["rules"] != rules.sha256:
-            raise Refused(f"{path}: of rules {found['rules']}, {rules.path} is "
-                          f"{rules.sha256}: rules are not changed after their runs")
+            raise Refused(f"{path}: made with rules {found['rules']}, but {rules.path} is "
+                          f"{rules.sha256}: rules must not be changed after their runs")
         editions.insert(0, (rules, found))
         rules = rules.beside
     path = os.path.join(folder, "truth-claims.md")
@@ -139,10 +140,10 @@ def write_page(rules, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="minutes, and no evidence")
-    parser.add_argument("--plan", action="store_true", help="say what would be trained")
-    parser.add_argument("--report", action="store_true", help="train nothing")
-    parser.add_argument("--page", action="store_true", help="truth-claims.md of what is judged")
+    parser.add_argument("--quick", action="store_true", help="a few minutes, without evidence")
+    parser.add_argument("--plan", action="store_true", help="print the number of runs")
+    parser.add_argument("--report", action="store_true", help="judge without training")
+    parser.add_argument("--page", action="store_true", help="write truth-claims.md from earlier results")
     options = parser.parse_args()
     build = os.path.abspath(os.environ.get("BUILD", "build"))
     rules = Rules(os.environ.get("REPLICATE_RULES", os.path.join(HERE, "rules.toml")),
@@ -162,7 +163,7 @@ def main():
     os.makedirs(results_dir, exist_ok=True)
     given = os.environ.get("REPLICATE_DATA")
     if given and not options.quick:
-        raise Refused("REPLICATE_DATA: the corpus is pinned, another is for --quick only")
+        raise Refused("REPLICATE_DATA: the corpus is pinned: another one needs --quick")
     edition = sources("REPLICATE", not options.quick)
     data, edition["corpus"] = corpus(build, folder, rules.corpus["sha256"], given)
     edition["rules"] = rules.sha256
@@ -171,7 +172,7 @@ def main():
                       whole("REPLICATE_NICE", 19, 0, 19))
     replication = Replication(rules, trainer, build)
     replication.results_dir = results_dir
-    for name in rules.models:   # what entropy-train refuses, before an hour of runs
+    for name in rules.models:   # let entropy-train refuse a model before hours of runs
         trainer.settings(rules.run(name, rules.rates["start"][0], rules.seeds["tuning"][0]))
     rates = replication.tune(not options.report)
     runs = replication.judged(rates)
@@ -181,7 +182,7 @@ def main():
     rows = judge.judge(rules, results)
     if not options.report and \
             sources("REPLICATE", not options.quick)["commit"] != edition["commit"]:
-        raise Refused("the commit has changed during the runs: go back to it, and --report")
+        raise Refused("the commit changed during the runs: go back to it and use --report")
     edition |= {"n_runs": len(replication.known), "hours": replication.hours(),
                 "tuning": replication.tuning}
     report.replace_file(json_of(rules, results_dir),

@@ -1,7 +1,7 @@
-"""truth-claims.md and truth.json: what a replication found.
+"""Writes the results of a replication: truth-claims.md and truth.json.
 
-For replicate.py. Numbers that are not there are "-" in Markdown and null in
-JSON; infinity, which JSON has not, is the string "infinite".
+For replicate.py. Missing numbers are "-" in Markdown and null in JSON; infinity, which
+JSON does not have, is the string "infinite".
 """
 import json
 import math
@@ -14,7 +14,7 @@ from runs import Refused
 
 
 def replace_file(path, text):
-    """Whole or not at all."""
+    """Replaces a file; its content appears complete or not at all."""
     try:
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(text)
@@ -26,7 +26,7 @@ def replace_file(path, text):
 
 
 def plain(x):
-    """For JSON."""
+    """Converts a value for JSON."""
     if isinstance(x, dict):
         return {key: plain(value) for key, value in x.items()}
     if isinstance(x, (list, tuple)):
@@ -37,7 +37,7 @@ def plain(x):
 
 
 def read(path):
-    """What as_json wrote: numbers again, null where there was none."""
+    """Reads what as_json wrote; "infinite" becomes a number again."""
     def number(x):
         if isinstance(x, dict):
             return {key: number(value) for key, value in x.items()}
@@ -59,7 +59,7 @@ def read(path):
 
 
 def shown(claim, x):
-    """A number of a claim; perplexity's logarithms as percent."""
+    """Formats a number of a claim; logarithms of perplexities as per cent."""
     if x is None or math.isnan(x):
         return "-"
     if math.isinf(x):
@@ -79,7 +79,7 @@ def interval_text(claim, evidence):
 
 
 def rule_text(claim):
-    """The rule in words, from what is judged."""
+    """Describes the rule of a claim."""
     if claim["expect"] == "untestable":
         return "-"
     if "over" in claim:
@@ -104,7 +104,7 @@ def table(heads, rows):
 
 
 def row_of(claim, edition):
-    """A row of judge.judge, of what as_json has written of it."""
+    """Returns a row of judge.judge from what as_json has written."""
     evidence = None
     if "n" in claim:
         evidence = Evidence(claim["n"], claim["mean"], claim["interval"], claim["p_for"],
@@ -114,7 +114,8 @@ def row_of(claim, edition):
 
 
 def claim_rows(rows, several):
-    """several: of several editions, so that each claim says of which."""
+    """Yields the table rows of claims. several: there are several editions, so that each
+    row begins with its edition."""
     for row in rows:
         claim, evidence = row["claim"], row["evidence"]
         yield (*([row["edition"]] if several else []),
@@ -155,23 +156,24 @@ def edition_lines(rules, found):
     if rules.quick:
         lines += ["**The quick edition: it shows that the machinery works, and nothing else.**", ""]
     if found["dirty"]:
-        lines += ["**Of sources that are not those of the commit: no evidence.**", ""]
+        lines += ["**The sources differed from the commit: these results are no evidence.**", ""]
     return lines + [
         f"- edition {rules.edition}; rules: samples/truth/{os.path.basename(rules.path)}, "
         f"SHA-256 {rules.sha256},", "  fixed before the runs",
         f"- commit {found['commit']}" + (", changed" if found["dirty"] else ""),
-        f"- corpus: {'samples/truth/corpus.list' if pinned else 'another than the rules'}, "
+        f"- corpus: {'samples/truth/corpus.list' if pinned else 'not that of the rules'}, "
         f"SHA-256 {found['corpus']}",
         f"- model: L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
         f"d_k {options['d-model'] // options['n-head']}, T {options['ctx']}, bytes; "
-        f"{tokens:,} tokens a run",
+        f"{tokens:,} tokens per run",
         f"- seeds: {rules.seeds['tuning']} choose each model's rate of {rules.rates['grid']}; "
         f"{rules.seeds['judged']} are judged",
         f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in all"]
 
 
 def joined(editions):
-    """The claims of all editions, those that were judged later in their place, corrected as one."""
+    """Returns the claims of all editions, corrected together. A claim that a later edition
+    judges replaces the earlier one."""
     rows = []
     for rules, found in editions:
         for claim in found["claims"]:
@@ -183,7 +185,7 @@ def joined(editions):
 
 
 def markdown(editions):
-    """The page of [(rules, what truth.json has)], the earliest first."""
+    """Returns the page for [(rules, content of truth.json)], the earliest first."""
     rows, counts = joined(editions), {}
     for row in rows:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
@@ -192,13 +194,13 @@ def markdown(editions):
         lines += [*edition_lines(rules, found), ""]
     lines += ["## Claims", "",
               ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) +
-              f". Means with {100 * editions[-1][0].confidence:g} % intervals, one number a seed; "
-              "p is two-sided and adjusted", "by Holm over all that are testable. Perplexities are "
-              "compared by logarithms.", ""]
+              f". Means have {100 * editions[-1][0].confidence:g} % intervals, with one number per seed; "
+              "p is two-sided and adjusted", "by Holm over all testable claims. Perplexities are "
+              "compared by their logarithms.", ""]
     lines += table([*(["edition"] if len(editions) > 1 else []), "claim", "papers", "published", "rule", "found", "n", "p", "verdict"],
                    claim_rows(rows, len(editions) > 1))
-    lines += ["", "## Models", "", "At the rate that the tuning seeds chose; heads on held-out "
-              "data, overloaded above three quarters", "of ln(T!)/T, low below a quarter."]
+    lines += ["", "## Models", "", "Each model has the rate that the tuning seeds chose. Shares of heads are on held-out "
+              "data: overloaded", "above three quarters of ln(T!)/T, low below a quarter."]
     for rules, found in editions:
         lines += ["", *([f"Edition {rules.edition}:", ""] if len(editions) > 1 else [])]
         lines += table(["model", "rate", "runs", "perplexity", "overloaded", "balanced", "low",

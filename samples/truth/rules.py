@@ -1,7 +1,6 @@
-"""The rules of a replication, read and checked; rules.toml is the edition's.
+"""Reads and checks the rules of a replication, such as rules.toml.
 
-For replicate.py. What a claim says and what it does not say is found here,
-before anything is trained.
+For replicate.py. An incomplete or wrong claim is refused here, before the training.
 """
 import hashlib
 import math
@@ -18,9 +17,9 @@ CLAIM_KEYS = {"text", "papers", "published", "measure", "of", "than", "over", "e
 
 
 class Rules:
-    """seeds, rates, options, models by name, claims; the file's SHA-256.
+    """The seeds, rates, options, models by name and claims of a file, and its SHA-256.
 
-    beside: the rules of the edition before, to whose claims these are added.
+    beside: the rules of the previous edition, to whose claims these are added.
     """
 
     def __init__(self, path, quick=False):
@@ -55,7 +54,7 @@ class Rules:
         self.models = {}
         for model in table["model"]:
             if model["name"] in self.models:
-                raise Refused(f"{self.path}: model {model['name']}: there twice")
+                raise Refused(f"{self.path}: model {model['name']}: defined twice")
             self.models[model["name"]] = {"arch": model["name"], "rate": "own",
                                           "options": {}, **model}
         self.claims = table["claim"]
@@ -68,16 +67,16 @@ class Rules:
     def check(self):
         both = set(self.seeds["tuning"]) & set(self.seeds["judged"])
         if both:
-            raise Refused(f"{self.path}: seed {min(both)}: one that chooses a rate cannot "
-                          "be judged")
+            raise Refused(f"{self.path}: seed {min(both)}: a tuning seed cannot be a judged "
+                          "seed too")
         grid = self.rates["grid"]
         if grid != sorted(set(grid)) or not set(self.rates["start"]) <= set(grid):
-            raise Refused(f"{self.path}: rates: a rising grid, and start of it")
+            raise Refused(f"{self.path}: rates: expected a rising grid, and start values from it")
         for name, model in self.models.items():
             source = model["rate"]
             if source not in ("own", *grid) and self.models.get(source, {}).get("rate") != "own":
                 raise Refused(f"{self.path}: model {name}: its rate is that of {source}, "
-                              "which is no model with one of its own, and none of the grid")
+                              "which is neither a model with its own rate nor a rate of the grid")
         for claim in self.claims:
             self.check_claim(claim)
         replaced = [claim["instead"] for claim in self.claims if "instead" in claim]
@@ -85,8 +84,8 @@ class Rules:
                     if claim["expect"] == "untestable"} if self.beside else set()
         for text in replaced:
             if text not in untested:
-                raise Refused(f"{self.path}: instead of '{text}': the rules before have no such "
-                              "claim that was not testable")
+                raise Refused(f"{self.path}: instead of '{text}': the previous rules have no "
+                              "untestable claim with this text")
 
     def check_claim(self, claim):
         def refuse(why):
@@ -98,7 +97,7 @@ class Rules:
             if key not in claim:
                 refuse(f"no {key}")
         if claim["expect"] not in EXPECTED:
-            refuse(f"expects '{claim['expect']}', not one of {', '.join(EXPECTED)}")
+            refuse(f"unknown expect '{claim['expect']}': expected one of {', '.join(EXPECTED)}")
         if claim["expect"] == "untestable":
             if "why" not in claim:
                 refuse("no why")
@@ -108,13 +107,13 @@ class Rules:
         if claim["measure"] not in measures.ALL:
             refuse(f"{claim['measure']}: no such measure")
         if (claim["expect"] == "near") != (claim.get("margin", 0) > 0):
-            refuse("a margin above 0 goes with near")
+            refuse("expect = near needs a margin above 0, other claims must not have one")
         for name in names_of(claim):
             if name not in self.models:
                 refuse(f"{name}: no such model")
 
     def run(self, name, rate, seed):
-        """The run of a model; its name says all three."""
+        """Returns the run of a model; its name contains model, rate and seed."""
         model = self.models[name]
         short = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
         options = {**self.options, **model["options"], **self.changed_options,
@@ -123,19 +122,20 @@ class Rules:
 
 
 def names_of(claim):
-    """The models that a claim is about."""
+    """Returns the names of the models that a claim is about."""
     return ([claim[key] for key in ("of", "than") if key in claim] +
             [name for _, name in claim.get("over", [])])
 
 
 def best_rate(perplexities):
-    """{rate: perplexities of the tuning seeds}: the rate, by mean logarithm."""
+    """Returns the rate with the lowest mean logarithm of {rate: perplexities}."""
     return min(sorted(perplexities), key=lambda rate: math.fsum(
         math.log(x) if x < math.inf else math.inf for x in perplexities[rate]))
 
 
 def next_rates(tried, grid, start):
-    """What is to be tried next of {rate: perplexities}; none when the best is inside."""
+    """Returns the rates to try next, given {rate: perplexities}; none if the best rate is
+    not at the edge of those tried."""
     missing = [rate for rate in start if rate not in tried]
     if missing:
         return missing

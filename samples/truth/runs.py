@@ -1,10 +1,9 @@
-"""Trains runs, some at a time, and keeps those that are done.
+"""Trains runs, several at a time, and keeps the finished ones.
 
-For replicate.py and thresholds.py. A run is a name and the options of
-entropy-train; in its folder NAME.db is the run file and NAME.done says with
-which settings and data it ended. One that was killed has none and is trained
-again from its beginning; one whose settings differ, too. Nothing beyond
-Python itself.
+For replicate.py and thresholds.py. A run is a name and options of entropy-train. In the
+folder, NAME.db is the run file, and NAME.done stores the settings and data of a finished
+run. A run that was killed, which has no NAME.done, or whose settings differ is trained
+again from its beginning. Uses only Python's standard library.
 """
 import concurrent.futures
 import fcntl
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 
 
 class Refused(Exception):
-    """What is wrong, on one line, and the remedy."""
+    """An error on one line, with the remedy."""
 
 
 @dataclass
@@ -31,7 +30,7 @@ class Run:
 
 
 class Trainer:
-    """entropy-train with one thread a run, in a folder."""
+    """Runs entropy-train with one thread per run, in a folder."""
 
     def __init__(self, build, folder, data, workers=2, nice=19):
         self.program = os.path.join(build, "entropy-train")
@@ -48,7 +47,7 @@ class Trainer:
                 f"--name={run.name}", "--threads=1"]
 
     def settings(self, run):
-        """What a run is: the resolved settings, and the data."""
+        """Returns what identifies a run: its resolved settings, and the data."""
         said = subprocess.run([*self.command(run), "--no-record", "--dry-run"],
                               capture_output=True, text=True, env=environment())
         if said.returncode:
@@ -66,7 +65,7 @@ class Trainer:
             return False
 
     def train(self, run):
-        """True if it was trained, False if it was done already."""
+        """Trains a run. Returns False if it was finished already."""
         settings = self.settings(run)
         if self.is_done(run, settings):
             return False
@@ -74,11 +73,11 @@ class Trainer:
             remove(self.path(run, ending))
         with open(self.path(run, ".log"), "w", encoding="utf-8") as log:
             code = self.wait([*self.command(run), "-o", self.path(run, ".db")], log)
-        # 1: the loss is no longer finite, which is a result here.
+        # Exit code 1 means that the loss is no longer finite, which is a valid result.
         if code not in (0, 1):
             with open(self.path(run, ".log"), encoding="utf-8", errors="replace") as log:
                 raise Refused(f"{run.name}: {last_line(log.read())} (exit code {code}): "
-                              "what is done is kept, the same command goes on")
+                              "finished runs are kept, the same command continues")
         new = self.path(run, ".done.new")
         with open(new, "w", encoding="utf-8") as file:
             file.write(settings)
@@ -101,11 +100,11 @@ class Trainer:
         return code
 
     def train_all(self, runs, say=lambda line: print(line, file=sys.stderr)):
-        """All of them; the first that cannot be trained ends it."""
+        """Trains all runs; stops at the first that cannot be trained."""
         repeated = {run.name for run in runs
                     if sum(other.name == run.name for other in runs) > 1}
         if repeated:
-            raise Refused(f"{sorted(repeated)[0]}: the name of two runs")
+            raise Refused(f"{sorted(repeated)[0]}: two runs have this name")
         self.hold()
         pool = concurrent.futures.ThreadPoolExecutor(self.workers)
         futures = {pool.submit(self.train, run): run for run in runs}
@@ -121,15 +120,16 @@ class Trainer:
             os.close(self.held)
 
     def hold(self):
-        """The folder's lock. Trainings have it, too: they outlive one who is killed."""
+        """Takes the folder's lock. The trainings inherit it, because they outlive a killed
+        parent."""
         os.makedirs(self.folder, exist_ok=True)
         self.held = os.open(os.path.join(self.folder, "lock"), os.O_CREAT | os.O_RDWR, 0o644)
         try:
             fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self.held)
-            raise Refused(f"{self.folder}: another process trains there, or one that was killed "
-                          "has left a run at work: wait for it, or end it") from None
+            raise Refused(f"{self.folder}: another process trains there, or a killed one has left "
+                          "a training running: wait for it, or kill it") from None
 
     def stop(self):
         with self.lock:
@@ -139,14 +139,15 @@ class Trainer:
 
 
 def environment():
-    """One thread; the kernels of this processor, as those of another have other digits."""
+    """Returns the environment of a training: one thread, and the kernels for this
+    processor, because other kernels round differently."""
     mine = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"}
     mine.pop("OPENBLAS_CORETYPE", None)
     return mine
 
 
 def data_checksum(path):
-    """SHA-256 of a token file."""
+    """Returns the SHA-256 of a token file."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -156,7 +157,7 @@ def data_checksum(path):
 
 
 def last_line(text):
-    return ([line for line in text.splitlines() if line.strip()] or ["it says nothing"])[-1]
+    return ([line for line in text.splitlines() if line.strip()] or ["it printed nothing"])[-1]
 
 
 def remove(path):

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Where the thresholds of EReg stop: trains thresholds.toml, writes the page.
+"""Finds where the thresholds of EReg stop: trains the runs of thresholds.toml and writes
+a page about them.
 
     thresholds.py [--page]
 
---page writes the page of the runs that are there. Runs that are done are kept.
+--page only writes the page, from finished runs. Finished runs are kept.
 
-    BUILD               where the programs lie (build)
-    THRESHOLDS_DIR      run files (BUILD/thresholds)
-    THRESHOLDS_RESULTS  thresholds.md and its pictures (samples/results)
-    THRESHOLDS_TABLE    samples/truth/thresholds.toml
+    BUILD               folder of the programs (build)
+    THRESHOLDS_DIR      folder of the run files (BUILD/thresholds)
+    THRESHOLDS_RESULTS  folder of thresholds.md and its figures (samples/results)
+    THRESHOLDS_TABLE    the runs (samples/truth/thresholds.toml)
     THRESHOLDS_JOBS     runs at a time, one thread each (2)
-    THRESHOLDS_NICE     (19)
-    THRESHOLDS_DIRTY=1  lets sources differ from the commit; the page says so
+    THRESHOLDS_NICE     niceness of the trainings (19)
+    THRESHOLDS_DIRTY=1  allows sources that differ from the commit; the page says so
 """
 import argparse
 import hashlib
@@ -27,7 +28,7 @@ from runs import Refused, Run, Trainer
 
 
 def planned(table):
-    """The runs of a table as thresholds.toml, by (reduction, gamma, seed)."""
+    """Returns the runs of a table such as thresholds.toml by (reduction, gamma, seed)."""
     return {(reduce, gamma, seed): Run(
         f"{reduce}-gamma{gamma:.2f}-s{seed}",
         {**table["options"], **table["reduce"][reduce], "ereg-reduce": reduce,
@@ -38,7 +39,7 @@ def planned(table):
 # --- the page ------------------------------------------------------------------
 
 def spread(values, form):
-    """Of all seeds, in their order."""
+    """Formats the values of all seeds in their order."""
     return ", ".join(form.format(x) for x in values)
 
 
@@ -57,7 +58,7 @@ def rows(table, found):
 
 
 def counted(table, found, reduce):
-    """One line of what the runs of a reduction say of the boundary."""
+    """Returns one line about the thresholds at gamma in the runs of a reduction."""
     keys = [key for key in found if key[0] == reduce]
     at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]
     below = [key for key in keys if found[key]["thresholds below gamma"] > 0]
@@ -105,7 +106,8 @@ def quoted(command):
 
 
 def figures_of(table, runs):
-    """Commands of entropy-scan, in the folder of the runs."""
+    """Returns the commands of entropy-scan that draw the figures, in the folder of the
+    runs."""
     gammas, seed = table["gamma"], table["seed"][0]
     last = str(table["options"]["n-layer"] - 1)
     reductions = list(table["reduce"])
@@ -124,8 +126,8 @@ def figures_of(table, runs):
 def write_page(table, trainer, runs, edition, build, results):
     missing = [run.name for run in runs.values() if not trainer.is_done(run)]
     if missing:
-        raise Refused(f"{missing[0]}: is not done, as {len(missing)} of {len(runs)}: "
-                      "without --page it is trained")
+        raise Refused(f"{missing[0]}: not finished ({len(missing)} of {len(runs)} runs are "
+                      "missing): train them without --page")
     found = {key: measured(build, trainer.path(run, ".db")) for key, run in runs.items()}
     figures = figures_of(table, runs)
     for command in figures:
@@ -146,7 +148,7 @@ def write_page(table, trainer, runs, edition, build, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--page", action="store_true", help="train nothing")
+    parser.add_argument("--page", action="store_true", help="write the page without training")
     options = parser.parse_args()
     build = os.path.abspath(os.environ.get("BUILD", "build"))
     folder = os.environ.get("THRESHOLDS_DIR", os.path.join(build, "thresholds"))
@@ -171,8 +173,8 @@ def main():
     if options.page:
         edition = recorded(folder)
         if edition is None or {key: edition[key] for key in mine} != mine:
-            raise Refused(f"{folder}: has no runs of this table and corpus: without --page "
-                          "they are trained")
+            raise Refused(f"{folder}: no runs of this table and corpus: train them without "
+                          "--page")
     else:
         edition = {**sources("THRESHOLDS"), **mine}
         begin(folder, "THRESHOLDS", edition)

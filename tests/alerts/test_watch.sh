@@ -84,7 +84,7 @@ cancel() { # JOB (as JSON): prints the output of cancel.py and its exit code
 matches 'a task is cancelled' '^scancel 4711_3: .*t.db .SM.: collapse.*exit 0: -- 4711_3$' "$(cancel '"4711_3"')"
 matches 'a job is cancelled' 'exit 0: -- 4711$' "$(cancel '"4711"')"
 for job in '"--me"' '"-u root"' '"4711 --me"' '"4711\n"' '"4711_"' '""' '"\u0664"' 4711 '["--me"]' '{"a":1}'; do
-    matches "$job is not accepted as a task" '^cancel.py: slurm_job is no task.s number: .*exit 1: $' "$(cancel "$job")"
+    matches "$job is not accepted as a task" '^cancel.py: slurm_job is not a task number: .*exit 1: $' "$(cancel "$job")"
 done
 same_text 'a run without a task is left alone' 'exit 0: ' "$(cancel null)"
 printf '#!/bin/sh\necho "Invalid job id" >&2; exit 1\n' >slurm/scancel

@@ -143,7 +143,7 @@ no_device() {
         [ ! -e "$dir/out" ] && [ ! -e "$dir/none" ]
 }
 check 'a time that is no number' \
-    says "'soon': MINUTES is a number" 2 samples/gpu-replicate.sh SM soon
+    says "MINUTES: not a number: 'soon'" 2 samples/gpu-replicate.sh SM soon
 check 'the peer without PyTorch or a device' \
     says 'PyTorch ' 1 env CUDA_VISIBLE_DEVICES= \
     python3 tests/gpu/peer_torch.py rate
@@ -271,7 +271,7 @@ check 'tolerances are stated for each precision' \
     [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 4 ]
 check 'the run is whole' says finished 0 "$dir/bundle/entropy-scan" \
     "$tables/training.db" --json
-check 'the emulation gives no results' says 'no results' 3 \
+check 'the emulation gives no results' says 'from the emulation' 3 \
     env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
     samples/gpu-results.sh
 check 'what came back is where the next call goes on' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/encrypted: a layer under CKKS of SEAL itself, at 128 bits, and its plain
-# arithmetic.
+# samples/encrypted: computes a layer with SEAL's CKKS at 128 bits of security and
+# compares it with plain arithmetic.
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
@@ -9,7 +9,7 @@ python_with 'seal, numpy' || { fail 'a layer under CKKS' "$no_modules"; finish; 
 
 sample=samples/encrypted
 run() { "$python" $sample/attention.py "$@"; }
-model() { # FOLDER ARCH: three layers, two heads, four tokens
+model() { # FOLDER ARCH: trains three layers with two heads on four tokens
     "$train" --arch "$2" --data "$dir/a.tok" --no-record --n-layer 3 --n-head 2 --d-model 8 \
         --ctx 4 --steps 30 --batch 8 --lr 1e-2 --checkpoint "$dir/$1"
 }
@@ -23,7 +23,7 @@ check 'a stable one is trained' model stable 'PSM(2)+LN+G'
 plain=$(echo "$dir"/plain/*.safetensors)
 stable=$(echo "$dir"/stable/*.safetensors)
 
-check 'layer 1 is computed encrypted, at 128 bits' \
+check 'layer 1 is computed under encryption, at 128 bits' \
     run "$plain" --data "$dir/a.tok" --layer 1 --log-n 14 --factors 3 -o "$dir/p.json"
 judge() { # NAME EXPRESSION of the profile: p, its output o, its errors by factors b
     "$python" -c "import json, sys
@@ -32,34 +32,34 @@ o, b = p.get('output'), p['by_factors']
 print(p['k'], o, b)
 sys.exit(not ($2))" "$dir/$1.json"
 }
-check 'the output is not nothing' judge p "o['largest'] > 1e-4"
+check 'the output is not zero' judge p "o['largest'] > 1e-4"
 check 'encrypted and polynomial are equal within the noise' \
     judge p "o['encrypted and polynomial']['max'] <= 1e-2 * o['largest']"
-check 'the polynomial is not the exact form, and near it' \
+check 'the polynomial is near the exact form, but differs from it' \
     judge p "0 < o['polynomial and exact']['max'] <= 1e-2 * o['largest']"
-check 'each factor leaves less of the error' \
+check 'each factor reduces the error' \
     judge p "len(b) == 3 and b[0]['encrypted']['max'] > 3 * b[1]['encrypted']['max'] > 0"
 check 'every stage is timed' judge p \
     "len({e['stage'] for e in p['profile']}) == 8 and all(e['seconds'] > 0 for e in p['profile'])"
-check 'without levels it is encrypted anew' run "$plain" --data "$dir/a.tok" --layer 1 \
+check 'without levels left it is encrypted again' run "$plain" --data "$dir/a.tok" --layer 1 \
     --log-n 14 --factors 5 --bits 40 --reencrypt -o "$dir/r.json"
-check 'which is counted, and gives the same' judge r \
+check 'which is counted and gives the same result' judge r \
     "p['reencrypted'] > 0 and o['encrypted and exact']['max'] <= 1e-2 * o['largest']"
-check 'the inverse alone' run "$plain" --data "$dir/a.tok" --log-n 14 --factors 6 --inverse \
+check 'the inverse alone is computed' run "$plain" --data "$dir/a.tok" --log-n 14 --factors 6 --inverse \
     -o "$dir/i.json"
-check 'is equal to 1 / x' judge i "b[-1]['encrypted']['max'] <= 1e-3"
+check 'and equals 1 / x' judge i "b[-1]['encrypted']['max'] <= 1e-3"
 check 'the time is drawn' "$python" $sample/draw.py time "$dir/p.json" -o "$dir/t.svg"
 check 'the error is drawn' \
     "$python" $sample/draw.py error "a=$dir/p.json" "$dir/i.json" -o "$dir/e.svg"
 check 'both are XML' "$python" -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
     "$dir/t.svg" "$dir/e.svg"
 
-exits 'the stable form' 1 'is no polynomial' run "$stable" --data "$dir/a.tok" -o "$dir/x.json"
-exits 'more levels than are secure' 1 'within 128 bits of security, 40 are needed' \
+exits 'the stable form is refused' 1 'is not a polynomial' run "$stable" --data "$dir/a.tok" -o "$dir/x.json"
+exits 'more levels than are secure are refused' 1 'within 128 bits of security, 40 are needed' \
     run "$plain" --data "$dir/a.tok" --log-n 14 --factors 35 -o "$dir/x.json"
-exits 'a layer that is not there' 1 'has no layer 3' \
+exits 'a layer that does not exist is refused' 1 'contains no layer 3' \
     run "$plain" --data "$dir/a.tok" --layer 3 -o "$dir/x.json"
-exits 'a file that is no token file' 1 'is no token file' \
+exits 'a file that is not a token file is refused' 1 'not a token file' \
     run "$plain" --data "$plain" -o "$dir/x.json"
-check 'nothing is written then' test ! -e "$dir/x.json"
+check 'a refusal writes nothing' test ! -e "$dir/x.json"
 finish

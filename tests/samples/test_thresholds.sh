@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make thresholds`, small: what it trains, and that the page says what the run
-# files have.
+# `make thresholds` with small runs: checks the trained runs, and that the page agrees
+# with the run files.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -33,11 +33,11 @@ END
 thresholds() { samples/truth/thresholds.py "$@" >"$dir/said" 2>&1 || { cat "$dir/said"; return 1; }; }
 page=$dir/results/thresholds.md
 
-exits 'a page of no runs is refused' 1 'has no runs of this table' samples/truth/thresholds.py --page
-check 'runs' thresholds
-check 'every reduction with every tolerance' test "$(cd "$dir/runs" && echo *.db)" = \
+exits 'a page without runs is refused' 1 'no runs of this table' samples/truth/thresholds.py --page
+check 'it runs' thresholds
+check 'it trains every reduction with every tolerance' test "$(cd "$dir/runs" && echo *.db)" = \
     'mean-gamma0.10-s1.db mean-gamma0.50-s1.db token-gamma0.10-s1.db token-gamma0.50-s1.db'
-smallest() { # FILE: its smallest threshold at the end, as the page writes it
+smallest() { # FILE: prints its smallest threshold at the end in the format of the page
     "$scan" sql "$1" "SELECT printf('%.3f', min(value)) AS x FROM es_values('theta', 'train')
         WHERE step = 19" --csv | tail -1
 }
@@ -45,10 +45,10 @@ for run in token-0.10 token-0.50 mean-0.10 mean-0.50; do
     check "the page has the smallest threshold of $run" grep -q \
         "^| ${run%-*} | ${run#*-} | $(smallest "$dir/runs/${run/-/-gamma}-s1.db") |" "$page"
 done
-# They begin at 0.5, and so at this gamma; on means nothing moves them there.
-check 'those that began at gamma are at gamma' grep -qE \
+# Thresholds begin at 0.5, which is this gamma; with means nothing moves them from there.
+check 'thresholds that began at gamma are at gamma' grep -qE \
     '^\| mean \| 0.50 \| 0.500 \| 100 % \| 0 % \| 100 % \| 0.000 ' "$page"
-check 'and are counted' grep -q 'reduce mean`: in 1 of 2 runs .*gamma 0.50 (1 of 1)' "$page"
+check 'and are counted as such' grep -q 'reduce mean`: in 1 of 2 runs .*gamma 0.50 (1 of 1)' "$page"
 for picture in heads steps; do
     check "draws thresholds-$picture.png" test \
         "$(head -c 4 "$dir/results/thresholds-$picture.png" | tail -c 3)" = PNG
@@ -60,7 +60,7 @@ check 'the page is made again' thresholds --page
 check 'with the same bytes' cmp "$page" "$dir/first.md"
 check 'and nothing is trained' test "$(stamps)" = "$before"
 rm "$dir/runs/mean-gamma0.10-s1.done"
-exits 'a page of runs of which one is missing is refused' 1 'mean-gamma0.10-s1: is not done' \
+exits 'a page with a missing run is refused' 1 'mean-gamma0.10-s1: not finished' \
     samples/truth/thresholds.py --page
 sed -i '/^gamma/d' "$THRESHOLDS_TABLE"
 exits 'a table without gamma is refused' 1 'table.toml: no gamma' samples/truth/thresholds.py

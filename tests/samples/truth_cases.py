@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Statistics and verdicts of samples/truth on data whose answer is known. TAP.
+"""Tests statistics and verdicts of samples/truth with known results. Prints TAP.
 
-The oracles: closed form where there is one, else scipy 1.17.1 and statsmodels
-0.14 (as noted), and the tables of Student's t.
+The expected values are closed forms where they exist, otherwise values of scipy 1.17.1,
+statsmodels 0.14 (as noted) and tables of Student's t.
 """
 import math
 import os
@@ -21,7 +21,7 @@ from runs import Refused, Run, Trainer  # noqa: E402
 RULES = os.path.join(sys.path[0], "rules.toml")
 LATER = os.path.join(sys.path[0], "rules-3.toml")
 RESULTS = os.path.join(sys.path[0], "..", "results")
-# A difference of 8 seeds, somewhat below 0.
+# Differences of 8 seeds with a mean slightly below 0.
 SOME = [-0.031, -0.012, 0.004, -0.027, -0.019, -0.044, -0.001, -0.022]
 INF = math.inf
 
@@ -34,7 +34,7 @@ def relative(got, want, tolerance=1e-10):
     assert abs(got - want) <= tolerance * abs(want), f"{got}, not {want}"
 
 
-def students_distribution_is_scipys():
+def students_distribution_agrees_with_scipy():
     for t, freedom, want in [
             (0, 1, 0.5), (1.3, 1, 0.7912855998398473), (-2.5, 2.5, 0.0522849815390777),
             (-7.2, 7, 8.872807916631412e-05), (-30, 5, 3.8593243102480265e-07),
@@ -43,20 +43,20 @@ def students_distribution_is_scipys():
         relative(i.t_below(t, freedom), want)
 
 
-def students_distribution_of_one_degree_is_cauchys():
+def students_distribution_with_one_degree_of_freedom_is_cauchys():
     for t in (-50, -3, -0.1, 0, 0.7, 12):
         close(i.t_below(t, 1), 0.5 + math.atan(t) / math.pi)
         close(i.t_above(t, 1), 0.5 - math.atan(t) / math.pi)
 
 
-def quantiles_are_those_of_the_tables():
+def quantiles_agree_with_published_tables():
     for p, freedom, want in [(0.975, 1, 12.706), (0.975, 5, 2.571), (0.975, 11, 2.201),
                              (0.95, 7, 1.895), (0.9995, 3, 12.924), (0.5, 4, 0)]:
         assert abs(i.t_quantile(p, freedom) - want) < 6e-4
         close(i.t_quantile(1 - p, freedom), -i.t_quantile(p, freedom))
 
 
-def a_t_test_is_scipys():
+def a_t_test_agrees_with_scipy():
     evidence = i.test_below(SOME)
     relative(evidence.p_for, 0.005685027926566877)
     relative(evidence.p, 0.011370055853133753)
@@ -71,19 +71,19 @@ def an_equivalence_test_is_the_worse_of_two():
     assert evidence.p_against > 0.99 and evidence.method == "two t"
 
 
-def an_equivalence_around_another_centre_is_the_same_shifted():
+def an_equivalence_test_does_not_depend_on_the_centre():
     a = i.test_within(SOME, 0, 0.03)
     b = i.test_within([x + 5 for x in SOME], 5, 0.03)
     close(a.p_for, b.p_for, 1e-9)
 
 
-def what_lies_beyond_the_margin_refutes_equivalence():
+def a_mean_beyond_the_margin_refutes_equivalence():
     for sign in (1, -1):
         evidence = i.test_within([sign * (x - 1) for x in SOME], 0, 0.5)
         assert evidence.p_against < 1e-6 and evidence.p_for > 0.999
 
 
-def holms_correction_is_statsmodels():
+def holms_correction_agrees_with_statsmodels():
     for got, want in zip(i.holm([.01, .04, .03, .005, .2]), [0.04, 0.09, 0.09, 0.025, 0.2]):
         close(got, want)
     assert i.holm([]) == [] and i.holm([0.7, 0.9]) == [1, 1]
@@ -102,7 +102,7 @@ def ties_say_nothing():
     assert evidence.p == 1 and evidence.p_for == evidence.p_against == 1
 
 
-def equal_values_have_no_t():
+def equal_values_are_tested_by_signs():
     evidence = i.test_below([-0.1] * 12)
     close(evidence.p, 2 / 4096)
     assert evidence.method == "signs"
@@ -116,7 +116,7 @@ def one_value_is_no_evidence():
         assert evidence.p == 1 and evidence.method == "too few"
 
 
-def a_slope_is_the_change_over_its_range():
+def a_slope_is_the_change_over_the_range_of_x():
     close(i.slope([(0, 1), (0.05, 3), (0.1, 2), (0.3, 7)]), 5.710843373493975)
     close(i.slope([(2, 5), (4, 1)]), -4)
 
@@ -178,7 +178,7 @@ def changed(text, **values):
 
 
 def judged(text, a, b, measure="perplexity"):
-    """The row of the first of the claims, of the values of seeds 1, 2, ..."""
+    """Returns the row of the first claim, given the values of seeds 1, 2, ..."""
     results = {name: {seed: ({measure: x} if x is not None else {})
                       for seed, x in enumerate(values, 1)}
                for name, values in (("A", a), ("B", b))}
@@ -194,12 +194,12 @@ def a_claim_that_holds_is_replicated():
     close(row["evidence"].mean, math.fsum(math.log(a / b) for a, b in zip(LOW, HIGH)) / 8)
 
 
-def its_reverse_is_refuted():
+def a_claim_whose_reverse_holds_is_refuted():
     assert judged(BELOW, HIGH, LOW)["verdict"] == "refuted"
     assert judged(changed(BELOW, expect='"above"'), HIGH, LOW)["verdict"] == "replicated"
 
 
-def what_overlaps_is_undecided():
+def a_claim_about_equal_models_is_undecided():
     assert judged(BELOW, LOW, LOW[::-1])["verdict"] == "undecided"
 
 
@@ -209,7 +209,7 @@ def a_model_that_becomes_nan_is_the_worse_one():
     assert judged(BELOW, [INF] * 8, [INF] * 8)["verdict"] == "undecided"
 
 
-def seeds_with_which_both_become_nan_are_ties():
+def seeds_for_which_both_models_become_nan_are_ties():
     for extra in ("", "margin = 0.5\n"):
         claim = changed(BELOW, expect='"near"') + extra if extra else BELOW
         row = judged(claim, [INF] * 3 + LOW[3:], [INF] * 3 + HIGH[3:])
@@ -218,19 +218,19 @@ def seeds_with_which_both_become_nan_are_ties():
         assert math.isnan(row["evidence"].mean)
 
 
-def a_missing_run_costs_the_verdict():
+def a_claim_with_a_missing_run_is_undecided():
     row = judged(BELOW, LOW[:7], HIGH)
     assert row["verdict"] == "undecided" and row["note"] == "1 run is missing"
     assert row["p"] == 1
 
 
-def a_number_that_too_few_runs_have_costs_it_too():
+def a_claim_with_too_few_numbers_is_undecided():
     row = judged(BELOW, [7.0] + LOW[1:5] + [None] * 3, HIGH)
     assert row["verdict"] == "undecided" and row["note"].startswith("5 of 8 seeds")
     assert judged(BELOW, LOW[:6] + [None] * 2, HIGH)["verdict"] == "replicated"
 
 
-def equivalence_has_three_ends():
+def equivalence_can_be_replicated_refuted_or_undecided():
     near = changed(BELOW, expect='"near"') + "margin = 0.02\n"
     same = [x * (1 + 0.001 * (-1) ** n) for n, x in enumerate(LOW)]
     assert judged(near, LOW, same)["verdict"] == "replicated"
@@ -251,7 +251,7 @@ def a_yes_or_no_is_judged_by_signs():
     assert judged(above, [1.0] * 6 + [0.0] * 2, LOW, "broke")["verdict"] == "undecided"
 
 
-def a_trend_is_a_slope_a_seed():
+def a_trend_is_judged_by_one_slope_per_seed():
     over = changed(BELOW, expect='"above"').replace('of = "A"\nthan = "B"\n',
                                                   'over = [[0.1, "A"], [0.3, "B"]]\n')
     row = judged(over, LOW, HIGH)
@@ -259,7 +259,7 @@ def a_trend_is_a_slope_a_seed():
     close(row["evidence"].mean, math.fsum(math.log(b / a) for a, b in zip(LOW, HIGH)) / 8)
 
 
-def holm_is_over_all_claims():
+def holms_correction_is_over_all_claims():
     a, b = [-0.2, 0.3, -0.5, -0.4, -0.3, -0.6, -0.1, -0.4], [0.0] * 8
     claim = changed(BELOW, measure='"low"')
     assert judged(claim, a, b, "low")["verdict"] == "replicated"
@@ -268,7 +268,7 @@ def holm_is_over_all_claims():
     assert row["verdict"] == "undecided"
 
 
-def what_is_untestable_is_not_in_the_correction():
+def an_untestable_claim_is_not_in_the_correction():
     why = BELOW.split("measure")[0] + 'expect = "untestable"\nwhy = "size"\n'
     rows = judge.judge(rules_of(HEADER + BELOW + why), {
         name: {seed: {"perplexity": x} for seed, x in enumerate(values, 1)}
@@ -279,13 +279,13 @@ def what_is_untestable_is_not_in_the_correction():
 
 # --- rates and rules -----------------------------------------------------------
 
-def the_best_rate_is_that_of_the_least_mean_logarithm():
+def the_best_rate_has_the_least_mean_logarithm():
     assert rules.best_rate({1e-3: [9.0, 9.0], 2e-3: [8.0, 10.0], 4e-3: [7.0, INF]}) == 2e-3
     assert rules.best_rate({2e-3: [9.0], 1e-3: [9.0]}) == 1e-3
     assert rules.best_rate({2e-3: [INF], 1e-3: [INF]}) == 1e-3
 
 
-def the_search_goes_on_while_the_best_is_at_the_edge():
+def the_search_continues_while_the_best_rate_is_at_the_edge():
     grid, start = [1, 2, 4, 8], [2, 4]
     assert rules.next_rates({}, grid, start) == [2, 4]
     assert rules.next_rates({2: [5.0], 4: [6.0]}, grid, start) == [1]
@@ -300,15 +300,15 @@ def refused(text, why, quick=False):
     except Refused as error:
         assert why in str(error) and "\n" not in str(error), error
     else:
-        raise AssertionError("taken")
+        raise AssertionError("accepted")
 
 
-def rules_that_make_no_sense_are_refused():
+def inconsistent_rules_are_refused():
     good = HEADER + BELOW
     refused(good.replace("tuning = [101]", "tuning = [3]"), "seed 3")
     refused(good.replace('than = "B"', 'than = "C"'), "C: no such model")
     refused(good.replace('"below"', '"beneath"'), "'beneath'")
-    refused(good + "margin = 0.1\n", "a margin above 0 goes with near")
+    refused(good + "margin = 0.1\n", "needs a margin above 0")
     refused(good + "colour = 1\n", "colour: no such key")
     refused(good.replace('measure = "perplexity"\n', ""), "needs a measure")
     refused(good.replace('rate = "A"', 'rate = "Z"'), "its rate is that of Z")
@@ -321,11 +321,11 @@ def rules_that_make_no_sense_are_refused():
     refused("edition = ", "toml")
 
 
-def a_measure_that_no_run_has_is_refused():
+def an_unknown_measure_is_refused():
     refused(HEADER + changed(BELOW, measure='"perplexty"'), "perplexty: no such measure")
 
 
-def the_editions_rules_are_taken():
+def the_rules_of_the_edition_are_accepted():
     for quick in (False, True):
         mine = rules.Rules(RULES, quick)
         assert len(mine.sha256) == 64 and mine.claims and mine.models
@@ -334,12 +334,12 @@ def the_editions_rules_are_taken():
     assert options["d-model"] / options["n-head"] >= 16
     assert options["n-layer"] != options["n-head"]
     assert len(mine.seeds["judged"]) >= 6
-    # The sign test, all seeds agreeing, decides after Holm's correction.
+    # If all seeds agree, the sign test decides even after Holm's correction.
     n_tested = sum(claim["expect"] != "untestable" for claim in mine.claims)
     assert n_tested * 2 / 2 ** len(mine.seeds["judged"]) <= mine.alpha
 
 
-def a_later_edition_has_the_settings_of_the_one_before_and_seeds_of_its_own():
+def a_later_edition_has_the_same_settings_and_different_seeds():
     later = rules.Rules(LATER)
     before = later.beside
     assert before.sha256 == rules.Rules(RULES).sha256
@@ -350,7 +350,8 @@ def a_later_edition_has_the_settings_of_the_one_before_and_seeds_of_its_own():
 
 
 def two_editions(later, folder):
-    """Rules of both, the second beside the first, and results of the seeds."""
+    """Writes rules of two editions, the second extending the first, and results of their
+    seeds. Returns the rules of the second."""
     before = BELOW + BELOW.split("measure")[0].replace("A is below B", "Large") + \
         'expect = "untestable"\nwhy = "size"\n'
     for name, text in (("one.toml", before), ("two.toml", later)):
@@ -387,7 +388,7 @@ def a_page_of_two_editions_corrects_their_claims_together():
         assert "rules: samples/truth/two.toml" in page
 
 
-def results_of_rules_that_were_changed_are_refused():
+def results_of_changed_rules_are_refused():
     with tempfile.TemporaryDirectory() as folder:
         mine = two_editions(BELOW, folder)
         replicate.write_page(mine, folder)
@@ -396,12 +397,12 @@ def results_of_rules_that_were_changed_are_refused():
         try:
             replicate.write_page(rules.Rules(mine.path), folder)
         except Refused as error:
-            assert "not changed after their runs" in str(error)
+            assert "not be changed after their runs" in str(error)
         else:
-            raise AssertionError("taken")
+            raise AssertionError("accepted")
 
 
-def a_claim_replaces_one_that_was_not_testable():
+def a_claim_can_only_replace_an_untestable_one():
     for text in ("A is below B", "None"):
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -409,11 +410,11 @@ def a_claim_replaces_one_that_was_not_testable():
             except Refused as error:
                 assert f"instead of '{text}'" in str(error)
             else:
-                raise AssertionError("taken")
+                raise AssertionError("accepted")
 
 
-def the_page_is_that_of_the_results():
-    """And these name the checksums that their rules have."""
+def the_committed_page_agrees_with_the_committed_results():
+    """And the results name the checksums of their rules."""
     path = LATER if os.path.exists(os.path.join(RESULTS, "truth-3.json")) else RULES
     with tempfile.TemporaryDirectory() as folder:
         for name in os.listdir(RESULTS):
@@ -426,24 +427,24 @@ def the_page_is_that_of_the_results():
             assert mine.read() == committed.read()
 
 
-def runs_have_names_of_their_own():
+def runs_have_different_names():
     for path in (RULES, LATER):
         mine = rules.Rules(path)
         names = {mine.run(name, 1e-3, seed).name for name in mine.models for seed in (1, 2)}
         assert len(names) == 2 * len(mine.models)
 
 
-def two_runs_of_a_name_are_refused():
+def two_runs_with_the_same_name_are_refused():
     trainer = Trainer.__new__(Trainer)
     try:
         trainer.train_all([Run("a"), Run("a")])
     except Refused as error:
         assert "two runs" in str(error)
     else:
-        raise AssertionError("taken")
+        raise AssertionError("accepted")
 
 
-def numbers_are_shown_as_what_they_are():
+def numbers_are_formatted_by_their_kind():
     percent = {"measure": "perplexity", "than": "B"}
     assert report.shown(percent, math.log(1.1)) == "+10.0 %"
     assert report.shown(percent, INF) == "NaN" and report.shown(percent, math.nan) == "-"
@@ -460,6 +461,6 @@ if __name__ == "__main__":
         try:
             case()
             print(f"ok {number} - {name}")
-        except Exception as error:  # what a case raises is its failure
+        except Exception as error:  # a case fails by raising
             print(f"not ok {number} - {name}\n# {type(error).__name__}: {error}")
     print(f"1..{len(cases)}")

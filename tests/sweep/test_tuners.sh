@@ -54,7 +54,7 @@ same_text 'no stop request is left over' '' "$(ls loop/*.stop 2>/dev/null)"
 check 'the table shows both runs' test "$(grep -c '^lr1' out)" = 2
 cp loop/lr1-seed1.db kept
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}"
-same_text 'existing runs are left alone' 2 "$(grep -c 'is there already' err)"
+same_text 'existing runs are left alone' 2 "$(grep -c 'already exists' err)"
 check 'existing run files are unchanged' cmp -s kept loop/lr1-seed1.db
 
 RATES=1e30 SEEDS='1 2' loop nan "${long[@]}" --arch SM --clip 0
@@ -103,7 +103,7 @@ check 'the run is stopped before its last step' test "$(steps trials/trial-1.db)
 same_text 'the run of the pruned trial contains the reason' "$(sed -n 's/^trial 1 .* pruned *//p' out)" \
     "$(reason trials/trial-1.db)"
 same_text 'no stop request is left over' '' "$(ls trials/*.stop 2>/dev/null)"
-exits 'a run of another study is refused' 1 'trial-0.db: is there already' \
+exits 'a run of another study is refused' 1 'trial-0.db: already exists' \
     study trials --data x.tok
 # NaN at the first step: no collapse precedes it.
 study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 -- --lr 1e30 --clip 0 >out 2>err
@@ -111,7 +111,7 @@ check 'a trial that turns NaN is pruned' grep -qE '^trial 0 .* pruned +nan since
 check 'the run is stopped before its last step' test "$(steps nans/trial-0.db)" -lt 99999999
 exits 'a trial that breaks is reported with its last words' 1 "study.py: .*part 'XX'" \
     study bad --data x.tok --arch XX
-exits 'a missing entropy-scan is reported' 1 'study.py: entropy-scan: no such program: build it with' \
+exits 'a missing entropy-scan is reported' 1 'study.py: entropy-scan: program not found: build it with' \
     env PATH="$nothing" "$python" "$samples/schedulers/study.py" none --data x.tok
 
 # From step 3 on the entropy of layer 1 halves every 4 steps and the loss

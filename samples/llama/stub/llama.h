@@ -1,8 +1,8 @@
 /*
- * What samples/llama takes from llama.cpp's llama.h, ggml.h and ggml-backend.h,
- * by name: the sample is compiled against it where llama.cpp is not installed,
- * and tested with a fake library. No layout of it is llama.cpp's: a program
- * that runs a model is compiled against the real headers.
+ * The names that samples/llama uses from llama.cpp's llama.h, ggml.h and
+ * ggml-backend.h, to compile the sample where llama.cpp is not installed and
+ * test it with a fake library. The layouts differ from llama.cpp's: compile a
+ * program that runs a model against the real headers.
  */
 #ifndef LLAMA_H
 #define LLAMA_H
