@@ -1,5 +1,7 @@
-"""ddp_killed.py SAMPLES: rank 1 of two is killed in step 2, which rank 0 has recorded
-then; rank 0 waits for it."""
+"""usage: ddp_killed.py SAMPLES
+
+Of two ranks, rank 1 is killed in step 2, once rank 0 has recorded that step; rank 0 then
+waits for it."""
 import os
 import signal
 import sys
@@ -17,7 +19,7 @@ from ddp import Block  # noqa: E402
 def has_steps(path, n):
     try:
         return len(es.open(path).steps()) == n
-    except es.Error:  # not yet one
+    except es.Error:  # the file does not exist yet
         return False
 
 

@@ -1,6 +1,6 @@
 /*
- * A fake of llama.cpp for samples/llama, with attention that is known: head h
- * of layer l looks evenly at the last 1 + l H + h cells that its query sees, so
+ * A fake of llama.cpp for samples/llama, with known attention: head h of layer
+ * l attends uniformly to the last 1 + l H + h cells that its query sees, so
  * that its entropy is the logarithm of their number. A word is a token; batches
  * are decoded four queries at a time; cells are allocated 32 at a time, and
  * every second one belongs to another sequence. $FAKE injects faults.
@@ -47,7 +47,8 @@ void ggml_backend_tensor_get(const struct ggml_tensor *tensor, void *data,
 static float weights[(MAX_CELLS + 5) * N_HEADS * BATCH];
 static unsigned char mask[4 * MAX_CELLS * (BATCH + QUERY_PADDING)];
 
-/* Of cell c: token c / 2 of our sequence, or of another one. */
+/* Cell c has token c / 2 of our sequence if c is even, else of another
+ * sequence. */
 static bool sees(int position, int cell)
 {
     return cell % 2 == 0 && cell / 2 <= position;
@@ -87,7 +88,7 @@ static void make_weights(struct ggml_tensor *out, int layer, int position,
             for (int cell = 0; cell < out->ne[0]; cell++) {
                 bool looks =
                     sees(position + query, cell) && cell / 2 >= tokens - wide;
-                /* What is hidden is never read. */
+                /* Hidden cells are NaN, because they must never be read. */
                 float value = !sees(position + query, cell) ? NAN
                               : looks ? share / (float)wide
                                       : 0;
@@ -98,7 +99,8 @@ static void make_weights(struct ggml_tensor *out, int layer, int position,
         }
 }
 
-/* Odd layers have heads before queries in memory, and gaps between rows. */
+/* In odd layers heads precede queries in memory, and rows have gaps between
+ * them. */
 static bool run_layer(struct llama_context *context, int layer, int n)
 {
     int n_cells = (2 * (context->position + n) + 31) / 32 * 32;
@@ -131,7 +133,7 @@ static bool run_layer(struct llama_context *context, int layer, int n)
                                    context->params.cb_eval_user_data);
 }
 
-/* Tensors that nobody has to take for weights. */
+/* Offers tensors that the callback must not want. */
 static bool run_others(struct llama_context *context)
 {
     static const char *const names[] = {
@@ -161,7 +163,7 @@ int32_t llama_decode(struct llama_context *context, llama_batch batch)
     return fault("decode") && context->position > 6 ? 1 : 0;
 }
 
-/* --- the rest --------------------------------------------------------------*/
+/* --- other functions -------------------------------------------------------*/
 
 void llama_backend_init(void)
 {

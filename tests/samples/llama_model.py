@@ -1,9 +1,9 @@
 """usage: llama_model.py MODEL.gguf PROMPT TOKENS
 
-Writes a model of llama.cpp's architecture `llama` with random weights, and prints
-what its attention has to be by NumPy: step,layer,head,entropy,sink of a prompt and of
-TOKENS tokens after it, each the likeliest. Needs numpy and gguf. The vocabulary is
-bytes; the cache of keys is float16, as llama.cpp's is."""
+Writes a model of llama.cpp's architecture `llama` with random weights, and prints the
+attention that NumPy computes for it: step,layer,head,entropy,sink for a prompt and for
+the TOKENS most likely tokens after it. Needs numpy and gguf. The vocabulary is bytes;
+the key cache is float16, as in llama.cpp."""
 
 import sys
 
@@ -80,7 +80,7 @@ def norm(x):
 
 
 def turned(x):
-    """(T,n,D) by its positions: pairs of neighbours."""
+    """Applies rotary embeddings to (T,n,D), in pairs of neighbours."""
     angle = np.arange(len(x))[:, None] * BASE ** (-np.arange(0, D, 2) / D)
     cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
     out = np.empty_like(x)
@@ -90,7 +90,7 @@ def turned(x):
 
 
 def forward(tensors, tokens):
-    """Logits of the last token, attention (L,H,T,T)."""
+    """Returns the logits of the last token, and the attention (L,H,T,T)."""
     n = len(tokens)
     x = tensors["token_embd.weight"][tokens].astype(np.float64)
     seen = []
@@ -118,7 +118,7 @@ def forward(tensors, tokens):
 def main(path, prompt, n_more):
     tensors = weights()
     write(path, tensors)
-    # Its tokenizer writes a space so.
+    # llama.cpp's tokenizer writes a space as this character.
     text = prompt.replace(" ", "\N{LOWER ONE EIGHTH BLOCK}")
     tokens = [BOS] + [FIRST_BYTE + byte for byte in text.encode()]
     before = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# alone: Slurm's processors would be taken by other tests
-# samples/cluster against a real Slurm, and a PostgreSQL where there is one.
+# alone: other tests would take Slurm's processors
+# samples/cluster with a real Slurm and, if there is one, a real PostgreSQL.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 . tests/support/postgres.sh
@@ -16,7 +16,7 @@ trap 'kill ${watcher:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
 . tests/sweep/sweeping.sh
 export PATH=$bin:$PATH
 samples=$root/samples/cluster
-chmod 711 "$dir" # munged, who is not root, has to get through
+chmod 711 "$dir" # munged, which is not root, must be able to enter
 mkdir cluster runs
 if ! cluster_start "$dir/cluster" 2; then
     fail 'Slurm starts' "$(tail -n 5 cluster/*.out cluster/*.log 2>&1)"
@@ -24,7 +24,7 @@ if ! cluster_start "$dir/cluster" 2; then
     exit
 fi
 
-# What these tests write is on nfs, by this table of mounts: fragments stay there.
+# By this table of mounts the tests write to nfs, where runs stay fragments.
 echo "20 1 0:20 / $dir rw - nfs server:/ rw" >mounts
 export ENTROPY_MOUNTINFO=$dir/mounts
 
@@ -34,20 +34,20 @@ job=$(sbatch --parsable --nodes=2 --output=ranks.out "$samples/ranks.sbatch" --a
 gone() { [ -z "$(squeue -h -j "$job" 2>/dev/null)" ]; }
 await 'the training of two tasks ends' gone
 check 'two tasks train one model into a fragment' test -s runs/big.esf
-check 'and in no run file, whose log no other host could read' test ! -e runs/big.db
-alone() { # the same steps by one process, of twice as many micro-batches
+check 'and not into a run file, whose log other hosts could not read' test ! -e runs/big.db
+alone() { # trains the same steps in one process with twice as many micro-batches
     "$train" --arch SM+LN+G --data x.tok "${model[@]/#/--}" --steps 40 --accumulate 2 --threads 1 --out alone.db >/dev/null 2>&1
 }
 last_loss() { "$scan" "$1" --jsonl | sed 's/.*"loss":\([0-9.]\{5\}\).*/\1/'; }
 alone
-same_text 'with the loss of one process that takes both their data' "$(last_loss alone.db || last_loss alone.esf)" "$(last_loss runs/big.esf)"
-n_runs=1 # in the folder, to be pushed
-output 'which ends as any run does' '"status":"finished".*"step":39' "$scan" runs/big.esf --jsonl
+same_text 'with the loss of one process that has the data of both' "$(last_loss alone.db || last_loss alone.esf)" "$(last_loss runs/big.esf)"
+n_runs=1 # number of runs in the folder that is pushed later
+output 'the run ends as usual' '"status":"finished".*"step":39' "$scan" runs/big.esf --jsonl
 check 'merge makes a run file of it' "$scan" merge runs/big.esf -o big.db
 
-# --- a PyTorch training on two nodes, each with a fragment of its own
+# --- a PyTorch training on two nodes, each with a separate fragment
 tiny=(x.tok --layers 2 --heads 3 --width 24 --ctx 16 --batch 5 --steps 3 --every 1)
-ddp() { # NAME ARGUMENT...: of Python
+ddp() { # NAME ARGUMENT...: runs Python with the arguments
     PYTHON=$python MASTER_PORT=$(cluster_ports 1) sbatch --wait --nodes=2 --time=5 --output="$1.out" \
         "$samples/ddp.sbatch" "runs/$1.db" "${@:2}" >/dev/null
 }
@@ -56,13 +56,13 @@ if python_with 'torch, numpy, cffi'; then
     export PYTHONPATH=$root/hooks/python ENTROPYSCAN_HOME=$bin OMP_NUM_THREADS=1
     n_runs=$((n_runs + 2))
     check 'two nodes train a PyTorch model' ddp ddp "$samples/ddp.py" "${tiny[@]}"
-    same_text 'each rank into a fragment of its own' 'ddp.esf ddp.rank1.esf' "$(cd ranks/ddp && echo *)"
-    output 'which are one run at the end' '"n_layer":2.*"n_head":3.*"step":2' "$scan" runs/ddp.db --jsonl
-    check 'one process has the same sequences' "$python" "$samples/ddp.py" "${tiny[@]}" --run whole.db
-    check 'whose means are exactly those of all rows' "$python" "$root/tests/samples/ddp_means.py" \
+    same_text 'each rank records into a separate fragment' 'ddp.esf ddp.rank1.esf' "$(cd ranks/ddp && echo *)"
+    output 'the fragments become one run at the end' '"n_layer":2.*"n_head":3.*"step":2' "$scan" runs/ddp.db --jsonl
+    check 'one process trains with the same sequences' "$python" "$samples/ddp.py" "${tiny[@]}" --run whole.db
+    check 'the means are exactly those over all rows' "$python" "$root/tests/samples/ddp_means.py" \
         whole.db runs/ddp.db ranks/ddp/ddp.esf ranks/ddp/ddp.rank1.esf
     check 'a training whose rank is killed fails' loses_one
-    output 'and is joined with a counted gap' 'rank 1: lacks 1 of 3 training steps, from step 2 to step 2' \
+    output 'and its fragments are joined with a counted gap' 'rank 1: lacks 1 of 3 training steps, from step 2 to step 2' \
         "$scan" sql runs/killed.db "SELECT message FROM event WHERE kind = 'gap'"
 else
     skip 'a PyTorch training on two nodes' 'no PyTorch'
@@ -77,9 +77,9 @@ n_runs=$((n_runs + 2))
 all_end() { "$scan" sweep runs/sweep --status 2>/dev/null | grep -qE '^2 runs: 2 failed'; }
 check 'the runs of the sweep end' until_true all_end
 statuses=$("$scan" sweep runs/sweep --status 2>&1)
-same_text 'each recorded into a fragment' "2 $statuses" "$(find runs/sweep -name '*.esf' | wc -l) $statuses"
+same_text 'each of them has recorded into a fragment' "2 $statuses" "$(find runs/sweep -name '*.esf' | wc -l) $statuses"
 reported() { [ "$(grep -c 'nan.*critical' watch.out)" -ge 2 ]; }
-check 'watch on the login node reports both that became NaN' until_true reported
+check 'watch on the login node reports both runs that became NaN' until_true reported
 kill "$watcher" && wait "$watcher" 2>/dev/null
 watcher=
 
@@ -104,11 +104,11 @@ END
 count() { psql -qAtc 'SELECT count(*) FROM entropy_scan.run'; }
 cron() { env -u PGHOST -u PGPORT -u PGUSER -u PGPASSWORD -u PGDATABASE PGSERVICEFILE=services "$samples/push.sh" runs service=entropy; }
 cron >out 2>&1
-same_text 'a cron job says nothing when all is well' '0 ' "$? $(cat out)"
+same_text 'a cron job prints nothing on success' '0 ' "$? $(cat out)"
 same_text 'and pushes every run once' $n_runs "$(count)"
 exec 9>>runs/.push.lock
 flock 9
 cp big.db runs/another.db
 sqlite3 runs/another.db "UPDATE run SET uuid = '11111111-2222-4333-8444-555555555555'" 2>/dev/null
-same_text 'while one is at work another ends at once' "0 $n_runs" "$(cron >out 2>&1; echo $?) $(count)"
+same_text 'a second push ends at once while the first is running' "0 $n_runs" "$(cron >out 2>&1; echo $?) $(count)"
 finish

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# entropy-corpus: the same files give the same bytes, wherever they lie.
+# entropy-corpus: the same files give the same bytes, in whatever folder they are.
 . tests/support/tap.sh
 plan_dir
 
-tree() { # FOLDER: 60 modules in packages, and what has to be left out
+tree() { # FOLDER NUMBERS: makes 60 modules in packages, and files that must be left out
     local i
     for i in $2; do
         mkdir -p "$1/p$((i % 7))"
@@ -22,14 +22,14 @@ tree "$dir/a" "$(seq 60)"
 tree "$dir/elsewhere/b" "$(seq 60 -1 1)"
 
 make_corpus() { "$corpus" -o "$@" 2>"$dir/messages"; }
-check 'makes a corpus' make_corpus "$dir/a.tok" "$dir/a"
+check 'it makes a corpus' make_corpus "$dir/a.tok" "$dir/a"
 check 'the order of a directory and its place do not matter' bash -c '
     "$1" -q -o "$2/b.tok" "$2/elsewhere/b//" && cmp "$2/a.tok" "$2/b.tok"' \
     sh "$corpus" "$dir"
-check 'says how much is held out' grep -qE '60 documents, .* held out [1-9]' "$dir/messages"
-check 'counts what it left out' \
+check 'it reports how much is held out' grep -qE '60 documents, .* held out [1-9]' "$dir/messages"
+check 'it counts the files that it leaves out' \
     grep -q 'left out: 1 empty, 0 unreadable, 1 with a NUL' "$dir/messages"
-in_order() { # of the bytes of the paths: p0/m14.py p0/m21.py p0/m28.py p0/m7.py ...
+in_order() { # by the bytes of the paths: p0/m14.py p0/m21.py p0/m28.py p0/m7.py ...
     local found want
     found=$(tail -c +97 "$1" | head -c "$(number "$1" 24)" | tr '\0' '\n' |
         sed -n 's/^def f\([0-9]*\).*/\1/p')
@@ -50,7 +50,7 @@ check 'the header counts tokens and documents of both parts' holds "$dir/a.tok"
 ends() { [ "$(tail -c +97 "$1" | tr -cd '\0' | wc -c)" = 60 ]; }
 check 'a NUL ends every document' ends "$dir/a.tok"
 held_out() { tail -c "$(number "$1" 32)" "$1"; }
-split_holds() { # the split of a file does not depend on the others
+split_holds() { # the part of a file does not depend on other files
     rm -r "$dir/a/p3" && "$corpus" -q -o "$dir/less.tok" "$dir/a" &&
         [ "$(number "$dir/less.tok" 32)" -le "$(number "$dir/a.tok" 32)" ] &&
         held_out "$dir/less.tok" | tr '\0' '\n' | grep -a '^def' |
@@ -67,13 +67,13 @@ two() {
         "$corpus" -q -o "$dir/two.tok" "$dir/elsewhere/b" "$dir/c" &&
         [ $(($(number "$dir/two.tok" 40) + $(number "$dir/two.tok" 48))) = 61 ]
 }
-check 'takes several directories' two
-twice() { # the same text under names of either part
+check 'it reads several directories' two
+twice() { # the same text under names of both parts
     mkdir "$dir/d" && for i in $(seq 200); do echo 'same = 1' >"$dir/d/$i.py"; done
     echo 'x = 1' >"$dir/d/x.py"
     "$corpus" -o "$dir/twice.tok" "$dir/d" 2>"$dir/messages" &&
         [ $(($(number "$dir/twice.tok" 40) + $(number "$dir/twice.tok" 48))) = 2 ] &&
-        grep -q '199 there already' "$dir/messages"
+        grep -q '199 duplicates' "$dir/messages"
 }
 check 'the same text counts once' twice
 text_of() { grep -oE 'text [0-9a-f]{16}' "$dir/messages"; }
@@ -88,9 +88,9 @@ text() {
         make_corpus "$dir/b.tok" "$dir/copy" && d=$(text_of) &&
         [ "$a" = "$b" ] && [ "$b" != "$c" ] && [ "$c" != "$d" ]
 }
-check 'the checksum of the text is of its documents and their order' text
+check 'the checksum of the text depends on the documents and their order' text
 piped() { "$corpus" -q -o - "$dir/elsewhere/b" | cmp - "$dir/a.tok"; }
-check 'writes to standard output' piped
+check 'it writes to standard output' piped
 
 if ls /usr/lib/python3.*/os.py >/dev/null 2>&1; then
     whole() {
@@ -99,33 +99,33 @@ if ls /usr/lib/python3.*/os.py >/dev/null 2>&1; then
             [ $((100 * $(number "$dir/std.tok" 32))) -gt $((2 * $(number "$dir/std.tok" 24))) ] &&
             [ $((100 * $(number "$dir/std.tok" 32))) -lt $((5 * $(number "$dir/std.tok" 24))) ]
     }
-    check 'by default the standard library, 2 to 5 % held out' whole
+    check 'the default is the standard library, with 2 to 5 % held out' whole
 else
-    skip 'by default the standard library' 'no Python on this machine'
+    skip 'the default is the standard library' 'no Python on this machine'
 fi
 
-exits 'no output: usage' 2 'give -o FILE' "$corpus" "$dir/a"
-exits 'an unknown option: the nearest is named' 2 'did you mean --limit' \
+exits 'a command without output is refused' 2 'give -o FILE' "$corpus" "$dir/a"
+exits 'for an unknown option the nearest one is suggested' 2 'did you mean --limit' \
     "$corpus" --limt 5 -o "$dir/x.tok"
-exits 'a limit that is no number' 2 '^entropy-corpus: --limit' \
+exits 'a limit that is not a number is refused' 2 '^entropy-corpus: --limit' \
     "$corpus" --limit many -o "$dir/x.tok"
-exits 'no such directory' 3 'nowhere: ' "$corpus" -o "$dir/x.tok" "$dir/nowhere"
-exits 'a file is no directory' 3 'a.tok: not a directory' \
+exits 'a missing directory is refused' 3 'nowhere: ' "$corpus" -o "$dir/x.tok" "$dir/nowhere"
+exits 'a file in place of a directory is refused' 3 'a.tok: not a directory' \
     "$corpus" -o "$dir/x.tok" "$dir/a.tok"
 mkdir "$dir/bare"
 few() { (ulimit -n "$1"; shift; "$@"); }
-exits 'a limit of open files is no smaller corpus' 3 'Too many open files' \
+exits 'a limit of open files does not make the corpus smaller' 3 'Too many open files' \
     few 5 "$corpus" -q -o "$dir/few.tok" "$dir/a"
-exits 'a directory without Python' 3 'no Python source' \
+exits 'a directory without Python is refused' 3 'no Python source' \
     "$corpus" -o "$dir/x.tok" "$dir/bare"
-exits 'an output that cannot be written' 3 'nowhere' \
+exits 'an output that cannot be written is reported' 3 'nowhere' \
     "$corpus" -o "$dir/nowhere/x.tok" "$dir/a"
-exits 'a standard output that is closed' 3 'standard output: cannot write' \
+exits 'a closed standard output is reported' 3 'standard output: cannot write' \
     bash -c '"$0" -o - "$1" >&-' "$corpus" "$dir/a"
-exits 'a full device' 3 . "$corpus" -o /dev/full "$dir/a"
+exits 'a full device is reported' 3 . "$corpus" -o /dev/full "$dir/a"
 absent() { [ ! -e "$dir/x.tok" ]; }
 check 'a failure leaves no file behind' absent
-# As a user who may not read it, whoever runs the test.
+# Run as a user who may not read the file, even if root runs the test.
 as=()
 if [ "$(id -u)" = 0 ]; then
     as=("${nobody[@]}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# samples/digits: scikit-learn's digits as data, a short study, its figure.
+# samples/digits: makes data of scikit-learn's digits, runs a short study and draws it.
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
@@ -14,11 +14,11 @@ study() { STEPS=30 EVERY=15 bash $sample/study.sh "$dir/digits.tok" "$dir/runs" 
 last() { "$scan" export "$dir/runs/psm4lng-1.db" --series accuracy -o - | tail -1; }
 
 check 'the digits become a token file' data
-check 'of 1,760 images, a fifth held out' \
+check 'it has 1,760 images' \
     test "$(stat -c %s "$dir/digits.tok")" = $((96 + 1760 * 65))
 check 'a study runs' study
-output 'in 30 steps more than half are named right' '^30,,,0\.[5-9]' last
-output 'the figure has its table' '^\| PSM\(4\)\+LN\+G \| [0-9.]+ % \(' \
+output 'after 30 steps the accuracy is above one half' '^30,,,0\.[5-9]' last
+output 'drawing prints a table' '^\| PSM\(4\)\+LN\+G \| [0-9.]+ % \(' \
     "$python" $sample/draw.py "$dir/runs" -o "$dir/digits.svg"
-check 'and is one' grep -q '</svg>' "$dir/digits.svg"
+check 'and writes a figure' grep -q '</svg>' "$dir/digits.svg"
 finish

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# samples/llama with llama.cpp itself, where LLAMA_CPP=DIR has its sources, built: a
-# model with random weights, its attention by NumPy (llama_model.py). PYTHON has numpy
-# and gguf. PyPI has the sources, in vendor/llama.cpp of
+# samples/llama with llama.cpp itself, if LLAMA_CPP=DIR is its built source tree: runs a
+# model with random weights and compares its attention with NumPy's (llama_model.py).
+# PYTHON must have numpy and gguf. PyPI has the sources, in vendor/llama.cpp of
 #     pip download --no-deps --no-binary :all: llama-cpp-python  # needs scikit-build-core
-# and ten minutes of one core build what is needed, in DIR:
+# and this builds the library in DIR, in ten minutes on one core:
 #     cmake -B b -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_{TESTS,TOOLS,EXAMPLES,SERVER}=OFF \
 #         -DLLAMA_BUILD_COMMON=OFF && cmake --build b --target llama
 set -uo pipefail
@@ -23,13 +23,13 @@ check 'it is compiled with the headers of llama.cpp' \
     -lllama -lggml -lggml-base -L"$BUILD" -lentropyrecord -lm
 export LD_LIBRARY_PATH=$LLAMA_CPP/b/bin:$BUILD ENTROPY_RECORDER=$BUILD/entropy-recorder
 prompt='Once upon a time'
-check 'a model of random weights is written' sh -c \
+check 'a model with random weights is written' sh -c \
     '"$1" tests/samples/llama_model.py "$2/m.gguf" "$3" 3 >"$2/want.csv"' \
     sh "$python" "$dir" "$prompt"
 check 'a prompt and three tokens are decoded' \
     "$dir/llama-entropy" "$dir/m.gguf" "$dir/run.db" 3 "$prompt"
 "$BUILD/entropy-scan" export "$dir/run.db" -o "$dir/got.csv"
-same_text 'entropies and sinks are those of NumPy' '48 heads' "$("$python" -c '
+same_text 'entropies and sinks equal those of NumPy' '48 heads' "$("$python" -c '
 import csv, sys
 def rows(path):
     with open(path) as file:
@@ -39,7 +39,7 @@ def rows(path):
             yield place, [float(by_name[name]) for name in ("entropy", "sink")]
 want, got = dict(rows(sys.argv[1])), dict(rows(sys.argv[2]))
 for place, values in want.items():
-    # keys of the cache are float16, and so are their products
+    # Keys in the cache and their products are float16.
     if not all(abs(a - b) <= 5e-5 for a, b in zip(values, got[place], strict=True)):
         print(*place, *values, "not", *got[place])
 print(len(got), "heads")' "$dir/want.csv" "$dir/got.csv")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# samples/powersoftmax: its runs, tiny, and what is drawn and printed of them.
+# samples/powersoftmax: makes tiny runs, and draws and prints them.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -10,19 +10,19 @@ runs() { sh $sample/runs.sh "$1" "$dir/a.tok" "$dir/runs" $tiny; }
 figure() { python3 -B $sample/figures.py "$@"; }
 
 own_corpus "$dir/a.tok"
-check 'softmax goes on as PowerSoftmax with range losses' runs continual
-check 'seven runs are there' test "$(find "$dir/runs" -name '*.db' | wc -l)" = 7
-same_text 'a run that is there is not done again' '' "$(runs continual 2>&1)"
-rows() { # RUN SERIES: samples of a training
+check 'softmax continues as PowerSoftmax with range losses' runs continual
+check 'there are seven runs' test "$(find "$dir/runs" -name '*.db' | wc -l)" = 7
+same_text 'existing runs are not trained again' '' "$(runs continual 2>&1)"
+rows() { # RUN SERIES: prints the number of training samples
     "$scan" sql "$dir/runs/$1-s1.db" "SELECT count(*) AS n FROM es_values('$2', 'train')" --csv |
         tail -n 1 | tr -d '\r'
 }
-same_text 'the term of the range losses is recorded where there are some' "$(rows on-psm-range ce) 0" \
+same_text 'the range loss is recorded only in runs that have one' "$(rows on-psm-range ce) 0" \
     "$(rows on-psm-range range) $(rows on-psm range 2>/dev/null)"
-check 'runs from scratch' env ONLY=ra sh $sample/runs.sh scratch "$dir/a.tok" "$dir/runs" $tiny
-check 'powers' env ONLY='p[24]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
-check 'epsilons' env ONLY='*1e-[14]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
-check 'what they are compared with' env ONLY='softmax' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+check 'models are trained from scratch' env ONLY=ra sh $sample/runs.sh scratch "$dir/a.tok" "$dir/runs" $tiny
+check 'several powers are trained' env ONLY='p[24]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+check 'several epsilons are trained' env ONLY='*1e-[14]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+check 'softmax is trained for comparison' env ONLY='softmax' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
 for kind in p epsilon distance; do
     check "$kind is drawn" figure $kind "$dir/runs" -o "$dir/$kind.svg"
 done
@@ -30,11 +30,11 @@ check 'given vectors are drawn' figure vectors -o "$dir/vectors.svg"
 check 'all of them are XML' python3 -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
     "$dir"/{p,epsilon,distance,vectors}.svg
 dots() { grep -c '<circle' "$dir/$1.svg"; }
-same_text 'a head is a dot: 6 of softmax, p = 2 and 4' 18 "$(dots distance)"
+same_text 'each head is a dot: 6 for each of softmax, p = 2 and p = 4' 18 "$(dots distance)"
 output 'the table has a line for each kind' 'on-psm-large \| `PSM\(4\)\+LN\+G` \| 1 \| [0-9.]+ ' \
     figure table "$dir/runs"
 mkdir "$dir/none"
-exits 'a folder without them is refused' 3 'no run file' figure p "$dir/none" -o "$dir/x.svg"
-exits 'another kind of runs is refused' 2 'continual, study or scratch' \
+exits 'a folder without runs is refused' 3 'no run file' figure p "$dir/none" -o "$dir/x.svg"
+exits 'an unknown study is refused' 2 'continual, study or scratch' \
     sh $sample/runs.sh other "$dir/a.tok" "$dir/runs"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make replicate` end to end, small: what is trained, what is kept, what is
-# refused. Rules of two models, one of which becomes NaN at one of the rates.
+# `make replicate` end to end with small runs: checks what is trained, kept and refused.
+# One of the models becomes NaN at one of the rates.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -68,16 +68,16 @@ END
 replicate() { samples/truth/replicate.py "$@" >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
 report=$dir/results/truth-claims.md json=$dir/results/truth.json
 names() { (cd "$dir/runs" && echo $(printf '%s\n' *.db | LC_ALL=C sort)); }
-check 'runs' replicate
-check 'trains the rates at the edge too, then the seeds of the best' test "$(names)" = \
+check 'it runs' replicate
+check 'it also trains the rates beyond the edge, then the judged seeds at the best rate' test "$(names)" = \
     "$(echo {EReg-gamma-0.1-lr0.01-s1,EReg-gamma-0.1-lr0.01-s2,SM-LR-layer-lr0.01-s1,SM-LR-layer-lr0.01-s2,SM-lr0.001-s101}.db \
         {SM-lr0.01-s1,SM-lr0.01-s101,SM-lr0.01-s2,SM-lr1e+12-s101}.db)"
-check 'names the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
+check 'the page names the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
 check 'and the corpus' grep -q "SHA-256 $sha256" "$report"
 check 'a claim has its interval and verdict' grep -qE '^\| SM is worse \|.*%\) \| 2 \| [0-9.]+ \| \*\*[a-z]+\*\* ' "$report"
-check 'one that is not testable its reason' grep -qE '^\| Too large \|.*\*\*not testable here\*\*: size' "$report"
-check 'draws the heads' test "$(head -c 4 "$dir/results/truth-heads.png" | tail -c 3)" = PNG
-in_json() { # PYTHON: true of the object r
+check 'an untestable claim has its reason' grep -qE '^\| Too large \|.*\*\*not testable here\*\*: size' "$report"
+check 'the heads are drawn' test "$(head -c 4 "$dir/results/truth-heads.png" | tail -c 3)" = PNG
+in_json() { # PYTHON: checks an expression about the results r
     python3 -c "import json, sys; r = json.load(open('$json')); sys.exit(not ($1))"
 }
 check 'a rate that gives NaN is not chosen' in_json \
@@ -93,18 +93,18 @@ check 'and its smallest threshold' in_json \
 stamps() { stat -c '%n %y' "$dir"/runs/*.db; }
 before=$(stamps)
 cp "$json" "$dir/first.json"
-check 'runs again' replicate
+check 'it runs again' replicate
 check 'and trains nothing twice' test "$(stamps)" = "$before"
 check 'with the same results' cmp "$json" "$dir/first.json"
 rm "$dir/runs/SM-lr0.01-s1."{done,db}
 check 'without a run there is a report' replicate --report
 check 'which trains nothing' test ! -e "$dir/runs/SM-lr0.01-s1.db"
-check 'and misses the run' grep -q '1 run is missing' "$report"
-check 'goes on' replicate
+check 'and reports the missing run' grep -q '1 run is missing' "$report"
+check 'it can be resumed' replicate
 changed() { stamps | grep -vxFf <(echo "$before") | grep -o '[^/]*\.db' | tr '\n' ' '; }
-same_text 'a run that was cut off is trained again, and no other' 'SM-lr0.01-s1.db ' "$(changed)"
+same_text 'only the missing run is trained again' 'SM-lr0.01-s1.db ' "$(changed)"
 
-# An edition beside that one: its own runs and results, one page.
+# An edition that extends the first one: it has separate runs and results, but one page.
 {
     sed -n '/^\[\[model/,$d; /^\[quick/,$d; p' "$REPLICATE_RULES" | sed 's/^edition = 7/edition = 8\nbeside = "rules.toml"/; s/^judged = .*/judged = [3, 4]/'
     printf '[[model]]\nname = "SM"\nrate = 1e-2\n[[model]]\nname = "SM+LN"\nrate = 1e-2\n'
@@ -113,15 +113,15 @@ same_text 'a run that was cut off is trained again, and no other' 'SM-lr0.01-s1.
 } >"$dir/later.toml"
 mkdir "$dir/later" && cp "$dir/runs/corpus.tok" "$dir/later" && cp "$json" "$dir/first.json"
 later() { REPLICATE_RULES=$dir/later.toml REPLICATE_DIR=$dir/later replicate "$@"; }
-check 'an edition beside it runs' later
-same_text 'at the rate that it names' 'SM-LN-lr0.01-s3.db SM-LN-lr0.01-s4.db SM-lr0.01-s3.db SM-lr0.01-s4.db' \
+check 'an extending edition runs' later
+same_text 'at the rate that it gives' 'SM-LN-lr0.01-s3.db SM-LN-lr0.01-s4.db SM-lr0.01-s3.db SM-lr0.01-s4.db' \
     "$(cd "$dir/later" && echo $(printf '%s\n' *.db | LC_ALL=C sort))"
 check 'and leaves the first results' cmp "$json" "$dir/first.json"
 check 'the page has the claims of both' grep -qE '^\| 8 \| Not too large \|' "$report"
-check 'those of the first, too' grep -qE '^\| 7 \| SM is worse \|' "$report"
-exits 'and not the one that was replaced' 1 '^$' grep 'Too large' "$report"
+check 'including those of the first' grep -qE '^\| 7 \| SM is worse \|' "$report"
+exits 'but not the replaced claim' 1 '^$' grep 'Too large' "$report"
 cp "$report" "$dir/page.md"
-check 'the page is made anew without runs' later --page
+check 'the page can be made again without runs' later --page
 check 'and is the same' cmp "$report" "$dir/page.md"
 
 refuses() { # NAME REGEX [OPTION...]
@@ -131,42 +131,42 @@ refuses() { # NAME REGEX [OPTION...]
 }
 cp "$REPLICATE_RULES" "$dir/rules"
 sed -i 's/fewest = 2/fewest = 1/' "$REPLICATE_RULES"
-refuses 'other rules for the runs that there are' 'its runs are of rules .*: go back to it'
+refuses 'existing runs of other rules are refused' 'its runs are of rules .*: go back to it'
 cp "$dir/rules" "$REPLICATE_RULES"
-REPLICATE_DATA=$dir/runs/corpus.tok refuses 'another corpus than that of the rules' 'the corpus is pinned'
-REPLICATE_JOBS=none refuses 'jobs that are no number' "REPLICATE_JOBS: 'none'"
+REPLICATE_DATA=$dir/runs/corpus.tok refuses 'a corpus that is not that of the rules is refused' 'the corpus is pinned'
+REPLICATE_JOBS=none refuses 'a number of jobs that is not a number is refused' "REPLICATE_JOBS: 'none'"
 mkdir "$dir/other" && head -c 5000 "$dir/runs/corpus.tok" >"$dir/other/corpus.tok"
-REPLICATE_DIR=$dir/other refuses 'a token file that is not the one pinned' 'SHA-256 .* remove it'
+REPLICATE_DIR=$dir/other refuses 'a token file that is not the pinned one is refused' 'SHA-256 .* remove it'
 export REPLICATE_DATA=$dir/runs/corpus.tok REPLICATE_DIR=$dir/quick
-check 'a quick edition takes any corpus' replicate --quick
-check 'and says what it is' grep -q 'The quick edition: .* nothing else' "$report"
+check 'a quick edition accepts any corpus' replicate --quick
+check 'and the page says that it is no evidence' grep -q 'The quick edition: .* nothing else' "$report"
 stamps() { stat -c '%n %y' "$dir"/quick/*.db; }
 before=$(stamps)
 sed -i 's/^steps = .*/steps = 11/' "$REPLICATE_RULES"
-check 'with other settings, too' replicate --quick
-same_text 'which are trained anew' 'SM-lr0.01-s1.db SM-lr0.01-s101.db SM-lr0.01-s2.db ' "$(changed)"
+check 'it accepts changed settings' replicate --quick
+same_text 'and trains its runs again' 'SM-lr0.01-s1.db SM-lr0.01-s101.db SM-lr0.01-s2.db ' "$(changed)"
 unset REPLICATE_DATA
-cp -r samples/truth "$dir/copy" # no commit there
-REPLICATE_DIRTY='' GIT_CEILING_DIRECTORIES=$dir exits 'sources of no commit' 1 'no git commit' \
+cp -r samples/truth "$dir/copy" # a folder without commit
+REPLICATE_DIRTY='' GIT_CEILING_DIRECTORIES=$dir exits 'sources without a commit are refused' 1 'no git commit' \
     "$dir/copy/replicate.py"
 git init -q "$dir/copy" && git -C "$dir/copy" add . && git -C "$dir/copy" -c user.name=n \
     -c user.email=n@localhost commit -qm one && echo '# changed' >>"$dir/copy/judge.py"
-REPLICATE_DIRTY='' exits 'sources that differ from the commit' 1 'judge.py: differs from the commit' \
+REPLICATE_DIRTY='' exits 'sources that differ from the commit are refused' 1 'judge.py: differs from the commit' \
     "$dir/copy/replicate.py"
 sed -i 's/^steps = .*/steps = 100000000/' "$REPLICATE_RULES"
 export REPLICATE_DIR=$dir/long
 mkdir "$dir/long" && cp "$dir/runs/corpus.tok" "$dir/long"
 samples/truth/replicate.py 2>"$dir/complaints" &
 replicate=$!
-await 'a long run is begun' test -e "$dir/long/SM-lr0.01-s101.db"
-refuses 'a second one in the folder' 'another process trains there'
+await 'a long run begins' test -e "$dir/long/SM-lr0.01-s101.db"
+refuses 'a second replication in the folder is refused' 'another process trains there'
 kill $replicate
 wait $replicate
-same_text 'a signal ends it' 143 $?
-check 'and its run' flock -w 60 "$dir/long/lock" true
-check 'which does not count as done' test ! -e "$dir/long/SM-lr0.01-s101.done"
+same_text 'a signal ends the replication' 143 $?
+check 'and its training' flock -w 60 "$dir/long/lock" true
+check 'which does not count as finished' test ! -e "$dir/long/SM-lr0.01-s101.done"
 sed -i 's/^n-head = .*/n-head = 5/' "$REPLICATE_RULES"
 REPLICATE_DIR=$dir/none
 mkdir "$dir/none" && cp "$dir/runs/corpus.tok" "$dir/none"
-refuses 'a model that cannot be' 'SM-lr.*heads|SM-lr.*head'
+refuses 'an impossible model is refused' 'SM-lr.*heads|SM-lr.*head'
 finish
