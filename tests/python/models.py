@@ -11,8 +11,8 @@ NO_DROPOUT = dict(attention_dropout=0.0)
 
 
 def needs_torch(version, why):
-    """Skips a test with versions of torch before `version`, which cannot do what it
-    tests."""
+    """Skips a test with versions of torch before `version`, which lack what the
+    test needs."""
     is_older = torch.__version__ < version
     return pytest.mark.skipif(is_older, reason=f"torch {torch.__version__}: {why}")
 

@@ -270,7 +270,9 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize("name, case, version", ENTRIES)
-def test_flash_attention_of_transformers_is_measured(name, case, version, package, monkeypatch, run_file):
+def test_transformers_flash_attention_is_measured(
+    name, case, version, package, monkeypatch, run_file
+):
     of_version(package, version, monkeypatch)
     model = models.spread(models.MAKERS[name]()).train()
     for module in model.modules():

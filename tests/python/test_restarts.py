@@ -84,7 +84,9 @@ def test_a_resumed_training_is_one_run(run_file):
         (range(0, 5), range(3, 5), {"name": "another"}, 2, "has name run, this model has another"),
     ],
 )  # fmt: skip
-def test_steps_and_options_decide_whether_a_run_continues(first, second, options, n_runs, said, run_file):
+def test_steps_and_options_decide_whether_a_run_continues(
+    first, second, options, n_runs, said, run_file
+):
     found, trouble = continued(run_file, first, second, **options)
     assert len(found) == n_runs
     assert (said in trouble) if said else trouble is None

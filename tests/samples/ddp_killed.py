@@ -1,6 +1,6 @@
 """usage: ddp_killed.py SAMPLES
 
-Of two ranks, rank 1 is killed in step 2, once rank 0 has recorded that step; rank 0 then
+Rank 1 of two is killed in step 2, once rank 0 has recorded that step; rank 0 then
 waits for it."""
 import os
 import signal

@@ -91,7 +91,7 @@ def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[
     """Returns the layer number of each block. places: the blocks of the attention
     modules; layers: for each recorded layer an index into `places`, or None. A block
     with two attention modules gets the first one's layer. A block without attention
-    gets the layer of its own number, if that rule fits all other blocks."""
+    gets its index as the layer number, if that rule fits all other blocks."""
     found: dict[str, int] = {}
     for layer, place in enumerate(layers):
         if place is not None:

@@ -109,7 +109,7 @@ class Run:
         return self._reader.events(self._index)
 
     def refresh(self) -> None:
-        """Reads what has been added to a growing file."""
+        """Reads the steps that were added to a growing file."""
         self._reader.refresh()
 
     def steps(self, name: str = "entropy", phase: str = "train") -> np.ndarray:
