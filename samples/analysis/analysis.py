@@ -45,7 +45,7 @@ def options():
     parser.add_argument("--database", default=":memory:", help="a new file for DuckDB")
     parser.add_argument("--memory", default="2GB", help="memory limit of DuckDB (2GB)")
     parser.add_argument("--queries", type=Path, default=Path(__file__).with_name("queries.sql"))
-    parser.add_argument("--json", action="store_true", help="answers as JSON")
+    parser.add_argument("--json", action="store_true", help="print the answers as JSON")
     given = parser.parse_args()
     if given.runs is None and given.parquet is None:
         parser.error("give a folder of run files, or --parquet FOLDER")

@@ -40,7 +40,7 @@ def scores(runs, rule, reference):
 
 
 def comparison(runs, rule, all_scores, put):
-    put("| rule | recall at the lead aimed at | healthy runs warned of |", "| --- | --- | --- |")
+    put("| rule | recall at the intended lead | healthy runs with a warning |", "| --- | --- | --- |")
     for name, score in all_scores.items():
         threshold, samples = rule["rules"][name][:2]
         alarms = runs.alarms(score, threshold, samples)
@@ -63,7 +63,7 @@ def lead_table(runs, alarms, put):
 
 
 def kinds_table(runs, alarms, put):
-    put("", "| kind of run | warned of (doomed: before the doom) |", "| --- | --- |")
+    put("", "| kind of run | with a warning (doomed runs: before the doom) |", "| --- | --- |")
     for kind in ("nan", "collapse", "recovered", "healthy"):
         mine = runs.kind == kind
         own = alarms[mine]
@@ -93,13 +93,14 @@ def savings(runs, alarms, put):
     at_flag = planned[doomed] - doom[doomed]
     gained = np.where(np.isin(doomed, warned), doom[doomed] - alarms[doomed], 0)
     if len(warned):
-        put("", f"Of the {len(warned)} that were warned of the median lead is {np.median(ahead):.0f} "
-            f"steps (quartiles {np.percentile(ahead, 25):.0f} and {np.percentile(ahead, 75):.0f}), "
-            f"{np.median(ahead / doom[warned]):.0%} of their length.")
-    put("", "Of all steps planned for doomed runs, stopping at the warning saves "
-        f"{saved.sum() / planned[doomed].sum():.1%}; stopping at the onset of the flag itself would save "
-        f"{at_flag.sum() / planned[doomed].sum():.1%}. Of the steps up to the doom the warning saves "
-        f"{gained.sum() / doom[doomed].sum():.1%}.")
+        put("", f"In the {len(warned)} runs with a warning before the doom, the median lead "
+            f"is {np.median(ahead):.0f} steps (quartiles {np.percentile(ahead, 25):.0f} and {np.percentile(ahead, 75):.0f}), "
+            f"{np.median(ahead / doom[warned]):.0%} of the steps before the doom.")
+    put("", "Stopping at the warning saves "
+        f"{saved.sum() / planned[doomed].sum():.1%} of all steps planned for doomed runs; "
+        "stopping at the onset of the flag itself would save "
+        f"{at_flag.sum() / planned[doomed].sum():.1%}. The warning saves "
+        f"{gained.sum() / doom[doomed].sum():.1%} of the steps before the doom.")
     before_nonfinite(runs, alarms, put)
     lost = (~runs.doomed) & (alarms >= 0)
     siblings = {}
@@ -108,8 +109,8 @@ def savings(runs, alarms, put):
     near = sum(any(runs.kind[j] != "healthy" for j in siblings[runs.number[i]])
                for i in np.flatnonzero(lost))
     put("", f"Healthy runs stopped: {int(lost.sum())}, of which {int((lost & (runs.kind == 'recovered')).sum())} "
-        "had a collapse that they recovered from; of "
-        f"{near} this run or the other seed of its configuration had one or was doomed.")
+        "had a collapse and recovered; for "
+        f"{near}, the run or the other seed of its configuration had a collapse or was doomed.")
 
 
 def main():
@@ -132,7 +133,7 @@ def main():
     n = {kind: int((runs.kind == kind).sum()) for kind in ("nan", "collapse", "healthy", "recovered")}
     put(f"{len(runs)} runs: {n['nan']} NaN and {n['collapse']} collapse (median step of the doom "
         f"{np.median(runs.doom[runs.doomed]):.0f}), {n['healthy']} healthy, {n['recovered']} "
-        "healthy that recovered from a collapse. Rates with 95 % intervals of Wilson.", "",
+        "healthy that recovered from a collapse. Rates have 95 % Wilson intervals.", "",
         "### Rules", "")
     comparison(runs, rule, all_scores, put)
     for name, title in (("model_5", "Warning"), ("model", "Stop")):
@@ -146,7 +147,7 @@ def main():
     ece, bins = calibration(all_scores["model"][rows], runs.doomed[runs.run[rows]].astype(float),
                             weights(runs, rows))
     put("", "### Calibration", "",
-        f"Expected calibration error {ece:.4f}: steps before the doom, every run counting as one.", "",
+        f"Expected calibration error {ece:.4f} over the steps before the doom, with equal weights of runs.", "",
         "| probability | share doomed | weight, runs |", "| --- | --- | --- |")
     put(*(f"| {p:.3f} | {share:.3f} | {weight:.1f} |" for p, share, weight in bins))
     with open(given.output, "w", encoding="utf-8") as out:
