@@ -2,8 +2,8 @@
  * The callback. The tensor kq_soft_max-N has the attention weights of layer N,
  * f32 with ne = {cells of the KV cache, queries, heads, streams}; heads are
  * query heads, also if keys are grouped. Cells are allocated ahead and shared
- * by sequences. The mask, the operator's second source, tells which cells a
- * query sees: ne = {cells, queries or more, 1, streams}, -inf for hidden cells.
+ * by sequences. The mask, the operator's second source, hides cells from a
+ * query: ne = {cells, queries or more, 1, streams}, -inf for hidden cells.
  */
 #include "samples/llama/attention.h"
 

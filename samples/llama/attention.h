@@ -40,7 +40,7 @@ typedef struct attention {
  * in either case. */
 bool attention_open(attention *seen, int n_layer, int n_head);
 
-/* The callback for llama_context_params.cb_eval. It asks for the tensors
+/* The callback for llama_context_params.cb_eval. It requests the tensors
  * kq_soft_max-N. A tensor that it cannot read is reported once on standard
  * error; the model is never stopped. */
 bool attention_callback(struct ggml_tensor *tensor, bool ask, void *user_data);

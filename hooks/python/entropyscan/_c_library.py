@@ -379,7 +379,7 @@ class Reader:
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Returns the steps (n), the values (n, values per sample) and the series'
         shape. Values keep the bits of the file, so that a NaN and a missing value
-        can be told apart."""
+        can be distinguished."""
         found = _new("es_series")
         self._check(
             self._library.es_reader_find(

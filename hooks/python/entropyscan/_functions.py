@@ -153,7 +153,7 @@ def _of_sdpa(
     found = with_heads(query, key, mask, _module(), enable_gqa)
     if found is None:
         reason = (
-            f"{SDPA} with {query.dim()} dimensions: cannot tell which of them are heads: "
+            f"{SDPA} with {query.dim()} dimensions: it is unknown which of them are heads: "
             "this attention is not measured: give the module an attribute num_heads, or "
             "call with (batch, heads, tokens, width)"
         )

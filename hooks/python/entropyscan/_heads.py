@@ -36,7 +36,7 @@ def with_heads(
 ) -> tuple[Tensor, Tensor, Optional[Tensor]] | None:
     """Converts query (...,T,D), key (...,S,D) and mask (...,T,S), after broadcasting,
     to (B,H,T,D), (B,KV,S,D) and (B|1,H|1,T|1,S|1). Returns None if neither the
-    shapes nor the calling module tell which dimensions are heads. is_grouped: torch's
+    shapes nor the calling module show which dimensions are heads. is_grouped: torch's
     enable_gqa, where heads are the last dimension before the tokens."""
     # A grouped call has fewer key heads, so that dimension is not broadcast.
     kept = 3 if is_grouped else 2

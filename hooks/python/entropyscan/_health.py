@@ -462,7 +462,7 @@ class Steps:
         for found in self._by_device(parameters, self._is_copied):
             moved = [(block, one) for block, one in found if one.grad is not None]
             n_bytes = sum(one.nbytes for _, one in moved)
-            # Leave room for the state that the optimizer allocates in its first step.
+            # Keep memory free for the state that the optimizer allocates in its first step.
             n_needed = n_bytes * (2 if optimizer.state else 8)
             device = found[0][1].device
             if not _has_memory(device, n_needed):

@@ -55,7 +55,7 @@ def _is_exporting() -> bool:
 @dataclasses.dataclass
 class Seen:
     """Measurements of a forward pass by place of the module. Those of a CUDA device
-    are being copied to pinned memory; an event tells when the copy is complete."""
+    are being copied to pinned memory; an event marks the end of the copy."""
 
     heads: dict[int, Tensor] = dataclasses.field(default_factory=dict)
     maps: dict[int, Tensor] = dataclasses.field(default_factory=dict)

@@ -154,7 +154,7 @@ class Reader:
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Returns the steps (n), the values (n, values per sample) and the series'
         shape. Values keep the bits of the file, so that a NaN and a missing value
-        can be told apart."""
+        can be distinguished."""
         run = self._runs[index]
         number, shape = self._find(index, name, phase)
         n = n_values(shape, run["n_layer"], run["n_head"])

@@ -118,8 +118,8 @@ class Run:
 
     def values(self, name: str, phase: str = "train") -> np.ndarray:
         """Returns the values of a series, float32: (n) for a series of the run, (n, L)
-        of layers, (n, L, H) of heads. A NaN is the training's own; is_missing() tells
-        which values were not measured."""
+        of layers, (n, L, H) of heads. A NaN is the training's own; is_missing() finds
+        the values that were not measured."""
         _, data, shape = self._reader.samples(self._index, name, phase)
         if shape == "run":
             return data[:, 0]

@@ -33,7 +33,7 @@ MOST_NAME = 255  # bytes of a series' name or unit
 MOST_EVENT = 4096  # bytes of an event's kind and message
 MOST_TEXT = 1 << 20
 MOST_STEP = 2**63 - 2
-MOST_CELLS = 64  # a side of an attention map
+MOST_CELLS = 64  # along a side of an attention map
 MAP_MEAN = -1  # head number of a map that is the mean over the layer's heads
 
 

@@ -128,7 +128,7 @@ class TrainerCallback(transformers.TrainerCallback):
 
 
 def _reporting(train: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps Trainer.train to tell our callbacks when it raises: the Trainer has no
+    """Wraps Trainer.train to inform our callbacks when it raises: the Trainer has no
     event for that."""
 
     @functools.wraps(train)

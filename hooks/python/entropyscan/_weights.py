@@ -12,7 +12,7 @@ def measure_weights(weights: Tensor) -> Tensor:
     """Computes the statistics of weights a (B,H,T,S); the entropy is -sum a ln(a +
     1e-9) (AERO, eq. 10). The series of logits is missing. A row of zeros counts as one
     that sees no key. If most rows are negative somewhere or do not sum to 1, the
-    tensor does not contain weights; are_weights tells this later, because checking it
+    tensor does not contain weights; are_weights checks this later, because a check
     here would wait for a device."""
     with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
         wide = wide_type(weights)
