@@ -89,7 +89,7 @@ def series(path):
 
 
 def first_nonfinite(losses):
-    """Returns the first step whose loss is NaN or infinite; -1 if there is none."""
+    """Returns the first step whose loss is NaN or infinite; -1 if all are finite."""
     bad = [step for step, value in losses.items()
            if not np.isfinite(np.frombuffer(value, "<f4")).all()]
     return min(bad, default=-1)

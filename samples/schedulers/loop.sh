@@ -28,8 +28,8 @@ case $dir in -*) dir=./$dir ;; esac
 mkdir -p "$dir" || exit 2
 
 # Prints the flag for which RUN should be stopped, such as "collapse since step 80".
-# Fails if there is none or no sample yet. --check exits with 1 if a flag of severity
-# error or above stands, and --where selects the critical ones.
+# Fails if no critical flag stands or no sample has been recorded yet. --check exits with
+# 1 if a flag of severity error or above stands, and --where selects the critical ones.
 doomed() { # RUN
     local json
     json=$(entropy-scan --check --json --where severity=critical \

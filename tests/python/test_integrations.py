@@ -127,7 +127,7 @@ def test_severity_and_kinds_select_what_prunes(run_file):
     kinds = {f["kind"] for f in es.open(run_file).flags if f["stands"]}
     assert kinds
     trial = trials.ask()
-    es.OptunaPruning(trial, run_file, kinds=["none of these"])()
+    es.OptunaPruning(trial, run_file, kinds=["no such kind"])()
     with pytest.raises(optuna.TrialPruned):
         es.OptunaPruning(trial, run_file, "warning", kinds)()
     with pytest.raises(es.Error, match="unknown severity 'bad': expected one of info, warning"):

@@ -92,7 +92,7 @@ def exact_share() -> float:
     """Returns the share of rows of the last attention on a CUDA device that were
     computed again in double, because rounding in float32 may have changed their
     entropy by more than 2.5e-6 nats (1e-4 in bfloat16 and float16). Counts finite
-    rows; NaN if there are none. Waits for the device."""
+    rows; NaN without finite rows. Waits for the device."""
     if _exact is None:
         return float("nan")
     finite, exact = _exact.double().sum(1).tolist()

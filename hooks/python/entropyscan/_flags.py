@@ -40,8 +40,8 @@ class Flags:
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
-        """Describes the standing flags in one line; None if there are none, or if
-        they cannot be read, which is one warning."""
+        """Describes the standing flags in one line; None if no flag stands, or if
+        they cannot be read; then it warns once."""
         if not os.path.exists(path):
             return None  # nothing has been recorded yet
         try:

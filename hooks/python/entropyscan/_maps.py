@@ -18,7 +18,7 @@ SEQUENCES = 16  # maps use at most so many sequences of a batch
 def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | None:
     """Returns the maps (H,C,C) float32 on the device, C = min(size, T, S). A cell is
     the mean weight over the sequences and over the pairs of its block in which the
-    query sees the key: missing if there are none, NaN if a row is not finite. query
+    query sees the key: missing without such pairs, NaN if a row is not finite. query
     (B,H,T,D), key (B,KV,S,D). Returns None for packed sequences, whose positions
     differ from those of the row that contains them."""
     if what.query_starts is not None:

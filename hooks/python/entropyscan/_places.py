@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def home() -> Path | None:
-    """Returns the folder with the libraries and programs; None if there is none."""
+    """Returns the folder with the libraries and programs; None if not found."""
     given = os.environ.get("ENTROPYSCAN_HOME")
     if given:
         return Path(given)
