@@ -185,7 +185,7 @@ ratchet outside-document < <(sources "${code[@]}" '*.sh' '*.py' '*.js' |
 words='\b(told|tells?|telling|asked|asks|asking)\b|\brooms?\b|\bway back\b'
 words+='|\bwish(es)?\b|_(told|asked|room|wish|wishes)\b|\b(told|asked|room|wish|wishes)_'
 # Phrases that are never right, in comments, messages and documents.
-phrases='\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
+phrases='(?<!there )\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
 phrases+='|\b(go(es|ne|ing)?|went) on with\b|\b(nobody|somebody|whoever|everybody|whom)\b'
 phrases+='|\b(hold|held|holds) (it |them |the [a-z]+ )?against\b|\bis another one\b'
 phrases+='|\b(is|are) one of its own\b|\bby turns\b|\bever (fewer|more|less)\b'
@@ -197,10 +197,10 @@ for folder in analyzer store render hooks cli samples tests; do
             grep -v '^tests/tools/lint.sh$' | xargs -r grep -nE "$words" /dev/null)
     ratchet "phrases-$folder" < <(
         sources "${code[@]/#/$folder/}" "$folder/*".{sh,py,js,md,mk} |
-            grep -v '^tests/tools/lint.sh$' | xargs -r grep -nE "$phrases" /dev/null)
+            grep -v '^tests/tools/lint.sh$' | xargs -r grep -nP "$phrases" /dev/null)
 done
 ratchet phrases < <(sources ':(glob)*.md' Makefile .ci/run | grep -v CONTRIBUTING.md |
-    xargs -r grep -nE "$phrases" /dev/null)
+    xargs -r grep -nP "$phrases" /dev/null)
 
 # Subjects of commits after this one have at most 72 characters.
 since=b5803a2
