@@ -54,8 +54,8 @@ static es_status load_library(es_ops_getter **out, const char *path)
     if (!library) { /* dlerror's words begin with the path */
         const char *why = dlerror();
         if (why && strncmp(why, path, strlen(path)) == 0)
-            return es_fail(ES_EIO, "%s: no back-end cuda", why);
-        return es_fail(ES_EIO, "%s: %s: no back-end cuda", path,
+            return es_fail(ES_EIO, "%s: back-end cuda is not available", why);
+        return es_fail(ES_EIO, "%s: %s: back-end cuda is not available", path,
                        why ? why : "cannot be loaded");
     }
     const unsigned *stamp = dlsym(library, ES_OPS_STAMP_NAME);
@@ -67,10 +67,10 @@ static es_status load_library(es_ops_getter **out, const char *path)
     }
     return stamp && symbol
                ? es_fail(ES_EVERSION,
-                         "%s: is of another build of entropy-train: install "
-                         "both from one",
+                         "%s: belongs to another build of entropy-train: "
+                         "install both from the same build",
                          path)
-               : es_fail(ES_EIO, "%s: is no back-end of entropy-train", path);
+               : es_fail(ES_EIO, "%s: not a back-end of entropy-train", path);
 }
 
 es_status es_ops_find(const es_ops **out, const char *name,
@@ -87,7 +87,7 @@ es_status es_ops_find(const es_ops **out, const char *name,
     }
     if (strcmp(name, es_cpu_ops.name) != 0)
         return es_fail(ES_EUSAGE,
-                       "no back-end is called '%s': use cpu, cuda or auto",
+                       "unknown back-end '%s': expected cpu, cuda or auto",
                        name);
     if (precision == ES_FP32)
         *out = &es_cpu_ops;
@@ -112,6 +112,6 @@ es_status es_ops_choose(const es_ops **out, const char *name,
         (*out)->close(backend);
         return ES_OK;
     }
-    snprintf(note, size, "the CPU it is: %s", es_message());
+    snprintf(note, size, "using the CPU: %s", es_message());
     return es_ops_find(out, es_cpu_ops.name, precision);
 }

@@ -227,14 +227,13 @@ static void print_model(FILE *out, const bench *b)
         es_cpu_engine engine;
         es_cpu_engine_find(&engine);
         fprintf(out, ", threads: %d%s\nproducts: %s, own kernels: %s",
-                b->settings.threads,
-                b->settings.threads ? "" : " (all there are)", engine.products,
-                engine.kernels);
+                b->settings.threads, b->settings.threads ? "" : " (all cores)",
+                engine.products, engine.kernels);
     }
     fputc('\n', out);
     if (b->trainer->note[0])
         fprintf(out, "%s\n", b->trainer->note);
-    fprintf(out, "%zu pairs of steps by turns\n\n%-22s", b->n_pairs, "");
+    fprintf(out, "%zu pairs of alternating steps\n\n%-22s", b->n_pairs, "");
     fprintf(out, "%12s %12s %30s\n", "median", "fastest",
             "share of recording, 95 %");
 }
@@ -280,8 +279,8 @@ static void print_speed(FILE *out, const bench *b)
     fprintf(out, "\ntokens/s: %.0f (median), %.0f (fastest)\n", tokens / median,
             tokens / plain[0]);
     fprintf(out,
-            "recorder process, beside the training: %.3f ms CPU a recorded "
-            "step, %.3f %% of it\n",
+            "recorder process, in parallel with the training: %.3f ms of CPU "
+            "per recorded step, %.3f %% of a step\n",
             1e3 * recorder, 100 * recorder / median);
 }
 
@@ -338,9 +337,7 @@ static es_status print_phases(FILE *out, es_settings *settings)
     es_status status = profile(&seconds, phases, settings);
     if (status != ES_OK)
         return status;
-    fprintf(out,
-            "\nthe fastest of %d plain steps, on a model of its own: "
-            "%.3f ms\n",
+    fprintf(out, "\nfastest of %d plain steps, on a separate model: %.3f ms\n",
             N_PROFILED, 1e3 * (rest = seconds));
     for (int i = 0; i < ES_N_CPU_PHASES; i++) {
         if (i == ES_CPU_WAITING)
@@ -364,7 +361,7 @@ es_status es_bench(FILE *out, const es_settings *settings)
     b.settings.train.steps = 2 * (settings->pairs + WARM_UP);
     es_status status = es_model_config_check(&settings->model);
     if (status == ES_OK && es_families[settings->model.family].has_images)
-        status = es_fail(ES_EUSAGE, "--family %s: bench has no images",
+        status = es_fail(ES_EUSAGE, "--family %s: bench cannot train on images",
                          es_family_names[settings->model.family]);
     if (status == ES_OK && (status = make_folder(&b)) == ES_OK &&
         (status = write_tokens(&b)) == ES_OK && (status = run(&b)) == ES_OK) {

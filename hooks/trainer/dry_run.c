@@ -49,7 +49,7 @@ static es_status try_to_make(const char *path)
     char parent[ES_PATH_SIZE];
     find_parent(parent, path);
     if (access(parent, W_OK | X_OK) != 0)
-        return es_fail(ES_EIO, "%s: cannot be made in %s: %s", path, parent,
+        return es_fail(ES_EIO, "%s: cannot be created in %s: %s", path, parent,
                        strerror(errno));
     return ES_OK;
 }
@@ -74,7 +74,7 @@ static es_status try_run_file(const char *path)
     if (status == ES_OK && size > 0 &&
         (size < sizeof head || memcmp(head, sqlite, sizeof sqlite) != 0 ||
          memcmp(head + ID, ours, strlen(ours)) != 0))
-        status = es_fail(ES_EFORMAT, "%s: is there, and is no run file", path);
+        status = es_fail(ES_EFORMAT, "%s: exists and is not a run file", path);
     if (fd >= 0)
         close(fd);
     return status;
@@ -125,12 +125,13 @@ static void report_unchecked(const es_settings *settings,
         unchecked(text);
     const bool lacks_out = !settings->out[0] && !settings->no_record;
     if (!settings->data[0])
-        unchecked(lacks_out ? "data and run file: no --data, no --out"
-                            : "data: no --data");
+        unchecked(lacks_out
+                      ? "data and run file: --data and --out are not given"
+                      : "data: --data is not given");
     else if (lacks_out)
-        unchecked("run file: no --out");
+        unchecked("run file: --out is not given");
     if (settings->out[0] && access(settings->out, F_OK) == 0)
-        unchecked("run file: it is there, and may not take another run");
+        unchecked("run file: it exists, and may refuse another run");
     if (settings->world > 1)
         unchecked("the other ranks");
 }

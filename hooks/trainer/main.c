@@ -218,13 +218,13 @@ static int report(const es_settings *settings, const es_train_result *result)
         print_result(settings, result);
     if (result->saved_step >= 0 && !settings->quiet)
         fprintf(stderr,
-                "checkpoint of step %" PRId64 ": go on with --resume %s\n",
+                "checkpoint of step %" PRId64 ": continue with --resume %s\n",
                 result->saved_step, settings->checkpoint);
     if (result->nan_step >= 0 && settings->rank <= 0)
         fprintf(stderr, "entropy-train: %s\n",
                 es_train_describe_nan(text, sizeof text, result));
     if (result->recorded != ES_OK)
-        fprintf(stderr, "entropy-train: recording was not complete: %s\n",
+        fprintf(stderr, "entropy-train: recording is incomplete: %s\n",
                 result->lost);
     if (result->saved != ES_OK)
         fprintf(stderr, "entropy-train: a checkpoint is missing: %s\n",
@@ -296,7 +296,7 @@ static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
         fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
                 (*from)->file->path, (*from)->state.step,
                 (*from)->state.step == settings->train.steps
-                    ? ", its last: nothing left to do (--steps N goes on)"
+                    ? ", its last: nothing left to do (--steps N trains longer)"
                     : "");
     return status;
 }
@@ -396,7 +396,7 @@ static int report_probe(const es_probe_result *result)
     if (result->n_batches > 0 && !result->settings.quiet)
         es_probe_print(stdout, result);
     if (result->recorded != ES_OK)
-        fprintf(stderr, "entropy-train: recording was not complete: %s\n",
+        fprintf(stderr, "entropy-train: recording is incomplete: %s\n",
                 result->lost);
     if (caught_signal)
         return EXIT_SIGNAL + caught_signal;
@@ -429,7 +429,7 @@ static es_status verify(const es_settings *settings, es_verify_counts *counts)
     const es_ops *ops;
     char note[ES_MESSAGE_MAX];
     if (settings->n_cases == 0)
-        return es_fail(ES_EUSAGE, "no cases: name one file or folder, or more");
+        return es_fail(ES_EUSAGE, "no cases: name at least one file or folder");
     es_status status = es_ops_choose(&ops, settings->backend,
                                      settings->precision, note, sizeof note);
     es_products_choice products = settings->products;
@@ -480,7 +480,7 @@ static const es_command train_command = {
     .name = "entropy-train",
     .synopsis = "[train] --arch ARCH --data FILE --out FILE [OPTION...]\n"
                 "       entropy-train VERB [OPTION...]",
-    .summary = "train a transformer, record its attention entropy",
+    .summary = "train a transformer and record its attention entropy",
     .details = es_train_details,
     ES_SETTINGS_OPTIONS(ES_VERB_TRAIN),
     .main = run_train,
@@ -496,7 +496,7 @@ static const es_command verify_command = {
 static const es_command bench_command = {
     .name = "entropy-train bench",
     .synopsis = "[OPTION...]",
-    .summary = "speed of training, and what recording costs",
+    .summary = "measure the speed of training and the cost of recording",
     .details = es_bench_details,
     ES_SETTINGS_OPTIONS(ES_VERB_BENCH),
     .main = run_bench,
@@ -521,39 +521,41 @@ static const es_command *const commands[] = {&train_command, &verify_command,
                                              &bench_command, &probe_command,
                                              &help_command};
 static const es_named_text exits[] = {
-    {"0", "done, or stopped by a file RUN.db.stop"},
-    {"1", "the loss was no longer finite; of verify: a case does not pass"},
+    {"0", "done, or stopped by RUN.db.stop"},
+    {"1", "the loss was no longer finite; verify: a case fails"},
     {"2", "the command line is wrong"},
     {"3", "an input or output failed"},
     {"128+N", "ended by signal N, the run closed as stopped"},
     {NULL, NULL}};
 static const es_named_text environment[] = {
-    {"ENTROPY_RECORDER", "the recorder, in place of the one beside the "
-                         "program"},
+    {"ENTROPY_RECORDER",
+     "the recorder, in place of the one in the program's folder"},
     {"ENTROPY_TRAIN_ONEDNN", "oneDNN's library, in place of libdnnl.so.2"},
     {"ENTROPY_TRAIN_CUDA", "the back-end's library, in place of "
-                           "libentropytrain_cuda.so beside the program"},
-    {"ENTROPY_TRAIN_TUNING", "the file of what CUDA's products were found to "
-                             "be fastest with, or off"},
-    {"ENTROPY_TRAIN_PLANS", "a file to which CUDA's products are added, a line "
-                            "each: whether bias and GELU are part of them"},
-    {"ENTROPY_TRAIN_OVERLAP", "off: a CUDA kernel begins when the one before "
-                              "has ended"},
-    {"ENTROPY_TRAIN_DEVICE", "the number of the device that is tried first; of "
-                             "several ranks on a host one each, if not set"},
+                           "libentropytrain_cuda.so in the program's folder"},
+    {"ENTROPY_TRAIN_TUNING", "the file that caches the fastest algorithms of "
+                             "CUDA's matrix products, or off"},
+    {"ENTROPY_TRAIN_PLANS",
+     "a file that lists CUDA's matrix products, a line each, and whether bias "
+     "and GELU are fused into them"},
+    {"ENTROPY_TRAIN_OVERLAP",
+     "off: each CUDA kernel starts after the previous one has ended"},
+    {"ENTROPY_TRAIN_DEVICE", "the number of the device to try first; if unset, "
+                             "ranks on one host take a device each"},
     {"ENTROPY_TRAIN_NCCL", "NCCL's library, in place of libnccl.so.2"},
     {"OMPI_COMM_WORLD_RANK, _SIZE; SLURM_PROCID, SLURM_NTASKS",
-     "this process's rank and how many there are, by mpirun or srun: --world"},
-    {"OPENBLAS_CORETYPE", "OpenBLAS's kernels; one for less than the processor "
-                          "has is a warning"},
-    {"NO_COLOR, FORCE_COLOR", "failures have no colour, or always one"},
+     "this process's rank and the number of ranks, set by mpirun or srun: see "
+     "--world"},
+    {"OPENBLAS_CORETYPE", "OpenBLAS's kernels; a choice below the processor's "
+                          "abilities is a warning"},
+    {"NO_COLOR, FORCE_COLOR", "never, or always, colour failures"},
     {NULL, NULL}};
 static const es_named_text files[] = {
-    {"RUN.db", "the run file, which entropy-scan shows, also while it grows"},
-    {"RUN.db.stop", "ends the training well"},
-    {"RUN.db.ranks", "by which the ranks of a training find each other, while "
-                     "they do"},
-    {"DIR/NAME-STEP.safetensors", "checkpoints, of --checkpoint DIR"},
+    {"RUN.db", "the run file, which entropy-scan shows, even while it grows"},
+    {"RUN.db.stop", "stops the training cleanly"},
+    {"RUN.db.ranks", "lets the ranks of a training find each other; removed "
+                     "once they are connected"},
+    {"DIR/NAME-STEP.safetensors", "the checkpoints of --checkpoint DIR"},
     {NULL, NULL}};
 static const es_program program = {commands, sizeof commands / sizeof *commands,
                                    exits,    environment,

@@ -51,9 +51,7 @@ es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
         n_hidden++;
     }
     if (next == n)
-        return es_fail(ES_EFORMAT,
-                       "%s: a micro-batch is padding alone: there is nothing "
-                       "to find in it",
+        return es_fail(ES_EFORMAT, "%s: a micro-batch consists of padding only",
                        how->path);
     if (n_hidden == 0) {
         draw(words, how, next);

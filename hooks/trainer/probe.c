@@ -97,7 +97,7 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
     if (settings->random || want <= have)
         return;
     snprintf(text, sizeof text,
-             "%.512s: its held-out part has %" PRIu64 " sequences of %d tokens,"
+             "%.512s: the held-out part has %" PRIu64 " sequences of %d tokens,"
              " not %" PRIu64 ": some are read more than once",
              settings->data, have, length + 1, want);
     warn(watch, text);
@@ -108,8 +108,8 @@ static es_status calibrate(probe *p, const es_train_watch *watch)
     bool complete;
     es_status status = es_trainer_calibrate(p->trainer, &complete);
     if (status == ES_OK && !complete)
-        warn(watch, "polynomials: somewhere nothing finite was found to choose "
-                    "an interval from: what is made there is NaN");
+        warn(watch, "polynomials: an interval could not be chosen because its "
+                    "inputs are not finite: values there are NaN");
     return status;
 }
 

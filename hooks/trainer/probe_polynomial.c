@@ -84,8 +84,9 @@ void es_probe_print_polynomials(FILE *out, const es_probe_result *result)
     print_loss(out, "exact", result->exact.mean);
     print_loss(out, "polynomial", result->ce.mean);
     fprintf(out,
-            "\nintervals: as wide as %" PRId64 " other micro-batches need, and "
-            "%s times wider\n\n%-6s%-10s%9s%10s%10s%9s%10s%10s%10s%7s%7s\n",
+            "\nintervals: as wide as %" PRId64
+            " other micro-batches need, widened by a factor of "
+            "%s\n\n%-6s%-10s%9s%10s%10s%9s%10s%10s%10s%7s%7s\n",
             result->settings.poly_batches,
             es_number_print(margin, result->settings.polynomial.margin, 6),
             "layer", "of", "|input|", "low", "high", "outside", "inputs",
@@ -96,14 +97,15 @@ void es_probe_print_polynomials(FILE *out, const es_probe_result *result)
     for (int i = 0; i < n_layer; i++)
         fprintf(out, " %d", result->levels[i]);
     fprintf(out, "; of the model: %d\n", result->levels[n_layer]);
-    fputs("inverse: 1 / D of PowerSoftmax's rows by n factors (Goldschmidt), "
-          "norm: 1 / sqrt(variance)\nby n steps (Newton), gate: of GELU by "
-          "degree "
-          "n (Chebyshev). |input|: the largest score, number\nof the norm, or "
-          "input of GELU. error: largest of a weight, normalised number or "
-          "activation,\nagainst its exact form; rounding: float32 against "
-          "float64 "
-          "of the same polynomial. Levels: of\nattention, FFN or norm, by "
-          "products one after another\n",
+    fputs("inverse: 1 / D of PowerSoftmax's rows with n factors "
+          "(Goldschmidt); norm: 1 / sqrt(variance)\n"
+          "with n steps (Newton); gate: GELU's, of degree n (Chebyshev). "
+          "|input|: the largest score,\n"
+          "input of the norm, or input of GELU. error: the largest distance of "
+          "a weight, normalised\n"
+          "number or activation from its exact form; rounding: float32 "
+          "compared with float64 of the same\n"
+          "polynomial. levels: successive products in attention, FFN or "
+          "norm\n",
           out);
 }

@@ -139,8 +139,8 @@ char *es_resume_describe(char *out, size_t size,
         const es_option *setting = &es_settings_table[i];
         if (setting->tags & ES_SETTING_KEPT &&
             print_both(&values, setting, &checkpoint->settings, settings))
-            es_text_append(&text, "; --%s was %.80s, is %.80s", setting->name,
-                           values.then, values.now);
+            es_text_append(&text, "; --%s was %.80s, is now %.80s",
+                           setting->name, values.then, values.now);
     }
     return out;
 }

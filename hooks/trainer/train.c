@@ -62,7 +62,7 @@ char *es_train_describe_nan(char *out, size_t size,
     if (result->bad_gradient_step >= 0 &&
         result->bad_gradient_step < result->nan_step)
         snprintf(gradient, sizeof gradient,
-                 "; the gradient was not at step %" PRId64 " already%s",
+                 "; the gradient was already not finite at step %" PRId64 "%s",
                  result->bad_gradient_step, layer);
     if (result->nan_layer >= 0)
         snprintf(place, sizeof place, ", first in the output of layer %d",
@@ -343,8 +343,8 @@ static void warn_of_threads(loop *l, const es_checkpoint_state *state)
     if (n_threads == state->threads)
         return;
     snprintf(text, sizeof text,
-             "%d threads go on with what %d began: not the same bits as"
-             " without the stop",
+             "resuming with %d threads instead of %d: the bits differ from an "
+             "uninterrupted run",
              n_threads, state->threads);
     warn(l, text);
 }
@@ -360,11 +360,10 @@ static void warn_of_products(loop *l, const es_settings *then)
         return;
     es_option_print(was, sizeof was, then, setting);
     es_option_print(is, sizeof is, now, setting);
-    snprintf(
-        text, sizeof text,
-        "--products %.32s goes on with what %.32s began: not the same bits as"
-        " without the stop",
-        is, was);
+    snprintf(text, sizeof text,
+             "resuming with --products %.32s instead of %.32s: the bits differ "
+             "from an uninterrupted run",
+             is, was);
     warn(l, text);
 }
 

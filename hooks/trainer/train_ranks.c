@@ -55,11 +55,11 @@ static void write_lines(FILE *out, const es_trainer *trainer, uint64_t weights)
         fprintf(out, "--%s %s\n", setting->name, value);
     }
     fprintf(out, "%s\n", settings->out[0] ? "an --out" : "no --out");
-    fprintf(out, "data of checksum %016" PRIx64 "\n",
+    fprintf(out, "data with checksum %016" PRIx64 "\n",
             trainer->tokens->checksum);
     fprintf(out, "a start at step %" PRId64 "\n", trainer->first_step);
     fprintf(out, "kernels for %s\n", engine.kernels);
-    fprintf(out, "weights of checksum %016" PRIx64 "\n", weights);
+    fprintf(out, "weights with checksum %016" PRIx64 "\n", weights);
 }
 
 static es_status compare_lines(const char *first, const char *other, int rank)

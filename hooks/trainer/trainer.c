@@ -39,10 +39,11 @@ static es_status check_inference(const es_settings *settings)
     if (settings->inference == ES_INFERENCE_EXACT)
         return ES_OK;
     if (settings->maps > 0)
-        return es_fail(ES_EUSAGE, "--maps: of --inference exact alone");
+        return es_fail(ES_EUSAGE, "--maps needs --inference exact");
     if (settings->eval_every == 0 && settings->verb != ES_VERB_PROBE)
-        return es_fail(ES_EUSAGE, "--inference polynomial is of evaluations: "
-                                  "give --eval-every");
+        return es_fail(
+            ES_EUSAGE,
+            "--inference polynomial applies to evaluations: give --eval-every");
     return ES_OK;
 }
 
@@ -51,11 +52,11 @@ static es_status check_maps(const es_settings *settings)
     if (settings->maps == 0)
         return ES_OK;
     if (settings->eval_every == 0 && settings->verb != ES_VERB_PROBE)
-        return es_fail(ES_EUSAGE, "--maps: attention maps are taken while the "
-                                  "model is evaluated: give --eval-every");
+        return es_fail(ES_EUSAGE, "--maps: attention maps are taken during "
+                                  "evaluations: give --eval-every");
     if (es_families[settings->model.family].sees_all)
-        return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
-                                  "encoders");
+        return es_fail(ES_EUSAGE,
+                       "--maps needs causal attention, not an encoder");
     return ES_OK;
 }
 
@@ -84,13 +85,14 @@ static es_status open_data(es_trainer *trainer)
     const int have =
         find_vocabulary(&settings->model, (int)trainer->tokens->vocab);
     if (want != 0 && want != have && settings->init[0])
-        return es_fail(ES_EUSAGE,
-                       "%s: its vocabulary is %d, that of the weights %s is "
-                       "%d: ids of another tokenizer mean nothing to them",
-                       settings->data, have, settings->init, want);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: the vocabulary has %d tokens, that of the weights %s has %d: "
+            "use a token file made with the tokenizer of the weights",
+            settings->data, have, settings->init, want);
     if (want != 0 && want != have)
         return es_fail(ES_EUSAGE,
-                       "%s: its vocabulary is %d, not the %d of --vocab",
+                       "%s: the vocabulary has %d tokens, but --vocab is %d",
                        settings->data, have, want);
     settings->model.vocab = have;
     return ES_OK;
@@ -230,11 +232,10 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     if (of_model[0])
         es_text_append(&text, "%s%s", text.length > 0 ? "; " : "", of_model);
     if (resolved.record > ES_SERIES_CORE && !ops->details)
-        es_text_append(
-            &text,
-            "%s--record: back-end %s has lse, sink_rate, ranges and whole"
-            " parameters beside core, and no more",
-            text.length > 0 ? "; " : "", ops->name);
+        es_text_append(&text,
+                       "%s--record: back-end %s records core, lse, sink_rate, "
+                       "ranges and whole parameters only",
+                       text.length > 0 ? "; " : "", ops->name);
     return ES_OK;
 }
 
@@ -246,14 +247,14 @@ static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
     char name[ES_RUN_NAME_SIZE];
     if (trainer->tokens && trainer->tokens->checksum != state->tokens_checksum)
         return es_fail(ES_EUSAGE,
-                       "%s: its checksum is %016" PRIx64 ", the checkpoint %s"
-                       " was trained on %016" PRIx64,
+                       "%s: the checksum is %016" PRIx64
+                       ", but the checkpoint %s was trained on %016" PRIx64,
                        settings->data, trainer->tokens->checksum,
                        checkpoint->file->path, state->tokens_checksum);
     if (state->step > settings->train.steps)
         return es_fail(ES_EUSAGE,
-                       "%s: has done %" PRId64 " steps of %" PRId64
-                       ": give more --steps to go on",
+                       "%s: has already trained %" PRId64 " steps of %" PRId64
+                       ": give more --steps to continue",
                        checkpoint->file->path, state->step,
                        settings->train.steps);
     es_settings_run_name(name, settings);
@@ -361,11 +362,11 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
             double n = 0; /* visible keys, of as many rows */
             for (int k = 0; k < n_ctx; k++) {
                 if (ends && tokens[k] != config->padding && n < k)
-                    return es_fail(ES_EFORMAT,
-                                   "%s: token %d of a sequence follows "
-                                   "padding: positions of such weights would "
-                                   "be others",
-                                   trainer->settings.data, k);
+                    return es_fail(
+                        ES_EFORMAT,
+                        "%s: token %d of a sequence follows padding: these "
+                        "weights take padding at the end only",
+                        trainer->settings.data, k);
                 n += tokens[k] != config->padding;
             }
             sum += n > 0 ? n * log(n) : 0;

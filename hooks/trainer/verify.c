@@ -354,7 +354,7 @@ static es_status compare_ranges(run *r)
         if (!es_arrays_has(&r->it.arrays, full_name(full, "out", names[i])))
             continue;
         if (!es_model_has_range(r->model, (es_range_kind)i))
-            return es_fail(ES_EFORMAT, "%s: the model has no such input",
+            return es_fail(ES_EFORMAT, "%s: the model does not have this input",
                            es_arrays_label(label, &r->it.arrays, full));
         for (int l = 0; l < r->it.config.n_layer; l++)
             r->values[l] =
@@ -387,13 +387,12 @@ static es_status compare_rows(run *r)
             continue;
         const float *rows = es_model_rows(r->model, (es_row_statistic)i);
         if (!rows)
-            return es_fail(ES_EFORMAT,
-                           "%s: rows of %s have no such "
-                           "statistic, or there is no memory for it",
-                           es_arrays_label(label, &r->it.arrays, full),
-                           r->it.config.arch.attention == ES_SOFTMAX
-                               ? "softmax"
-                               : "PowerSoftmax");
+            return es_fail(
+                ES_EFORMAT,
+                "%s: rows of %s lack this statistic, or memory is short",
+                es_arrays_label(label, &r->it.arrays, full),
+                r->it.config.arch.attention == ES_SOFTMAX ? "softmax"
+                                                          : "PowerSoftmax");
         es_status status = ES_OK;
         if (i == ES_ROW_ENTROPY) {
             status = take_entropies(r);
@@ -511,7 +510,8 @@ static void verify_case(FILE *out, const char *path, const es_ops *ops,
 }
 
 #define TERMS                                                                  \
-    "%s%s%s, %s: an array passes within %.3g of its norm plus %.3g an entry\n"
+    "%s%s%s, %s: an array passes within %.3g of its norm plus %.3g per "       \
+    "entry\n"
 
 /** Where the cases run and what they may be off by. Without a device each case
  *  says so itself. */

@@ -90,12 +90,12 @@ same_text 'NCCL fails: the run is closed as failed' failed \
 FAKE_NCCL=dies ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 dies --arch SM+LN+G
 same_text 'a rank dies while they meet: all end' '3 137' "$codes"
 check 'a rank dies while they meet: it says so' grep -qE \
-    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a word' "$dir/err.0"
+    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
 FAKE_NCCL=hangs ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 hangs --arch SM+LN+G --rank-timeout 10
 same_text 'a rank hangs while they meet: all end' '3 3' "$codes"
 same_text 'a rank hangs while they meet: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
 check 'a rank hangs while they meet: it says so' grep -qE \
-    '^entropy-train: .*NCCL: devices of the ranks have not met within 10 s ' "$dir/err.0"
+    '^entropy-train: .*NCCL: the ranks. devices did not connect within 10 s ' "$dir/err.0"
 
 are_recorded() { [ -s "$dir/long.db" ] && [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM sample')" -gt 0 ]; }
 long() { # kills rank 1 once it trains, and waits
@@ -115,6 +115,6 @@ long() { # kills rank 1 once it trains, and waits
 long
 same_text 'a rank is killed: the other one ends' 3 $?
 check 'a rank is killed: it says so' grep -qE \
-    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a word' "$dir/err.0"
+    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
 
 finish

@@ -29,7 +29,7 @@ run() { # LIBRARY BACKEND FAULT [OPTION...]: $outcome, $dir/err and $dir/run.db
 # One line, of this text; the run is by the CPU.
 fell_back() {
     [ $outcome = 0 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
-        grep -q "^entropy-train: warning: the CPU it is: $1" "$dir/err" &&
+        grep -q "^entropy-train: warning: using the CPU: $1" "$dir/err" &&
         [ "$(query "$dir/run.db" "SELECT status || ' ' ||
             json_extract(config, '\$.backend') FROM run")" = 'finished cpu' ] ||
         { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
@@ -57,7 +57,7 @@ fi
 rm "$dir/libneeded.so"
 run "$dir/needs.so" cuda ''
 check 'a library that needs one which is missing' \
-    refused '.*needs.so: libneeded.so: cannot open shared object.*: no back-end cuda$'
+    refused '.*needs.so: libneeded.so: cannot open shared object.*: back-end cuda is not available$'
 run "$dir/needs.so" auto ''
 check 'auto: a library that needs one which is missing' fell_back '.*needs.so: libneeded.so: '
 
@@ -102,13 +102,13 @@ refuses() { # NAME FAULT MESSAGE
 }
 refuses 'no driver' driver=0 'CUDA: no driver: install one'
 refuses 'an old driver' driver=12080,cudaGetDeviceCount=1:35 \
-    'CUDA: the driver is for CUDA 12.8 and this program for 13.0: update the driver to 580 or newer'
+    'CUDA: the driver supports CUDA 12.8, but this program needs 13.0: update the driver to version 580 or newer'
 refuses 'no device' devices=0 'CUDA: no device: give --backend cpu$'
-refuses 'an old device' major=7 'CUDA: Fake 0 has compute capability 7.0 and 8.0 is'
+refuses 'an old device' major=7 'CUDA: Fake 0 has compute capability 7.0, but 8.0 is required'
 refuses 'the device of another process' cudaSetDevice=1:46 'CUDA: Fake 0: error 46: give'
 refuses 'a device without memory' cudaHostAlloc=1:2 'CUDA: Fake 0: error 2'
 export CUDA_VISIBLE_DEVICES=
-refuses 'hidden devices' devices=0 'CUDA: no device that CUDA_VISIBLE_DEVICES= shows: '
+refuses 'hidden devices' devices=0 'CUDA: no device is visible with CUDA_VISIBLE_DEVICES=: '
 unset CUDA_VISIBLE_DEVICES
 run "$fake" cuda devices=2,cudaSetDevice=1:46
 check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]

@@ -91,7 +91,7 @@ signalled() { # PATH SIGNAL CODE
     kill "-$2" "$trainer"
     finish_training && exited "$3" && [ -f "$(newest "$1")" ] &&
         grep -q 'stopped after' "$dir/result" &&
-        said "^checkpoint of step [0-9]+: go on with --resume $1$" && goes_on "$1" "$1.db"
+        said "^checkpoint of step [0-9]+: continue with --resume $1$" && goes_on "$1" "$1.db"
 }
 check 'SIGINT: a checkpoint, 130, and it resumes with the same bits' \
     in_time signalled "$dir/int" INT 130
@@ -241,11 +241,11 @@ refused 'another vocabulary' 2 '--vocab is 300, the checkpoint .* has 256' \
     "${resume[@]}" --vocab 300
 refused 'another seed' 2 '--seed is 5, the checkpoint' \
     "${resume[@]}" --seed 5
-refused 'a run beyond the planned length is judged' 2 'has done 5 steps of 4: give more --steps' \
+refused 'a run that is beyond that' 2 'has already trained 5 steps of 4: give more --steps' \
     --resume "$good" --no-record --steps 4
 echo 'y = 17' >"$dir/source/more.py"
 "$BUILD/entropy-corpus" -q -o "$dir/other.tok" "$dir/source"
-refused 'other data' 2 'other.tok: its checksum is [0-9a-f]{16}, the checkpoint' \
+refused 'other data' 2 'other.tok: the checksum is [0-9a-f]{16}, the checkpoint' \
     "${resume[@]}" --data "$dir/other.tok"
 refused 'no such checkpoint' 3 'absent: No such file' --resume "$dir/absent" --no-record
 mkdir "$dir/empty"

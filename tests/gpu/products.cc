@@ -401,7 +401,7 @@ static void test_places(void)
     unsetenv("ENTROPY_TRAIN_TUNING");
     unsetenv("HOME");
     unsetenv("XDG_CACHE_HOME");
-    right = right && note_has("no folder for caches") &&
+    right = right && note_has("there is no cache folder") &&
             run_with(took, &how, 1, 0, false);
     snprintf(folder, sizeof folder, "%s.cache", path);
     setenv("XDG_CACHE_HOME", folder, 1);

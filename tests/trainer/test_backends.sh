@@ -51,15 +51,15 @@ exits 'a precision that the library lacks is refused' 2 'back-end cuda has no pr
 
 # --- libraries ---------------------------------------------------------------
 
-exits 'a missing library is refused' 3 "absent.so: .*: no back-end cuda" \
+exits 'no library' 3 "absent.so: .*: back-end cuda is not available" \
     by "$dir/absent.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a file that is not a library is refused' 3 'text.so: .*: no back-end cuda' \
+exits 'no library at all' 3 'text.so: .*: back-end cuda is not available' \
     by "$dir/text.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a library of another kind is refused' 3 'nothing.so: is no back-end' \
+exits 'a library of something else' 3 'nothing.so: not a back-end' \
     by "$dir/nothing.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a library of another build is refused' 3 'other.so: is of another build' \
+exits 'a library of another build' 3 'other.so: belongs to another build' \
     by "$dir/other.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'verify refuses a library of another build' 3 'other.so: is of another build' \
+exits 'verify: a library of another build' 3 'other.so: belongs to another build' \
     by "$dir/other.so" '' "$train" verify --backend cuda "$dir"
 exits 'a missing device is refused' 3 'CUDA: no device' \
     by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend cuda

@@ -31,7 +31,7 @@ refused 'checkpoints in no folder' 3 'nowhere' --no-record --checkpoint "$dir/no
 "$train" "${small[@]}" --steps 2 -q -o "$dir/a.db" --checkpoint "$dir/kept" || echo 'Bail out! no training'
 refused 'checkpoints where others of the name are' 2 'belongs to another run|is later' \
     -o "$dir/a.db" --checkpoint "$dir/kept"
-refused 'fewer steps than are done' 2 'has done 2 steps of 1' \
+refused 'fewer steps than are done' 2 'has already trained 2 steps of 1' \
     -o "$dir/a.db" --resume "$dir/kept" --steps 1
 refused 'other data than the checkpoint has' 2 'was trained on' \
     -o "$dir/a.db" --resume "$dir/kept" --data "$dir/y.tok"
@@ -40,7 +40,7 @@ check 'it reports nothing' [ ! -s "$dir/messages" ]
 check 'it creates no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
 check 'a resumed training is accepted' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
 file_has 'its run file was not opened' "$dir/messages" \
-    '^entropy-train: not checked: run file: it is there, and may not take another run$'
+    '^entropy-train: not checked: run file: it exists, and may refuse another run$'
 
 # --- weights to start from: those of GPT-2 with another output matrix
 cat >"$dir/untie.py" <<'END'

@@ -42,7 +42,7 @@ static const struct {
     {"Haswell, oneDNN", ES_VECTORS_AVX2, "avx2", NULL, NULL},
     {"Sapphire Rapids, oneDNN held back", ES_VECTORS_AMX, "avx512_core",
      "AVX512_CORE",
-     "oneDNN multiplies with its kernels for avx512_core (AVX-512), the "
+     "oneDNN uses its kernels for avx512_core (AVX-512), but the "
      "processor has AMX: unset ONEDNN_MAX_CPU_ISA (AVX512_CORE)"},
     {"Zen 4, oneDNN held back", ES_VECTORS_AVX512, "avx2", NULL,
      "set ONEDNN_MAX_CPU_ISA=ALL"},

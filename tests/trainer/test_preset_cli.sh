@@ -32,8 +32,8 @@ again() { dry --config "$dir/printed" | diff - "$dir/printed"; }
 check 'and --config reads it back' again
 dry --preset gpt2-l12-t128-sm-ln-g-tiny --lr 0.5 >"$dir/printed"
 file_has 'an option overrides a preset' "$dir/printed" '^lr = 0\.5$' '^d-model = 48$'
-check 'missing data are reported as not checked' \
-    grep -qx 'entropy-train: not checked: data and run file: no --data, no --out' "$dir/messages"
+check 'data that are not named are not checked, which is said' \
+    grep -qx 'entropy-train: not checked: data and run file: --data and --out are not given' "$dir/messages"
 
 # --- errors
 exits 'an unknown preset: the most similar one is suggested' 2 \

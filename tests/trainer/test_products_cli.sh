@@ -24,7 +24,7 @@ lines=$(train_by /none/libdnnl.so.2 onednn --no-record 2>&1 | wc -l)
 check 'the message has one line' [ "$lines" = 1 ]
 libc=$(ldd "$train" | awk '$1 ~ /^libc\./ { print $3 }')
 exits 'another library is refused' 3 \
-    'libc.so.6: is not oneDNN 2 with OpenMP|built without oneDNN' \
+    'libc.so.6: not oneDNN 2 with OpenMP|built without oneDNN' \
     train_by "$libc" onednn --no-record
 output 'auto works without it' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
     env ENTROPY_TRAIN_ONEDNN=/none "$train" --version
@@ -46,23 +46,23 @@ output 'the run names oneDNN' '"products":"oneDNN 2[0-9.]+ [a-z0-9_]+"' \
 resume_by() { # CHOICE STEPS
     "$train" --resume "$dir/kept" --steps "$2" --no-record --products "$1" 2>&1
 }
-output 'another choice can resume and is reported' \
-    'warning: --products openblas goes on with what onednn began: not the same bits' \
+output 'another choice goes on and is said' \
+    'warning: resuming with --products openblas instead of onednn: the bits differ' \
     resume_by openblas 7
 silent() { resume_by openblas 9 >"$dir/result" && ! grep -q 'goes on with' "$dir/result"; }
 check 'the same choice is not reported' silent
 resume_by onednn 11 >"$dir/result"
-check 'the next choice is compared with the last one' \
-    grep -q 'products onednn goes on with what openblas began' "$dir/result"
-exits 'a checkpoint of a missing library is refused with the remedy' 3 \
+check 'the last choice is what the next is compared with' \
+    grep -q 'resuming with --products onednn instead of openblas' "$dir/result"
+exits 'a checkpoint made by what is not there is refused with the remedy' 3 \
     'install libdnnl2, or use --products openblas' \
     env ENTROPY_TRAIN_ONEDNN=/none "$train" --resume "$dir/kept" --steps 13 --no-record
 if grep -q avx512vl /proc/cpuinfo; then
     held_back() {
         ONEDNN_MAX_CPU_ISA=AVX2 train_by '' onednn --no-record 2>&1
     }
-    output 'kernels below the processor give a warning' \
-        'warning: oneDNN multiplies with its kernels for avx2 .*unset ONEDNN_MAX_CPU_ISA \(AVX2\)' \
+    output 'kernels for less than the processor has are a warning' \
+        'warning: oneDNN uses its kernels for avx2 .*unset ONEDNN_MAX_CPU_ISA \(AVX2\)' \
         held_back
     output 'auto does not use such kernels' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
         env ONEDNN_MAX_CPU_ISA=AVX2 "$train" --version

@@ -510,10 +510,10 @@ TEST(mixing_runs_is_refused)
     es_checkpoint_close(from);
     from = find(s.checkpoint);
     s.train.steps = 30;
-    expect_refusal(ES_EUSAGE, "has done 31 steps of 30", &s, from);
+    expect_refusal(ES_EUSAGE, "has already trained 31 steps of 30", &s, from);
     s.train.steps = 33;
     training_write_data(1);
-    expect_refusal(ES_EUSAGE, "x.tok: its checksum is", &s, from);
+    expect_refusal(ES_EUSAGE, "x.tok: the checksum is", &s, from);
     training_write_data(0);
     s.model.ctx = 8;
     expect_refusal(ES_EFORMAT, "wpe does not have the model's shape", &s, from);

@@ -168,7 +168,7 @@ check 'a killed recorder does not stop the training' \
 check 'a killed recorder is reported by exit code 3' [ $code = 3 ]
 check 'a killed recorder is reported by one warning' [ "$(grep -c 'warning: ' "$dir/messages")" = 1 ]
 check 'a killed recorder is reported by the frames lost' \
-    grep -qE 'recording was not complete: .*[0-9]+ frames' "$dir/messages"
+    grep -qE 'recording is incomplete: .*[0-9]+ frames' "$dir/messages"
 "$train" "${long[@]}" --no-record >"$dir/result" 2>/dev/null
 check 'a killed recorder changes no number' same "$dir/killed" "$dir/result"
 

@@ -85,7 +85,8 @@ TEST(a_nan_is_described)
     r.bad_gradient_step = 56;
     r.bad_gradient_layer = 3;
     assert_non_null(strstr(es_train_describe_nan(text, sizeof text, &r),
-                           "gradient was not at step 56 already in layer 3"));
+                           "gradient was already not finite at step 56 in "
+                           "layer 3"));
 }
 
 TEST(a_training_stops_on_request)

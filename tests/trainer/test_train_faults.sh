@@ -197,7 +197,7 @@ removed() { # RUN.db
     await_step 20 || return
     rm "$1"
     finish_training && exited 3 && same_result &&
-        said 'recording was not complete: .*removed.db: removed, moved or' &&
+        said 'recording is incomplete: .*removed.db: removed, moved or' &&
         [ -z "$(compgen -G "$1*")" ]
 }
 check 'the run file removed: reported at the end' in_time removed "$dir/removed.db"

@@ -188,8 +188,8 @@ for dead in 0 1 2; do
     want=(3 3 3)
     want[dead]=137
     same_text "rank $dead is killed: all end" "${want[*]}" "$codes"
-    check "rank $dead is killed: one reports it" alone_reported \
-        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a word: .* --resume" \
+    check "rank $dead is killed: one says so" alone_reported \
+        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a message: .* --resume" \
         $((dead == 0))
     check "rank $dead is killed: the run has failed" closed
 done
@@ -201,9 +201,9 @@ kill -STOP "$(trainer_of 1)"
 wait "${pids[2]}"
 kill -CONT "$(trainer_of 1)"
 end_three
-same_text 'a silent rank: all end' '3 3 3' "$codes"
-check 'a silent rank: one reports it' alone_reported \
-    '^entropy-train: rank 1 .* is silent for longer than --rank-timeout'
+same_text 'a rank that is silent: all end' '3 3 3' "$codes"
+check 'a rank that is silent: one says so' alone_reported \
+    '^entropy-train: rank 1 .* has been silent for longer than --rank-timeout'
 
 start_three
 touch "$dir/long.db.stop"
@@ -236,18 +236,18 @@ differs 'another learning rate' '--lr 0.5' '2 2' \
     'rank 1 has --lr 0.5, rank 0 has --lr 1e-3: start all ranks with the same'
 differs 'other data' "--data $dir/none.tok" '3 3' 'rank 1: .*none.tok: '
 differs 'another world' '--world 3' '2 2' \
-    'rank 1 of 3 has come where there are 2: give all ranks the same --world'
+    'rank 1 was started with --world 3, rank 0 with 2: give all ranks the same --world'
 differs 'no checkpoint there' "--resume $dir/none" '3 3' 'rank 1: .*none: '
 echo 'not ours' >"$dir/other"
-exits 'a rank that does not join is reported' 3 \
-    'entropy-train: rank 1 of 2 has not come to .*x.db.ranks within 0.3 s: start it' \
+exits 'a rank that does not come' 3 \
+    'entropy-train: rank 1 of 2 did not arrive at .*x.db.ranks within 0.3 s: start it' \
     one_rank --world 2 --rank 0 --rank-timeout 0.3
-exits 'the first rank does not join' 3 \
-    'entropy-train: rank 0 of 2 has not come to .*x.db.ranks within 0.3 s: start it' \
+exits 'the first one does not come' 3 \
+    'entropy-train: rank 0 of 2 did not arrive at .*x.db.ranks within 0.3 s: start it' \
     one_rank --world 2 --rank 1 --rank-timeout 0.3
 check 'no file is left' eval '! ls "$dir"/x.db*'
 exits 'another file is not overwritten' 2 \
-    'entropy-train: .*other: is no rendezvous of entropy-train' \
+    'entropy-train: .*other: not a rendezvous file of entropy-train' \
     one_rank --world 2 --rank 0 --rendezvous "$dir/other"
 same_text 'the file is unchanged' 'not ours' "$(cat "$dir/other")"
 

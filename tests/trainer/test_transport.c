@@ -266,7 +266,7 @@ TEST(two_ranks_of_one_number_are_refused)
     for (int r = 0; r < 3; r++) {
         pthread_join(threads[r], NULL);
         assert_int_equal(ranks[r].status, ES_EUSAGE);
-        assert_non_null(strstr(ranks[r].message, "rank 1 has come twice"));
+        assert_non_null(strstr(ranks[r].message, "rank 1 was started twice"));
         n_reports += ranks[r].reports;
     }
     assert_int_equal(n_reports, 1);

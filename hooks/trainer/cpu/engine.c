@@ -77,14 +77,13 @@ void es_cpu_engine_judge(char *note, size_t size, const es_cpu_library *library,
         return;
     es_text text = es_text_begin(note, size);
     es_text_append(
-        &text,
-        "%s multiplies with its kernels for %s (%s), the processor has %s: ",
+        &text, "%s uses its kernels for %s (%s), but the processor has %s: ",
         library->name, known[i].kernels, vector_names[known[i].vectors],
         vector_names[processor]);
     if (requested && *requested)
         es_text_append(&text, "unset %s (%s)", library->variable, requested);
     else
-        es_text_append(&text, "install a newer one, or set %s=%s",
+        es_text_append(&text, "install a newer version, or set %s=%s",
                        library->variable,
                        setting_for(library->variable, processor));
 }

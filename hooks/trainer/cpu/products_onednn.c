@@ -85,16 +85,16 @@ static bool find_all(void *library)
 static es_status check(void *library, const char *path)
 {
     if (!find_all(library))
-        return es_fail(ES_EIO, "%s: is not oneDNN 2 with OpenMP: " REMEDY,
-                       path);
+        return es_fail(ES_EIO, "%s: not oneDNN 2 with OpenMP: " REMEDY, path);
     const int major = onednn.version()->major;
     if (major != DNNL_VERSION_MAJOR)
         return es_fail(
             ES_EVERSION,
-            "%s: is oneDNN %d, this program is built for %d: " REMEDY, path,
-            major, DNNL_VERSION_MAJOR);
+            "%s: oneDNN %d, but this program is built for version %d: " REMEDY,
+            path, major, DNNL_VERSION_MAJOR);
     if (onednn.engine_create(&onednn.engine, dnnl_cpu, 0) != dnnl_success)
-        return es_fail(ES_EIO, "%s: opens no engine: " REMEDY, path);
+        return es_fail(ES_EIO, "%s: oneDNN cannot create a CPU engine: " REMEDY,
+                       path);
     return ES_OK;
 }
 
@@ -171,8 +171,8 @@ static void open_once(void)
 {
     opened = load();
     if (opened == ES_OK && pthread_key_create(&key_of_own, free_own) != 0)
-        opened = es_fail(ES_ENOMEM, "no thread-specific key is left for "
-                                    "oneDNN: " REMEDY);
+        opened = es_fail(ES_ENOMEM,
+                         "no thread-specific key left for oneDNN: " REMEDY);
     if (opened != ES_OK)
         snprintf(trouble, sizeof trouble, "%s", es_message());
 }

@@ -161,8 +161,7 @@ static bool read_all(es_choices *choices, char *note, size_t size)
     if (wrong == 0)
         return true;
     choices->n = 0;
-    snprintf(note, size,
-             "%s: line %d is not what belongs there: products are timed again",
+    snprintf(note, size, "%s: line %d is malformed: products are timed again",
              choices->path, wrong);
     return false;
 }
@@ -211,15 +210,15 @@ es_choices *es_choices_open(const char *of, char *note, size_t size)
         !(named ? join(choices->path, sizeof choices->path, "%s", set)
                 : find_path(choices->path, of))) {
         snprintf(note, size,
-                 "products are not timed: no folder for caches: set "
+                 "products are not timed: there is no cache folder: set "
                  "XDG_CACHE_HOME, or ENTROPY_TRAIN_TUNING=off");
         es_choices_close(choices);
         return NULL;
     }
     if (!read_all(choices, note, size) && !write_all(choices)) {
         snprintf(note, size,
-                 "%s: cannot be written: products are not timed: name another "
-                 "file in ENTROPY_TRAIN_TUNING, or off",
+                 "%s: cannot be written: products are not timed: set "
+                 "ENTROPY_TRAIN_TUNING to another file, or to off",
                  choices->path);
         es_choices_close(choices);
         return NULL;

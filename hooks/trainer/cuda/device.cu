@@ -52,7 +52,7 @@ void es_device_trouble_text(es_device *device, const char *what,
 void es_device_trouble(es_device *device, const char *what, int code)
 {
     es_device_trouble_text(device, what,
-                           code == 0 ? "not as it has to be"
+                           code == 0 ? "not in the expected state"
                                      : cudaGetErrorString((cudaError_t)code));
 }
 
@@ -85,10 +85,11 @@ static es_status no_device(void)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (visible)
-        return es_fail(ES_EIO,
-                       "CUDA: no device that CUDA_VISIBLE_DEVICES=%s shows: "
-                       "unset it, or give --backend cpu",
-                       visible);
+        return es_fail(
+            ES_EIO,
+            "CUDA: no device is visible with CUDA_VISIBLE_DEVICES=%s: unset "
+            "it, or give --backend cpu",
+            visible);
     return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
 }
 
@@ -114,9 +115,9 @@ static es_status count_devices(int *n)
         code = cudaGetDeviceCount(n);
     if (code == cudaErrorInsufficientDriver)
         return es_fail(ES_EIO,
-                       "CUDA: the driver is for CUDA %d.%d and this program "
-                       "for %d.%d: update the driver to %d or newer "
-                       "(nvidia-smi prints it), or give --backend cpu",
+                       "CUDA: the driver supports CUDA %d.%d, but this program "
+                       "needs %d.%d: update the driver to version %d or newer "
+                       "(nvidia-smi prints the version), or give --backend cpu",
                        driver / 1000, driver % 1000 / 10, runtime / 1000,
                        runtime % 1000 / 10, driver_for(runtime));
     if (code == cudaErrorNoDevice || (code == cudaSuccess && *n == 0))
@@ -166,8 +167,8 @@ static es_status choose_device(es_device_facts *facts)
                        "CUDA: %s: %s: give --backend cpu", facts->name,
                        cudaGetErrorString(code));
     return es_fail(ES_EIO,
-                   "CUDA: %s has compute capability %d.%d and %d.0 is needed: "
-                   "give --backend cpu",
+                   "CUDA: %s has compute capability %d.%d, but %d.0 is "
+                   "required: give --backend cpu",
                    p.name, p.major, p.minor, OLDEST);
 }
 

@@ -52,7 +52,7 @@ es_status es_nccl_find(const es_nccl **out)
     if (find_all(library, &nccl))
         return ES_OK;
     nccl = {};
-    return es_fail(ES_EIO, "%s: is no NCCL 2", path);
+    return es_fail(ES_EIO, "%s: not NCCL 2", path);
 }
 
 es_status es_nccl_is_there(void)
@@ -74,9 +74,10 @@ es_status es_nccl_make_id(char id[ES_RANK_ID_SIZE])
     const es_status status = es_nccl_find(&nccl);
     const int code = status == ES_OK ? nccl->unique_id(&made) : 0;
     memcpy(id, made.bytes, sizeof made.bytes);
-    return code == 0 ? status
-                     : es_fail(ES_EIO, "NCCL: no id for the ranks: %s",
-                               nccl->error(code));
+    return code == 0
+               ? status
+               : es_fail(ES_EIO, "NCCL: cannot create an id for the ranks: %s",
+                         nccl->error(code));
 }
 
 double es_nccl_now(void)
@@ -119,11 +120,12 @@ static es_status wait_to_join(const joining *j,
         if (patience->is_over(patience->user))
             return es_fail(ES_EIO, "NCCL: a rank is gone");
         if (es_nccl_now() - begin > patience->seconds)
-            return es_fail(ES_EIO,
-                           "NCCL: devices of the ranks have not met within "
-                           "%.9g s (--rank-timeout): set NCCL_DEBUG=INFO, and "
-                           "NCCL_SOCKET_IFNAME to a network that all share",
-                           patience->seconds);
+            return es_fail(
+                ES_EIO,
+                "NCCL: the ranks' devices did not connect within %.9g s "
+                "(--rank-timeout): set NCCL_DEBUG=INFO, and NCCL_SOCKET_IFNAME "
+                "to a network that all ranks share",
+                patience->seconds);
         (void)usleep(500);
     }
     return ES_OK;
@@ -148,7 +150,8 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
     j->device = device;
     if (pthread_create(&thread, NULL, init_rank, j) != 0) {
         free(j);
-        return es_fail(ES_ENOMEM, "no thread for NCCL: out of memory");
+        return es_fail(ES_ENOMEM,
+                       "cannot start a thread for NCCL: out of memory");
     }
     if ((status = wait_to_join(j, patience)) != ES_OK) {
         (void)pthread_detach(thread); /* which keeps j */
@@ -157,7 +160,7 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
     (void)pthread_join(thread, NULL);
     if (j->why)
         status = es_fail(ES_EIO,
-                         "NCCL: %s: give each rank a device of its own, or set "
+                         "NCCL: %s: give each rank a separate device, or set "
                          "NCCL_DEBUG=WARN",
                          j->why);
     else
@@ -197,6 +200,6 @@ const char *es_nccl_find_end(const es_nccl_ranks *ranks,
     if (ranks->nccl->async_error(ranks->comm, &code) != 0 || code != 0)
         return ranks->nccl->error(code);
     return waited > patience->seconds
-               ? "a rank is silent for longer than --rank-timeout"
+               ? "a rank has been silent for longer than --rank-timeout"
                : NULL;
 }

@@ -23,8 +23,8 @@
 static es_status no_place(const char *path)
 {
     return es_fail(ES_EUSAGE,
-                   "%s: is no rendezvous of entropy-train: give --rendezvous "
-                   "another name, or remove it",
+                   "%s: not a rendezvous file of entropy-train: give "
+                   "--rendezvous another name, or remove the file",
                    path);
 }
 
@@ -54,7 +54,7 @@ es_status es_address_read(es_address *out, const char *path)
     size_t n;
     *out = (es_address){.port = 0};
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        return es_fail(ES_ENOTFOUND, "%s: nobody has written it", path);
+        return es_fail(ES_ENOTFOUND, "%s: not written yet", path);
     es_status status = es_infile_load(&text, &n, path, &limit);
     if (status != ES_OK)
         return status;
@@ -97,8 +97,8 @@ es_status es_address_write(const es_address *place, const char *path)
         unlink(new);
     }
     return es_fail(ES_EIO,
-                   "%s: %s: name a file in a folder that all ranks "
-                   "share and write to by --rendezvous",
+                   "%s: %s: let --rendezvous name a file in a folder that all "
+                   "ranks share and can write to",
                    path, strerror(error));
 }
 
@@ -129,7 +129,8 @@ es_status es_address_find(es_address *out)
     if (gethostname(out->host, sizeof out->host - 1) != 0 || !out->host[0])
         snprintf(out->host, sizeof out->host, "localhost");
     if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key)
-        return es_fail(ES_EIO, "no random numbers: %s", strerror(errno));
+        return es_fail(ES_EIO, "cannot obtain random numbers: %s",
+                       strerror(errno));
     for (size_t i = 0; i < sizeof key; i++)
         snprintf(out->key + 2 * i, 3, "%02x", key[i]);
     list_addresses(out);

@@ -55,7 +55,8 @@ static es_status listen_somewhere(int *out, int *port)
     if (*out < 0 || bind(*out, (struct sockaddr *)&address, n) != 0 ||
         listen(*out, ES_MAX_RANKS) != 0 ||
         getsockname(*out, (struct sockaddr *)&address, &n) != 0)
-        return es_fail(ES_EIO, "ranks cannot listen: %s", strerror(errno));
+        return es_fail(ES_EIO, "cannot listen for other ranks: %s",
+                       strerror(errno));
     *port = ntohs(address.sin_port);
     return ES_OK;
 }
@@ -127,11 +128,11 @@ static es_status look_at_clock(meeting *m, int rank)
         return es_fail(ES_EIO, "stopped while waiting for rank %d of %d", rank,
                        o->world);
     if (left(m) <= 0)
-        return es_fail(ES_EIO,
-                       "rank %d of %d has not come to %s within %g s: start it "
-                       "with the same --rendezvous, or give a longer "
-                       "--rank-timeout",
-                       rank, o->world, o->rendezvous, o->timeout_s);
+        return es_fail(
+            ES_EIO,
+            "rank %d of %d did not arrive at %s within %g s: start it with the "
+            "same --rendezvous, or give a longer --rank-timeout",
+            rank, o->world, o->rendezvous, o->timeout_s);
     if (!m->has_noticed && o->on_wait && es_wire_now() - m->begun > NOTICE_S) {
         m->has_noticed = true;
         snprintf(message, sizeof message,
@@ -156,23 +157,21 @@ static es_status check_guest(const meeting *m, const hello *guest)
 {
     const hello *own = &m->all[m->options->rank];
     if (strncmp(guest->version, own->version, sizeof own->version) != 0)
-        return es_fail(
-            ES_EUSAGE,
-            "rank %d is entropy-train %.15s, rank 0 %.15s: start one "
-            "version",
-            guest->rank, guest->version, own->version);
+        return es_fail(ES_EUSAGE,
+                       "rank %d runs entropy-train %.15s, rank 0 runs %.15s: "
+                       "start the same version on all ranks",
+                       guest->rank, guest->version, own->version);
     if (guest->world != own->world || guest->rank < 1 ||
         guest->rank >= own->world)
         return es_fail(ES_EUSAGE,
-                       "rank %d of %d has come where there are %d: give all "
-                       "ranks the same --world",
+                       "rank %d was started with --world %d, rank 0 with %d: "
+                       "give all ranks the same --world",
                        guest->rank, guest->world, own->world);
     if (m->peers[guest->rank].fd >= 0)
-        return es_fail(
-            ES_EUSAGE,
-            "rank %d has come twice (processes %d and %d): give each "
-            "process a --rank of its own",
-            guest->rank, m->peers[guest->rank].pid, guest->pid);
+        return es_fail(ES_EUSAGE,
+                       "rank %d was started twice (processes %d and %d): give "
+                       "each process a different --rank",
+                       guest->rank, m->peers[guest->rank].pid, guest->pid);
     return ES_OK;
 }
 
@@ -212,8 +211,8 @@ static es_status admit(meeting *m)
 static es_status fail_gone(const meeting *m, int rank)
 {
     return es_fail(ES_EIO,
-                   "rank %d (process %d on %s) has gone again: see what it "
-                   "said, then start all ranks again",
+                   "rank %d (process %d on %s) has disconnected: see its "
+                   "messages, then start all ranks again",
                    rank, m->peers[rank].pid, m->peers[rank].host);
 }
 

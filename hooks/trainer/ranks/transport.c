@@ -120,7 +120,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
 static es_status lose(es_transport *t, int rank, const char *how)
 {
     es_fail(ES_EIO,
-            "rank %d (process %d on %s) %s: see what it said, then start all "
+            "rank %d (process %d on %s) %s: see its messages, then start all "
             "ranks again, with --resume if there are checkpoints",
             rank, t->peers[rank].pid, t->peers[rank].host, how);
     return give_up(t, ES_EIO, -1 - rank);
@@ -139,7 +139,7 @@ static es_status check_packet(es_transport *t, int rank)
     if (packet->magic == ES_PACKET_MAGIC && packet->kind == ES_PACKET_DATA &&
         packet->number == t->number && packet->bytes == p->n_in)
         return ES_OK;
-    return lose(t, rank, "is out of step with the others");
+    return lose(t, rank, "is out of step with the other ranks");
 }
 
 /* What can be sent without waiting. */
@@ -180,7 +180,7 @@ static es_status receive_some(es_transport *t, int rank)
         if (some < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return ES_OK;
         if (some == 0 || (some < 0 && errno != EINTR))
-            return lose(t, rank, "has ended without a word");
+            return lose(t, rank, "has ended without a message");
         p->n_come += some > 0 ? (size_t)some : 0;
         if (in_head && p->n_come == head &&
             (status = check_packet(t, rank)) != ES_OK)
@@ -234,7 +234,8 @@ static es_status exchange(es_transport *t)
         if (n > 0)
             heard = es_wire_now();
         else if (es_wire_now() - heard > t->timeout_s)
-            return lose(t, first, "is silent for longer than --rank-timeout");
+            return lose(t, first,
+                        "has been silent for longer than --rank-timeout");
         for (int r = 0; r < t->world && n > 0; r++)
             if (t->waits[r].revents && ((status = send_some(t, r)) != ES_OK ||
                                         (status = receive_some(t, r)) != ES_OK))
@@ -276,8 +277,7 @@ es_status es_transport_open(es_transport **out, bool *reports,
     if (options->world > ES_MAX_RANKS || options->rank < 0 ||
         options->rank >= options->world)
         return es_fail(
-            ES_EUSAGE, "--rank %d: there are ranks 0 to %d at most",
-            options->rank,
+            ES_EUSAGE, "--rank %d: the ranks are 0 to %d", options->rank,
             (options->world > ES_MAX_RANKS ? ES_MAX_RANKS : options->world) -
                 1);
     es_status status = es_alloc(&t, 1, sizeof *t, "ranks");
@@ -472,7 +472,7 @@ es_status es_transport_check(es_transport *t)
         const ssize_t n =
             fd < 0 ? 1 : recv(fd, &packet, sizeof packet, MSG_PEEK);
         if (n == 0)
-            return lose(t, r, "has ended without a word");
+            return lose(t, r, "has ended without a message");
         if (n != (ssize_t)sizeof packet || packet.magic != ES_PACKET_MAGIC ||
             packet.kind != ES_PACKET_ABORT)
             continue;

@@ -73,7 +73,7 @@ es_status es_wire_take_abort(int fd, const es_packet *packet)
     const size_t n =
         packet->bytes < sizeof message ? packet->bytes : sizeof message - 1;
     if (es_wire_receive(fd, message, n, LAST_WORDS_S) != ES_OK || n == 0)
-        return es_fail(ES_EIO, "rank %d has failed: see what it said", rank);
+        return es_fail(ES_EIO, "rank %d has failed: see its messages", rank);
     message[n] = 0;
     return es_fail(packet->code < 0 && packet->code >= ES_EINTERNAL
                        ? (es_status)packet->code
