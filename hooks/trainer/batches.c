@@ -1,16 +1,16 @@
-/* Micro-batches of a training and of an evaluation, as the family wants them:
- * the next tokens, tokens that are hidden, or the classes of images. */
+/* Draws the micro-batches of training and evaluation and prepares them for the
+ * model's family: next tokens, hidden tokens, or classes of images. */
 #include "hooks/trainer/batches.h"
 
 #include "hooks/trainer/masking.h"
 
 #include <math.h>
 
-/* Of the seed alone, and of none: an evaluation hides the same tokens in every
- * run. */
+/* The masks of training depend on the run's seed. Those of evaluation do not,
+ * so that every run hides the same tokens. */
 enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
 
-/* With padding a sequence is a piece of its own. */
+/* With padding, each sequence of the file stays separate. */
 static es_status draw_random(const es_data *data, int32_t *tokens,
                              int32_t *targets, es_token_split split,
                              uint64_t index)
@@ -23,8 +23,8 @@ static es_status draw_random(const es_data *data, int32_t *tokens,
         config->batch, es_model_config_n_inputs(config));
 }
 
-/* An image's class follows its pixels: what has been read as the last of
- * targets (B,I) becomes the one of the class token's row in (B,T). */
+/* Moves each image's class, which was read as the last of targets (B,I), to the
+ * class token's row in targets (B,T). */
 static void label(const es_model_config *config, int32_t *targets)
 {
     const size_t n_inputs = (size_t)es_model_config_n_inputs(config);
@@ -39,7 +39,8 @@ static void label(const es_model_config *config, int32_t *targets)
     }
 }
 
-/* Of families that find hidden tokens: hides some; of images: their classes. */
+/* Hides some tokens for families that predict hidden tokens; for images, sets
+ * their classes. */
 static es_status prepare(const es_data *data, int32_t *tokens, int32_t *targets,
                          uint64_t seed, uint64_t index, uint32_t stream)
 {
@@ -66,7 +67,7 @@ es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
     const es_model_config *config = &settings->model;
     const uint64_t world = (uint64_t)settings->world;
     const uint64_t n = (uint64_t)settings->train.accumulate * world;
-    /* A micro-batch of each rank, then the next one of each. */
+    /* Each rank takes one micro-batch before any rank takes its next. */
     const uint64_t index =
         (uint64_t)step * n + (uint64_t)i * world + (uint64_t)settings->rank;
     es_status status =
@@ -76,7 +77,9 @@ es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
                            : status;
 }
 
-/** Micro-batch `index` of the held-out data. */
+/**
+ * Draws micro-batch `index` of the held-out data.
+ */
 es_status es_batch_held_out(const es_data *data, int32_t *inputs,
                             int32_t *targets, int64_t index)
 {

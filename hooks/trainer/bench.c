@@ -1,8 +1,6 @@
-/*
- * entropy-train bench: pairs of steps, one measured and recorded and one
- * neither, on random tokens in a folder of its own; medians and their
- * difference.
- */
+/* entropy-train bench: runs pairs of steps on random tokens in a temporary
+ * folder, one step with measuring and recording and one without, and prints
+ * medians and their difference. */
 #include "hooks/trainer/bench.h"
 
 #include "analyzer/base/checked.h"
@@ -31,10 +29,10 @@ typedef struct bench {
     char folder[ES_PATH_SIZE - 16];
     es_trainer *trainer;
     es_train_record *record;
-    int64_t step; /* the next one */
+    int64_t step; /* number of the next step */
     size_t n_pairs;
     double *seconds[N_CLOCKS][N_SIDES]; /* (n_pairs) */
-    double recorder_cpu;                /* seconds, all of it */
+    double recorder_cpu; /* seconds of processor time, whole run */
 } bench;
 
 static double read_clock(int which)
@@ -53,7 +51,8 @@ static int by_value(const void *a, const void *b)
 es_middle es_middle_of(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* The count of values below the middle is binomial(n, 1/2). */
+    /* The number of values below the median is distributed as binomial(n,
+     * 1/2). */
     double half_width = 0.98 * sqrt((double)n);
     double low = floor(0.5 * (double)n - half_width);
     size_t rank = low < 1 ? 0 : (size_t)low - 1;
@@ -62,8 +61,8 @@ es_middle es_middle_of(double *x, size_t n)
                        .high = x[n - 1 - rank]};
 }
 
-/* How many of the means of x[i] and x[j], i <= j, are at most `limit`; x (n)
- * ascends. */
+/* Returns how many of the means of x[i] and x[j], i <= j, are at most `limit`;
+ * x (n) is sorted in ascending order. */
 static double count_means(const double *x, size_t n, double limit)
 {
     double count = 0;
@@ -77,7 +76,7 @@ static double count_means(const double *x, size_t n, double limit)
     return count;
 }
 
-/* The mean of that rank, from 1 on. */
+/* Returns the mean with this rank; ranks start at 1. */
 static double find_mean(const double *x, size_t n, double rank)
 {
     double low = x[0], high = x[n - 1];
@@ -94,7 +93,7 @@ static double find_mean(const double *x, size_t n, double rank)
 es_middle es_middle_of_means(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* Of the signed-rank statistic: its variance is n (n+1) (2n+1) / 24. */
+    /* The signed-rank statistic has the variance n (n+1) (2n+1) / 24. */
     const double size = (double)n, all = 0.5 * size * (size + 1);
     const double half_width = 1.96 * sqrt(all * (2 * size + 1) / 12);
     const double rank = fmax(1, floor(0.5 * all - half_width));
@@ -119,7 +118,10 @@ static es_status make_folder(bench *b)
     return ES_OK;
 }
 
-/** A token file of random tokens: speed does not depend on what they are. */
+/**
+ * Writes a token file of random tokens: the speed does not depend on the
+ * tokens.
+ */
 static es_status write_tokens(const bench *b)
 {
     const es_model_config *config = &b->settings.model;
@@ -167,7 +169,10 @@ static es_status take_step(bench *b, int side, double took[N_CLOCKS])
     return status;
 }
 
-/** `pair` < 0 is warm-up. Which side goes first alternates. */
+/**
+ * Takes the steps of one pair; a negative `pair` is a warm-up. The side that
+ * goes first alternates.
+ */
 static es_status take_pair(bench *b, int64_t pair)
 {
     for (int i = 0; i < N_SIDES; i++) {
@@ -238,7 +243,9 @@ static void print_model(FILE *out, const bench *b)
             "share of recording, 95 %");
 }
 
-/** Two lines: steps without and with recording, by one clock. */
+/**
+ * Prints two lines, for steps without and with recording, measured by `clock`.
+ */
 static void print_clock(FILE *out, bench *b, int clock, const char *name)
 {
     static const char *const sides[N_SIDES] = {"plain", "recorded"};
@@ -270,7 +277,7 @@ static void print_clock(FILE *out, bench *b, int clock, const char *name)
 
 static void print_speed(FILE *out, const bench *b)
 {
-    /* print_clock has sorted them. */
+    /* print_clock has sorted the times. */
     const double *plain = b->seconds[WALL][PLAIN];
     double tokens = (double)es_trainer_tokens(b->trainer);
     double median = plain[b->n_pairs / 2];
@@ -285,9 +292,9 @@ static void print_speed(FILE *out, const bench *b)
 }
 
 /* --- where the time goes ---------------------------------------------------
- * On the CPU: elsewhere operations run later than they are called. */
+ * Only on the CPU: a device runs operations later than they are called. */
 
-#define N_PROFILED 8 /* steps after one more that warms up */
+#define N_PROFILED 8 /* steps after one warm-up step */
 
 static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 {
@@ -300,7 +307,10 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/** The fastest step of a model of its own, its phases (ES_N_CPU_PHASES). */
+/**
+ * Times the steps of a new model and returns the time and the phases
+ * (ES_N_CPU_PHASES) of the fastest.
+ */
 static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
                          es_settings *settings)
 {

@@ -1,4 +1,6 @@
-/** How fast training is, and what recording costs. */
+/**
+ * Measures the speed of training and the cost of recording.
+ */
 #ifndef ES_BENCH_H
 #define ES_BENCH_H
 
@@ -6,36 +8,40 @@
 #include <stdio.h>
 
 /**
- * Trains on random tokens; each of `pairs` pairs is one step that is measured
- * and recorded and one that is neither, in turns first. Both do the same
- * training. Prints medians, fastest steps, tokens/s and the share that
- * recording takes, in wall time and in CPU time of the training thread.
+ * Trains on random tokens. Each of `pairs` pairs consists of a step that is
+ * measured and recorded and a step that is neither; the two alternate in going
+ * first and train in the same way. Prints medians, fastest steps, tokens/s and
+ * the share of recording, in wall time and in CPU time of the training thread.
  *
- * Single steps side by side meet the same noise of a shared machine; of the
- * differences within pairs the middle of their means is taken, which a few
- * interrupted steps do not move.
+ * Neighbouring steps meet the same noise on a shared machine. The result is the
+ * median of the means of the differences within pairs, which a few interrupted
+ * steps do not move.
  *
- * On the CPU back-end, at the end, a table of what the operations of a plain
- * step take (cpu/phases.h): the fastest of a few steps of a second model.
+ * On the CPU back-end, ends with a table of the operations of a plain step
+ * (cpu/phases.h), from the fastest of a few steps of a second model.
  *
- * Works in a folder of its own under $TMPDIR, which it removes.
- * ES_OK; ES_EUSAGE, ES_EIO, ES_ENOMEM, what es_recorder_open returns.
+ * Works in a temporary folder under $TMPDIR and removes it afterwards. Returns
+ * ES_OK; ES_EUSAGE, ES_EIO, ES_ENOMEM, or a status of es_recorder_open.
  */
 es_status es_bench(FILE *out, const es_settings *settings) ES_MUST_USE;
 
-/** Middle of a sample, and an interval that holds the middle of what it was
- *  drawn from with 95 % confidence (order statistics, no distribution). */
+/**
+ * The median of a sample, and an interval that contains the median of the
+ * sampled distribution with 95 % confidence (from order statistics, without
+ * assuming a distribution).
+ */
 typedef struct es_middle {
     double median, low, high;
 } es_middle;
 
-/** Sorts x (n), n >= 1. */
+/** Returns the median of x (n), n >= 1, which is sorted in place. */
 es_middle es_middle_of(double *x, size_t n);
 
-/** The same of what differs from its middle as often and as much to both sides,
- *  as differences of like things by turns do: the median of the means of all
- *  x[i] and x[j], i <= j (Hodges and Lehmann), and the interval of Wilcoxon's
- *  signed-rank test, by the normal distribution. Narrower by about a fifth. */
+/** Like es_middle_of, for values that scatter symmetrically about their median,
+ *  as differences between alternating measurements of the same kind do: returns
+ *  the median of the means of all x[i] and x[j], i <= j (Hodges and Lehmann),
+ *  and the interval of Wilcoxon's signed-rank test in the normal approximation,
+ *  which is about a fifth narrower. */
 es_middle es_middle_of_means(double *x, size_t n);
 
 #endif

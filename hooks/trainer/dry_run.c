@@ -1,8 +1,6 @@
-/*
- * The checks of a training that trains nothing, in the order in which a
- * training makes them: es_trainer_try for settings, back-end and data, which
- * shares them with es_trainer_new; weights, checkpoints and the run file here.
- */
+/* --dry-run: makes the checks of a training, in the same order, without
+ * training. es_trainer_try checks settings, back-end and data with the code of
+ * es_trainer_new; this file checks weights, checkpoints and the run file. */
 #include "hooks/trainer/dry_run.h"
 
 #include "analyzer/base/text.h"
@@ -16,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Loads the weights into a model on the CPU that goes forward only, with the
- *  smallest micro-batch. */
+/** Loads the weights into a forward-only model on the CPU, with the smallest
+ *  micro-batch. */
 static es_status try_weights(es_trainer *trainer)
 {
     es_model_config config = trainer->settings.model;
@@ -33,11 +31,11 @@ static es_status try_weights(es_trainer *trainer)
 
 /* --- where it would write ------------------------------------------------- */
 
-/** A path's folder: "." of a name alone. */
+/** Writes the path's folder, or "." if the path is a bare name. */
 static void find_parent(char out[ES_PATH_SIZE], const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* of a folder's own path */
+    while (n > 1 && path[n - 1] == '/') /* for the path of a folder */
         n--;
     while (n > 0 && path[n - 1] != '/')
         n--;
@@ -54,12 +52,12 @@ static es_status try_to_make(const char *path)
     return ES_OK;
 }
 
-/** A run file that is there gets another run; what else is there is not
- *  overwritten. */
+/** An existing run file gets one more run; any other existing file is refused,
+ *  since it is not overwritten. */
 static es_status try_run_file(const char *path)
 {
     static const char sqlite[] = "SQLite format 3", ours[] = "ENTR";
-    enum { HEADER = 100, ID = 68 }; /* of SQLite's file format */
+    enum { HEADER = 100, ID = 68 }; /* offsets in SQLite's file format */
     char head[HEADER];
     uint64_t size;
     int fd;
@@ -94,8 +92,7 @@ static es_status try_recording(const es_settings *settings)
     return try_run_file(settings->out);
 }
 
-/** A folder that is there is opened as a training opens it, which writes
- *  nothing. */
+/** Opens an existing folder as a training does, which writes nothing. */
 static es_status try_checkpoints(const es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;

@@ -1,4 +1,4 @@
-/** Prose of the verbs' --help, below the options. */
+/** The prose of each verb's --help, below the options. */
 #ifndef ES_TRAINER_HELP_H
 #define ES_TRAINER_HELP_H
 

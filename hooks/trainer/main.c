@@ -1,5 +1,5 @@
-/* entropy-train: trains, verifies, measures its own speed. The verbs, signals,
- * exit codes, and the progress of a training on standard error. */
+/* The program entropy-train: its verbs (train, verify, bench, probe), signals
+ * and exit codes, and the progress of a training on standard error. */
 #include "analyzer/base/colour.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -26,7 +26,7 @@ enum { EXIT_RESULT = 1, EXIT_SIGNAL = 128 };
 
 static volatile sig_atomic_t caught_signal;
 
-/** The next signal, of either kind, does what it would do to any program. */
+/** Restores the default action, so that a second signal ends the program. */
 static void on_signal(int number)
 {
     caught_signal = number;
@@ -34,15 +34,16 @@ static void on_signal(int number)
     signal(SIGTERM, SIG_DFL);
 }
 
-/** The first signal ends the run in good order, a second one at once. */
+/** The first signal stops the run cleanly, a second one at once. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    /* Neither progress into a closed pipe nor a checkpoint beyond a limit on
-       the size of files must end the training: both become errors. */
+    /* Neither a closed pipe for progress nor a checkpoint beyond the limit on
+     * file sizes may end the training: both signals are ignored and become
+     * errors. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -53,12 +54,12 @@ static bool should_stop(void *user)
     return caught_signal != 0;
 }
 
-/* The verbs, described at the end of the file. */
+/* The verbs, defined at the end of the file. */
 static const es_command train_command, verify_command, bench_command,
     probe_command, help_command;
 static const es_program program;
 
-/** The exit code of a status; prints the message of a failure. */
+/** Returns the exit code of a status; prints the message of a failure. */
 static int failure(es_status status)
 {
     if (status < 0)
@@ -78,7 +79,8 @@ static void print_version(void)
            engine.products, engine.kernels);
 }
 
-/** --help, --version or --preset list was given and is printed. */
+/** Prints the text of --help, --version or --preset list. Returns false if none
+ *  of them was given. */
 static bool print_information(const es_settings *settings,
                               const es_command *command)
 {
@@ -95,15 +97,15 @@ static bool print_information(const es_settings *settings,
 
 /* --- progress ------------------------------------------------------------- */
 
-/* One line on a terminal, or a line now and then in a file. */
+/* Progress is one line on a terminal, or an occasional line in a file. */
 #define BAR 16
 
 typedef struct progress {
-    es_progress line; /* silent where it is no terminal */
-    bool quiet;       /* warnings alone */
-    bool warns;       /* they are this rank's to print */
+    es_progress line; /* silent unless stderr is a terminal */
+    bool quiet;       /* print warnings only */
+    bool warns;       /* this rank prints the warnings */
     int64_t n_steps, log_every;
-    int64_t first_step; /* the first that was seen; -1 before */
+    int64_t first_step; /* first step seen; -1 before */
     int n_heads, ctx;
     double started;
     double eval_ce;      /* NaN before the first evaluation */
@@ -116,8 +118,8 @@ static double now(void)
 }
 
 /**
- * Shares of the heads as a bar, lowest band first: '_' below a quarter of the
- * ceiling, '-', '=', '#' above three quarters, '!' not finite.
+ * Draws the shares of the heads as a bar, lowest band first: '_' below a
+ * quarter of the ceiling, '-', '=', '#' above three quarters, '!' not finite.
  */
 static void print_bar(char *out, const es_bands *bands)
 {
@@ -192,7 +194,7 @@ static void show_warning(void *user, const char *message)
 
 /* --- train --------------------------------------------------------------- */
 
-/** The result, one line on standard output. */
+/** Prints the result as one line on standard output. */
 static void print_result(const es_settings *settings,
                          const es_train_result *result)
 {
@@ -279,8 +281,8 @@ static void print_warning(void *user, const char *message)
     fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
 
-/** The settings of the checkpoint that they name, and over them those of the
- *  command line once more. */
+/** Replaces the settings by those of the checkpoint to resume from, then
+ *  applies the command line again on top of them. */
 static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
                                  int argc, char **argv)
 {
@@ -301,7 +303,8 @@ static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
     return status;
 }
 
-/** What training needs beyond the command line. */
+/** Adds the settings that come from a checkpoint or from initial weights, and
+ *  checks the result. */
 static es_status complete_settings(es_settings *settings, es_checkpoint **from,
                                    int argc, char **argv)
 {
@@ -317,8 +320,8 @@ static es_status complete_settings(es_settings *settings, es_checkpoint **from,
     return status;
 }
 
-/** Finds the other ranks, if there are to be any; *reports: whether it is this
- *  process that reports a failure. */
+/** Connects to the other ranks, if there are any. Writes to *reports whether
+ *  this process reports a failure. */
 static es_status meet_ranks(es_transport **out, bool *reports,
                             es_settings *settings)
 {
@@ -342,7 +345,7 @@ static es_status meet_ranks(es_transport **out, bool *reports,
     char device[16];
     snprintf(device, sizeof device, "%d",
              es_transport_local_rank(*out, &n_local));
-    if (status == ES_OK && n_local > 1) /* one each, of cuda */
+    if (status == ES_OK && n_local > 1) /* on CUDA, a device each */
         (void)setenv("ENTROPY_TRAIN_DEVICE", device, 0);
     return status;
 }
@@ -454,7 +457,7 @@ static int run_verify(int argc, char **argv)
     free(settings.cases);
     if (status != ES_OK)
         return failure(status);
-    /* What could not be built has not been verified. */
+    /* A case that could not be built has not been verified. */
     return counts.failed + counts.not_built > 0 ? EXIT_RESULT : 0;
 }
 

@@ -1,4 +1,4 @@
-/** Tokens that are hidden, for models that are trained to find them. */
+/** Hides tokens for models that are trained to predict them. */
 #ifndef ES_MASKING_H
 #define ES_MASKING_H
 
@@ -6,26 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What is hidden, and behind what. */
+/** Which tokens are hidden, and how. */
 typedef struct es_masking {
-    int mask;         /* the token in the place of a hidden one */
-    int padding;      /* never hidden; -1: none */
-    int vocab;        /* of the data: others are drawn from it */
-    uint64_t seed;    /* with `index` and the place all that the draw */
-    uint64_t index;   /* depends on */
-    uint32_t stream;  /* of draws that shall have nothing in common */
-    const char *path; /* of the data, for messages */
+    int mask;         /* token that replaces a hidden one */
+    int padding;      /* never hidden; -1: no padding */
+    int vocab;        /* size; random replacements come from it */
+    uint64_t seed;    /* the draw depends on seed, index, */
+    uint64_t index;   /* the token's position */
+    uint32_t stream;  /* and stream: separates unrelated draws */
+    const char *path; /* path of the data, for messages */
 } es_masking;
 
 /**
- * Hides tokens as BERT does (Devlin et al. 2019; RoBERTa draws anew each time):
- * each but padding with probability 15 %; of those 80 % become the mask, 10 % a
- * token drawn from the vocabulary, 10 % stay. One at least is hidden.
+ * Hides tokens as BERT does (Devlin et al. 2019; RoBERTa draws anew each time).
+ * Each token other than padding is chosen with probability 15 %. Of the chosen
+ * tokens, 80 % become the mask, 10 % become a random token of the vocabulary,
+ * and 10 % stay. At least one token is chosen.
  *
  *   tokens   (n) changed in place
- *   targets  (n) written: what was there where it is hidden, else ES_NO_TARGET
+ *   targets  (n) written: the original token where it was chosen, otherwise
+ *            ES_NO_TARGET
  *
- * ES_OK; ES_EFORMAT: all is padding.
+ * Returns ES_OK, or ES_EFORMAT if all tokens are padding.
  */
 es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
                          const es_masking *how) ES_MUST_USE;

@@ -1,8 +1,6 @@
-/*
- * entropy-train probe: held-out data forward through a model that exists; means
- * and deviations over the micro-batches, for the run file and as a table for
- * people.
- */
+/* entropy-train probe: runs held-out data forward through an existing model and
+ * reports means and deviations over the micro-batches, in the run file and as a
+ * table. */
 #include "hooks/trainer/probe_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,22 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Mean and squared distances of a number, taken batch by batch: Welford. */
+/** Running mean and sum of squared deviations, by Welford's method. */
 typedef struct sums {
     double mean, squares;
 } sums;
 
 typedef struct probe {
     es_trainer *trainer;
-    es_train_record *record; /* NULL: nothing is recorded */
+    es_train_record *record; /* NULL if nothing is recorded */
     es_probe_result *result;
     es_losses losses;
-    size_t n_layers, n_heads; /* n_heads: of the whole model */
-    double *entropies;        /* (L,H) of one batch */
-    sums *heads;              /* (L,H) entropies */
-    sums *layers;             /* (L + 1): mean over heads; of the whole model */
-    sums ce, exact;           /* exact: beside --inference polynomial */
-    float *deviations;        /* (L,H) */
+    size_t n_layers, n_heads; /* n_heads: in the whole model */
+    double *entropies;        /* (L,H), of one batch */
+    sums *heads;              /* (L,H), entropies */
+    sums *layers; /* (L + 1): mean over a layer's heads; the last is the model's
+                   */
+    sums ce, exact;    /* exact: used with --inference polynomial */
+    float *deviations; /* (L,H) */
 } probe;
 
 /* --- spread ------------------------------------------------------------- */
@@ -47,7 +46,7 @@ static es_probe_spread spread_of(const sums *s, int64_t n)
     return (es_probe_spread){s->mean, deviation};
 }
 
-/** Mean of the finite values of heads first .. first + n - 1. */
+/** Returns the mean of the finite values of n heads. */
 static double mean_entropy(const double *entropies, size_t n)
 {
     double sum = 0;
@@ -81,7 +80,7 @@ static void warn(const es_train_watch *watch, const char *message)
         watch->on_warning(watch->user, message);
 }
 
-/** Sequences that are read twice make the spread too small. */
+/** Warns that repeated sequences make the deviation too small. */
 static void warn_of_repeats(const probe *p, const es_train_watch *watch)
 {
     const es_settings *settings = &p->trainer->settings;
@@ -113,7 +112,7 @@ static es_status calibrate(probe *p, const es_train_watch *watch)
     return status;
 }
 
-/** Micro-batch i once more, exactly. */
+/** Runs micro-batch i again with exact inference. */
 static es_status add_exact(probe *p, int64_t i)
 {
     es_losses losses;
@@ -155,7 +154,8 @@ static void record_all(probe *p)
     int64_t n = result->n_batches;
     double missing = (double)(result->settings.eval_batches - n) / (double)n;
     es_losses sum = p->losses;
-    es_losses_add(&p->losses, &sum, missing); /* 0 unless it was stopped */
+    es_losses_add(&p->losses, &sum,
+                  missing); /* 0 unless the probe was stopped */
     float deviation = (float)spread_of(&p->ce, n).deviation;
     es_train_record_eval(p->record, result->start.step, &p->losses,
                          p->trainer->measure);
@@ -176,7 +176,7 @@ static void record_all(probe *p)
                               result->start.step, &deviation, 1);
 }
 
-/** One series of n heads in one number. */
+/** Reduces one series of n heads to a single number. */
 static double reduce(const float *values, size_t n, es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);
@@ -193,7 +193,7 @@ static double reduce(const float *values, size_t n, es_head_series series)
     return finite > 0 ? sum / finite : (double)NAN;
 }
 
-/** Heads first .. first + n - 1 as one row of the table. */
+/** Summarises heads first .. first + n - 1 as one row of the table. */
 static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
                       size_t n)
 {
@@ -257,7 +257,8 @@ static es_status open_all(probe *p, const es_settings *settings,
         (status = es_alloc(&p->result->layers, p->n_layers + 1,
                            sizeof *p->result->layers, "the layers")) != ES_OK)
         return status;
-    /* RoBERTa counts positions by the tokens before that are no padding. */
+    /* RoBERTa numbers positions by counting the preceding tokens that are not
+     * padding. */
     const bool ends = strcmp(p->result->start.maker, "RoBERTa") == 0 ||
                       es_model_config_n_skipped(config) > 0;
     if ((status = es_trainer_find_ceiling(p->trainer, ends)) != ES_OK)
@@ -272,7 +273,8 @@ static es_status open_all(probe *p, const es_settings *settings,
     return ES_OK;
 }
 
-/** Closes the run; the message of a failure before stays the last one. */
+/** Closes the run. The message of an earlier failure remains the last
+ *  message. */
 static es_status close_all(probe *p, es_status status)
 {
     es_probe_result *result = p->result;

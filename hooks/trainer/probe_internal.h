@@ -1,15 +1,15 @@
-/** Between probe.c and probe_polynomial.c. */
+/** Shared by probe.c and probe_polynomial.c. */
 #ifndef ES_PROBE_INTERNAL_H
 #define ES_PROBE_INTERNAL_H
 
 #include "hooks/trainer/probe.h"
 
-/** Copies what the evaluation by polynomials found, if it was one. ES_OK,
- *  ES_ENOMEM. */
+/** Copies the polynomials' results, if the evaluation used polynomials. Returns
+ *  ES_OK or ES_ENOMEM. */
 es_status es_probe_take_polynomials(es_probe_result *result,
                                     const es_trainer *trainer) ES_MUST_USE;
 
-/** Prints it, if there is any. */
+/** Prints the polynomials' results, if there are any. */
 void es_probe_print_polynomials(FILE *out, const es_probe_result *result);
 
 #endif

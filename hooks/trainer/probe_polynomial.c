@@ -1,5 +1,6 @@
-/* What a probe with --inference polynomial says beside the usual: by place the
- * interval, what was outside of it, errors, and levels of multiplication. */
+/* The additional output of a probe with --inference polynomial: for each
+ * polynomial its interval, the inputs outside of it, its errors, and its
+ * multiplicative levels. */
 #include "hooks/trainer/probe_internal.h"
 
 #include "analyzer/base/checked.h"

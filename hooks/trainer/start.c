@@ -1,8 +1,7 @@
-/*
- * Starting from a file of weights: which settings it determines, and loading it
- * into a trainer. Going on with a checkpoint: its settings under those of the
- * command line, and what has changed, in words.
- */
+/* Starts from a file of weights: finds the settings that the file determines,
+ * and loads it into a trainer. Also resumes from a checkpoint: applies its
+ * settings below those of the command line, and describes which settings have
+ * changed. */
 #include "hooks/trainer/start.h"
 
 #include "analyzer/base/text.h"
@@ -12,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Settings that a file of weights says. Those which it does not know have
- *  the program's defaults there. */
+/** Settings that a file of weights determines. Settings that the file lacks
+ *  have the program's defaults here. */
 static const char *const determined[] = {
     "arch",         "family",      "n-layer",   "n-head",     "d-model",
     "ctx",          "vocab",       "bias",      "final-norm", "gamma",
@@ -39,7 +38,7 @@ static es_status settle(es_settings *settings, const es_weights *weights)
         bool is_open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
         if (is_unknown || (!is_open && is_given(settings, name)))
             continue;
-        /* Copied as text: that serves every kind of setting. */
+        /* Copying the value as text works for every kind of setting. */
         char value[ES_SETTING_TEXT_MAX];
         const es_option *setting = es_setting_find(name);
         es_option_print(value, sizeof value, &from, setting);
@@ -86,7 +85,7 @@ typedef struct both {
     char then[ES_SETTING_TEXT_MAX], now[ES_SETTING_TEXT_MAX];
 } both;
 
-/** True if they differ. */
+/** Returns true if the values differ. */
 static bool print_both(both *out, const es_option *setting,
                        const es_settings *then, const es_settings *now)
 {
@@ -120,7 +119,8 @@ es_status es_resume_settings(es_settings *settings,
     if (status == ES_OK)
         status = check_model(settings, checkpoint);
     const char *path = checkpoint->file->path, *slash = strrchr(path, '/');
-    if (status == ES_OK && !settings->checkpoint[0]) /* where the file lies */
+    if (status == ES_OK &&
+        !settings->checkpoint[0]) /* the checkpoint's folder */
         snprintf(settings->checkpoint, sizeof settings->checkpoint, "%.*s",
                  slash ? (int)(slash > path ? slash - path : 1) : 1,
                  slash ? path : ".");

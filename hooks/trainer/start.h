@@ -1,5 +1,5 @@
-/** A training or a probe that starts from existing weights, --init FILE, or
- * goes on with a checkpoint, --resume. */
+/** Starts a training or a probe from existing weights (--init FILE), or resumes
+ *  a training from a checkpoint (--resume). */
 #ifndef ES_START_H
 #define ES_START_H
 
@@ -7,46 +7,47 @@
 #include "hooks/trainer/trainer.h"
 
 /**
- * Settles what the file settings->init determines: architecture, family,
- * sizes, biases, context; of a checkpoint also micro-batch and EReg's settings.
- * What was given stays as it is, if the weights permit it.
+ * Sets what the file settings->init determines: architecture, family, sizes,
+ * biases and context; for a checkpoint also the micro-batch and EReg's
+ * settings. Settings that the user has given remain, if the weights permit
+ * them.
  *
- * ES_OK; ES_EUSAGE naming the first contradiction; what es_weights_open
- * returns.
+ * Returns ES_OK; ES_EUSAGE naming the first contradiction; or a status of
+ * es_weights_open.
  */
 es_status es_start_settings(es_settings *settings) ES_MUST_USE;
 
-/** What there is to say of weights that were loaded. */
+/** Description of the loaded weights. */
 typedef struct es_start {
     char note[ES_MESSAGE_MAX]; /* one line if arrays are new or were left out,
-                                  else "" */
+                                  otherwise "" */
     char maker[32];            /* "GPT-2", ... */
-    int64_t step;              /* steps they were trained for, 0: unknown */
+    int64_t step; /* steps that they were trained for; 0: unknown */
 } es_start;
 
 /**
- * Fills the new trainer's model with the weights of settings.init.
- * Returns as es_weights_open and es_weights_load do.
+ * Loads the weights of settings.init into the model of a new trainer. Returns
+ * as es_weights_open and es_weights_load do.
  */
 es_status es_start_load(es_start *out, es_trainer *trainer) ES_MUST_USE;
 
 /**
- * The settings of a resumed training: the checkpoint's, then what the command
- * line says. What the model is (es_model_config) cannot change. Checkpoints
- * go on where this one lies, unless --checkpoint names another folder.
+ * Computes the settings of a resumed training: the checkpoint's, overridden by
+ * the command line. The model (es_model_config) cannot change. New checkpoints
+ * go to the folder of this one, unless --checkpoint names another folder.
  *
  *   settings  as parsed without the checkpoint; replaced
- *   argv      parsed once more, over the checkpoint's settings
+ *   argv      parsed once more, on top of the checkpoint's settings
  *
- * ES_OK; ES_EUSAGE naming the first difference, or what es_settings_parse
- * said.
+ * Returns ES_OK; ES_EUSAGE naming the first difference; or a status of
+ * es_settings_parse.
  */
 es_status es_resume_settings(es_settings *settings,
                              const es_checkpoint *checkpoint, int argc,
                              char **argv) ES_MUST_USE;
 
-/** What was resumed and which settings have changed since, as one line that
- *  an event can hold. Returns out. */
+/** Describes the resumed checkpoint and the settings that have changed since,
+ *  in one line that fits an event. Returns out. */
 char *es_resume_describe(char *out, size_t size,
                          const es_checkpoint *checkpoint,
                          const es_settings *settings);

@@ -1,8 +1,6 @@
-/*
- * The loop of a training: steps, records, evaluations, checkpoints, the first
- * value that is not finite, and the end. What is seen goes to the caller
- * through es_train_watch and to the run file through train_record.
- */
+/* The training loop: steps, records, evaluations, checkpoints, the search for
+ * the first value that is not finite, and the end of the run. Reports to the
+ * caller through es_train_watch and to the run file through train_record. */
 #include "hooks/trainer/train.h"
 
 #include "hooks/trainer/start.h"
@@ -15,14 +13,14 @@
 
 typedef struct loop {
     es_trainer *trainer;
-    es_transport *transport;      /* NULL: there is no other rank */
-    es_train_record *record;      /* NULL: nothing is recorded */
-    es_checkpoint_folder *folder; /* NULL: no checkpoints */
-    int64_t tried_step;           /* of the last checkpoint, good or not; -1 */
+    es_transport *transport;      /* NULL if there are no other ranks */
+    es_train_record *record;      /* NULL if nothing is recorded */
+    es_checkpoint_folder *folder; /* NULL if there are no checkpoints */
+    int64_t tried_step; /* of the last attempted checkpoint; -1: none */
     const es_train_watch *watch;
     es_train_result *result;
-    double seconds, total_seconds; /* in training steps: since the last
-                                      record, and in all */
+    double seconds, total_seconds; /* spent in training steps: since the last
+                                      record, and in total */
     int64_t timed_steps;           /* since the last record */
     bool warned;
 } loop;
@@ -39,7 +37,7 @@ static bool is_due(int64_t step, int64_t every)
     return every > 0 && step % every == 0;
 }
 
-/* The one that records, evaluates and writes checkpoints. */
+/* Returns true on the rank that records, evaluates and writes checkpoints. */
 static bool is_first(const loop *l)
 {
     return es_transport_rank(l->transport) == 0;
@@ -95,8 +93,9 @@ static void watch_for_nan(loop *l, const es_step *step)
                           es_train_describe_nan(text, sizeof text, result));
 }
 
-/** A checkpoint of the steps done, unless it is there already or the model is
- *  lost. A failure is a warning, and kept; the training goes on. */
+/** Writes a checkpoint of the completed steps, unless it exists already or the
+ *  model is lost. A failure is kept and reported as a warning; training
+ *  continues. */
 static void save(loop *l)
 {
     es_train_result *result = l->result;
@@ -119,8 +118,8 @@ static void save(loop *l)
         result->saved_step = result->n_steps;
         return;
     }
-    /* Its message takes the place of what is wrong with numbers that never
-       came from it; the next step ends with it. */
+    /* A failed device delivers no numbers. The next step returns its message,
+     * which explains more than a complaint about those numbers. */
     const bool device_failed = es_model_status(trainer->model) != ES_OK;
     if (result->saved == ES_OK) {
         result->saved = status;
@@ -133,8 +132,9 @@ static void save(loop *l)
                           ES_SEVERITY_WARNING, es_message());
 }
 
-/** Of the evaluations before step 0, eval_every, ... and after the last step
- *  map_count are as even as may be, the last one among them. */
+/** Returns true if the evaluation before `step` takes attention maps. The
+ *  map_count evaluations with maps are spread evenly over the run and include
+ *  the last one. */
 static bool maps_are_due(const es_settings *settings, int64_t step)
 {
     const int64_t every = settings->eval_every, steps = settings->train.steps;
@@ -145,7 +145,7 @@ static bool maps_are_due(const es_settings *settings, int64_t step)
                                                  (i - 1) * (n - 1) / last));
 }
 
-/** Beside an evaluation by polynomials what it is without them. */
+/** Records exact inference alongside an evaluation with polynomials. */
 static es_status record_exact(loop *l, int64_t step)
 {
     es_losses exact;
@@ -166,7 +166,7 @@ static es_status evaluate(loop *l, int64_t step)
     es_losses losses;
     es_trainer *trainer = l->trainer;
     if (!is_first(l))
-        return ES_OK; /* the next step waits for the first rank */
+        return ES_OK; /* other ranks wait in their next step */
     trainer->takes_maps =
         l->record && trainer->maps && maps_are_due(&trainer->settings, step);
     if (trainer->takes_maps)
@@ -198,7 +198,8 @@ static bool is_recorded(const loop *l, int64_t step)
            step == settings->train.steps - 1;
 }
 
-/** Whether nothing but the next step comes after this one. */
+/** Returns true if the next step follows directly, without an evaluation or a
+ *  checkpoint in between. */
 static bool goes_on(const loop *l, int64_t step)
 {
     const es_settings *settings = &l->trainer->settings;
@@ -211,7 +212,7 @@ static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
 {
     const es_settings *settings = &l->trainer->settings;
     const bool due = is_recorded(l, step);
-    /* Where others record what this rank measures, too. */
+    /* All ranks measure if the first rank records. */
     const bool records = l->record || (!is_first(l) && settings->out[0]);
     es_step done;
     l->trainer->may_run_ahead = may_run_ahead && goes_on(l, step);
@@ -245,7 +246,8 @@ static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
     return ES_OK;
 }
 
-/* *stop: of any rank, so that all stop before the same step. */
+/* Sets *stop if any rank asks to stop, so that all stop before the same
+ * step. */
 static es_status should_stop(const loop *l, bool *stop)
 {
     const es_train_watch *watch = l->watch;
@@ -262,7 +264,7 @@ static es_status run_steps(loop *l)
     bool stops;
     for (int64_t step = l->trainer->first_step; step < settings->train.steps;
          step++) {
-        /* A step that runs already is brought to its end first. */
+        /* A step that has been launched ahead is completed first. */
         const bool is_ahead = l->trainer->is_ahead;
         if (!is_ahead && *nan >= 0 && step > *nan + settings->after_nan)
             break;
@@ -294,7 +296,7 @@ static void end_result(loop *l, es_status status)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
 }
 
-/** What the training needs, in the order in which a mistake costs least. */
+/** Builds all that the training needs, cheap checks first. */
 static es_status begin(loop *l, const es_settings *settings,
                        const es_checkpoint *from)
 {
@@ -367,9 +369,9 @@ static void warn_of_products(loop *l, const es_settings *then)
     warn(l, text);
 }
 
-/** Goes on with what was known of the run. Where no step is left it was killed
- *  between its last checkpoint and its end: an evaluation at most is missing,
- *  and the word that it is finished. */
+/** Restores the run's state from the checkpoint. A run without remaining steps
+ *  was killed between its last checkpoint and its end: at most an evaluation
+ *  and the final status are missing. */
 static void take_up(loop *l, const es_checkpoint *from)
 {
     char text[ES_MESSAGE_MAX];
@@ -378,7 +380,7 @@ static void take_up(loop *l, const es_checkpoint *from)
     l->result->last = state->last;
     l->result->eval = state->eval;
     if (state->step == l->trainer->settings.train.steps)
-        l->tried_step = state->step; /* it is what we come from */
+        l->tried_step = state->step; /* the checkpoint just resumed from */
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));

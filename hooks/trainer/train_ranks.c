@@ -1,6 +1,6 @@
-/* Before ranks train together: are they about to do the same? What would let
- * their parameters drift apart is written down as lines, which rank 0 compares
- * with its own. */
+/* Checks, before ranks train together, that they are about to do the same. All
+ * facts that would let their parameters drift apart are written as lines of
+ * text, which rank 0 compares with its own. */
 #include "hooks/trainer/train_ranks.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all parameters as they are now, SNorm's state included. */
+/* Hashes all current parameters, including SNorm's state. */
 static es_status hash_weights(uint64_t *hash, es_model *model)
 {
     es_status status = ES_OK;
@@ -78,7 +78,7 @@ static es_status compare_lines(const char *first, const char *other, int rank)
     return ES_OK;
 }
 
-/* Each rank's text, in as many bytes as the longest takes with its NUL. */
+/* Gathers each rank's text, padded to the size of the longest with its NUL. */
 static es_status gather_texts(char **all, size_t *size, es_transport *transport,
                               const char *text)
 {
@@ -124,6 +124,6 @@ es_status es_train_compare_ranks(es_transport *transport, es_trainer *trainer)
         status = compare_lines(all, all + (size_t)r * size, r);
     free(text);
     free(all);
-    /* Where rank 0 has found something, the others learn of it here. */
+    /* If rank 0 has found a difference, the other ranks learn of it here. */
     return status == ES_OK ? es_transport_wait(transport) : status;
 }

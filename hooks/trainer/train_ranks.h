@@ -1,4 +1,4 @@
-/** What ranks that train together have to agree on. */
+/** The agreement of ranks that train together. */
 #ifndef ES_TRAIN_RANKS_H
 #define ES_TRAIN_RANKS_H
 
@@ -7,8 +7,9 @@
 
 /**
  * Compares what all ranks are about to do: settings, data, kernels, weights.
- * Paths and threads may differ. ES_OK, also of a transport that is NULL;
- * ES_EUSAGE naming the first difference; as es_transport_gather; ES_ENOMEM.
+ * Paths and threads may differ. Returns ES_OK, also for a NULL transport;
+ * ES_EUSAGE naming the first difference; a status of es_transport_gather; or
+ * ES_ENOMEM.
  */
 es_status es_train_compare_ranks(es_transport *transport,
                                  es_trainer *trainer) ES_MUST_USE;

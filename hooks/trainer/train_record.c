@@ -1,7 +1,6 @@
-/*
- * The series of a training or a probe: declared once, pushed step by step. A
- * failure of the recorder is kept and reported; the training goes on.
- */
+/* Declares the series of a training or a probe once, then pushes samples step
+ * by step. A failure of the recorder is kept and reported; training
+ * continues. */
 #include "hooks/trainer/train_record.h"
 
 #include "analyzer/base/checked.h"
@@ -11,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/** Series of a step, in one numbering: those of the run, of heads and layers,
- *  details, and parameters. */
+/** All series of a step in one numbering: those of the run, of heads and
+ *  layers, details, and parameters. */
 typedef enum run_series {
     SERIES_LOSS,
     SERIES_CE,
@@ -41,11 +40,11 @@ struct es_train_record {
     es_recorder *recorder;
     bool probes, scales;
     es_model_config config;
-    const es_model *model;           /* the trainer's */
-    int numbers[N_PHASES][N_SERIES]; /* the recorder's */
-    int *members;                    /* (n_members) of parameters, likewise */
+    const es_model *model;           /* owned by the trainer */
+    int numbers[N_PHASES][N_SERIES]; /* in the recorder */
+    int *members; /* (n_members), parameters' numbers in it */
     size_t n_members;
-    es_status trouble; /* the first one */
+    es_status trouble; /* status of the first failure */
     char message[ES_MESSAGE_MAX];
     char path[ES_PATH_SIZE];
 };
@@ -58,8 +57,8 @@ static void note(es_train_record *record, es_status status)
     snprintf(record->message, sizeof record->message, "%s", es_message());
 }
 
-/** Details of weights belong where parameters do, those of a step to training
- *  alone. */
+/** Details of weights are recorded where parameters are; details of a step only
+ *  in training. */
 static bool has_detail(const es_train_record *record, es_phase phase,
                        es_detail detail)
 {
@@ -80,14 +79,14 @@ static bool has_head(const es_train_record *record, es_head_series series)
             es_model_takes_scores(record->model));
 }
 
-/** Parameters belong to training, where evaluations have nothing to add, or to
- *  a probe. */
+/** Returns the phase of the parameters' series: training, where an evaluation
+ *  would repeat them, or evaluation in a probe. */
 static es_phase parameter_phase(const es_train_record *record)
 {
     return record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
 }
 
-/** Learning rate, gradient and speed belong to training alone. */
+/** Learning rate, gradient norm and speed are recorded only in training. */
 static bool has_series(const es_train_record *record, es_phase phase, int i)
 {
     const es_model_config *config = &record->config;
@@ -128,7 +127,7 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
         const char *unit;
         if (!has_series(record, phase, i))
             continue;
-        *number = -1; /* refused by push, should the declaration fail */
+        *number = -1; /* push refuses -1 if the declaration fails */
         es_series_standard(&shape, &unit, name);
         note(record, es_recorder_series(record->recorder, number, name, shape,
                                         phase, unit));
@@ -210,7 +209,8 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         free(record);
         return status;
     }
-    /* Heads and layers first, then the run's: readers list them so. */
+    /* Heads and layers are declared before the run's series because readers
+     * list series in this order. */
     for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++) {
         const bool evaluates =
             record->probes || trainer->settings.eval_every > 0;
@@ -234,7 +234,8 @@ static void push(es_train_record *record, int series, int64_t step,
     note(record, es_recorder_push(record->recorder, series, step, values, n));
 }
 
-/** Not of every record. */
+/** Pushes a detail if this record has it; some details are not in every
+ *  record. */
 static void push_detail(es_train_record *record, int number, int64_t step,
                         es_measure *measure, es_detail detail)
 {
@@ -255,7 +256,7 @@ static void push_members(es_train_record *record, int64_t step,
         push(record, record->members[i], step, values, n);
 }
 
-/** Those of the values that the phase has; measure NULL: of the run alone. */
+/** Pushes the values that the phase has; with measure NULL only the run's. */
 static void push_all(es_train_record *record, es_phase phase, int64_t step,
                      const double values[N_RUN_SERIES], es_measure *measure)
 {

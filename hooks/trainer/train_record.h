@@ -1,4 +1,4 @@
-/** The series of a training run, on their way to the recorder. */
+/** Sends the series of a training run to the recorder. */
 #ifndef ES_TRAIN_RECORD_H
 #define ES_TRAIN_RECORD_H
 
@@ -9,36 +9,36 @@ typedef struct es_train_record es_train_record;
 
 /**
  * Starts the recorder for the run that `trainer` is about to do, and declares
- * its series. Every other function takes a NULL record and does nothing.
+ * its series. Every other function accepts a NULL record and then does nothing.
  *
- *   path  the run file; a run is added if it has others already, and goes on
- *         if it has the trainer's
+ *   path  the run file; if it has other runs, a run is added; if it has the
+ *         trainer's run, that run is continued
  *
- * ES_OK, or what es_recorder_open returns.
+ * Returns ES_OK, or a status of es_recorder_open.
  */
 es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
                                const char *path) ES_MUST_USE;
 
 /**
- * Records a step: loss, ce, lr, grad_norm, tokens_per_s, where the loss is
- * scaled loss_scale, and, if it was measured, the heads, layers and parameters
- * in trainer->measure.
+ * Records a step: loss, ce, lr, grad_norm, tokens_per_s; loss_scale if the loss
+ * is scaled; and, if the step was measured, the heads, layers and parameters in
+ * trainer->measure.
  */
 void es_train_record_step(es_train_record *record, const es_step *step,
                           es_measure *measure, double tokens_per_s);
 
-/** Records one sample, phase eval, of a series that is in no list. */
+/** Records one sample, phase eval, of an additional series called `name`. */
 void es_train_record_other(es_train_record *record, const char *name,
                            es_shape shape, const char *unit, int64_t step,
                            const float *values, size_t n);
 
-/** Records an evaluation at `step`, by the model as it is before that step;
- *  that of a probe has the parameters' series, too. */
+/** Records an evaluation at `step`, of the model before that step; in a probe
+ *  also the parameters' series. */
 void es_train_record_eval(es_train_record *record, int64_t step,
                           const es_losses *losses, es_measure *measure);
 
-/** Records the attention maps, phase eval: of each layer, and of its heads
- *  where there are some. */
+/** Records the attention maps, phase eval: those of each layer, and of its
+ *  heads if they were taken. */
 void es_train_record_maps(es_train_record *record, int64_t step,
                           const es_maps *maps);
 
@@ -46,14 +46,15 @@ void es_train_record_event(es_train_record *record, int64_t step,
                            const char *kind, es_severity severity,
                            const char *message);
 
-/** What went wrong first, NULL if nothing did; recording never stops. */
+/** Returns the message of the first failure, or NULL; recording never stops the
+ *  training. */
 const char *es_train_record_trouble(const es_train_record *record);
 
 bool es_train_record_stop_requested(const es_train_record *record);
 
 /**
- * Ends the run and frees the record. ES_OK if all of it is in the file;
- * otherwise the message says what was lost. NULL is fine.
+ * Ends the run and frees the record. Returns ES_OK if the file holds all of it;
+ * otherwise the message says what was lost. NULL is accepted.
  */
 es_status es_train_record_close(es_train_record *record,
                                 es_run_status status) ES_MUST_USE;

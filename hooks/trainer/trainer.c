@@ -1,7 +1,5 @@
-/*
- * A model and its data: building both, one step of training, an evaluation.
- * Used by train, bench and probe; the model runs on a back-end (es_ops).
- */
+/* A model and its data: builds both, trains a step, evaluates. Used by train,
+ * bench and probe; the model runs on a back-end (es_ops). */
 #include "hooks/trainer/trainer.h"
 
 #include "analyzer/base/checked.h"
@@ -14,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens that the model has for these data, of which the mask may be one more.
- */
+/* Returns the number of the model's tokens for these data; a mask token may be
+ * added. */
 static int find_vocabulary(es_model_config *config, int n_tokens)
 {
     if (!es_families[config->family].masks)
@@ -25,7 +23,7 @@ static int find_vocabulary(es_model_config *config, int n_tokens)
     return config->mask < n_tokens ? n_tokens : config->mask + 1;
 }
 
-/** What the model is given of the settings beside its configuration. */
+/** Passes settings to the model that are not part of its configuration. */
 static void settle(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -60,8 +58,8 @@ static es_status check_maps(const es_settings *settings)
     return ES_OK;
 }
 
-/** Settings of which the vocabulary is known; ops NULL: nothing is known of
- *  the back-end. */
+/** Checks settings whose vocabulary is known; ops is NULL if the back-end is
+ *  unknown. */
 static es_status check_settings(const es_settings *settings, const es_ops *ops)
 {
     const es_model_config *model = &settings->model;
@@ -74,7 +72,7 @@ static es_status check_settings(const es_settings *settings, const es_ops *ops)
     return es_train_config_check(&settings->train);
 }
 
-/** Opens the data, which settle the vocabulary. */
+/** Opens the data, which determine the vocabulary. */
 static es_status open_data(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -111,8 +109,8 @@ static es_status check_lengths(const es_trainer *trainer)
     return status;
 }
 
-/** All that is refused before anything is built: of a training and of a dry
- *  run alike. Opens the data. */
+/** Opens the data and makes all checks that precede building, for a training
+ *  and for a dry run. */
 static es_status check(es_trainer *trainer, const es_ops *ops)
 {
     es_status status;
@@ -122,7 +120,7 @@ static es_status check(es_trainer *trainer, const es_ops *ops)
     return check_lengths(trainer);
 }
 
-/** The same without data, which might have any vocabulary. */
+/** Makes the same checks without data, for any vocabulary. */
 static es_status check_without_data(const es_settings *settings,
                                     const es_ops *ops)
 {
@@ -135,7 +133,7 @@ static es_status check_without_data(const es_settings *settings,
     return check_settings(&assumed, ops);
 }
 
-/* Numbers of a sequence as they are read, or rows that the model has of it. */
+/* Returns the larger of a sequence's inputs and the model's rows for it. */
 static int longest(const es_model_config *config)
 {
     const int n = es_model_config_n_inputs(config);
@@ -166,7 +164,7 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
     es_status status = reserve_batch(trainer);
     if (status != ES_OK)
         return status;
-    if (n_batches <= ES_MAX_UNROLLED) /* without it where memory is short */
+    if (n_batches <= ES_MAX_UNROLLED) /* optional: NULL if memory is short */
         trainer->ahead = es_resize(NULL, trainer->n_inputs,
                                    2 * n_batches * sizeof *trainer->ahead);
     if ((status = es_measure_new(&trainer->measure, config)) != ES_OK ||
@@ -200,8 +198,8 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     return status;
 }
 
-/** The back-end that the settings name, and the library of its products, which
- *  they name afterwards. */
+/** Finds the back-end that the settings name and the library of its products,
+ *  and writes the chosen library to the settings. */
 static es_status find_back_end(const es_ops **out, es_settings *settings,
                                char note[ES_MESSAGE_MAX])
 {
@@ -239,7 +237,7 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     return ES_OK;
 }
 
-/** Data, step and run of a training that goes on with a checkpoint. */
+/** Takes data position, step and run from the checkpoint to resume from. */
 static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
 {
     const es_checkpoint_state *state = &checkpoint->state;
@@ -308,7 +306,7 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 
 /* --- held-out data -------------------------------------------------------- */
 
-/* What micro-batches are drawn from. */
+/* Returns the source of micro-batches. */
 static es_data data_of(const es_trainer *trainer)
 {
     return (es_data){&trainer->settings, trainer->tokens};
@@ -359,7 +357,7 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
             return status;
         for (int b = 0; b < config->batch; b++) {
             const int32_t *tokens = trainer->inputs + (size_t)b * (size_t)n_ctx;
-            double n = 0; /* visible keys, of as many rows */
+            double n = 0; /* visible keys, over all rows */
             for (int k = 0; k < n_ctx; k++) {
                 if (ends && tokens[k] != config->padding && n < k)
                     return es_fail(
@@ -377,8 +375,8 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     return ES_OK;
 }
 
-/* Images of the last pass whose class has the largest logit; a NaN is none.
- * ES_OK; ES_ENOMEM. */
+/* Counts images of the last pass whose class has the largest logit; an image
+ * with a NaN does not count. Returns ES_OK or ES_ENOMEM. */
 static es_status count_right(const es_trainer *trainer, double *n_right)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -398,7 +396,7 @@ static es_status count_right(const es_trainer *trainer, double *n_right)
     return ES_OK;
 }
 
-/** Passes over the micro-batches; `measure` as es_model_begin. */
+/** Runs passes over n micro-batches; `measure` is as for es_model_begin. */
 static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
                           int64_t n, bool measure)
 {
@@ -491,7 +489,8 @@ int es_trainer_bad_gradient_layer(es_trainer *trainer)
 
 /* --- a dry run ------------------------------------------------------------ */
 
-/** False, with a message, if the back-end does not start on this machine. */
+/** Returns false, with a message, if the back-end does not start on this
+ *  machine. */
 static bool has_device(const es_ops *ops)
 {
     es_backend *backend = NULL;
@@ -502,7 +501,7 @@ static bool has_device(const es_ops *ops)
     return status == ES_OK;
 }
 
-/** The first micro-batch of the training, and of an evaluation. */
+/** Draws the first micro-batch of the training and of an evaluation. */
 static es_status try_batches(es_trainer *trainer)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -531,7 +530,7 @@ es_status es_trainer_try(es_trainer **out, const es_settings *settings,
     *out = NULL;
     snprintf(unchecked, size, "%s", "");
     es_status status = find_back_end(&ops, &resolved, note);
-    /* The library is not on this machine, or does not start here. */
+    /* True if the library is missing on this machine or does not start here. */
     const bool is_elsewhere =
         status == ES_EIO && strcmp(settings->backend, "cuda") == 0;
     if (is_elsewhere || (status == ES_OK && !has_device(ops))) {

@@ -1,15 +1,13 @@
-/*
- * One step of training: its micro-batches, the step behind it, which may be
- * launched before its numbers are known, and what becomes of one that the
- * back-end has skipped. For train and bench.
- */
+/* One training step, for train and bench: draws its micro-batches, may launch
+ * the following step before the numbers of this one are known, and handles a
+ * step that the back-end has skipped. */
 #include "hooks/trainer/batches.h"
 #include "hooks/trainer/trainer.h"
 
 #include <math.h>
 #include <string.h>
 
-/** A step whose micro-batches are drawn. */
+/** A step whose micro-batches are being drawn. */
 typedef struct draw {
     es_trainer *trainer;
     int64_t step;
@@ -22,13 +20,14 @@ static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
     return es_batch_train(&data, tokens, targets, step, i);
 }
 
-/** Where the tokens of micro-batch i are drawn ahead; its targets follow. */
+/** Returns where micro-batch i is drawn ahead: its tokens, followed by its
+ *  targets. */
 static int32_t *ahead_of(const es_trainer *trainer, int i)
 {
     return trainer->ahead + (size_t)i * 2 * trainer->n_inputs;
 }
 
-/** Micro-batch i of the step: as es_step_plan wants it. */
+/** Draws micro-batch i of the step; an es_step_plan callback. */
 static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
                             int i)
 {
@@ -43,8 +42,8 @@ static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
     return ES_OK;
 }
 
-/** The next step's, while a device is at work on this one. What cannot be read
- *  is reported when it is needed. */
+/** Draws the next step's micro-batches while a device works on this step. A
+ *  read error is reported when that step needs them. */
 static void draw_ahead(void *user)
 {
     const draw *d = user;
@@ -61,8 +60,8 @@ static void draw_ahead(void *user)
     }
 }
 
-/** The passes of a step that was skipped once more, to see in which layer the
- *  first NaN began: the parameters are as they were. */
+/** Repeats the passes of a skipped step, measuring, to find the layer in which
+ *  the first NaN began; the parameters have not changed. */
 static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
@@ -79,8 +78,8 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
     return es_model_end(trainer->model, &outcome);
 }
 
-/** What a step without a finite loss or gradient comes to: it is looked at,
- *  and taken all the same, unless another scale of the loss may mend it. */
+/** Handles a step whose loss or gradient is not finite: measures the first such
+ *  step, then takes the update unless a smaller scale of the loss may help. */
 static es_status take_skipped_step(es_trainer *trainer, es_step *step)
 {
     es_status status = ES_OK;
@@ -97,10 +96,10 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
                                  step->lr, &step->grad_norm);
 }
 
-/** Every so many records some details are due that cost more. */
+/** Number of records between two that include costly details. */
 #define RECORDS_TO_ALL 10
 
-/** By the step alone, so that a resumed run has the same ones. */
+/** Depends on the step only, so that a resumed run records the same steps. */
 static bool is_due_for_all(const es_trainer *trainer, int64_t step)
 {
     const int64_t every = trainer->settings.record_every;
@@ -138,8 +137,8 @@ static es_status launch(es_trainer *trainer, es_step *out, int64_t step,
     return es_model_launch_step(trainer->model, &plan, train);
 }
 
-/** The step after this one, which is taken to be good; what keeps it from
- *  being launched is reported when its turn comes. */
+/** Launches the following step on the assumption that this one is finite. An
+ *  error is reported when the following step is due. */
 static bool launch_next(es_trainer *trainer, int64_t step)
 {
     draw d = {trainer, step + 1};
@@ -155,7 +154,7 @@ static bool launch_next(es_trainer *trainer, int64_t step)
                   scale.scale) == ES_OK;
 }
 
-/** Once more without the step behind it, which has changed nothing but the
+/** Repeats this step without the following one, which has changed only the
  *  gradients. */
 static es_status step_alone(es_trainer *trainer, es_outcome *out,
                             const es_step *step)

@@ -1,9 +1,6 @@
-/*
- * entropy-train verify: one step of each reference case on a back-end, and
- * every array of it compared with what it should be. A case is a place that
- * arrays are read from (files/arrays.h), and a text, read as settings of the
- * trainer.
- */
+/* entropy-train verify: runs one step of each reference case on a back-end and
+ * compares every array with its expected values. A case consists of arrays,
+ * read through files/arrays.h, and a text with settings of the trainer. */
 #include "hooks/trainer/verify.h"
 
 #include "analyzer/base/checked.h"
@@ -22,7 +19,8 @@
 
 es_tolerance es_verify_tolerance(es_precision precision)
 {
-    /* From 1 to the next number; of fp32 the reference's README says more. */
+    /* Distance from 1 to the next number; the reference's README explains
+     * fp32. */
     static const double eps[ES_N_PRECISIONS] = {
         [ES_TF32] = 0x1p-10, [ES_BF16] = 0x1p-7, [ES_FP16] = 0x1p-10};
     if (precision == ES_FP32)
@@ -64,7 +62,7 @@ bool es_verify_close(double *error, const double *got, const es_npy *want,
 
 /* --- a case in memory ---------------------------------------------------- */
 
-/* The members that are settings of the trainer are read as these are. */
+/* Reads the members of the case that are settings of the trainer. */
 static es_status read_config(es_model_config *out, const json_t *object,
                              const char *path)
 {
@@ -97,10 +95,11 @@ static es_status read_config(es_model_config *out, const json_t *object,
     return es_model_config_check(out);
 }
 
-/* Room for the name of an array and its folder. */
+/* Capacity for the name of an array with its folder. */
 enum { NAME_MAX_BYTES = ES_PARAM_NAME_MAX + 16 };
 
-/* "params/wte"; "tokens" of no folder. */
+/* Joins folder and name, as in "params/wte"; top-level arrays have no
+ * folder. */
 static const char *full_name(char out[NAME_MAX_BYTES], const char *folder,
                              const char *name)
 {
@@ -168,14 +167,14 @@ void es_verify_case_free(es_verify_case *it)
 
 /* --- a case while it runs ------------------------------------------------- */
 
-/* One case while it runs: what is compared goes through `values`. */
+/* The state of one case; compared arrays are converted into `values`. */
 typedef struct run {
     FILE *out;
     es_tolerance within;
     es_verify_case it;
     es_model *model;
     es_losses losses;
-    float *floats; /* of the largest array */
+    float *floats; /* (size of the largest array) */
     double *values;
     size_t n_arrays, n_failed;
     double worst;
@@ -187,7 +186,7 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
 {
     es_npy want = {0};
     double error;
-    /* What a device that has failed did not bring is not to be compared. */
+    /* After a device failure the arrays hold no results to compare. */
     es_status status = es_model_status(r->model);
     if (status != ES_OK ||
         (status = es_verify_array_read(&want, &r->it, folder, name)) != ES_OK)
@@ -205,7 +204,7 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
     r->n_failed += !close;
     if (!close)
         fprintf(r->out, "  %s/%s: error %.2e: fail\n", folder, name, error);
-    /* A NaN is the worst, and stays it. */
+    /* A NaN is the worst error, and stays the worst. */
     if (!isnan(r->worst) && !(error <= r->worst)) {
         r->worst = error;
         snprintf(r->worst_name, sizeof r->worst_name, "%s/%s", folder, name);
@@ -215,7 +214,7 @@ done:
     return status;
 }
 
-/* The same of floats. */
+/* Compares float values in the same way. */
 static es_status compare_floats(run *r, const char *folder, const char *name,
                                 const float *floats, size_t n)
 {
@@ -226,8 +225,8 @@ static es_status compare_floats(run *r, const char *folder, const char *name,
     return compare(r, folder, name, n);
 }
 
-/* The name that a case has for a parameter. True for temperatures: the model
- * has their logarithms. */
+/* Finds the name that a case uses for a parameter. Returns true for
+ * temperatures, of which the model holds logarithms. */
 static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
                          const es_parameter *parameter)
 {
@@ -237,7 +236,7 @@ static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
     return is_so;
 }
 
-/* Parameters, and the vectors of SNorm before the step. */
+/* Sets the parameters, and SNorm's vectors from before the step. */
 static es_status set_parameters(run *r)
 {
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++) {
@@ -253,7 +252,7 @@ static es_status set_parameters(run *r)
         es_status status = es_arrays_read_as(&values, &r->it.arrays, full,
                                              ES_NPY_F4, parameter.n_dims, dims);
         if (status == ES_OK) {
-            /* One of 0 or less is of a case of before. */
+            /* Older cases contain temperatures that are not positive. */
             if (is_log)
                 es_temperatures_to_logs(values.data, values.n, FLT_MIN);
             status = es_model_set(r->model, i, values.data, values.n);
@@ -277,7 +276,7 @@ static size_t n_rows(const es_model_config *config)
            (size_t)config->n_head * (size_t)config->ctx;
 }
 
-/* r->floats (L,B,H,T): entropies of the rows as the case has them. */
+/* Fills r->floats (L,B,H,T) with row entropies in the case's definition. */
 static es_status take_entropies(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -294,7 +293,7 @@ static es_status take_entropies(run *r)
     return ES_OK;
 }
 
-/* r->values (L,H): means of the heads' rows that are finite. */
+/* Fills r->values (L,H) with each head's mean over finite rows. */
 static es_status average_entropies(run *r)
 {
     const es_model_config *config = &r->it.config;
@@ -313,7 +312,7 @@ static es_status average_entropies(run *r)
     return status;
 }
 
-/* out/NAME of the losses, and of the series of heads. */
+/* Compares the losses and the series of heads, out/NAME. */
 static es_status compare_numbers(run *r)
 {
     const double losses[] = {r->losses.loss, r->losses.ce, r->losses.ereg};
@@ -341,7 +340,7 @@ static es_status compare_numbers(run *r)
     return status;
 }
 
-/* out/range_NAME (L) of each input that has one. */
+/* Compares out/range_NAME (L) of each input that has an array. */
 static es_status compare_ranges(run *r)
 {
     static const char *const names[ES_N_RANGES] = {
@@ -370,8 +369,8 @@ static size_t n_logits(const es_model_config *config)
            (size_t)es_model_config_n_outputs(config);
 }
 
-/* out/row_NAME of each statistic: the entropies, and what others there
- * are; those of scores where the back-end takes them. */
+/* Compares out/row_NAME: the entropies, and other statistics that the case has;
+ * statistics of scores only if the back-end supports them. */
 static es_status compare_rows(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -406,8 +405,8 @@ static es_status compare_rows(run *r)
     return ES_OK;
 }
 
-/* r->floats (n), derivatives by ln t, become those by t: dL/dt = dL/dln t / t.
- */
+/* Converts derivatives with respect to ln t in r->floats (n) into derivatives
+ * with respect to t: dL/dt = dL/dln t / t. */
 static es_status to_temperature_gradients(run *r, size_t array, size_t n)
 {
     float *log_t = NULL;
@@ -420,8 +419,8 @@ static es_status to_temperature_gradients(run *r, size_t array, size_t n)
     return status;
 }
 
-/* Gradients; or, of arrays that are not trained, the vectors of SNorm after the
-   one power iteration. */
+/* Compares gradients or, for arrays that are not trained, SNorm's vectors after
+ * one power iteration. */
 static es_status compare_arrays(run *r, const char *folder, bool trainable)
 {
     es_status status = ES_OK;
@@ -444,20 +443,21 @@ static es_status compare_arrays(run *r, const char *folder, bool trainable)
     return status;
 }
 
-/* Far from what fp16 can hold, for gradients as small as these cases'. */
+/* With these small gradients, far below fp16's limit. */
 static const double loss_scale = 1024;
 
 static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
     const es_model_config *config = &r->it.config;
-    if (ops->details) /* the rows of scores, too */
+    if (ops->details) /* also the rows of scores */
         r->it.config.record = ES_SERIES_STANDARD;
     es_status status = es_model_new(&r->model, config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
     if (status != ES_OK)
         return status;
-    size_t n = n_logits(config) + n_rows(config); /* of the largest array */
+    size_t n =
+        n_logits(config) + n_rows(config); /* elements of the largest array */
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;
@@ -513,8 +513,8 @@ static void verify_case(FILE *out, const char *path, const es_ops *ops,
     "%s%s%s, %s: an array passes within %.3g of its norm plus %.3g per "       \
     "entry\n"
 
-/** Where the cases run and what they may be off by. Without a device each case
- *  says so itself. */
+/** Prints where the cases run, and the tolerance. If the device is missing,
+ *  each case reports it. */
 static void print_terms(FILE *out, const es_ops *ops, es_precision precision)
 {
     const es_tolerance within = es_verify_tolerance(precision);

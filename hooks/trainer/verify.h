@@ -1,8 +1,8 @@
 /**
  * Reference cases: the parameters, inputs and expected results of one training
  * step (text "case"; arrays tokens, targets, params/, out/, grads/; with SNorm
- * also state/ and state_after/), computed elsewhere in float64. A case is a
- * folder or a file, as files/arrays.h has them.
+ * also state/ and state_after/), computed by another program in float64. A case
+ * is a folder or a file that files/arrays.h can read.
  */
 #ifndef ES_VERIFY_H
 #define ES_VERIFY_H
@@ -14,17 +14,18 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/** What an array may be off by. */
+/** Allowed error of an array. */
 typedef struct es_tolerance {
     double relative, absolute;
 } es_tolerance;
 
 /**
- * Of a back-end's precision. fp32: as the reference says. Otherwise, with eps
- * the distance from 1 to the next number of the format, 32 eps of the array
- * and eps / 16 of an entry: what roundings of eps / 2 come to on the way from
- * the embedding to its gradient, also in a gradient that nearly cancels, which
- * has kept the errors of what it is the difference of.
+ * Returns the tolerance for a back-end's precision. fp32 follows the reference.
+ * For the others, with eps the distance from 1 to the next number of the
+ * format, an array may differ by 32 eps of its norm plus eps / 16 per entry.
+ * This covers the sum of roundings of eps / 2 between the embedding and its
+ * gradient, also for a gradient that nearly cancels and keeps the errors of its
+ * two terms.
  *
  *   fp32  1e-4     1e-6
  *   tf32  0.03125  6.1e-5   eps = 2^-10
@@ -34,40 +35,41 @@ typedef struct es_tolerance {
 es_tolerance es_verify_tolerance(es_precision precision);
 
 /**
- * Compares an array with what it should be, in double.
+ * Compares an array with its expected values, in double.
  *
  *   error  written: ||got - want|| / ||want|| over the finite entries of both;
- *          the bare distance where want is all zeros; NaN if an entry is
- *          finite in only one of the two, or another kind of non-finite
+ *          the absolute distance if want is all zeros; NaN if an entry is
+ *          finite in only one of the two, or is another kind of non-finite
  *   got    (want->n)
  *
- * True if every non-finite entry is the same in both and
- * ||got - want|| <= relative ||want|| + absolute sqrt(n), n the finite
- * entries; of an integer array every entry has to be equal.
+ * Returns true if every non-finite entry is the same in both and
+ * |got - want|| <= relative ||want|| + absolute sqrt(n), with n finite entries;
+ * the entries of an integer array must all be equal.
  */
 bool es_verify_close(double *error, const double *got, const es_npy *want,
                      const es_tolerance *within);
 
-/** What became of the cases. */
+/** Results of the cases. */
 typedef struct es_verify_counts {
     size_t passed, failed;
-    size_t not_built; /* an architecture this back-end cannot build yet */
+    size_t not_built; /* the back-end cannot build the architecture yet */
 } es_verify_counts;
 
 /**
- * Runs one training step, without the update, for each case, and prints a line
- * per case with its worst array, and one per array that fails; before them, on
- * a device, its name and the tolerance.
+ * Runs one training step, without the update, for each case. On a device, first
+ * prints its name and the tolerance; then a line per case with its worst array,
+ * and a line per array that fails.
  *
  *   out        written to; the caller checks it for errors
  *   cases      (n_cases) paths of folders and files
- *   ops        the back-end: es_ops_find
- *   precision  that of ops, and of the tolerance
- *   n_threads  0: as many as there are processors to run on
+ *   ops        the back-end, from es_ops_find
+ *   precision  of ops and of the tolerance
+ *   n_threads  0: one for each available processor
  *   counts     written
  *
- * A case that cannot be read has failed, and its line says why; the others are
- * still run. ES_OK whatever the cases did; ES_EUSAGE for no case at all.
+ * A case that cannot be read counts as failed, and its line says why; the
+ * others still run. Returns ES_OK whatever the results; ES_EUSAGE without any
+ * case.
  */
 es_status es_verify(FILE *out, const char *const *cases, size_t n_cases,
                     const es_ops *ops, es_precision precision, int n_threads,
@@ -75,25 +77,25 @@ es_status es_verify(FILE *out, const char *const *cases, size_t n_cases,
 
 /** One case in memory. */
 typedef struct es_verify_case {
-    es_arrays arrays; /* open; its path is borrowed */
+    es_arrays arrays; /* open; the path is borrowed */
     es_model_config config;
     es_npy tokens, targets; /* (B,T) int32 */
-    bool renormalised;      /* entropies are of weights that sum to one */
+    bool renormalised;      /* entropies refer to weights that sum to one */
 } es_verify_case;
 
 /**
- * Opens a folder or a file and reads its text, tokens and targets.
- * "renormalised": true says that entropies are those of weights that sum to
- * one, as the model has them; in other cases of PowerSoftmax they are of the
- * weights as they are. ES_OK; ES_EIO, ES_EFORMAT, ES_EUSAGE (an architecture
- * or a size that no model can have). Free it in every case.
+ * Opens a folder or a file and reads its text, tokens and targets. With
+ * "renormalised": true, entropies are those of weights that sum to one, as in
+ * the model; other cases of PowerSoftmax have entropies of the weights as
+ * applied. Returns ES_OK; ES_EIO, ES_EFORMAT, or ES_EUSAGE (an architecture or
+ * size that no model can have). Free the case in any event.
  */
 es_status es_verify_case_read(es_verify_case *out,
                               const char *path) ES_MUST_USE;
 void es_verify_case_free(es_verify_case *it);
 
-/** The entropy of weights that are as they are, from that of the same weights
- *  renormalised and the mass that is missing from them. */
+/** Returns the entropy of the applied weights, given the entropy of the
+ *  renormalised weights and the mass missing from the applied ones. */
 double es_verify_entropy_as_is(double entropy, double missing);
 
 /** Reads the array FOLDER/NAME. Returns as es_arrays_read. */

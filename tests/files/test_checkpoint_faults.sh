@@ -245,7 +245,7 @@ refused 'a run that is beyond that' 2 'has already trained 5 steps of 4: give mo
     --resume "$good" --no-record --steps 4
 echo 'y = 17' >"$dir/source/more.py"
 "$BUILD/entropy-corpus" -q -o "$dir/other.tok" "$dir/source"
-refused 'other data' 2 'other.tok: the checksum is [0-9a-f]{16}, the checkpoint' \
+refused 'other data' 2 'other.tok: the checksum is [0-9a-f]{16}, but the checkpoint' \
     "${resume[@]}" --data "$dir/other.tok"
 refused 'no such checkpoint' 3 'absent: No such file' --resume "$dir/absent" --no-record
 mkdir "$dir/empty"
