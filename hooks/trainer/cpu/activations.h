@@ -1,22 +1,24 @@
 /**
- * Rows of activations as floats, whatever they are kept as. Operations read
- * them with es_cpu_open, compute in float32, and write them with es_cpu_place
- * and es_cpu_close; where activations are float32 that is the memory itself
- * and costs nothing, where they are bf16 a panel of the thread's scratch.
+ * Access to rows of activations as floats, whatever their storage type.
+ * Operations read rows with es_cpu_open, compute in float32, and write them
+ * with es_cpu_place and es_cpu_close. For float32 activations these return the
+ * memory itself and cost nothing; for bf16 they use a panel of the thread's
+ * scratch.
  */
 #ifndef ES_CPU_ACTIVATIONS_H
 #define ES_CPU_ACTIVATIONS_H
 
 #include "hooks/trainer/cpu/cpu.h"
 
-/** Panels of a thread: rows that an operation has in hand at a time. */
+/** Number of a thread's panels: an operation uses up to this many rows at a
+ *  time. */
 enum { ES_CPU_N_PANELS = 4 };
 
-/** Activations of a chunk, so that its panels stay in the nearest cache; a row
- *  that is longer is a chunk of its own. */
+/** Number of activations in a chunk, chosen so that its panels stay in the L1
+ *  cache; a longer row forms one chunk. */
 #define ES_CPU_CHUNK 2048
 
-/** What the capacity of a panel is at least. */
+/** Smallest capacity of a panel. */
 #define ES_CPU_LEAST_PANEL 8192
 
 static inline float *es_cpu_panel(const es_backend *backend, es_share share,
@@ -32,7 +34,7 @@ static inline es_bfloat *es_cpu_halves(const es_mem *memory)
     return (es_bfloat *)(void *)(uintptr_t)(const void *)memory;
 }
 
-/** Activations from element `at` on: n of them, to be read. */
+/** Returns n activations from element `at` on, for reading. */
 static inline const float *es_cpu_open(const es_backend *backend,
                                        es_share share, int index,
                                        const es_mem *x, size_t at, size_t n)
@@ -44,7 +46,8 @@ static inline const float *es_cpu_open(const es_backend *backend,
     return panel;
 }
 
-/** Where activations from element `at` on are to be written. */
+/** Returns the place where activations from element `at` on are to be
+ *  written. */
 static inline float *es_cpu_place(const es_backend *backend, es_share share,
                                   int index, es_mem *y, size_t at)
 {
@@ -52,7 +55,7 @@ static inline float *es_cpu_place(const es_backend *backend, es_share share,
                          : es_cpu_floats(y) + at;
 }
 
-/** The same of activations that are changed in place. */
+/** Returns activations that are changed in place. */
 static inline float *es_cpu_change(const es_backend *backend, es_share share,
                                    int index, es_mem *y, size_t at, size_t n)
 {
@@ -62,7 +65,7 @@ static inline float *es_cpu_change(const es_backend *backend, es_share share,
     return es_cpu_place(backend, share, index, y, at);
 }
 
-/** A gradient is written: values (n) come from es_cpu_place or _change. */
+/** Writes a gradient: values (n) come from es_cpu_place or es_cpu_change. */
 static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
                                          size_t at, const float *values,
                                          size_t n)
@@ -71,7 +74,7 @@ static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
         backend->kernels->narrow(es_cpu_halves(y) + at, values, n);
 }
 
-/** An activation is written, and takes the precision of activations. */
+/** Writes an activation, rounded to the precision of activations. */
 static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
                                 float *values, size_t n)
 {
@@ -79,8 +82,9 @@ static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
     es_cpu_close_gradient(backend, y, at, values, n);
 }
 
-/** Rows `width` wide that are in hand at a time, of n: of float32, which need
- *  no panel, whole vectors of rows. */
+/** Returns how many of n rows of this width an operation handles at a time.
+ *  Float32 rows need no panel: their number is a multiple of the vector
+ *  length. */
 static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
 {
     const int unit = backend->bf16 ? 1 : ES_CPU_MAX_LANES;
@@ -89,14 +93,14 @@ static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
     return n < most ? n : most;
 }
 
-/** The same of elements that lie in no rows. */
+/** Like es_cpu_chunk, for elements that are not arranged in rows. */
 static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
 {
     return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
 }
 
-/** The first chunk of a slab, and the one after another; of 0 rows at the
- *  end. */
+/** Return the first chunk of a slab, and the chunk after another one; 0 rows at
+ *  the end. */
 static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,
                                         int first, int width)
 {

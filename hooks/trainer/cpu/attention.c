@@ -1,6 +1,6 @@
-/* Attention as operations: heads shared out among threads, the gradient of the
- * temperatures, rows that are not finite, again by their definition, and
- * rotary positions. */
+/* Attention as an operation: distributes heads among threads, computes the
+ * gradient of the temperatures, repeats rows that are not finite by their
+ * definition, and applies rotary positions. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -25,7 +25,7 @@ size_t es_cpu_attention_scratch(const es_backend *backend,
 
 /* --- a row by its definition ---------------------------------------------- */
 
-/* The score of a head in bf16 without copies. */
+/* Computes a score of a bf16 head directly, without float32 copies. */
 static double score_halves(const es_cpu_head *head, int i, int j)
 {
     const size_t stride = head->halves.stride;
@@ -37,7 +37,7 @@ static double score_halves(const es_cpu_head *head, int i, int j)
     return (double)(sum * es_cpu_head_scale(head, i));
 }
 
-/* The score as the kernels have it: a float32 product. */
+/* Computes a score with a float32 product, as the kernels do. */
 static double score(const es_cpu_head *head, int i, int j)
 {
     if (!head->q)
@@ -52,14 +52,14 @@ static double score(const es_cpu_head *head, int i, int j)
     return (double)(head->half ? es_half_round(sum) * scale : sum);
 }
 
-/* What one pass over the scores of a row gives. */
+/* Results of one pass over the scores of a row. */
 typedef struct row_sums {
     double largest, sum, moment, first, distance;
-    double apart, apart_squares; /* of score - largest */
+    double apart, apart_squares; /* sums of (score - largest) and its square */
     bool finite;
 } row_sums;
 
-/* Keys that query i sees. */
+/* Returns the number of keys that query i sees. */
 static int count_keys(const es_cpu_head *head, int i)
 {
     return head->place ? head->n_ctx : i + 1;
@@ -118,7 +118,7 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
         fmax(0, row.apart_squares / n_keys - apart * apart);
 }
 
-/* Scaled ReLU: a score of -inf has weight 0. */
+/* Counts infinite weights of scaled ReLU; a score of -inf has weight 0. */
 static double count_infinite(const es_cpu_head *head, int i)
 {
     int n = 0;
@@ -132,8 +132,8 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
     double values[ES_N_ROW_STATISTICS];
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         values[k] = (double)NAN;
-    /* Each weight of PowerSoftmax holds the largest score and the sum of all:
-     * where one is not finite none is. */
+    /* Each weight of PowerSoftmax depends on the largest score and on the sum
+     * of the row: if one weight is not finite, none is. */
     if (head->power == ES_CPU_RELU)
         values[ES_ROW_NONFINITE] = count_infinite(head, i);
     else if (head->power)
@@ -157,7 +157,8 @@ typedef struct job {
     float *saved, *row_sums, *dlog_t;
 } job;
 
-/* Activations of a head, float32: from `at` on in qkv, from y_at on in y. */
+/* Attaches the float32 activations of a head: element `at` of qkv, y_at of
+ * y. */
 static void attach_floats(es_cpu_head *head, const job *j, size_t at,
                           size_t y_at)
 {
@@ -174,7 +175,7 @@ static void attach_floats(es_cpu_head *head, const job *j, size_t at,
     head->dv = head->dk + d;
 }
 
-/* The same of bf16. */
+/* Attaches the bf16 activations of a head in the same way. */
 static void attach_halves(es_cpu_head *head, const job *j, size_t at,
                           size_t y_at)
 {
@@ -207,7 +208,7 @@ es_cpu_head es_cpu_head_of_kind(const es_attention *a)
                          .length = a->length};
 }
 
-/* Head `index` of B H, without statistics and gradients. */
+/* Returns head `index` of B H, without statistics and gradients. */
 static es_cpu_head head_of(const job *j, es_share share, int index)
 {
     const es_attention *a = j->attention;
@@ -228,7 +229,7 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
     return head;
 }
 
-/* The same with the statistics that are wanted. */
+/* Returns the head with the statistics that are requested. */
 static es_cpu_head forward_head(const job *j, es_share share, int index)
 {
     const es_attention *a = j->attention;
@@ -241,7 +242,7 @@ static es_cpu_head forward_head(const job *j, es_share share, int index)
     return head;
 }
 
-/* The same with its gradients. */
+/* Returns the head with its gradients. */
 static es_cpu_head backward_head(const job *j, es_share share, int index)
 {
     const es_attention *a = j->attention;
@@ -252,8 +253,8 @@ static es_cpu_head backward_head(const job *j, es_share share, int index)
     return head;
 }
 
-/* Heads that go together: a bundle, or 1. Bundles that are not half full would
- * take longer than their heads one by one. */
+/* Returns the number of heads processed together: a bundle, or 1. A bundle that
+ * is less than half full would take longer than its heads one by one. */
 static int heads_together(const job *j)
 {
     const es_attention *a = j->attention;
@@ -265,7 +266,7 @@ static int heads_together(const job *j)
                : 1;
 }
 
-/* What a thread does with `n` of its heads. */
+/* Processes `n` heads of a thread. */
 typedef void heads_task(const job *j, const es_cpu_head *heads, int n);
 
 static void run_heads(const job *j, es_share share,
@@ -387,9 +388,9 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
 
 /* --- rotation ------------------------------------------------------------- */
 
-/* Rotary position embedding. Of each head's q and k the first r dimensions, of
- * Pythia a quarter, turn in pairs (c, c + r/2): pair c of position i by the
- * angle i BASE^(-2c/r). */
+/* Rotary position embedding. The first r dimensions of each head's q and k (a
+ * quarter in Pythia) are rotated in pairs (c, c + r/2): pair c of position i by
+ * the angle i BASE^(-2c/r). */
 #define BASE 10000.0
 
 int es_cpu_n_rotated(int head_width)
@@ -398,7 +399,7 @@ int es_cpu_n_rotated(int head_width)
     return quarter > 2 ? quarter : 2;
 }
 
-/* Of pair c; es_rope says how it is scaled. */
+/* Returns the frequency of pair c, scaled as es_rope describes. */
 static double frequency(const es_rope *rope, int c, int n_rotated)
 {
     const double base = rope->base > 0 ? rope->base : BASE;
@@ -411,7 +412,7 @@ static double frequency(const es_rope *rope, int c, int n_rotated)
     return share * f + (1 - share) * f / rope->factor;
 }
 
-/* Cosines of a position's angles, then their sines. */
+/* Fills the cosines of a position's angles, then their sines. */
 static void fill_turns(float *turns, int n_ctx, int n_rotated,
                        const es_rope *rope)
 {
@@ -424,7 +425,7 @@ static void fill_turns(float *turns, int n_ctx, int n_rotated,
         }
 }
 
-/* One head's q or k at one position. */
+/* Rotates one head's q or k at one position. */
 static void turn(float *x, const float *turns, int n_rotated, bool back)
 {
     const int n_pairs = n_rotated / 2;
@@ -458,7 +459,7 @@ static void rotate_part(void *argument, es_share share)
         const size_t at = (size_t)row * 3 * (size_t)a->d_model;
         const size_t n = 2 * (size_t)a->d_model;
         float *qk = es_cpu_change(j->backend, share, 0, j->qkv, at, n);
-        /* The heads of k follow those of q. */
+        /* The heads of k follow those of q in a row. */
         for (int h = 0; h < 2 * a->n_head; h++)
             turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
         if (j->back)
@@ -475,7 +476,7 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
         attention->n_rotated > 0
             ? attention->n_rotated
             : es_cpu_n_rotated(attention->d_model / attention->n_head);
-    /* A model has one width and one base, so this is done once. */
+    /* A model has one width and one base, so the table is filled once. */
     if (backend->n_rotated != n_rotated ||
         memcmp(&backend->rope, &attention->rope, sizeof backend->rope) != 0)
         fill_turns(backend->turns, backend->n_turns, n_rotated,

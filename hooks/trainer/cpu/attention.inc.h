@@ -1,64 +1,62 @@
 /**
  * Attention of one head of one sequence; part of kernels.inc.h.
  *
- * Queries lie along the lanes: a tile is ROWS = 2 LANES consecutive queries by
- * all their keys, stored key by key, so that maximum, sum, entropy and mask
- * of a row are plain vector operations, and no product needs a sum over
- * lanes. Three products serve both directions:
+ * Each lane holds a query: a tile is ROWS = 2 LANES consecutive queries by all
+ * their keys, stored key by key. Maximum, sum, entropy and mask of a row are
+ * therefore plain vector operations, and no product needs a sum over lanes.
+ * Three products serve both directions:
  *
  *     tile_products   tile[j][i] = sum_c xt[c][i] y[j][c]     q . k, dy . v
  *     tile_gather     xt[c][i]   = sum_j tile[j][i] y[j][c]   outputs, dq
  *     tile_scatter    y[j][c]   += sum_i tile[j][i] x[i][c]   dk, dv
  *
- * Masked weights are 0. Since 0 * NaN is NaN, a head that holds anything
- * non-finite takes the `careful` form of the last two, which leaves masked
- * positions out altogether. A head with `place` is an encoder's: no mask, every
- * query sees all keys.
+ * Masked weights are 0. Since 0 * NaN is NaN, a head that contains non-finite
+ * numbers takes the `careful` form of the last two products, which skips masked
+ * positions. A head with `place` belongs to an encoder: it has no mask, and
+ * every query sees all keys.
  */
 
 #include "hooks/trainer/cpu/tiles.inc.h"
 
 /* --- what the kinds of attention differ in ------------------------------ */
 
-/*
- * The weights
- * of a row of scores s are a = u / D, D = rest + sum u, with
+/* The weights of a row of scores s are a = u / D, D = rest + sum u, with
  *
  *     softmax        u = exp(s - m)   m = max s     rest = 0
  *     PowerSoftmax   u = (s / m)^p    m = max |s|   rest = eps (c / m)^p
  *
- * where c = m + 1e-6 is the specification's: the same weights as with s / c,
- * but no row is so small that its powers vanish. `length`: eps L, L the keys of
- * the row or T, in the place of eps. Two more take scores as they are:
+ * where c = m + 1e-6 is the specification's divisor: the weights equal those
+ * with s / c, but no row is so small that its powers vanish. With `length`, eps
+ * L replaces eps, where L is the number of the row's keys or T. Two more kinds
+ * take scores as they are:
  *
  *     plain power    u = s^p         rest = eps, eps L
  *     scaled ReLU    u = max(0, s)   D = L, rest = L - sum u
  *
- * A plain power whose D, or its inverse, float does not hold is NaN throughout
- * rather than what is left of it. All else is one formula. With
- * l = ln u, S = sum u, u' = du/ds, g the gradient of a, w that of the entropy
- * e, which is of the weights b = u / S that sum to one, <x> = sum a x:
+ * A plain power is NaN throughout if float cannot represent D or its inverse.
+ * One formula covers all the rest. With l = ln u, S = sum u, u' = du/ds, g the
+ * gradient of a, w that of the entropy e, which refers to the weights b = u / S
+ * that sum to one, and <x> = sum a x:
  *
  *     1 - sum a = rest / D
- *     e  = -sum b ln b = ln S - sum b l      0 where nothing has weight
+ *     e  = -sum b ln b = ln S - sum b l      0 if all weights are 0
  *     ds = u' / D [(g - <g>) - w D / S (l - sum b l)]
  *
- * PowerSoftmax's m is constant in the backward pass. D of scaled ReLU is one,
- * so that its <g> counts as 0.
- */
+ * PowerSoftmax's m is constant in the backward pass. D of scaled ReLU is
+ * constant, so its <g> counts as 0. */
 
-/* Below this the largest score counts as this: its inverse is finite. */
+/* Lower bound for the largest score, so that its inverse is finite. */
 #define TINY_SCORE 1e-30f
-/* Beside a rest above this nothing has weight; it and its inverse are
- * finite. */
+/* Upper bound for the rest: next to it all weights vanish, and it and its
+ * inverse are finite. */
 #define LARGE_REST 1e37f
 
-/* Of one score: u and ln u; slope is du/ds, for PowerSoftmax times m / p. */
+/* u and ln u of one score; slope is du/ds, for PowerSoftmax times m / p. */
 typedef struct raw_weight {
     vec u, log, slope;
 } raw_weight;
 
-/* x^n, n even. */
+/* Returns x^n for even n. */
 static inline vec raise(vec x, int n)
 {
     vec y = splat(1), square = x * x;
@@ -70,17 +68,17 @@ static inline vec raise(vec x, int n)
     return y;
 }
 
-/* power 0: softmax, and `anchor` is m; else it is 1 / m. The logarithm of a
- * power that has vanished is finite, and its product with u is 0. */
+/* For power 0 (softmax) `anchor` is m, otherwise 1 / m. The logarithm of a
+ * power that underflows is finite, and its product with u is 0. */
 static inline raw_weight weigh(vec score, vec anchor, int power)
 {
     if (power == 0) {
-        /* No score is above m but in a row of NaN, or masked. */
+        /* A score exceeds m only in a row with NaN, or if it is masked. */
         vec x = score - anchor, u = vec_exp_below(x);
         return (raw_weight){u, x, u};
     }
     if (power == ES_CPU_RELU) {
-        const vec u = larger(splat(0), score); /* a NaN stays one */
+        const vec u = larger(splat(0), score); /* a NaN remains */
         vec slope = choose(score <= splat(0), splat(0), score);
         slope = choose(score > splat(0), splat(1), slope);
         return (raw_weight){u, vec_log(u), slope};
@@ -90,21 +88,21 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
     return (raw_weight){u, vec_log(u), slope};
 }
 
-/* What is known of the rows of a tile; one vector a half. */
+/* State of the rows of a tile; one vector for each half. */
 typedef struct row_state {
-    vec largest;   /* score; PowerSoftmax: the largest absolute one */
-    vec m, anchor; /* m, and what weigh wants of it */
+    vec largest;   /* largest score; PowerSoftmax: largest |score| */
+    vec m, anchor; /* m, and the form that weigh expects */
     vec length;    /* L, or 1 */
     vec rest;
-    vec sum, divisor; /* of u; D */
+    vec sum, divisor; /* sum of u; D */
     vec moment;       /* sum of u ln u */
-    vec distance;     /* sum of u (i - j), of a causal head */
-    /* Of the scores themselves: sums of (score - shift) / unit, and of its
-     * square. */
+    vec distance;     /* sum of u (i - j), for a causal head */
+    /* Sums over the scores: of (score - shift) / unit, and of its square. */
     vec shift, unit, apart, apart_squares;
 } row_state;
 
-/* From the largest score, the largest absolute one and the number of keys. */
+/* Derives m, anchor and rest from the largest score, the largest absolute score
+ * and the number of keys. */
 static inline void anchor_rows(row_state *row, vec largest, vec size,
                                vec n_keys, int power, const es_cpu_head *head)
 {
@@ -128,7 +126,7 @@ static inline void anchor_rows(row_state *row, vec largest, vec size,
     }
 }
 
-/* D, once the sum of u is known. */
+/* Computes D once the sum of u is known. */
 static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 {
     if (power == ES_CPU_RELU) {
@@ -137,7 +135,7 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
         return;
     }
     row->divisor = row->sum + row->rest;
-    if (power && head->plain) { /* 0, or NaN if D or 1 / D is not finite */
+    if (power && head->plain) { /* adds 0, or NaN if D or 1 / D is not finite */
         const vec spoilt = splat(0) * (row->divisor + splat(1) / row->divisor);
         row->sum += spoilt;
         row->divisor += spoilt;
@@ -148,8 +146,8 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 
 /* Keys that a block of queries sees. */
 typedef struct reach {
-    int n_full; /* that all of them see */
-    int n_seen; /* that some do; the rest of n_keys, a multiple of KEYS, is 0 */
+    int n_full; /* seen by all queries */
+    int n_seen; /* seen by some; the rest of n_keys, a multiple of KEYS, is 0 */
     int n_keys;
 } reach;
 
@@ -160,14 +158,14 @@ static reach reach_of(const es_cpu_head *head, int first, int n)
                        : (reach){first, n_keys, n_keys};
 }
 
-/* Weights of keys that are none. */
+/* Clears the weights of the padding after the last key. */
 static void clear_unseen(float *tile, const reach *keys)
 {
     memset(tile + keys->n_seen * ROWS, 0,
            (size_t)((keys->n_keys - keys->n_seen) * ROWS) * sizeof *tile);
 }
 
-/* Keys that the LANES queries from `first` on see. */
+/* Returns how many keys each of the LANES queries from `first` on sees. */
 static inline vec count_visible(const es_cpu_head *head, int first)
 {
     vec lane;
@@ -177,16 +175,16 @@ static inline vec count_visible(const es_cpu_head *head, int first)
                        : splat((float)(first + 1)) + lane;
 }
 
-/* What is summed up beside the weights, where their loops have time left for
- * it: each with those before. */
+/* Sums that are computed along with the weights, where the loops have time to
+ * spare; each level includes the previous ones. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
 
-/* What open_tile finds of scores, in registers. */
+/* Results of open_tile about the scores, kept in registers. */
 typedef struct score_sums {
     vec largest, size, shift, apart, squares;
 } score_sums;
 
-/* Keys first .. end - 1 of open_tile. */
+/* Processes keys first .. end - 1 for open_tile. */
 static KNOWN void open_keys(score_sums halves[2], const float *tile, int first,
                             int end, int n_full, bool masked, int power,
                             bool sums)
@@ -208,7 +206,8 @@ static KNOWN void open_keys(score_sums halves[2], const float *tile, int first,
         }
 }
 
-/* Both halves go together: a sum waits for the one before. */
+/* Processes both halves together, since each sum must wait for its previous
+ * addition. */
 static inline void open_tile(row_state rows[2], const float *tile, int n_full,
                              int n_keys, int power, const es_cpu_head *head,
                              bool sums)
@@ -234,13 +233,13 @@ static inline void open_tile(row_state rows[2], const float *tile, int n_full,
     }
 }
 
-/* What tile_weigh sums up: of one half at a time, as the sums of both would
- * leave too few registers. */
+/* Sums of tile_weigh, for one half at a time: those of both halves would leave
+ * too few registers. */
 typedef struct weight_sums {
     vec sum, moment, distance;
 } weight_sums;
 
-/* Keys first .. end - 1 of tile_weigh. */
+/* Processes keys first .. end - 1 for tile_weigh. */
 static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
                                   int first, int end, int n_full, int half,
                                   bool masked, int power, int sums)
@@ -258,13 +257,13 @@ static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
         s->sum += w.u;
         if (sums >= SUM_ENTROPY)
             s->moment += w.u * w.log;
-        if (sums >= SUM_DISTANCE) /* u (i - j): of each key i - j times */
+        if (sums >= SUM_DISTANCE) /* the sums so far add up to u (i - j) */
             s->distance += before;
         store(at, w.u);
     }
 }
 
-/* Scores become u; masked ones 0. */
+/* Replaces scores by u; masked scores by 0. */
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
                               const es_cpu_head *head, int sums)
@@ -305,8 +304,8 @@ static int sums_of(const es_cpu_head *head)
                                            : SUM_ENTROPY;
 }
 
-/* Weights of one block of queries, before the division by their sum. What is
- * constant in a call is known where it is inlined. */
+/* Computes the weights of one block of queries, not yet divided by their sum.
+ * Each call passes constants, so that the inlined loops are specialised. */
 static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
                         int n_full, int n_keys)
 {
@@ -363,7 +362,7 @@ static void attention(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* <g> of each row: dy . y. */
+/* Computes <g> of each row as dy . y. */
 static void mean_gradient(float out[ROWS], const es_cpu_head *head,
                           const workspace *w, int first, int n)
 {
@@ -381,21 +380,20 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
 
 /* What a row needs to turn a score and g into the gradient of the score. */
 typedef struct row_gradient {
-    vec anchor;    /* of weigh */
+    vec anchor;    /* argument of weigh */
     vec inverse;   /* 1 / D */
-    vec steepness; /* what slope is multiplied with; PowerSoftmax */
-    vec mean_g;    /* what g is compared with */
-    vec weight;    /* w, dL/de; PowerSoftmax: w / S, */
-    vec center;    /* and sum b l */
-    vec scale;     /* of q . k */
+    vec steepness; /* factor of slope; PowerSoftmax */
+    vec mean_g;    /* subtracted from g */
+    vec weight;    /* w = dL/de; PowerSoftmax: w / S */
+    vec center;    /* sum b l */
+    vec scale;     /* factor of q . k */
 } row_gradient;
 
-/* Adds the part of the entropies: g becomes g - w l; scores in the tile. Its
- * mean is taken anew from the weights. Under a small temperature a row is
- * often one weight of 1; its g - <g> then is exactly 0, which dy . y, summed
- * in another order, is not, and 1/t would make something of what is left.
- * Scores become weights, and l, if anything wants it, goes to
- * `logs`. */
+/* Adds the entropies' part: g becomes g - w l, and the tile's scores become
+ * weights. The mean of g is recomputed from the weights. With a small
+ * temperature a row often consists of one weight of 1, whose g - <g> must be
+ * exactly 0; dy . y, summed in another order, would leave a residue that 1/t
+ * amplifies. Writes l to `logs` unless it is NULL. */
 static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
                                     row_gradient *row, int n_full, int n_keys,
                                     int half)
@@ -420,8 +418,9 @@ static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
     row->mean_g = mean;
 }
 
-/* The same of PowerSoftmax, whose entropy is of weights u / S: S and the mean
- * of l take a pass, and g stays as it is, beside which D / S may be large. */
+/* Does the same for PowerSoftmax, whose entropy is that of u / S: a pass
+ * computes S and the mean of l. g stays unchanged, since D / S may be large
+ * next to it. */
 static inline void open_power_entropy(const float *tile, row_gradient *row,
                                       int n_full, int n_keys, int half,
                                       int power)
@@ -443,10 +442,10 @@ static inline void open_power_entropy(const float *tile, row_gradient *row,
     row->center = choose(sum == splat(0), splat(0), moment / sum);
 }
 
-/* tile: scores become weights; dtile: g becomes ds times scale, the gradient
- * of q . k. Returns sum ds s of softmax, where s may be shifted by the row's
- * maximum since the ds of a row sum to 0. `entropy`: after tile_add_entropy or
- * open_power_entropy. */
+/* Turns the scores in `tile` into weights, and g in `dtile` into ds times
+ * scale, the gradient of q . k. Returns sum ds s of softmax; s may be shifted
+ * by the row's maximum since the ds of a row sum to 0. With `entropy`, must
+ * follow tile_add_entropy or open_power_entropy. */
 static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
                                 const row_gradient *row, int n_full, int n_keys,
                                 int half, int power, bool entropy)
@@ -483,14 +482,14 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
     return dot;
 }
 
-/* What weigh wants of m, not of softmax. */
+/* Returns the anchor of weigh for m, for other kinds than softmax. */
 static inline vec anchor_again(vec m, const es_cpu_head *head)
 {
     return head->plain ? splat(1) : splat(1) / larger(splat(TINY_SCORE), m);
 }
 
-/* The rows of half a block, from what the forward pass saved. Lanes beyond
- * the last query get weight 0. */
+/* Restores the rows of half a block from the values that the forward pass
+ * saved. Lanes beyond the last query get weight 0. */
 static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
                               int first, int n)
 {
@@ -566,7 +565,7 @@ static void gradient_block(const es_cpu_head *head, workspace *w, int first,
     pack_block(w, w->dyt, w->dy, head->dy + (size_t)first * head->y_stride, n,
                head->width, head->y_stride);
     mean_gradient(mean_g, head, w, first, n);
-    /* A weight of 0 has no gradient, and 0 * -INFINITY would give it one. */
+    /* -INFINITY would give a weight of 0 the gradient 0 * -INFINITY, a NaN. */
     tile_scores(head, w, -1e30f, n_keys);
     tile_products(w->dtile, w->dyt, w->v, NULL, n_keys, head->width, w->narrow);
     gradient_half(head, w, mean_g, first, n, &keys, 0);

@@ -1,44 +1,43 @@
-/* Attention of a head in bf16 by the matrix units of AMX: the products of
- * attention.inc.h as tiles of bfloat16 that sum in float32, with its softmax,
- * PowerSoftmax and statistics between them. Nothing in here may run before
- * es_cpu_tiles_choose has found that the machine has them. */
+/* Attention of a head in bf16 with the matrix units of AMX: the products of
+ * attention.inc.h on tiles of bfloat16 with float32 sums, and its softmax,
+ * PowerSoftmax and statistics in between. Nothing here may run before
+ * es_cpu_tiles_choose has found that the machine supports AMX. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/kernels.h"
 
-/* Clang before 16 has a name of its own. */
+/* Clang before version 16 uses another name. */
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)
 #define LANES 16
 #include "analyzer/base/tiles.h"
 #include "hooks/trainer/cpu/vector.h"
 
-/* Its passes over a head multiply float32; those here take their place. */
+/* The included float32 passes over a head are replaced by those below. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "hooks/trainer/cpu/attention.inc.h"
 
-/*
- * Tiles have SIDE rows of 64 bytes. A product out = a b takes a row by row, as
- * it lies, DEEP numbers at a time, and b as matrices whose rows hold pairs:
- * numbers 2 r and 2 r + 1 of what is summed over, of each of SIDE columns.
- */
+/* Tiles have SIDE rows of 64 bytes. A product out = a b takes a row by row as
+ * stored, DEEP numbers at a time, and b as matrices whose rows hold pairs: row
+ * r holds numbers 2 r and 2 r + 1 of the summed dimension for each of SIDE
+ * columns. */
 #define SIDE 16
 #define DEEP 32
 #define MATRIX (SIDE * DEEP)
 
-/* One head's share of the scratch memory; n_keys is T rounded up to DEEP, wide
- * the head's width. */
+/* One head's part of the scratch memory; n_keys is T rounded up to DEEP, `wide`
+ * is the head's width, rounded up likewise. */
 typedef struct area {
     workspace w; /* tile, dtile, logs, scale */
     int n_keys, wide;
     es_bfloat *k, *v;        /* (n_keys,wide) */
-    es_bfloat *turned;       /* (wide,n_keys): v; in the backward pass k */
-    es_bfloat *rows, *rows2; /* (ROWS,wide): a block of q, of dy */
-    es_bfloat *q, *dy;       /* the same, pairs of columns */
-    es_bfloat *q2, *dy2;     /* the same, pairs of rows */
-    es_bfloat *weights;      /* (n_keys,ROWS) pairs of keys: u, or ds */
-    es_bfloat *a, *ds;       /* (n_keys,ROWS) rows of weights, gradients */
+    es_bfloat *turned;       /* (wide,n_keys): v; k in the backward pass */
+    es_bfloat *rows, *rows2; /* (ROWS,wide): a block of q; of dy */
+    es_bfloat *q, *dy;       /* the same in pairs of columns */
+    es_bfloat *q2, *dy2;     /* the same in pairs of rows */
+    es_bfloat *weights;      /* (n_keys,ROWS) in pairs of keys: u, or ds */
+    es_bfloat *a, *ds;       /* (n_keys,ROWS) by rows: weights, gradients */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
-    __mmask32 nonfinite;     /* of what has been packed */
+    __mmask32 nonfinite;     /* lanes with non-finite numbers so far */
 } area;
 
 static es_bfloat *carve_halves(float **from, int rows, int columns)
@@ -92,7 +91,8 @@ static inline void store_halves(es_bfloat *to, __m512i x)
     _mm512_storeu_si512(to, x);
 }
 
-/* n rows `stride` apart become n_rows of m->wide, padded with zeros. */
+/* Copies n rows, `stride` apart, to n_rows rows of m->wide, padded with
+ * zeros. */
 static void copy_rows(es_bfloat *out, area *m, const es_bfloat *from, int n,
                       int n_rows, int width, size_t stride)
 {
@@ -109,7 +109,7 @@ static void copy_rows(es_bfloat *out, area *m, const es_bfloat *from, int n,
     memset(out, 0, (size_t)((n_rows - n) * m->wide) * sizeof *out);
 }
 
-/* Rows `from` (SIDE, DEEP of them), m->wide apart, as SIDE rows of pairs. */
+/* Turns SIDE rows of DEEP numbers, m->wide apart, into SIDE rows of pairs. */
 static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
 {
     for (int i = 0; i < SIDE; i++)
@@ -117,8 +117,8 @@ static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
     transpose(out);
 }
 
-/* A block of rows (ROWS,wide) as right-hand matrices of its columns: out of
- * each DEEP columns, of SIDE rows and SIDE rows. */
+/* Converts a block of rows (ROWS,wide) into right-hand matrices of its columns:
+ * each DEEP columns give two matrices, for the first and the last SIDE rows. */
 static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int c = 0; c < wide; c += DEEP)
@@ -129,7 +129,7 @@ static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
         }
 }
 
-/* Numbers 2 i + `odd` of both. */
+/* Selects numbers 2 i + `odd` of both vectors. */
 static inline __m512i every_other(__m512i low, __m512i high, int odd)
 {
     const __m512i lane = _mm512_set_epi16(
@@ -139,7 +139,7 @@ static inline __m512i every_other(__m512i low, __m512i high, int odd)
     return _mm512_permutex2var_epi16(low, which, high);
 }
 
-/* Numbers of both by turns, from number `first` of each on. */
+/* Interleaves the numbers of both vectors, from number `first` of each on. */
 static inline __m512i by_turns(__m512i even, __m512i odd, int first)
 {
     const __m512i lane = _mm512_set_epi16(
@@ -150,8 +150,8 @@ static inline __m512i by_turns(__m512i even, __m512i odd, int first)
     return _mm512_permutex2var_epi16(even, which, odd);
 }
 
-/* A block of rows (ROWS,wide) as right-hand matrices of its rows, one of each
- * SIDE columns. */
+/* Converts a block of rows (ROWS,wide) into right-hand matrices of its rows,
+ * one for each SIDE columns. */
 static void pair_rows(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int i = 0; i < ROWS; i += 2, rows += 2 * wide)
@@ -164,7 +164,7 @@ static void pair_rows(es_bfloat *out, const es_bfloat *rows, int wide)
         }
 }
 
-/* out (wide,n_keys) = rows^T. */
+/* Transposes: out (wide,n_keys) = rows^T. */
 static void turn_rows(es_bfloat *out, const es_bfloat *rows, int n_keys,
                       int wide)
 {
@@ -181,14 +181,15 @@ static void turn_rows(es_bfloat *out, const es_bfloat *rows, int n_keys,
         }
 }
 
-/* b above a, rounded. */
+/* Rounds both vectors to bf16, b in the upper half. */
 static inline __m512i round_both(const float *a, const float *b)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(b), _mm512_loadu_ps(a));
 }
 
-/* A tile (n_keys,ROWS) as right-hand matrices of its keys: out of each DEEP
- * keys, of SIDE queries and SIDE queries. Zeros up to m->n_keys. */
+/* Converts a tile (n_keys,ROWS) into right-hand matrices of its keys: each DEEP
+ * keys give two matrices, for the first and the last SIDE queries. Fills with
+ * zeros up to m->n_keys. */
 static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
 {
     const __m512i zero = _mm512_setzero_si512();
@@ -203,7 +204,8 @@ static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
         }
 }
 
-/* A tile (n_keys,ROWS) row by row; zeros up to a multiple of DEEP. */
+/* Rounds a tile (n_keys,ROWS) row by row; fills with zeros up to a multiple of
+ * DEEP. */
 static void round_tile(es_bfloat *out, const float *tile, int n_keys)
 {
     for (int j = 0; j < n_keys; j++, tile += ROWS, out += ROWS)
@@ -212,7 +214,8 @@ static void round_tile(es_bfloat *out, const float *tile, int n_keys)
            (size_t)((round_up(n_keys, DEEP) - n_keys) * ROWS) * sizeof *out);
 }
 
-/* n rows of out, `stride` apart, from xt (width,ROWS), each times its scale. */
+/* Writes n rows of out, `stride` apart, from xt (width,ROWS), each multiplied
+ * by its scale. */
 static void write_turned(es_bfloat *out, const float *xt, const float *scale,
                          int n, int width, size_t stride)
 {
@@ -241,7 +244,7 @@ static void write_rows(es_bfloat *out, const float *from, int n, int width,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Of one or two times SIDE rows. */
+/* Multiplies one or two times SIDE rows. */
 static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
                                   const es_bfloat *b, int depth, int n_sides)
 {
@@ -270,8 +273,8 @@ static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
     }
 }
 
-/* out (n,ROWS) = a b, n rounded up to SIDE; a's rows lie `stride` apart, b is
- * `depth` pairs of matrices. */
+/* Computes out (n,ROWS) = a b, with n rounded up to SIDE; a's rows are `stride`
+ * apart, b is `depth` pairs of matrices. */
 static void multiply(float *out, const es_bfloat *a, int stride,
                      const es_bfloat *b, int n, int depth)
 {
@@ -284,8 +287,8 @@ static void multiply(float *out, const es_bfloat *a, int stride,
                            stride, b, depth, 1);
 }
 
-/* out (n_keys,wide) += a b, n_keys a multiple of DEEP; a (n_keys,ROWS), b a
- * matrix of each SIDE columns. */
+/* Adds a b to out (n_keys,wide), n_keys a multiple of DEEP; a (n_keys,ROWS), b
+ * one matrix for each SIDE columns. */
 static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,
                          int n_keys, int wide)
 {
@@ -316,8 +319,8 @@ static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,
 
 /* --- a block -------------------------------------------------------------- */
 
-/* Scores of n queries from `first` on with n_keys keys; their rows stay in
- * m->rows. */
+/* Computes the scores of n queries from `first` on with n_keys keys, and leaves
+ * the queries in m->rows. */
 static void score_block(const es_cpu_head *head, area *m, int first, int n,
                         int n_keys)
 {
@@ -392,7 +395,7 @@ static bool attention_tiles(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* <g> of each row: dy . y. */
+/* Computes <g> of each row as dy . y. */
 static void mean_products(float out[ROWS], const es_cpu_head *head, int first,
                           int n)
 {

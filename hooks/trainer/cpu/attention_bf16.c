@@ -1,8 +1,8 @@
-/* Heads in bf16: by the processor's matrix units, or copied to float32 and back
- * around the kernels. */
+/* Attention of heads in bf16: runs them on the processor's matrix units, or
+ * copies them to float32 and back around the kernels. */
 #include "hooks/trainer/cpu/activations.h"
 
-/* Of one head: q, k, v, y, dy, dq, dk, dv. */
+/* Float32 copies of one head: q, k, v, y, dy, dq, dk, dv. */
 enum { N_COPIES = 8 };
 
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n)
@@ -10,7 +10,7 @@ size_t es_cpu_halves_scratch(int n_ctx, int width, int n)
     return N_COPIES * (size_t)n * (size_t)n_ctx * (size_t)width;
 }
 
-/* Rows of a head in bf16, to float32; returns where the copy ends. */
+/* Widens a head's rows from bf16 to float32. Returns the end of the copy. */
 static float *widen_rows(float *to, const es_cpu_head *head,
                          const es_cpu_kernels *kernels, const es_bfloat *from,
                          size_t stride)
@@ -21,7 +21,7 @@ static float *widen_rows(float *to, const es_cpu_head *head,
     return to;
 }
 
-/* And back. */
+/* Narrows the rows back to bf16. */
 static void narrow_rows(es_bfloat *to, const es_cpu_head *head,
                         const es_cpu_kernels *kernels, const float *from,
                         size_t stride)
@@ -31,7 +31,7 @@ static void narrow_rows(es_bfloat *to, const es_cpu_head *head,
         kernels->narrow(to, from, width);
 }
 
-/* A head's activations, from `to` on. */
+/* Widens a head's activations to the memory from `to` on. */
 static void widen_head(es_cpu_head *head, float *to,
                        const es_cpu_kernels *kernels)
 {
@@ -51,7 +51,7 @@ static void widen_head(es_cpu_head *head, float *to,
     head->dv = head->dk + n;
 }
 
-/* Copies of n heads, behind the scratch of the kernels. */
+/* Makes copies of n heads, behind the scratch of the kernels. */
 static void widen_heads(es_cpu_head *out, const es_cpu_head *heads, int n,
                         const es_cpu_kernels *kernels)
 {

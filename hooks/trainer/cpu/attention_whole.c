@@ -1,8 +1,8 @@
-/* Attention of encoders: every query sees every key that is no padding. A head
- * of a sequence is copied to the thread's scratch without its padding, so that
- * the kernels of attention.inc.h have a head of tokens alone, without a mask;
- * what they make is copied back. Rows of padding are none: their outputs and
- * gradients are 0, their statistics missing. */
+/* Attention of encoders: every query sees every key that is not padding. Each
+ * head of a sequence is copied without its padding to the thread's scratch,
+ * where the kernels of attention.inc.h process it without a mask, and its
+ * results are copied back. Rows of padding get outputs and gradients of 0, and
+ * their statistics are missing. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "analyzer/base/value.h"
@@ -14,21 +14,21 @@ typedef struct job {
     const es_attention *attention;
     es_mem *y, *dqkv;
     const es_mem *qkv, *dy;
-    const es_row_mem *rows; /* NULL: none */
+    const es_row_mem *rows; /* NULL: no statistics */
     const int32_t *tokens;  /* NULL: no padding */
     int padding;
     float *saved, *row_sums;
     const float *log_t, *dentropy;
 } job;
 
-/* One head of one sequence, of T tokens at most; copies are (n,width). */
+/* One head of one sequence, up to T tokens; copies are (n,width). */
 typedef struct copies {
     es_cpu_head head;
-    size_t first;      /* row of its first token */
+    size_t first;      /* first row of the sequence */
     size_t column;     /* of its q in a row of qkv, and of y */
-    size_t statistics; /* of its rows in (B,H,T) */
-    int *token;        /* (n) of the sequence */
-    float *place;      /* (n) the same as numbers */
+    size_t statistics; /* first of its rows in (B,H,T) */
+    int *token;        /* (n) positions in the sequence */
+    float *place;      /* (n) the same as floats */
     float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
     float *log_t, *dentropy, *dt; /* (n) */
     float *rows;                  /* (ES_N_ROW_STATISTICS,T) */
@@ -70,7 +70,7 @@ static void lay_out(copies *c, const job *j, es_share share, int number)
     c->statistics = (size_t)number * n_ctx;
 }
 
-/* Rows of the tokens, from a matrix of rows of `stride`. */
+/* Copies the tokens' rows from a matrix whose rows are `stride` apart. */
 static void copy_in(float *out, const copies *c, const job *j, es_share share,
                     const es_mem *from, size_t stride, size_t column)
 {
@@ -84,7 +84,8 @@ static void copy_in(float *out, const copies *c, const job *j, es_share share,
     }
 }
 
-/* The other way, 0 in rows of padding; rounded if they are no gradients. */
+/* Copies the tokens' rows back and writes 0 to rows of padding. Activations,
+ * but not gradients, are rounded. */
 static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
                      size_t stride, size_t column, const float *from,
                      bool rounds)
@@ -103,7 +104,7 @@ static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
     }
 }
 
-/* The head `number` of B H as the kernels take it, but for its results. */
+/* Sets up head `number` of B H for the kernels, except for its results. */
 static void open_head(copies *c, const job *j, es_share share, int number)
 {
     const es_attention *a = j->attention;
@@ -139,7 +140,8 @@ static void open_head(copies *c, const job *j, es_share share, int number)
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Rows of padding are missing, and have 0 weights that are not finite. */
+/* For rows of padding, writes missing values, and 0 as the number of weights
+ * that are not finite. */
 static void put_statistics(const copies *c, const job *j)
 {
     const int n_ctx = j->attention->n_ctx;

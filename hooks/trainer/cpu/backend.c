@@ -1,5 +1,5 @@
-/* The CPU back-end: a team of threads, each with slabs of its own, and
- * single-threaded products inside them. */
+/* The CPU back-end: a team of threads, each with its part of an operation's
+ * rows, and single-threaded products inside them. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "analyzer/base/checked.h"
@@ -79,15 +79,15 @@ static es_status status_of(es_backend *backend)
     return backend->products->status();
 }
 
-/* More than the machine has would be granted, and the process killed when it
- * touches it. */
+/* The system would grant more memory than the machine has, and kill the process
+ * when it is touched. */
 static bool exceeds_machine(size_t bytes)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 && bytes / (size_t)size >= (size_t)pages;
 }
 
-/* Zeroed and aligned; NULL if there is none. */
+/* Reserves zeroed, aligned memory; returns NULL on failure. */
 static void *reserve_bytes(size_t bytes)
 {
     size_t padded;
@@ -106,7 +106,7 @@ void *es_cpu_reserve(size_t n, size_t size)
     return es_size_mul(&bytes, n, size) ? reserve_bytes(bytes) : NULL;
 }
 
-/* Grows *array to at least n floats; what it held is lost. */
+/* Grows *array to at least n floats and discards its contents. */
 static es_status grow(float **array, size_t n)
 {
     float *larger = es_cpu_reserve(n, sizeof *larger);
@@ -118,7 +118,7 @@ static es_status grow(float **array, size_t n)
     return ES_OK;
 }
 
-/* What activations in bf16 need beside what float32 does. */
+/* Reserves the additional memory of activations in bf16. */
 static es_status prepare_bf16(es_backend *backend, const es_extents *largest)
 {
     const size_t n = (size_t)backend->n_threads;
@@ -142,13 +142,13 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     /* Two doubles and two floats for each column: normed.c. */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
-    /* A head's rows, and their bins: details.c. */
+    /* A head's rows and their bins: details.c. */
     const size_t rows = 2 * (size_t)largest->n_rows + ALIGNMENT;
     size = (size > rows ? size : rows) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
         total = SIZE_MAX;
-    /* Of Pythia a part of the head, of Llama all of it. */
+    /* Pythia rotates a part of the head, Llama all of it. */
     const int part = es_cpu_n_rotated(largest->head_width);
     const int n_rotated =
         part > largest->head_width ? part : largest->head_width;
@@ -233,9 +233,9 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
 
 #define ENTRY(name) .name = es_cpu_##name,
 
-/* What no precision changes. */
-/* Each block reads the whole matrix: at GPT-2's vocabulary 256 rows take a step
- * 2 to 4 % longer than 512, which take it as long as all of 1,024. */
+/* The operations that do not depend on the precision. */
+/* Each block reads the whole matrix. With GPT-2's vocabulary, a step with 256
+ * rows takes 2 to 4 % longer than with 512, which take as long as all 1,024. */
 static int loss_rows(int vocab)
 {
     const int rows = (8 << 20) / vocab;

@@ -1,4 +1,4 @@
-/** Numbers as bfloat16, the upper half of a float32, in 16 bits. */
+/** Numbers as bfloat16: the upper 16 bits of a float32. */
 #ifndef ES_CPU_BF16_H
 #define ES_CPU_BF16_H
 
@@ -15,8 +15,9 @@ static inline float es_bfloat_read(es_bfloat x)
     return out;
 }
 
-/** The nearest, ties to the even one; too large ones become infinite. NaN
- *  stays NaN, with its sign and the upper bits of what it carries. */
+/** Rounds to the nearest bfloat16, ties to even; too large numbers become
+ *  infinite. A NaN stays NaN and keeps its sign and the upper bits of its
+ *  payload. */
 static inline es_bfloat es_bfloat_round(float x)
 {
     uint32_t bits;

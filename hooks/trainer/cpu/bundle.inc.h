@@ -1,14 +1,14 @@
 /**
- * Attention of narrow heads, a bundle of LANES of them at a time, one in each
+ * Attention of narrow heads, LANES heads (a bundle) at a time, one in each
  * lane; part of kernels.inc.h. The formulas are those of attention.inc.h.
  *
- * Beside tiles nothing is padded: a query meets its own keys alone, so that
- * half the work is not there, nothing is masked, and what is not finite stays
- * with its row. In memory number m of a head is LANES floats, one a head.
+ * Unlike tiles, bundles need no padding: a query meets only its own keys. This
+ * halves the work and needs no mask, and non-finite numbers stay within their
+ * row. In memory, each number is stored as LANES floats, one for each head.
  * bundle_backward.inc.h has the backward pass.
  */
 
-/* Widths whose rows fit the registers; longer contexts leave the cache. */
+/* Rows of these widths fit the registers; longer contexts exceed the cache. */
 #define WIDEST 8
 #define LONGEST 256
 
@@ -25,8 +25,8 @@ typedef struct bundle {
     float *staged;                   /* (LANES,size): rows of each head */
     float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
     float *saved;                    /* (T,2,LANES) */
-    float *scale;                    /* (T,LANES) of the scores */
-    float *weight, *log, *slope, *g; /* (2,T,LANES): of two queries */
+    float *scale;                    /* (T,LANES), of the scores */
+    float *weight, *log, *slope, *g; /* (2,T,LANES), of two queries */
     float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), T rounded up to LANES */
 } bundle;
 
@@ -81,10 +81,10 @@ static bundle open_bundle(const es_cpu_head *heads, int n)
 
 /* --- packing -------------------------------------------------------------- */
 
-/* A member of every head: rows of `width` floats, `stride` apart. Lanes beyond
- * the last head repeat it. */
+/* The rows of one array for every head: `width` floats, `stride` apart. Lanes
+ * beyond the last head repeat it. */
 typedef struct lane_rows {
-    float *row[LANES]; /* the first one */
+    float *row[LANES]; /* first row */
     size_t stride;
 } lane_rows;
 
@@ -101,7 +101,7 @@ static lane_rows find_rows(const bundle *b, size_t member, size_t stride)
 #define ROWS_OF(b, member, stride)                                             \
     find_rows(b, offsetof(es_cpu_head, member), stride)
 
-/* n numbers of each head, out (n,LANES) from staged (LANES,size). */
+/* Transposes n numbers of each head: staged (LANES,size) to out (n,LANES). */
 static void spread(float *out, const float *staged, size_t n, size_t size)
 {
     for (size_t m = 0; m < n; m += LANES, out += LANES * LANES) {
@@ -114,9 +114,9 @@ static void spread(float *out, const float *staged, size_t n, size_t size)
     }
 }
 
-/* Of four heads that lie side by side, 4 wide, a position is one vector. Four
- * such vectors and the four that hold one number of all 16 heads differ in the
- * places of index bits of row and lane, which rounds of exchanges swap. */
+/* A vector holds one position of four adjacent heads of width 4. Four such
+ * vectors and four that hold one number of all 16 heads differ in their index
+ * bits for row and lane, which rounds of exchanges swap. */
 #define EXCHANGE_OF_4(g, h)                                                    \
     for (int i = 0; i < 4; i++)                                                \
         if (!(i & (g))) {                                                      \
@@ -186,7 +186,7 @@ static void pack_lanes(const bundle *b, float *out, lane_rows from)
         pack_width(b, out, &from, WIDEST);
 }
 
-/* The way out. */
+/* Transposes back. */
 static void collect(float *staged, const float *from, size_t n, size_t size)
 {
     for (size_t m = 0; m < n; m += LANES, from += LANES * LANES) {
@@ -223,15 +223,16 @@ static void unpack_lanes(const bundle *b, lane_rows to, const float *from)
 
 /* --- queries -------------------------------------------------------------- */
 
-/* A query of every head while its keys pass, one vector a head's number. */
+/* One query of every head while it passes over its keys; a vector holds a
+ * number of each head. */
 typedef struct lane_query {
     vec q[WIDEST], dy[WIDEST];
     vec out[WIDEST]; /* y, or dq */
     vec scale;
-    float *weight, *log, *slope, *g; /* (T,LANES): of its keys */
+    float *weight, *log, *slope, *g; /* (T,LANES), of its keys */
 } lane_query;
 
-/* Number 0 of query or key t. */
+/* Returns the first number of query or key t. */
 static inline float *lanes_at(float *rows, int t, int width)
 {
     return rows + (ptrdiff_t)t * width * LANES;
@@ -270,7 +271,7 @@ static void find_scales(const bundle *b)
     }
 }
 
-/* Query t, the `r`-th of those that go together. */
+/* Opens query t, the `r`-th of those processed together. */
 static inline void open_query(lane_query *query, const bundle *b, int t, int r,
                               int width)
 {
@@ -295,8 +296,8 @@ static inline vec lane_score(const bundle *b, const lane_query *query,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* The steps below take one or two queries; compilers keep in registers what is
- * called for one after the other, not what a loop goes over. */
+/* The steps below take one or two queries by explicit calls: compilers keep
+ * these values in registers, but not those of a loop over queries. */
 
 static inline void score_key(const bundle *b, lane_query *query, row_state *row,
                              const vec *key, int j, int width)
@@ -307,7 +308,8 @@ static inline void score_key(const bundle *b, lane_query *query, row_state *row,
     store(query->weight + (ptrdiff_t)j * LANES, s);
 }
 
-/* Scores of n queries beside keys first .. end - 1, and the largest. */
+/* Computes the scores of n queries with keys first .. end - 1, and the
+ * largest. */
 static KNOWN void score_keys(const bundle *b, lane_query *queries,
                              row_state *rows, int n, int first, int end,
                              int width)
@@ -336,7 +338,7 @@ static inline void weigh_key(lane_query *query, row_state *row,
         query->out[c] += w.u * value[c];
 }
 
-/* Scores become u, and add up the values. */
+/* Replaces scores by u, and sums the weighted values. */
 static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
                              row_state *rows, int n, int first, int end,
                              int width, int power, bool measure)
@@ -350,7 +352,7 @@ static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
     }
 }
 
-/* As sum_scores, of query t. */
+/* Like sum_scores, for query t. */
 static void sum_lane_scores(const bundle *b, const lane_query *query,
                             row_state *row, int t, int power)
 {
@@ -370,7 +372,7 @@ static inline float *lane_row(const bundle *b, es_row_statistic statistic,
     return b->rows + (size_t)statistic * n + (size_t)t * LANES;
 }
 
-/* What takes a pass of its own over the weights: only where it is wanted.
+/* Computes statistics that need another pass over the weights, if requested.
  * inverse: 1 / D. */
 static void measure_lane_keys(const bundle *b, const float *weight, vec inverse,
                               int t)
@@ -406,7 +408,7 @@ static void measure_lanes(const bundle *b, const float *weight,
     measure_lane_keys(b, weight, inverse, t);
 }
 
-/* Stores what a query has become; no later one needs it. */
+/* Stores the results of a query over q, which no later query reads. */
 static KNOWN void close_query(const bundle *b, lane_query *query,
                               row_state *row, int t, int width, int power,
                               bool measure)
@@ -424,8 +426,8 @@ static KNOWN void close_query(const bundle *b, lane_query *query,
     }
 }
 
-/* Queries t .. t + n - 1, which share keys up to t; what is constant in a call
- * is known where this is inlined. */
+/* Processes queries t .. t + n - 1, which share keys up to t. Callers pass
+ * constants, so that the inlined code is specialised. */
 static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
                          bool measure)
 {
@@ -454,7 +456,7 @@ static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
     }
 }
 
-/* Two queries at a time where that many vectors fit the registers. */
+/* Processes two queries at a time if their vectors fit the registers. */
 #define TOGETHER(width) (LANES == 16 && (width) <= 4 ? 2 : 1)
 
 static inline void attend_all(const bundle *b, int width, int power,
@@ -480,7 +482,7 @@ static inline void attend_width(const bundle *b, int width)
         attend_all(b, width, b->power, false);
 }
 
-/* Rows that are not finite are done again, one by one, by the definition. */
+/* Recomputes rows that are not finite by the definition, one by one. */
 static void repair_rows(const bundle *b)
 {
     for (int t = 0; t < b->n_ctx; t++) {

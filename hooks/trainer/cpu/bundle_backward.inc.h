@@ -1,7 +1,7 @@
 /**
- * The backward pass of attention of narrow heads that go together; part of
- * kernels.inc.h. Two passes over the keys of a query: the weights and <g>, then
- * the gradients.
+ * The backward pass of attention of narrow heads in bundles; part of
+ * kernels.inc.h. Two passes over the keys of a query compute the weights and
+ * <g>, then the gradients.
  */
 
 static inline void weigh_key_again(const bundle *b, lane_query *query,
@@ -10,7 +10,7 @@ static inline void weigh_key_again(const bundle *b, lane_query *query,
                                    int power)
 {
     const ptrdiff_t at = (ptrdiff_t)j * LANES;
-    /* A weight of 0 has no gradient, and 0 * -INFINITY would give it one. */
+    /* -INFINITY would give a weight of 0 the gradient 0 * -INFINITY, a NaN. */
     const vec s = lane_score(b, query, key, -1e30f, width);
     const raw_weight w = weigh(s, row->anchor, power);
     const vec a = w.u * row->inverse;
@@ -30,7 +30,8 @@ static inline void weigh_key_again(const bundle *b, lane_query *query,
         store(query->slope + at, w.slope * row->steepness);
 }
 
-/* Weights and their gradients of n queries beside keys first .. end - 1. */
+/* Computes weights and their gradients for n queries and keys first .. end -
+ * 1. */
 static KNOWN void weigh_again(const bundle *b, lane_query *queries,
                               row_gradient *rows, vec *sums, int n, int first,
                               int end, int width, int power)
@@ -67,7 +68,8 @@ static inline void add_gradient(lane_query *query, const row_gradient *row,
     }
 }
 
-/* Gradients of n queries, and of keys first .. end - 1 and their values. */
+/* Adds the gradients of n queries, and of keys first .. end - 1 and their
+ * values. */
 static KNOWN void add_gradients(const bundle *b, lane_query *queries,
                                 const row_gradient *rows, vec *dots, int n,
                                 int first, int end, int width, int power)
@@ -87,7 +89,7 @@ static KNOWN void add_gradients(const bundle *b, lane_query *queries,
     }
 }
 
-/* A query and its row from what the forward pass saved. */
+/* Restores a query and its row from the values that the forward pass saved. */
 static inline void open_back(lane_query *query, row_gradient *row,
                              const bundle *b, int t, int r, int width,
                              int power)
@@ -106,7 +108,7 @@ static inline void open_back(lane_query *query, row_gradient *row,
     }
 }
 
-/* Of PowerSoftmax, w / S and sum b l: sum is S. */
+/* Computes w / S and sum b l of PowerSoftmax; `sum` is S. */
 static inline void finish_center(row_gradient *row, vec sum, int power)
 {
     const ivec empty = sum == splat(0);
@@ -159,7 +161,7 @@ static inline void take_back_width(const bundle *b, int width)
         take_back_all(b, width, b->power);
 }
 
-/* n numbers of each head, one after another in its memory. */
+/* Transposes n numbers of each head that are contiguous in its memory. */
 static void spread_numbers(const bundle *b, float *out, size_t member, size_t n)
 {
     const lane_rows from = find_rows(b, member, 0);

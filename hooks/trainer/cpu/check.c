@@ -1,5 +1,5 @@
-/* Vector kernels are trusted only after they have agreed with the plain ones
- * on a small problem with odd sizes. */
+/* Compares the vector kernels with the plain ones on a small problem with odd
+ * sizes. Vector kernels are used only if they agree. */
 #include "hooks/trainer/cpu/kernels.h"
 
 #include "analyzer/base/processor.h"
@@ -16,7 +16,7 @@ enum { N_ACTS = 5 };
 enum { N_POWERS = 3 };
 static const int powers[N_POWERS] = {0, 6, ES_CPU_RELU};
 
-/* Narrow heads, which go together. */
+/* Narrow heads, which are processed in a bundle. */
 enum { NARROW = 4, N_HEADS = 3, BUNDLE_SCRATCH = 1 << 16 };
 
 typedef struct bundle_results {
@@ -24,7 +24,7 @@ typedef struct bundle_results {
     float rows[ES_N_ROW_STATISTICS][T];
 } bundle_results;
 
-/* What one set of kernels makes of the problem. */
+/* Results of one set of kernels. */
 typedef struct results {
     float act[N_ACTS][N], dact[N_ACTS][N];
     float norm[N], dx[N], sums[2 * WIDTH], mean[T], rstd[T];
@@ -32,7 +32,7 @@ typedef struct results {
     struct {
         float y[T * D], dqkv[N], saved[2 * T], dt[T];
         float rows[ES_N_ROW_STATISTICS][T];
-    } attention[4 * N_POWERS]; /* causal, then of encoders */
+    } attention[4 * N_POWERS]; /* causal heads, then encoders' heads */
     bundle_results bundle[2 * N_POWERS][N_HEADS];
     float half[2][N], bf16[N], dropped[N];
     float gated[N], open[N], dgate[N];
@@ -50,7 +50,7 @@ typedef struct problem {
     float bundle_scratch[BUNDLE_SCRATCH];
 } problem;
 
-/* Any numbers will do; these fill [-3, 3] evenly. */
+/* Fills the problem with numbers spread evenly over [-3, 3]. */
 static void draw(problem *p)
 {
     for (int i = 0; i < N; i++)
@@ -91,7 +91,7 @@ static void run_rows(results *r, const problem *p, const es_cpu_kernels *k)
     k->add_column_sums(r->sums, p->x, T, WIDTH, WIDTH);
 }
 
-/* Without and with a gradient of the entropies. */
+/* Runs attention without or with a gradient of the entropies. */
 static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
                           int which, bool entropy)
 {
@@ -131,7 +131,7 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_backward(&head);
 }
 
-/* The same of narrow heads that go together, each in rows of 3 NARROW. */
+/* Runs a bundle of narrow heads, whose rows are 3 NARROW apart. */
 static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
                        int which, bool entropy)
 {
@@ -171,7 +171,7 @@ static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_bundle_backward(heads, N_HEADS);
 }
 
-/* Normal numbers, and subnormal ones made large again. */
+/* Rounds normal numbers, and subnormal ones, which are then scaled up again. */
 static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const float down = 0x1p-17f;
@@ -288,7 +288,7 @@ static results *run(problem *p, const es_cpu_kernels *k)
     return r;
 }
 
-/* The results are nothing but floats. */
+/* Compares the results as arrays: they contain nothing but floats. */
 static bool close(const results *a, const results *b)
 {
     const float *x = (const float *)a, *y = (const float *)b;
@@ -327,15 +327,15 @@ static const es_cpu_kernels *find_kernels(void)
 
 /* --- matrix units --------------------------------------------------------- */
 
-/* What a head in bf16 comes to: outputs and gradients in bf16, the rest as the
- * plain kernels have it. */
+/* Results of a head in bf16: outputs and gradients in bf16, the rest as from
+ * the plain kernels. */
 typedef struct half_results {
     es_bfloat qkv[N], y[T * D], dqkv[N];
     float saved[2 * T], dt[T], rows[ES_N_ROW_STATISTICS][T];
 } half_results;
 
-/* Widens the problem's numbers to what bf16 keeps of them, and runs both on
- * them: the tiles into `halves`, the plain kernels into `floats`. */
+/* Rounds the problem's numbers to bf16 and runs both on them: tiles into
+ * `halves`, plain kernels into `floats`. */
 static bool run_tiles(half_results *halves, results *floats, problem *p,
                       const es_cpu_tiles *tiles)
 {
@@ -368,8 +368,8 @@ static bool run_tiles(half_results *halves, results *floats, problem *p,
     return tiles->attention(&head) && tiles->attention_backward(&head);
 }
 
-/* Within so much of the largest number: outputs and gradients, which come of
- * rounded ones. */
+/* Compares outputs or gradients, which come from rounded numbers, with a
+ * tolerance relative to the largest number. */
 static bool are_near(const float *x, const float *y, int n)
 {
     float largest = 0;
@@ -430,7 +430,7 @@ const es_cpu_tiles *es_cpu_tiles_choose(void)
 
 const es_cpu_kernels *es_cpu_kernels_choose(void)
 {
-    /* Whoever comes at the same time finds the same. */
+    /* Concurrent callers find the same kernels. */
     static _Atomic(const es_cpu_kernels *) chosen;
     if (!chosen)
         chosen = find_kernels();

@@ -1,18 +1,18 @@
-/* Weights in the precision of products: a copy of each array that the model
- * has had kept, made anew when the weights have changed. Only of bf16:
- * products of float32 read the weights themselves. */
+/* Copies of weights in the precision of products: one for each array that the
+ * model asked to keep, renewed when the weights have changed. Used in bf16
+ * only: float32 products read the weights themselves. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <stdlib.h>
 
 struct es_cpu_copies {
     es_cpu_copies *next;
-    const es_mem *weights; /* where the array begins, f32 (n) */
+    const es_mem *weights; /* start of the array, f32 (n) */
     size_t n;
     es_bfloat *copy; /* (n) */
 };
 
-/* The copy of the array that holds these weights; NULL: none. */
+/* Returns the copy of the array that contains these weights, or NULL. */
 static const es_cpu_copies *find(const es_backend *backend,
                                  const es_mem *weights)
 {
@@ -86,7 +86,7 @@ static void refresh_part(void *argument, es_share share)
 
 void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n)
 {
-    /* Of memory that this back-end owns. */
+    /* The copies are memory of this back-end. */
     job j = {backend, (es_bfloat *)es_cpu_copy_of(backend, weights),
              es_cpu_read(weights), n};
     if (j.out)

@@ -1,5 +1,6 @@
-/* The file of a rendezvous: written by rank 0, read by the others, who may find
- * that of an earlier training, or another file. */
+/* Writes, reads and removes the rendezvous file. Rank 0 writes it; the other
+ * ranks read it and may find the file of an earlier training, or an unrelated
+ * file. */
 #include "hooks/trainer/ranks/address.h"
 
 #include "store/infile.h"

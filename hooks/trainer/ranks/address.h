@@ -1,7 +1,7 @@
 /**
- * The file by which ranks find each other: rank 0 writes where it listens,
- * under a key that the others have to know, and removes the file when all are
- * there. Lines of text:
+ * The rendezvous file, by which ranks find each other. Rank 0 writes the
+ * address where it listens, and a key that the other ranks must send; it
+ * removes the file once all ranks are connected. Lines of text:
  *
  *     entropy-train ranks 1
  *     key 0123456789abcdef0123456789abcdef
@@ -9,7 +9,7 @@
  *     port 40123
  *     address 10.1.2.3          IPv4, one line for each of the host's
  *
- * One that a killed training left is overwritten; another file never is.
+ * A file left by a killed training is overwritten; any other file never is.
  */
 #ifndef ES_RANKS_ADDRESS_H
 #define ES_RANKS_ADDRESS_H
@@ -19,7 +19,7 @@
 
 #define ES_MAX_ADDRESSES 8
 
-/** Where a rank listens. */
+/** The address where a rank listens. */
 typedef struct es_address {
     char key[33], host[64];
     int port;
@@ -28,17 +28,18 @@ typedef struct es_address {
 } es_address;
 
 /**
- * Reads such a file. ES_OK; ES_ENOTFOUND (there is none yet); ES_EUSAGE (it is
- * another kind of file); ES_EIO.
+ * Reads a rendezvous file. Returns ES_OK; ES_ENOTFOUND if it does not exist
+ * yet; ES_EUSAGE if it is another kind of file; or ES_EIO.
  */
 es_status es_address_read(es_address *out, const char *path) ES_MUST_USE;
 
-/** Writes it, readable by its owner alone; whole or not at all. ES_OK; ES_EIO.
- */
+/** Writes the file whole or not at all, readable by its owner only. Returns
+ *  ES_OK or ES_EIO. */
 es_status es_address_write(const es_address *place,
                            const char *path) ES_MUST_USE;
 
-/** This host's name and addresses, and a new key; port 0. ES_OK; ES_EIO. */
+/** Finds this host's name and addresses and draws a new key; sets port to 0.
+ *  Returns ES_OK or ES_EIO. */
 es_status es_address_find(es_address *out) ES_MUST_USE;
 
 #endif

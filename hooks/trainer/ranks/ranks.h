@@ -1,4 +1,4 @@
-/** How a rank finds the others. */
+/** How a rank finds the other ranks. */
 #ifndef ES_RANKS_H
 #define ES_RANKS_H
 
@@ -9,10 +9,10 @@
 
 typedef struct es_transport_options {
     int rank, world;
-    const char *rendezvous; /* file that all ranks see: rendezvous.h */
-    double timeout_s;       /* the longest silence of a rank */
-    /* NULL, or what ends the wait for ranks that have not come yet; one line
-       after some seconds of waiting for them */
+    const char *rendezvous; /* path that all ranks share: rendezvous.h */
+    double timeout_s;       /* longest silence of a rank, in seconds */
+    /* Callbacks, or NULL. should_stop ends the wait for missing ranks; on_wait
+     * receives one line after some seconds of waiting for them. */
     bool (*should_stop)(void *user);
     void (*on_wait)(void *user, const char *message);
     void *user;

@@ -1,5 +1,6 @@
-/* How ranks become connected: each says hello to rank 0, which answers with
- * where all of them listen; then each connects to those below it. */
+/* Connects the ranks: each rank sends a hello to rank 0, which answers with the
+ * addresses where all of them listen; then each rank connects to the lower
+ * ranks. */
 #include "hooks/trainer/ranks/rendezvous.h"
 
 #include "hooks/trainer/ranks/address.h"
@@ -16,10 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELLO_S 5.0   /* for a connection to say who it is */
-#define NOTICE_S 10.0 /* of waiting, until there is a word of it */
+#define HELLO_S 5.0   /* limit for a new connection's hello */
+#define NOTICE_S 10.0 /* wait before the notice about it */
 
-/* What a rank says of itself: sent as it is. */
+/* A rank's description of itself, sent in this binary form. */
 typedef struct hello {
     int rank, world, pid;
     es_address place;
@@ -45,7 +46,7 @@ static void settle_socket(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-/* A socket that listens at some port. */
+/* Opens a socket that listens on any free port. */
 static es_status listen_somewhere(int *out, int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -61,7 +62,7 @@ static es_status listen_somewhere(int *out, int *port)
     return ES_OK;
 }
 
-/* -1: nobody is there. */
+/* Returns a connection, or -1 if the host does not answer. */
 static int connect_at(const char *text, int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -106,7 +107,7 @@ static double left(const meeting *m)
     return m->begun + m->options->timeout_s - es_wire_now();
 }
 
-/* One that has not come, and how many. */
+/* Returns the lowest missing rank, or -1, and counts the missing ranks. */
 static int find_missing(const meeting *m, int *n)
 {
     int first = -1;
@@ -119,7 +120,7 @@ static int find_missing(const meeting *m, int *n)
     return first;
 }
 
-/* ES_OK: go on waiting for this rank. */
+/* Returns ES_OK if the wait for this rank may continue. */
 static es_status look_at_clock(meeting *m, int rank)
 {
     const es_transport_options *o = m->options;
@@ -152,7 +153,8 @@ static bool is_in_meeting(const meeting *m, const hello *guest)
     return memcmp(guest->place.key, own->place.key, sizeof own->place.key) == 0;
 }
 
-/* Who has come: ES_OK, or what is wrong with him. */
+/* Checks a rank that has connected. Returns ES_OK, or an error that says what
+ * is wrong with it. */
 static es_status check_guest(const meeting *m, const hello *guest)
 {
     const hello *own = &m->all[m->options->rank];
@@ -184,7 +186,7 @@ static void keep_guest(meeting *m, int fd, const hello *guest)
     peer->host[sizeof peer->host - 1] = 0;
 }
 
-/* One connection, if there is one; strangers are sent away. */
+/* Accepts one pending connection, if any; closes those of strangers. */
 static es_status admit(meeting *m)
 {
     hello guest;
@@ -216,7 +218,7 @@ static es_status fail_gone(const meeting *m, int rank)
                    rank, m->peers[rank].pid, m->peers[rank].host);
 }
 
-/* Those who have come say nothing: if one is heard, it is gone. */
+/* Connected ranks send nothing now: a readable connection has been closed. */
 static es_status check_present(const meeting *m)
 {
     char byte;
@@ -228,7 +230,7 @@ static es_status check_present(const meeting *m)
     return ES_OK;
 }
 
-/* Until those above `rank` have come. */
+/* Waits until all ranks above `rank` have connected. */
 static es_status receive_guests(meeting *m)
 {
     es_status status = ES_OK;
@@ -274,7 +276,8 @@ static es_status host_meeting(meeting *m)
     for (int r = 1; status != ES_OK && r < m->options->world; r++)
         if (m->peers[r].fd >= 0)
             (void)es_wire_send_abort(m->peers[r].fd, status, 0, es_message());
-    /* Not one that has taken its place meanwhile; its message stays. */
+    /* Remove the file only if it is still this training's, and keep the
+     * message. */
     char message[ES_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", es_message());
     if (es_address_read(&old, path) == ES_OK &&
@@ -285,13 +288,13 @@ static es_status host_meeting(meeting *m)
 
 /* --- the others ----------------------------------------------------------- */
 
-/* Until rank 0 has sent something, or is gone. */
+/* Waits until rank 0 has sent something or has disconnected. */
 static es_status wait_for_answer(meeting *m)
 {
     struct pollfd waits = {.fd = m->peers[0].fd, .events = POLLIN};
     es_status status = ES_OK;
     const double begun = m->begun;
-    /* It gives up before, and says why. */
+    /* Rank 0 times out first and sends the reason. */
     m->begun = es_wire_now() + HELLO_S;
     while (status == ES_OK && poll(&waits, 1, 100) <= 0)
         status = look_at_clock(m, 0);
@@ -299,7 +302,7 @@ static es_status wait_for_answer(meeting *m)
     return status;
 }
 
-/* ES_DONE: it was no rank 0 of this training. */
+/* Returns ES_DONE if the host was not rank 0 of this training. */
 static es_status read_answer(meeting *m)
 {
     const size_t bytes = (size_t)m->options->world * sizeof *m->all;
@@ -318,7 +321,7 @@ static es_status read_answer(meeting *m)
                : ES_DONE;
 }
 
-/* Says hello to the rank that listens there: its connection, or -1. */
+/* Sends a hello to the rank at this address. Returns the connection, or -1. */
 static int greet(const es_address *place, const hello *own)
 {
     const int fd = connect_to(place, own->place.host);
@@ -332,7 +335,7 @@ static int greet(const es_address *place, const hello *own)
     return fd;
 }
 
-/* Finds rank 0 and has its table; own is what this rank says of itself. */
+/* Finds rank 0 and receives its table; `own` describes this rank. */
 static es_status find_host(meeting *m, const hello *own)
 {
     es_address place;
@@ -360,7 +363,7 @@ static es_status find_host(meeting *m, const hello *own)
     return status;
 }
 
-/* To those below, from those above. */
+/* Connects to the lower ranks and accepts the higher ones. */
 static es_status join_mesh(meeting *m)
 {
     const int rank = m->options->rank;
@@ -410,7 +413,8 @@ es_status es_rendezvous(es_peer *peers, bool *reports,
     snprintf(peers[rank].host, sizeof peers[rank].host, "%s", own->place.host);
     if (m.listener >= 0)
         close(m.listener);
-    /* Rank 0 has gone on already where the others still connect. */
+    /* Rank 0 may already be training while the others still connect: tell
+     * it. */
     if (status != ES_OK && rank > 0 && peers[0].fd >= 0 &&
         es_wire_send_abort(peers[0].fd, status, rank, es_message()))
         *reports = false;

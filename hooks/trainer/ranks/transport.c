@@ -1,6 +1,6 @@
-/* What ranks exchange over TCP. Everything is one exchange after the other, in
- * each of which a rank sends every other one a packet and has one of it, so
- * that whoever is gone is missed by all at once. */
+/* The exchange of data between ranks over TCP. Ranks communicate in a sequence
+ * of exchanges; in each, a rank sends one packet to every other rank and
+ * receives one from it, so that all ranks notice a lost rank at once. */
 #include "hooks/trainer/ranks/transport.h"
 
 #include "analyzer/base/checked.h"
@@ -16,28 +16,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Floats of a sum that go on their way at a time. */
+/* Number of floats of a sum that are exchanged at a time. */
 #define BUCKET ((size_t)1 << 20)
-/* For what others have to read before they learn why all end. */
+/* Time limit for others to read pending data before they learn of a failure. */
 #define LAST_S 2.0
 
-/* The packet for another rank, and the one that comes of it. */
+/* The packet sent to another rank, and the one received from it. */
 typedef struct post {
     es_packet out_packet, in_packet;
     const char *out;
     char *in;
-    size_t n_out, n_in;    /* bytes after the packets */
-    size_t n_sent, n_come; /* bytes, packets included */
+    size_t n_out, n_in;    /* bytes after the headers */
+    size_t n_sent, n_come; /* bytes so far, headers included */
 } post;
 
 struct es_transport {
     int rank, world;
     double timeout_s;
-    uint64_t number; /* of exchanges */
+    uint64_t number; /* number of exchanges */
     es_peer *peers;  /* (world) */
-    post *posts;     /* (world) of the exchange that is under way */
+    post *posts;     /* (world), of the current exchange */
     struct pollfd *waits;
-    float *bucket; /* (BUCKET) parts of other ranks */
+    float *bucket; /* (BUCKET) parts received from other ranks */
     double *doubles;
     size_t n_doubles;
     es_status failed;
@@ -57,7 +57,7 @@ static size_t left_to_come(const post *p)
     return sizeof p->in_packet + p->n_in - p->n_come;
 }
 
-/* The rest of a packet that has begun, so that another one may follow. */
+/* Sends the rest of a partly sent packet, so that another packet may follow. */
 static bool finish_packet(const es_transport *t, int rank)
 {
     const post *p = &t->posts[rank];
@@ -73,8 +73,8 @@ static bool finish_packet(const es_transport *t, int rank)
     return es_wire_send(fd, p->out + sent, p->n_out - sent, LAST_S) == ES_OK;
 }
 
-/* Until they have read it: what is closed with bytes unread takes those with
- * it that are under way. */
+/* Waits until the others have read this rank's data: closing a socket that
+ * holds unread bytes would discard data in flight. */
 static void linger(const es_transport *t)
 {
     const double end = es_wire_now() + LAST_S;
@@ -92,14 +92,14 @@ static void linger(const es_transport *t)
     }
 }
 
-/* Keeps the first failure, that of es_message(), and has the others know.
- * origin: as in es_packet. */
+/* Keeps the first failure, that of es_message(), and sends it to the others.
+ * `origin` is as in es_packet. */
 static es_status give_up(es_transport *t, es_status code, int origin)
 {
     const bool is_gone = origin < 0;
     const int about = is_gone ? -1 - origin : origin;
     const int reporter = is_gone && about == 0 ? 1 : 0;
-    bool knows = false; /* who is to report it */
+    bool knows = false; /* the reporting rank has received it */
     t->failed = code;
     snprintf(t->message, sizeof t->message, "%s", es_message());
     for (int r = 0; r < t->world; r++) {
@@ -116,7 +116,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
     return es_fail(code, "%s", t->message);
 }
 
-/* A rank that no longer answers. */
+/* Fails because a rank no longer answers. */
 static es_status lose(es_transport *t, int rank, const char *how)
 {
     es_fail(ES_EIO,
@@ -142,7 +142,7 @@ static es_status check_packet(es_transport *t, int rank)
     return lose(t, rank, "is out of step with the other ranks");
 }
 
-/* What can be sent without waiting. */
+/* Sends as much as possible without waiting. */
 static es_status send_some(es_transport *t, int rank)
 {
     post *p = &t->posts[rank];
@@ -160,7 +160,7 @@ static es_status send_some(es_transport *t, int rank)
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return ES_OK;
         else if (errno != EINTR)
-            /* It may have said why before: that is read first. */
+            /* The rank may have sent its reason before: read that first. */
             p->n_sent = head + p->n_out;
     }
     return ES_OK;
@@ -189,8 +189,8 @@ static es_status receive_some(es_transport *t, int rank)
     return ES_OK;
 }
 
-/* Who is still waited for, as poll wants it. Returns how many, *first: the
- * first whose bytes have not come. */
+/* Fills the poll list with the ranks still to be served. Returns their number;
+ * *first is the first of them. */
 static int list_waits(es_transport *t, int *first)
 {
     int n = 0;
@@ -214,7 +214,7 @@ static int list_waits(es_transport *t, int *first)
     return n;
 }
 
-/* Sends and receives what posts say. */
+/* Sends and receives the packets that `posts` describe. */
 static es_status exchange(es_transport *t)
 {
     double heard = es_wire_now();
@@ -342,7 +342,8 @@ es_status es_transport_abort(es_transport *t, es_status code)
     if (!t || t->failed != ES_OK)
         return code;
     snprintf(message, sizeof message, "%s", es_message());
-    if (strncmp(message, "rank ", 5) != 0) /* it names one already */
+    if (strncmp(message, "rank ", 5) !=
+        0) /* the message names a rank already */
         es_fail(code, "rank %d: %s", t->rank, message);
     return give_up(t, code, t->rank);
 }
@@ -354,7 +355,7 @@ bool es_transport_reports(const es_transport *t)
 
 /* --- what is exchanged ---------------------------------------------------- */
 
-/* The same bytes for all. */
+/* Posts the same bytes to all ranks. */
 static void post_to_all(es_transport *t, const void *bytes, size_t n)
 {
     for (int r = 0; r < t->world; r++) {
@@ -363,7 +364,7 @@ static void post_to_all(es_transport *t, const void *bytes, size_t n)
     }
 }
 
-/* Part r of n numbers is added up by rank r. */
+/* Rank r sums part r of n numbers; returns the part's first index. */
 static size_t part_from(const es_transport *t, size_t n, int r)
 {
     return n / (size_t)t->world * (size_t)r +
@@ -376,8 +377,8 @@ static void add(float *total, const float *x, size_t n)
         total[i] += x[i];
 }
 
-/* n <= BUCKET: each part goes to the rank that adds it up, and the sums go
- * to all. */
+/* Adds n <= BUCKET numbers: sends each part to the rank that sums it, then the
+ * sums to all ranks. */
 static es_status add_bucket(es_transport *t, float *total, const float *x,
                             size_t n)
 {
@@ -409,7 +410,7 @@ es_status es_transport_add(es_transport *t, float *total, const float *x,
     es_status status = t && t->failed ? kept_failure(t) : ES_OK;
     if (!t)
         add(total, x, n);
-    /* All parts of a bucket have to fit where they are received. */
+    /* The parts of a bucket must fit the receive buffer. */
     const size_t most = t ? BUCKET - (size_t)t->world : 0;
     for (size_t first = 0; t && status == ES_OK && first < n; first += most)
         status = add_bucket(t, total + first, x + first,

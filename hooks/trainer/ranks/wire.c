@@ -1,5 +1,5 @@
-/* Bytes over a connection, with a limit of time, and the packet by which a rank
- * says that it has failed. Sockets do not block. */
+/* Transfers bytes over a connection with a time limit, and the packet by which
+ * a rank reports its failure. Sockets are non-blocking. */
 #include "hooks/trainer/ranks/wire.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* For what says why all end. */
+/* Time limit for messages about a failure. */
 #define LAST_WORDS_S 2.0
 
 double es_wire_now(void)
@@ -18,7 +18,8 @@ double es_wire_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* True once it can be read, or written, before the end; or has been hung up. */
+/* Returns true if the socket becomes readable, writable or closed before
+ * `end`. */
 static bool is_ready(int fd, short event, double end)
 {
     struct pollfd waits = {.fd = fd, .events = event};
