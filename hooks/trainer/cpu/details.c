@@ -1,7 +1,6 @@
-/*
- * es_detail_ops on the CPU: what standard and all measure beside rows. Sums are
- * taken in an order that does not depend on the number of threads.
- */
+/* es_detail_ops on the CPU: the measurements that --record standard and all
+ * take in addition to rows. The order of summation does not depend on the
+ * number of threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
@@ -11,15 +10,15 @@
 #define LANES 4
 #include "analyzer/base/vector.h"
 
-/* Sums over pieces of this length are added in order. */
+/* Pieces of this length are summed, and their sums are added in order. */
 #define PIECE ((size_t)1 << 13)
-/* Pieces whose sums are kept at a time. */
+/* Number of pieces whose sums are kept at a time. */
 enum { N_PIECES = 64, N_MOMENTS = 7 };
 
 /* --- quantiles ------------------------------------------------------------ */
 
-/* Leaves the k-th smallest of x[low .. high] at k, none larger before it and
- * none smaller behind it; all are finite. */
+/* Moves the k-th smallest of x[low .. high] to index k, with no larger number
+ * before it and no smaller number after it; all are finite. */
 static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
 {
     while (low < high) {
@@ -43,17 +42,18 @@ static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
     }
 }
 
-/* Ranges of like width: only numbers of those where quantiles lie are put in
- * order. */
+/* Numbers are sorted into bins of equal width; only bins that contain a
+ * quantile are searched further. */
 enum { N_BINS = 256, N_QUANTILES = 3 };
 
-/* A vector of x (n) from i on; beside it is its first number. */
+/* Loads a vector of x (n) from i on; lanes beyond the end repeat the first
+ * number. */
 static inline vec load_numbers(const float *x, int i, int n)
 {
     return i + LANES <= n ? load(x + i) : load_part(x + i, n - i, x[0]);
 }
 
-/* Bins of x (n) into out (n), of which whole vectors are written. */
+/* Writes the bin of each x (n) to out (n), in whole vectors. */
 static void find_bins(int *out, const float *x, int n)
 {
     vec least = splat(x[0]), largest = least;
@@ -63,7 +63,8 @@ static void find_bins(int *out, const float *x, int n)
     }
     const float low = -largest_lane(-least);
     const float range = largest_lane(largest) - low;
-    /* The largest one is in the last bin, and no scale is infinite. */
+    /* The factor below 1 keeps the largest number in the last bin; the bound
+     * keeps the scale finite. */
     const float scale = range > 1e-30f ? 0.9999f * (float)N_BINS / range : 0;
     for (int i = 0; i < n; i += LANES) {
         const vec at = (load_numbers(x, i, n) - splat(low)) * splat(scale);
@@ -72,8 +73,9 @@ static void find_bins(int *out, const float *x, int n)
     }
 }
 
-/* Leaves the numbers of the bins of all ranks (ascending) in x (n), and makes
- * the ranks theirs; returns how many there are. */
+/* Keeps only the numbers in the bins that contain one of the ranks (ascending)
+ * in x (n), and adjusts the ranks to them. Returns how many numbers are
+ * kept. */
 static int keep_bins(float *x, const int *bins, int n,
                      int ranks[2 * N_QUANTILES])
 {
@@ -93,7 +95,7 @@ static int keep_bins(float *x, const int *bins, int n,
     return kept;
 }
 
-/* Adds those of x (n), n >= 1, whose order is lost; bins (n) are working
+/* Adds the quantiles of x (n), n >= 1, and reorders x; bins (n) are working
  * memory. */
 static void add_quantiles(double out[N_QUANTILES], float *x, int *bins, int n)
 {
@@ -122,7 +124,7 @@ typedef struct quantiles {
     int n_batch, n_head, n_ctx;
 } quantiles;
 
-/* What is finite of x (n) into out; returns how many there are. */
+/* Copies the finite numbers of x (n) to out. Returns their number. */
 static int keep_finite(float *out, const float *x, int n)
 {
     vec zero = splat(0);
@@ -175,7 +177,8 @@ static void row_quantiles(es_backend *backend, es_mem *heads,
 
 /* --- squares of the columns of heads -------------------------------------- */
 
-/* A matrix (n_rows,3d) of q, k, v, act or, if are_floats, f32. */
+/* A matrix (n_rows,3d) of q, k, v in activations or, with are_floats, in
+ * f32. */
 typedef struct columns {
     es_backend *backend;
     es_head_details *heads;
@@ -184,7 +187,7 @@ typedef struct columns {
     bool are_floats;
 } columns;
 
-/* Squares of n columns from `first` on, added to sums (n). */
+/* Adds the squares of n columns from `first` on to sums (n). */
 static void add_columns(double *sums, const columns *c, es_share share,
                         size_t first, size_t n)
 {
@@ -202,7 +205,7 @@ static void add_columns(double *sums, const columns *c, es_share share,
     }
 }
 
-/* Threads take heads of q, then of k, then of v. */
+/* Distributes the heads of q, then of k, then of v among the threads. */
 static void columns_part(void *argument, es_share share)
 {
     const columns *c = argument;
@@ -306,7 +309,8 @@ static void pieces_part(void *argument, es_share share)
     }
 }
 
-/* out: sums, but for moments the largest in its place. */
+/* Writes the totals to out; for moments, out[4] is the maximum instead of a
+ * sum. */
 static void add_pieces(double out[N_MOMENTS], pieces *p, size_t n)
 {
     double sums[N_PIECES][N_MOMENTS];
@@ -362,7 +366,7 @@ static void update(es_backend *backend, es_mem *layer, const es_mem *param,
 
 enum { MOST_ITERATIONS = 200 };
 
-/* y = G x, G (n,n) of which the lower half is there. */
+/* y = G x for a symmetric G (n,n) of which the lower half is stored. */
 static void multiply_gram(double *y, const double *gram, const double *x, int n)
 {
     for (int a = 0; a < n; a++)
@@ -385,7 +389,7 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* The trace of G_q G_k: the squares of all singular values. */
+/* Returns the trace of G_q G_k, the sum of the squared singular values. */
 static double trace(const double *q, const double *k, int n)
 {
     double sum = 0;
@@ -395,8 +399,9 @@ static double trace(const double *q, const double *k, int n)
     return sum;
 }
 
-/* The largest eigenvalue of G_q G_k, by x^T G_k G_q G_k x / x^T G_k x: from
- * below, with twice the digits of x. u, w (n) are working memory. */
+/* Returns the largest eigenvalue of G_q G_k as x^T G_k G_q G_k x / x^T G_k x,
+ * which converges from below and has twice as many correct digits as x. u, w
+ * (n) are working memory. */
 static double largest_eigenvalue(const double *q, const double *k, int n,
                                  double *x, double *u, double *w)
 {

@@ -1,9 +1,9 @@
 /**
  * The loops of details.c and peaks.c: sums in double over activations and
- * weights, the largest of them; part of kernels.inc.h.
+ * weights, and the largest of them; part of kernels.inc.h.
  */
 
-/* Half as many doubles as floats fit a vector. */
+/* A vector has half as many doubles as floats. */
 enum { WIDE = LANES / 2 };
 typedef double wide __attribute__((vector_size(8 * WIDE)));
 typedef float narrow_vec __attribute__((vector_size(4 * WIDE)));
@@ -56,7 +56,8 @@ static void add_moments_in_double(double out[7], const float *x, const float *y,
     }
 }
 
-/* Sums over u = x - centre: of u .. u^4, of the squares of x - a y and of y. */
+/* Sums over u = x - centre: of u .. u^4, of the squares of x - a y, and of the
+ * squares of y. */
 enum { N_SUMS = 6 };
 
 static inline void add_lanes(wide *to, vec x)
@@ -66,16 +67,17 @@ static inline void add_lanes(wide *to, vec x)
     *to += load_wide(lanes) + load_wide(lanes + WIDE);
 }
 
-/* What will be read two pages later: processors fetch ahead by themselves only
- * up to the end of a page. It may lie behind the array's end, hence no pointer
- * to float. */
+/* Prefetches the data two pages ahead: processors prefetch by themselves only
+ * up to the end of a page. The address may lie beyond the array, so it is not
+ * computed as a pointer to float. */
 static inline void fetch_ahead(const float *x)
 {
     enum { AHEAD = 2 * 4096 };
     __builtin_prefetch((const void *)((uintptr_t)x + AHEAD));
 }
 
-/* Of a short run of n, in float; n in vectors that are whole. */
+/* Adds the sums of a short run of n numbers, in float; n is a multiple of
+ * LANES. */
 static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
                            const float *y, float a, float centre, size_t n)
 {
@@ -99,8 +101,8 @@ static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
         add_lanes(&sums[k], part[k]);
 }
 
-/* Where powers in float are measured from, lest they cancel: the mean of the
- * first numbers where these lie apart from 0, all to one side. */
+/* Returns the centre for powers in float, so that they do not cancel: the mean
+ * of the first numbers if they are far from 0 on one side, otherwise 0. */
 static float find_centre(const float *x)
 {
     enum { N = 4 * LANES };
@@ -114,14 +116,14 @@ static float find_centre(const float *x)
     return 4 * mean * mean > sum_lanes(squares) / N ? mean : 0;
 }
 
-/* True of a sum that float has held: neither too large for it nor so small
- * that parts of it are nothing. */
+/* Returns true if float has represented this sum: it did not overflow, and no
+ * part of it underflowed. */
 static bool is_held(double sum)
 {
     return sum > 1e-30 && isfinite(sum);
 }
 
-/* Sums of powers of x from those of u = x - c. */
+/* Adds sums of powers of x, computed from those of u = x - c. */
 static void add_shifted(double out[4], const double u[4], double c, double n)
 {
     out[0] += u[0] + n * c;
@@ -130,8 +132,8 @@ static void add_shifted(double out[4], const double u[4], double c, double n)
     out[3] += u[3] + c * (4 * u[2] + c * (6 * u[1] + c * (4 * u[0] + n * c)));
 }
 
-/* n: whole vectors, at least 4 of them. What float does not hold is done again
- * in double. */
+/* n is a multiple of LANES, at least 4 LANES. Sums that float cannot represent
+ * are recomputed in double. */
 static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
                                  float a, size_t n)
 {
@@ -167,7 +169,7 @@ static void add_moments(double out[7], const float *x, const float *y, float a,
     add_moments_in_double(out, x + whole, y ? y + whole : NULL, a, n - whole);
 }
 
-/* In short runs, which dot takes in float. */
+/* Works in short runs, for which dot sums in float. */
 static void add_update(double out[2], const float *param, const float *moment1,
                        const float *moment2, size_t n, const es_adamw *how,
                        const es_control *control)

@@ -1,5 +1,5 @@
-/* Names of the library and kernels of the CPU back-end, for --version, bench,
- * the run's configuration and one warning. */
+/* Names the library and the kernels of the CPU back-end, for --version, bench,
+ * the run's configuration and a warning. */
 #include "hooks/trainer/cpu/engine.h"
 
 #include "analyzer/base/text.h"
@@ -18,8 +18,8 @@ static const char *const vector_names[] = {[ES_VECTORS_PLAIN] = "not AVX2",
                                            [ES_VECTORS_AVX512] = "AVX-512",
                                            [ES_VECTORS_AMX] = "AMX"};
 
-/* OpenBLAS' names for its x86-64 kernels, up to 0.3.30, and oneDNN's. What is
- * not here is of another architecture or newer, and not judged. */
+/* Names of x86-64 kernels in OpenBLAS, up to 0.3.30, and in oneDNN. Other names
+ * belong to another architecture or are newer, and cause no warning. */
 static const struct {
     const char *kernels;
     es_vectors vectors;
@@ -56,7 +56,7 @@ static const struct {
     {"avx512_core_amx", ES_VECTORS_AMX},
 };
 
-/* What to set the variable to, for kernels of these vectors. */
+/* Returns the variable's setting that selects kernels for these vectors. */
 static const char *setting_for(const char *variable, es_vectors vectors)
 {
     if (strcmp(variable, OPENBLAS) == 0)
@@ -95,7 +95,7 @@ static es_vectors widest(es_vectors from)
     return from;
 }
 
-/* The library's name, and what is to be said of it, after what is there. */
+/* Appends the library's name and its note to the existing texts. */
 static void add_library(es_cpu_engine *out, const es_products *products,
                         es_cpu_library library, es_vectors processor)
 {

@@ -1,9 +1,9 @@
 /**
- * What computes in the CPU back-end: the libraries of the matrix products with
- * the kernels that they chose for the processor, and the set of our own. A
- * library whose kernels are for less than the processor has trains at half the
- * speed and says nothing: OPENBLAS_CORETYPE in the environment does that, and
- * ONEDNN_MAX_CPU_ISA.
+ * Describes what computes in the CPU back-end: the libraries of matrix
+ * products, the kernels that they chose for the processor, and the program's
+ * own kernels. A library whose kernels use less than the processor offers
+ * trains at half the speed without a message; OPENBLAS_CORETYPE or
+ * ONEDNN_MAX_CPU_ISA in the environment may cause this.
  */
 #ifndef ES_CPU_ENGINE_H
 #define ES_CPU_ENGINE_H
@@ -12,29 +12,29 @@
 #include <stddef.h>
 
 typedef struct es_cpu_engine {
-    char products[128];  /* "OpenBLAS 0.3.21 SkylakeX, oneDNN 2.6.3 avx512_core"
-                            where both take part */
-    const char *kernels; /* ours: "avx512", "avx2", "plain" */
-    char note[256];      /* one line with the remedy, or "" */
+    char products[128];  /* such as "OpenBLAS 0.3.21 SkylakeX, oneDNN 2.6.3
+                            avx512_core" if both are used */
+    const char *kernels; /* own kernels: "avx512", "avx2", "plain" */
+    char note[256];      /* one line with a remedy, or "" */
 } es_cpu_engine;
 
-/** Of the back-ends that are opened now: es_products_used. */
+/** Describes the back-ends that are opened now: see es_products_used. */
 void es_cpu_engine_find(es_cpu_engine *out);
 
-/** A library of products, for the note. */
+/** A library of products, as es_cpu_engine_judge sees it. */
 typedef struct es_cpu_library {
-    const char *name;      /* "OpenBLAS" */
-    const char *kernels;   /* as the library names them: "Haswell" */
-    const char *variable;  /* of the environment: OPENBLAS_CORETYPE */
-    const char *requested; /* what that says, or NULL */
+    const char *name;      /* such as "OpenBLAS" */
+    const char *kernels;   /* in the library's terms: "Haswell" */
+    const char *variable;  /* environment variable: OPENBLAS_CORETYPE */
+    const char *requested; /* the variable's value, or NULL */
 } es_cpu_library;
 
 /**
- * The note: "" where the library's kernels use what the processor has, or where
- * nobody knows.
+ * Writes the note: "" if the library's kernels use all of the processor's
+ * vectors, or if this is unknown.
  *
  *   note       (size) written
- *   processor  the widest that it has
+ *   processor  widest vectors of the processor
  */
 void es_cpu_engine_judge(char *note, size_t size, const es_cpu_library *library,
                          es_vectors processor);

@@ -1,4 +1,4 @@
-/** Numbers as IEEE binary16 ("fp16") would keep them, in float32. */
+/** Rounds float32 numbers to the values of IEEE binary16 ("fp16"). */
 #ifndef ES_CPU_HALF_H
 #define ES_CPU_HALF_H
 
@@ -7,13 +7,13 @@
 #include <string.h>
 
 #define ES_HALF_INFINITE 0x477ff000  /* 65520 and above become infinite */
-#define ES_HALF_SUBNORMAL 0x38800000 /* below 2^-14 they lie 2^-24 apart */
-#define ES_HALF_DROPPED 0x1fff       /* 13 of the 23 bits of a fraction */
+#define ES_HALF_SUBNORMAL 0x38800000 /* below 2^-14 the spacing is 2^-24 */
+#define ES_HALF_DROPPED 0x1fff       /* 13 of the 23 fraction bits */
 
 /**
- * The nearest fp16 number, ties to the even one, subnormal ones included. From
- * 65520 on, halfway between the largest and 2^16, infinity. Keeps NaN and the
- * sign of zero.
+ * Returns the nearest fp16 number, ties to even, including subnormal numbers.
+ * From 65520 on, halfway between the largest number and 2^16, returns infinity.
+ * Keeps NaN and the sign of zero.
  */
 static inline float es_half_round(float x)
 {
@@ -24,7 +24,7 @@ static inline float es_half_round(float x)
         return x;
     if (size >= ES_HALF_INFINITE)
         return copysignf(INFINITY, x);
-    /* The last bit of a float at 0.5 is worth 2^-24. */
+    /* The last bit of a float near 0.5 is worth 2^-24. */
     if (size < ES_HALF_SUBNORMAL)
         return copysignf((fabsf(x) + 0.5f) - 0.5f, x);
     size += ES_HALF_DROPPED / 2 + ((size >> 13) & 1);

@@ -1,6 +1,6 @@
 /**
- * The kernels of kernels.h, compiled once for each width: the includer
- * defines LANES, and KERNELS as the name of the table.
+ * The kernels of kernels.h, compiled once for each vector width: the including
+ * file defines LANES, and KERNELS as the name of the table.
  */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/kernels.h"
@@ -40,7 +40,7 @@ static void start_rows(float *y, const float *x, const float *bias, int n_rows,
     }
 }
 
-/* The sums of `n_vectors` vectors of columns, the last of them `last` wide. */
+/* Adds up `n_vectors` vectors of columns, the last of them `last` wide. */
 static inline void add_sums(float *out, const float *x, int n_rows, int stride,
                             int n_vectors, int last)
 {
@@ -57,8 +57,8 @@ static inline void add_sums(float *out, const float *x, int n_rows, int stride,
     store_part(out, load_part(out, last, 0) + sum[end], last);
 }
 
-/* Many columns at a time: a sum waits for itself, and a line of each row is not
- * much to read there. */
+/* Handles many columns at a time: each addition waits for the previous one of
+ * its column, and reading a line of each row is cheap in comparison. */
 static void add_column_sums(float *out, const float *x, int n_rows, int width,
                             int stride)
 {
@@ -72,8 +72,8 @@ static void add_column_sums(float *out, const float *x, int n_rows, int width,
 
 /* --- activations ---------------------------------------------------------- */
 
-/* Phi(x) and exp(-x^2 / 2). Abramowitz and Stegun 7.1.26: erfc(z) =
- * exp(-z^2) t (a1 + ... + a5 t^4), t = 1 / (1 + p z), to 1.5e-7. */
+/* Phi(x) and exp(-x^2 / 2). Abramowitz and Stegun 7.1.26: erfc(z) = exp(-z^2) t
+ * (a1 + ... + a5 t^4), t = 1 / (1 + p z), to 1.5e-7. */
 static inline vec normal_cdf(vec *bell, vec x)
 {
     vec z = larger(x, -x) * splat(0.70710678f);
@@ -88,8 +88,8 @@ static inline vec normal_cdf(vec *bell, vec x)
     return choose(x > splat(0), splat(1) - tail, tail);
 }
 
-/* s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits where s is near 1.
- * exp(-|x|) does not overflow. */
+/* Returns s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits if s is near
+ * 1. exp(-|x|) cannot overflow. */
 static inline vec sigmoid(vec *rest, vec x)
 {
     const vec one = splat(1), small = vec_exp(smaller(x, -x));
@@ -99,7 +99,7 @@ static inline vec sigmoid(vec *rest, vec x)
     return choose(positive, large, small * large);
 }
 
-/* act(x) and its derivative; `kind` is known where this is inlined. */
+/* Returns act(x) and its derivative; callers pass a constant `kind`. */
 static inline vec activate(vec *slope_of, vec x, es_activation kind,
                            float slope)
 {
@@ -110,8 +110,8 @@ static inline vec activate(vec *slope_of, vec x, es_activation kind,
         return x * cdf;
     }
     if (kind == ES_ACT_GELU_TANH) {
-        /* (1 + tanh u) / 2 = 1 / (1 + exp(-2u)); it is 0 or 1 beyond 12,
-         * where powers of x could overflow. */
+        /* (1 + tanh u) / 2 = 1 / (1 + exp(-2u)); it is 0 or 1 beyond 12, where
+         * powers of x could overflow. */
         const float a = 1.59576912f, b = 0.044715f;
         vec near = larger(splat(-12), smaller(splat(12), x));
         vec square = near * near;
@@ -122,7 +122,8 @@ static inline vec activate(vec *slope_of, vec x, es_activation kind,
         return x * s;
     }
     if (kind == ES_ACT_GELU_SIGMOID) {
-        /* It is 0 or 1 beyond 90, where u (1 - s) could be infinity times 0. */
+        /* The result is 0 or 1 beyond 90, where u (1 - s) could be infinity
+         * times 0. */
         vec near = larger(splat(-90), smaller(splat(90), x));
         vec u = splat(1.702f) * near, rest, s = sigmoid(&rest, u);
         *slope_of = s * (one + u * rest);
@@ -165,7 +166,7 @@ static void act(float *post, const float *x, size_t n, es_activation kind,
         act_kind(post, x, n, ES_ACT_LEAKY, slope);
 }
 
-/* The same of n elements, a vector at most. */
+/* Like act_backward, for up to one vector of elements. */
 static inline double act_backward_some(float *d, float *post, const float *x,
                                        int n, es_activation kind, float slope)
 {
@@ -293,8 +294,8 @@ static double dot_in_double(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* Sums of their own for every fourth vector: an addition waits for the one
- * before. */
+/* Every fourth vector has a separate sum, because an addition waits for the
+ * previous one. */
 static inline float dot_run(const float *x, const float *y, size_t n)
 {
     vec sum[4] = {{0}};
@@ -312,12 +313,12 @@ static inline float dot_run(const float *x, const float *y, size_t n)
 static double dot(const float *x, const float *y, size_t n)
 {
     double sum = 0;
-    /* In short runs, so that float sums stay accurate. */
+    /* Short runs keep float sums accurate. */
     for (size_t first = 0; first < n; first += 64 * LANES) {
         size_t end = n - first < 64 * LANES ? n : first + 64 * LANES;
         double block = (double)dot_run(x + first, y + first, end - first);
-        /* The square of a large number, no NaN, can be infinite in float: a
-         * gradient of 1e20 is to be clipped, not to end the training. */
+        /* The square of a large number can overflow in float: a gradient of
+         * 1e20 should be clipped, not end the training. */
         if (!(block - block == 0))
             block = dot_in_double(x + first, y + first, end - first);
         sum += block;
@@ -416,7 +417,7 @@ static void adamw(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *how,
                   const es_control *control)
 {
-    /* Copies: what is written cannot be part of them. */
+    /* Local copies: the compiler knows that the outputs do not overlap them. */
     const es_adamw a = *how;
     const float scale = control->grad_scale;
     const float keep = 1 - control->lr * a.decay;

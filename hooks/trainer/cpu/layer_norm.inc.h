@@ -1,6 +1,4 @@
-/**
- * LayerNorm, its inner loops; part of kernels.inc.h.
- */
+/** The inner loops of LayerNorm; part of kernels.inc.h. */
 
 static vec row_sum(uvec *size, const float *x, int n)
 {
@@ -24,8 +22,9 @@ static vec row_square_distance(const float *x, float mean, int n)
     return sum;
 }
 
-/* mean and 1 / standard deviation (LANES) of n rows at most that many. The sums
- * of their lanes are taken together, which a row has to wait for otherwise. */
+/* Computes mean and 1 / standard deviation (LANES) of up to LANES rows. The
+ * sums over lanes are taken for all rows together; a single row would have to
+ * wait for each addition. */
 static uint32_t measure_normal(float *mean, float *rstd, const float *x, int n,
                                int width, float epsilon)
 {
@@ -69,7 +68,8 @@ static uint32_t layer_norm(float *y, float *mean, float *rstd, const float *x,
     return largest;
 }
 
-/* Means over n rows, LANES at most, of g = dy weight and of g normal. */
+/* Computes the means over n rows, at most LANES, of g = dy weight and of g
+ * normal. */
 static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
                              const float *x, const float *mean,
                              const float *rstd, const float *weight, int n,
@@ -88,8 +88,8 @@ static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
           sum_rows(dots) * load_part(rstd, n, 0) / splat((float)width));
 }
 
-/* n columns of n_rows rows, one after another in memory: what they add to dx,
- * to dweight and to dbias, which stay in registers. */
+/* Adds the contributions of n adjacent columns of n_rows rows to dx, dweight
+ * and dbias; the latter two stay in registers. */
 static inline void add_normal_gradient(float *dx, float *dweight, float *dbias,
                                        const float *dy, const float *x,
                                        const float *mean, const float *rstd,

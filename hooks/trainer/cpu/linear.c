@@ -1,29 +1,31 @@
-/* The linear operations: products of one thread's rows at a time, with biases,
- * residuals and activations around them. */
+/* The linear operations: matrix products, each on one thread's rows, with
+ * biases, residuals and activations. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
 
-/* Rows of a slab come in multiples of this: it suits the tiles of products. */
+/* Rows of a slab are a multiple of this number, which suits the tiles of
+ * products. */
 #define ROW_UNIT 16
 
-/* One call of an operation of this file, for all threads; x goes in and y
- * comes out, in the backward pass dy goes in and dx comes out. */
+/* Arguments of an operation of this file, shared by all threads. x is the input
+ * and y the output; in the backward pass dy is the input and dx the output. */
 typedef struct job {
     const es_backend *backend;
     const es_linear *linear;
     int n_rows;
-    size_t n; /* of act_backward */
+    size_t n; /* for act_backward */
     es_mem *y, *dx;
     const es_mem *x, *dy, *residual;
     es_mem *pre, *post; /* before and after the activation */
     const es_act *act;
     float slope;
-    bool add; /* to dx, or to dweight */
+    bool add; /* add to dx, or to dweight */
     float *dweight, *dbias;
 } job;
 
-/* As everywhere here: rows of y and dy lie one after another. */
+/* Returns true if rows of y and dy are contiguous, as all operations here
+ * assume. */
 static bool is_dense(const es_linear *linear)
 {
     return linear->y_stride == 0 || linear->y_stride == linear->n_out;
@@ -34,14 +36,14 @@ static float slope_of(const es_act *act)
     return act->learnt ? es_cpu_read(act->learnt)[0] : act->slope;
 }
 
-/* Activations from element n on; NULL stays NULL. */
+/* Returns activations from element n on; NULL stays NULL. */
 static es_mem *act_at(const job *j, const es_mem *x, size_t n)
 {
     return x ? es_mem_at((es_mem *)x, n * es_cpu_act_size(j->backend)) : NULL;
 }
 
-/* A product by the thread of `share`, of activations: c = residual + a b; the
- * types of the call's operands are set here. */
+/* Computes c = residual + a b of activations on the calling thread, and sets
+ * the types of the call's operands. */
 static void run_product(const job *j, es_share share, es_product_call *call)
 {
     const es_backend *backend = j->backend;
@@ -54,25 +56,25 @@ static void run_product(const job *j, es_share share, es_product_call *call)
     backend->products->multiply(call);
 }
 
-/* The type that products write activations in. */
+/* Returns the type in which products write activations. */
 static es_number_type act_type(const job *j)
 {
     return j->backend->bf16 ? ES_NUMBER_BF16 : ES_NUMBER_F32;
 }
 
-/* The weight as products read it. */
+/* Returns the weight in the form that products read. */
 static const void *read_weight(const job *j)
 {
     if (!j->backend->bf16)
         return j->linear->weight;
     const es_bfloat *copy = es_cpu_copy_of(j->backend, j->linear->weight);
-    assert(copy); /* the model has all of them kept */
+    assert(copy); /* the model has kept all weights */
     return copy;
 }
 
 /* --- forward -------------------------------------------------------------- */
 
-/* A slab of y (n,out) = residual + x W + b. */
+/* Computes a slab of y (n,out) = residual + x W + b. */
 static void multiply(es_mem *y, const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -162,7 +164,7 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
 
 /* --- the input's gradient ------------------------------------------------- */
 
-/* A slab of dx (n,in) = dy W^T, or added to it. */
+/* Computes a slab of dx (n,in) = dy W^T, or adds to it. */
 static void multiply_back(const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -206,8 +208,8 @@ void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
     es_team_run(backend->team, input_part, &j);
 }
 
-/* Of activations first .. end - 1, dx and post. Returns the gradient of the
- * slope. */
+/* Computes dx and post of activations first .. end - 1. Returns the gradient of
+ * the slope. */
 static double activate_backward(const job *j, es_share share, size_t first,
                                 size_t end)
 {
@@ -226,7 +228,7 @@ static double activate_backward(const job *j, es_share share, size_t first,
     return sum;
 }
 
-/* Leaves the slab's part of the slope's gradient in the thread's scratch. */
+/* Writes the slab's part of the slope's gradient to the thread's scratch. */
 static void act_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -283,7 +285,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* A slab of the rows of dW as it lies in memory: = or += a^T b, a (N,n_a),
+/* Computes a slab of rows of dW in its memory order: = or += a^T b, a (N,n_a),
  * b (N,n_b). */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,
                             int n_a, const es_mem *b, int n_b, es_slab slab)
@@ -304,7 +306,7 @@ static void multiply_weight(const job *j, es_share share, const es_mem *a,
         run_product(j, share, &call);
 }
 
-/* dbias of the slab's columns. */
+/* Adds to dbias of the slab's columns. */
 static void add_bias_gradient(const job *j, es_share share, es_slab slab)
 {
     const es_backend *backend = j->backend;

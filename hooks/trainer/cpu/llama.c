@@ -1,15 +1,15 @@
 /* The operations of family llama: RMSNorm, heads that share keys and values,
- * SwiGLU. Threads take rows; what several of them add to a norm's weight lies
- * in each one's scratch until all are done. */
+ * and SwiGLU. Each thread takes some rows; sums that several threads contribute
+ * to a norm's weight stay in each thread's scratch until all have finished. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <string.h>
 
-/* Rows of a slab come in multiples of this: no line of the cache has two
- * owners. */
+/* Rows of a slab are a multiple of this number, so that no cache line is
+ * written by two threads. */
 #define ROW_UNIT 16
 
-/* Adds what the threads have left at `first` of their scratch. */
+/* Adds the sums that the threads have left at `first` in their scratch. */
 static void add_sums(const es_backend *backend, es_mem *to, size_t first, int n)
 {
     for (int t = 0; to && t < backend->n_threads; t++)
@@ -110,12 +110,12 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
 
 typedef struct sharing {
     const es_backend *backend;
-    es_mem *qkv, *q, *k, *v; /* read or written, by the direction */
+    es_mem *qkv, *q, *k, *v; /* read or written, depending on direction */
     float *rstd;
     const es_sharing *how;
 } sharing;
 
-/* Numbers of all queries, and of all keys. */
+/* Return the number of elements of all queries, and of all keys, of a token. */
 static size_t query_width(const es_sharing *how)
 {
     return (size_t)how->n_head * (size_t)how->width;
@@ -126,15 +126,15 @@ static size_t key_width(const es_sharing *how)
     return (size_t)how->n_kv_head * (size_t)how->width;
 }
 
-/* Of a row; NULL without norms. */
+/* Returns the row's 1 / rms values; NULL without norms. */
 static float *row_rstd(const sharing *s, int row)
 {
     const size_t n = (size_t)(s->how->n_head + s->how->n_kv_head);
     return s->rstd ? s->rstd + (size_t)row * n : NULL;
 }
 
-/* to (n_head,width): each head of from (n_kv_head,width) as often as it is
- * shared; both may begin at the same place. */
+/* Copies each head of from (n_kv_head,width) to all heads of to (n_head,width)
+ * that share it; both may begin at the same address. */
 static void repeat_heads(float *to, const float *from, const es_sharing *how)
 {
     const size_t width = (size_t)how->width;
@@ -184,7 +184,7 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* these three are only read here */
+                 .q = (es_mem *)q, /* only read here, like k and v */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -192,7 +192,8 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
     es_team_run(backend->team, spread_part, &s);
 }
 
-/* to (n_kv_head,width) = sums of from (n_head,width) over who shares. */
+/* Sums from (n_head,width) over the heads that share each of to
+ * (n_kv_head,width). */
 static void add_heads(float *to, const float *from, const es_sharing *how)
 {
     const size_t width = (size_t)how->width;
@@ -203,7 +204,8 @@ static void add_heads(float *to, const float *from, const es_sharing *how)
             to[(size_t)(h / each) * width + c] += from[(size_t)h * width + c];
 }
 
-/* x (n,width) becomes its gradient, from d (n,width), which is lost. */
+/* Replaces x (n,width) by its gradient, given d (n,width), which is
+ * overwritten. */
 static void norm_heads_back(const es_backend *backend, float *x, float *d,
                             float *dx, float *dweight, const float *rstd,
                             const es_mem *weight, int n, int width)
@@ -217,7 +219,7 @@ static void norm_heads_back(const es_backend *backend, float *x, float *d,
     memcpy(x, weight ? dx : d, size * sizeof *x);
 }
 
-/* Scratch: sums of the two weights; then two rows. */
+/* Scratch holds the sums of the two weights, then two rows. */
 static void gather_row(const sharing *s, es_share share, int row)
 {
     const es_sharing *how = s->how;
@@ -276,7 +278,8 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
 
 typedef struct swiglu_job {
     const es_backend *backend;
-    es_mem *y, *gate, *d; /* d NULL: forward, and gate is only read */
+    es_mem *y, *gate,
+        *d; /* d is NULL in the forward pass, where gate is read */
     const es_mem *up;
     size_t n;
 } swiglu_job;

@@ -1,30 +1,30 @@
-/* Weights made of others: g v / |v| by columns, and m / sigma. A matrix takes
- * more time to read than to compute with, so threads share out its rows, which
- * are walked as they lie in memory, and sums go in double. */
+/* Weights computed from other weights: g v / |v| by columns (WNorm), and m /
+ * sigma (SNorm). Reading a matrix takes longer than computing with it, so
+ * threads split its rows, read them in memory order, and sum in double. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Rows of a slab come in multiples of this: no line of the cache has two
- * owners. */
+/* Rows of a slab are a multiple of this number, so that no cache line is
+ * written by two threads. */
 #define ROW_UNIT 16
 
-/* Rows that stay in the cache while two sums go over them. */
+/* Number of rows that stay in the cache while two sums read them. */
 #define CHUNK 8
 
 typedef struct job {
     const es_backend *backend;
     const es_columns *columns;
-    float *out; /* the matrix that is written */
+    float *out; /* output matrix */
     const float *m, *w, *dw;
     float *u, *v;
-    float a, b;          /* of dw and of v u^T */
-    float *of_m, *of_dw; /* (n) factors */
+    float a, b;          /* factors of dw and of v u^T */
+    float *of_m, *of_dw; /* (n) factors of columns */
     bool add;
 } job;
 
-/* Where row i of the columns begins, counted in floats. */
+/* Returns the offset in floats of row i of the columns. */
 static size_t row_at(const es_columns *columns, int i)
 {
     return (size_t)i * (size_t)columns->stride + (size_t)columns->first;
@@ -35,7 +35,8 @@ static es_slab share_rows(const job *j, es_share share)
     return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
 }
 
-/* What a thread returns to the one that called: 2 n doubles, in its scratch. */
+/* Returns the memory of a thread's results for the caller: 2 n doubles, in the
+ * thread's scratch. */
 static double *results(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};
@@ -50,7 +51,7 @@ static double sum_results(const es_backend *backend, int at)
     return sum;
 }
 
-/* The factors of a job lie behind the results of the calling thread. */
+/* Places a job's factors behind the results of the calling thread. */
 static void place_factors(job *j)
 {
     const size_t n = (size_t)j->columns->n;
@@ -58,7 +59,7 @@ static void place_factors(job *j)
     j->of_dw = j->of_m + n;
 }
 
-/* The thread's rows of out = of_m m, column by column. */
+/* Computes the thread's rows of out = of_m m, column by column. */
 static void scale_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -71,8 +72,8 @@ static void scale_part(void *argument, es_share share)
 
 /* --- WNorm ---------------------------------------------------------------- */
 
-/* Results, of the thread's rows: the squares of each column of m, and what it
- * has along dw. */
+/* Results, over the thread's rows: the sum of squares of each column of m, and
+ * the dot product of the columns of m and dw. */
 static void sum_columns_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -145,7 +146,8 @@ void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* The thread's rows of v = m u, and results: its squares, its part of m^T v. */
+/* Computes the thread's rows of v = m u, and its results: the squares of v, and
+ * its part of m^T v. */
 static void iterate_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -158,7 +160,7 @@ static void iterate_part(void *argument, es_share share)
         slab.n, columns->n, (size_t)columns->stride);
 }
 
-/* One power iteration. Returns sigma: v^T m u is the length of m^T v. */
+/* Takes one power iteration. Returns sigma: v^T m u is the length of m^T v. */
 static double iterate(job *j)
 {
     const es_columns *columns = j->columns;
@@ -177,7 +179,7 @@ static double iterate(job *j)
     return sqrt(squares);
 }
 
-/* The thread's part of v^T m u, or of <dw, w>. */
+/* Computes the thread's part of v^T m u, or of <dw, w>. */
 static void product_part(void *argument, es_share share)
 {
     const job *j = argument;

@@ -1,5 +1,5 @@
-/* Images of family vit: cut into patches, and the patches' embeddings with the
- * class token in front. */
+/* Images of family vit: cuts them into patches, and places the patches'
+ * embeddings after the class token. */
 #include "hooks/trainer/cpu/activations.h"
 
 typedef struct job {
@@ -12,7 +12,7 @@ typedef struct job {
     int n_batch, n_ctx, width;
 } job;
 
-/* Patch `index` of an image (C,S,S): (C,P,P). */
+/* Copies patch `index` of an image (C,S,S) to out (C,P,P). */
 static void cut(float *out, const es_image *image, const int32_t *pixels,
                 int index)
 {
@@ -91,7 +91,7 @@ void es_cpu_place_patches(es_backend *backend, es_mem *x, const es_mem *first,
     es_team_run(backend->team, place_part, &j);
 }
 
-/* A thread has whole positions, in all images. */
+/* Each thread handles whole positions, over all images. */
 static void place_backward_part(void *argument, es_share share)
 {
     const job *j = argument;

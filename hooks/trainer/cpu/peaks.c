@@ -1,7 +1,8 @@
-/* The largest absolute number of an operand, and the gradient of range losses,
- * which is that of this one number. Absolute values are compared as the bits of
- * floats are, which have their order and put NaN above all others; of equal
- * ones the first counts: the same with any number of threads. */
+/* Finds the largest absolute number of an operand, and computes the gradient of
+ * range losses, which affects only this number. Absolute values are compared as
+ * the bits of floats: the order is the same and puts NaN above all numbers.
+ * Among equal values the first counts, so that the number of threads does not
+ * matter. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -13,7 +14,7 @@ static es_peak *peak_at(es_mem *peak)
     return (es_peak *)(void *)peak;
 }
 
-/* |x|, in the order of floats, NaN last. */
+/* Returns |x| as bits, which sort like floats, with NaN last. */
 static uint32_t size_bits(float x)
 {
     uint32_t bits;
@@ -26,7 +27,7 @@ static float sign_of(float x)
     return isnan(x) ? x : (float)((x > 0) - (x < 0));
 }
 
-/* Where the pass is known to have had its largest. */
+/* Stores the number as the pass's largest if it exceeds the stored one. */
 static void keep(es_peak *peak, float x, uint64_t index)
 {
     peak->size = fabsf(x);
@@ -59,7 +60,7 @@ void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                     n);
 }
 
-/* The first number of the piece that is as large as its largest. */
+/* Finds the first number of the piece that equals the piece's largest. */
 static void keep_first(const es_backend *backend, es_mem *peak, const es_mem *x,
                        const es_cpu_peak *piece)
 {
@@ -110,7 +111,7 @@ void es_cpu_find_peak(es_backend *backend, es_mem *peak, const es_mem *x,
     es_cpu_keep_peak(backend, peak, x);
 }
 
-/* Adds to the one activation x[at]. */
+/* Adds to the activation x[at]. */
 static void add_to(const es_backend *backend, es_mem *x, size_t at, float more)
 {
     float *value = es_cpu_change(backend, (es_share){0, 1}, 0, x, at, 1);
@@ -128,10 +129,10 @@ void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- of scores ------------------------------------------------------------ */
 
-/* Where q_i and k_j of a score lie in qkv. */
+/* Positions in qkv of q_i and k_j for a score. */
 typedef struct place {
     size_t q, k, width;
-    float scale; /* of q . k */
+    float scale; /* factor of q . k */
 } place;
 
 static place place_of(const es_attention *a, uint64_t index)
@@ -167,9 +168,9 @@ static bool is_token(const es_sight *sight, size_t row)
     return !sight->all || !tokens || tokens[row] != sight->padding;
 }
 
-/* saved (B,H,T,2): of PowerSoftmax each row begins with its largest |score|,
- * and rows of padding are left out. The row b H T + h T + i that has the
- * largest of all; false: there is none. */
+/* Finds the row b H T + h T + i with the largest |score|, which is the first
+ * number of each row of saved (B,H,T,2) with PowerSoftmax; saved skips rows of
+ * padding. Returns false if there is no row. */
 static bool find_row(size_t *out, const float *saved, const es_attention *a,
                      const es_sight *sight)
 {

@@ -1,6 +1,6 @@
-/* A table of operations in front of the back-end's own: each call is timed, and
- * its time added to the phase of a step that the operation belongs to. What a
- * thread waits for the others at the end of a call is counted by the team. */
+/* Wraps the back-end's operations: times each call and adds its time to the
+ * phase of a step that the operation belongs to. The team counts the time that
+ * the calling thread waits for the others at the end of a call. */
 #include "hooks/trainer/cpu/phases.h"
 
 #include "hooks/trainer/cpu/cpu.h"
@@ -240,7 +240,8 @@ TIMED(ES_CPU_OTHER, copy_columns,
        bool add),
       b, y, x, columns, add)
 
-/* All that calls the team, so that no waiting is outside the phases. */
+/* Covers every operation that calls the team, so that all waiting is
+ * counted. */
 void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
 {
     *out = *ops;

@@ -1,7 +1,7 @@
 /* LayerNorm, activations and PowerSoftmax by polynomials, for --inference
- * polynomial: plain loops in float32, and each result once more in float64 and
- * in its exact form. Threads keep what they find apart; it does not depend on
- * their number. Relies on activations in float32. */
+ * polynomial: plain loops in float32, which also compute each result in float64
+ * and in its exact form. Threads keep separate findings, and the merged result
+ * does not depend on their number. Activations must be float32. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 typedef struct job {
     const es_backend *backend;
-    float *y; /* NULL: inputs alone */
+    float *y; /* NULL: only examine the inputs */
     const float *x, *weight, *bias;
     int n_rows, width;
     size_t n;
@@ -18,13 +18,13 @@ typedef struct job {
     const es_gate *gate;
     const es_attention *attention;
     const es_row_mem *rows;
-    float *saved; /* a row's begins with its largest |score| */
+    float *saved; /* each row begins with its largest |score| */
     const es_power_form *form;
     const es_division *division;
 } job;
 
-/* What a thread has found lies at the beginning of its scratch, behind which
- * there are numbers of its own. */
+/* Returns the thread's findings, at the beginning of its scratch; its working
+ * numbers follow. */
 static es_findings *findings_of(const es_backend *backend, int thread)
 {
     return (es_findings *)(void *)(backend->scratch +
@@ -160,14 +160,14 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* A row that is under way: n keys of head `head` of B H, query n - 1. */
+/* A row in progress: n keys of head `head` of B H, for query n - 1. */
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */
-    double *checked, *trained; /* (n) weights in float64, and exact */
+    double *checked, *trained; /* (n) weights in float64; exact weights */
 } row;
 
-/* Where the numbers of a token begin in qkv: q, k and v are d apart. */
+/* Returns the token's numbers in qkv, where q, k and v are d apart. */
 static const float *place(const job *j, const row *r, int token)
 {
     const es_attention *a = j->attention;
@@ -191,8 +191,8 @@ static void score_row(const job *j, const row *r)
     }
 }
 
-/* Of a row all of whose weights are finite. The inverse cancels in entropies,
- * be it what it may. */
+/* Measures a row whose weights are all finite. The inverse cancels in
+ * entropies, whatever its error. */
 static void measure_row(double values[ES_N_ROW_STATISTICS], const row *r)
 {
     double sum = 0, sums[2] = {0}, entropy = 0;

@@ -1,17 +1,15 @@
-/* Which library makes the products: as --products says, and by the shape of
- * each where both may. */
+/* Chooses the library of matrix products: the one that --products names, or the
+ * faster one for each shape. */
 #include "hooks/trainer/cpu/products.h"
 
-/* oneDNN's kernels multiply bf16 as such; without, it takes longer than
- * OpenBLAS by way of float32. */
+/* True if oneDNN multiplies bf16 natively; otherwise it is slower than OpenBLAS
+ * in float32. */
 static bool has_bf16;
 
-/*
- * As bench_products measures it with kernels for AVX-512. Of float32 oneDNN is
- * ahead by a tenth or two where C is narrow, OpenBLAS where it is wide; of a
- * transposed A, which both have to copy, oneDNN is ahead on wider ones too if
- * they have few rows, and likes no very narrow ones.
- */
+/* From bench_products with kernels for AVX-512. In float32, oneDNN is faster by
+ * 10 to 20 % for narrow C, and OpenBLAS for wide C. With a transposed A, which
+ * both must copy, oneDNN is also faster for wider C with few rows, but not for
+ * very narrow C. */
 static bool is_for_onednn(const es_product *p)
 {
     const int widest = p->a_transposed && p->m <= 256 ? 1024 : 256;
@@ -62,7 +60,7 @@ const es_products es_products_by_shape = {.name = "auto",
 
 /* --- the choice ------------------------------------------------------------*/
 
-static const es_products *used; /* NULL: nobody has chosen */
+static const es_products *used; /* NULL: not chosen yet */
 static es_products_choice chosen;
 
 es_status es_products_use(es_products_choice *choice)

@@ -1,7 +1,7 @@
 /**
- * Matrix products of one thread, by one of the libraries that this machine
- * has: float32, and bfloat16 with sums in float32. linear.c and attention call
- * them for a thread's share of the rows; nothing here starts threads.
+ * Matrix products on the calling thread, by one of the machine's libraries:
+ * float32, and bfloat16 with sums in float32. linear.c calls them for a
+ * thread's share of the rows; nothing here starts threads.
  */
 #ifndef ES_CPU_PRODUCTS_H
 #define ES_CPU_PRODUCTS_H
@@ -9,34 +9,35 @@
 #include "hooks/trainer/cpu/bf16.h"
 #include "hooks/trainer/cpu/kernels.h"
 
-/** Of operands and results. */
+/** Type of operands and results. */
 typedef enum es_number_type { ES_NUMBER_F32, ES_NUMBER_BF16 } es_number_type;
 
-/** Bytes of one. */
+/** Returns the bytes of a number. */
 static inline size_t es_number_size(es_number_type type)
 {
     return type == ES_NUMBER_F32 ? sizeof(float) : sizeof(es_bfloat);
 }
 
-/** Which product: C (m,n) = op(A) (m,k) op(B) (k,n), all of C order. */
+/** Shape of a product C (m,n) = op(A) (m,k) op(B) (k,n); all of C is
+ *  computed. */
 typedef struct es_product {
-    int m, n, k;                      /* m, n 1 or more */
-    bool a_transposed, b_transposed;  /* A lies as (k,m), B as (n,k) */
-    int a_stride, b_stride, c_stride; /* elements from row to row as it lies */
-    es_number_type in;                /* of A and B */
-    es_number_type out;               /* of C and the residual; f32 of f32 */
+    int m, n, k;                      /* m and n are at least 1 */
+    bool a_transposed, b_transposed;  /* A is stored as (k,m), B as (n,k) */
+    int a_stride, b_stride, c_stride; /* elements between stored rows */
+    es_number_type in;                /* type of A and B */
+    es_number_type out; /* type of C and the residual; f32 if `in` is f32 */
 } es_product;
 
 /**
- * One of them: C = residual + bias + op(A) op(B), all of it in float32 and
- * rounded once to the type of C.
+ * A product C = residual + bias + op(A) op(B), computed in float32 and rounded
+ * once to the type of C.
  *
  *   c         written; must not overlap a, b
- *   residual  as c lies; NULL: 0; c itself: the product is added to it
+ *   residual  in the layout of c; NULL: 0; may be c: adds the product to c
  *   bias      (n) f32; NULL: 0
- *   scratch   ES_PRODUCT_SCRATCH floats of this thread alone, 64-byte aligned;
- *             NULL where all types are f32
- *   kernels   loops for what a library leaves out
+ *   scratch   ES_PRODUCT_SCRATCH floats owned by this thread, 64-byte aligned;
+ *             NULL if all types are f32
+ *   kernels   loops for operations that a library lacks
  */
 typedef struct es_product_call {
     es_product shape;
@@ -51,35 +52,36 @@ typedef struct es_product_call {
 #define ES_PRODUCT_SCRATCH (128 * 1024)
 
 /**
- * A library. NaN and infinities go where the sums take them; the same call
- * gives the same bits. Products of bf16 take their operands as they are: what
- * they sum up is exact in float32 but for the order of the sum; units for
- * bfloat16 take subnormal operands for 0.
+ * A library of products. NaN and infinities propagate through the sums; the
+ * same call gives the same bits. Products of bf16 read their operands
+ * unchanged; their products are exact in float32, so only the order of
+ * summation matters. Matrix units for bfloat16 treat subnormal operands as 0.
  */
 typedef struct es_products {
-    const char *name; /* "openblas" */
+    const char *name; /* such as "openblas" */
 
-    /** ES_OK: the rest may be called; ES_EIO, ES_EVERSION (not there, or
-     *  another than the program is built for). Any number of times. */
+    /** Returns ES_OK if the other functions may be called; ES_EIO if the
+     *  library is missing, ES_EVERSION if the program is built for another
+     *  version. May be called repeatedly. */
     es_status (*open)(void);
-    /** Its name and version, "OpenBLAS 0.3.21", and that of its kernels,
-     *  "SkylakeX", borrowed for good. */
+    /** Writes the name and version, such as "OpenBLAS 0.3.21", and the name of
+     *  the kernels, such as "SkylakeX", which stays valid. */
     void (*version)(char *out, size_t size);
     const char *(*kernels)(void);
-    /** Any thread, none but the caller's own. */
+    /** Computes a product on the calling thread; thread-safe. */
     void (*multiply)(const es_product_call *call);
-    /** ES_OK; ES_ENOMEM: some product was made by another library, which is
-     *  correct, but not what a resumed run would do. */
+    /** Returns ES_OK, or ES_ENOMEM if another library computed some product:
+     *  the result is correct, but a resumed run would not repeat it. */
     es_status (*status)(void);
 } es_products;
 
-extern const es_products es_products_openblas; /* always there */
+extern const es_products es_products_openblas; /* always available */
 extern const es_products es_products_onednn;
-/** Both: for each shape the one that is faster, always the same one. It opens
- *  where oneDNN does; version and kernels are those of oneDNN. */
+/** Uses both libraries, always the faster one for a shape. Opens if oneDNN
+ *  opens; version and kernels are those of oneDNN. */
 extern const es_products es_products_by_shape;
 
-/** --products. */
+/** Values of --products. */
 typedef enum es_products_choice {
     ES_PRODUCTS_AUTO,
     ES_PRODUCTS_OPENBLAS,
@@ -88,19 +90,20 @@ typedef enum es_products_choice {
 } es_products_choice;
 
 /**
- * What back-ends that are opened from now on multiply with, in the whole
- * process. AUTO is by shape where oneDNN is there with kernels for AVX-512, and
- * becomes OPENBLAS where it is not.
+ * Chooses the products of all back-ends that the process opens from now on.
+ * AUTO chooses by shape if oneDNN is present with kernels for AVX-512, and
+ * becomes OPENBLAS otherwise.
  *
- *   choice  what it came to be
+ *   choice  in: request; out: the actual choice
  *
- * ES_OK; as es_products.open, of a library that is named: nothing changes. One
- * thread, while no back-end is being opened.
+ * Returns ES_OK, or a status of es_products.open of a named library, in which
+ * case nothing changes. Not thread-safe, and not while a back-end is being
+ * opened.
  */
 es_status es_products_use(es_products_choice *choice) ES_MUST_USE;
 
-/** What is used, AUTO unless es_products_use has been called; `choice` as that
- *  leaves it. */
+/** Returns the products in use, AUTO unless es_products_use has been called,
+ *  and writes the choice as es_products_use does. */
 const es_products *es_products_used(es_products_choice *choice);
 
 #endif

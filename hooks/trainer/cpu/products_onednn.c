@@ -1,9 +1,8 @@
-/*
- * Products by oneDNN 2, for processors with AVX-512, and for bfloat16 with
- * AMX. The library is opened when it is wanted, so that a program built with
- * its headers starts where it is not; one built without says so. Making a
- * primitive takes far longer than a small product: each thread keeps its own.
- */
+/* Products by oneDNN 2, for processors with AVX-512, and for bfloat16 with AMX.
+ * The library is loaded on demand, so that a program built with its headers
+ * also starts without it; a program built without them reports that. Creating a
+ * primitive takes far longer than a small product, so each thread caches its
+ * primitives. */
 #include "hooks/trainer/cpu/products.h"
 
 #include "hooks/trainer/cpu/transpose.h"
@@ -54,11 +53,12 @@
     F(primitive_execute)                                                       \
     F(primitive_destroy)
 
-/* The library: dnnl_NAME as onednn.NAME. */
+/* The library's functions: onednn.NAME is dnnl_NAME. */
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
 static struct {
     FUNCTIONS(MEMBER)
-    void (*set_n_threads)(int); /* omp_set_num_threads: of this thread */
+    void (*set_n_threads)(
+        int); /* omp_set_num_threads, for the calling thread */
     dnnl_engine_t engine;
 } onednn;
 
@@ -74,14 +74,14 @@ static bool find(void *library, const char *name, void *function)
 static bool find_all(void *library)
 {
 #define FIND(name) &&find(library, "dnnl_" #name, &onednn.name)
-    /* The last is of the OpenMP that the library brings along. */
+    /* The last function belongs to the OpenMP library that oneDNN loads. */
     return true FUNCTIONS(FIND) &&
            find(library, "omp_set_num_threads", &onednn.set_n_threads);
 }
 
 #define REMEDY "use --products openblas"
 
-/* What is wrong with a library that was loaded; ES_OK: nothing. */
+/* Returns ES_OK if the loaded library suits, or an error that says why not. */
 static es_status check(void *library, const char *path)
 {
     if (!find_all(library))
@@ -98,13 +98,14 @@ static es_status check(void *library, const char *path)
     return ES_OK;
 }
 
-/* It stays loaded, also if refused: its threads may not lose their code. */
+/* The library is never unloaded, not even a refused one: its threads need its
+ * code. */
 static es_status load(void)
 {
     const char *given = getenv(ENVIRONMENT);
     const char *path = given && *given ? given : SONAME;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* dlerror's words begin with the path */
+    if (!library) { /* dlerror's text begins with the path */
         const char *why = dlerror();
         const bool is_named = why && strncmp(why, path, strlen(path)) == 0;
         return es_fail(ES_EIO, "%s%s%s: install libdnnl2, or " REMEDY,
@@ -118,33 +119,33 @@ static es_status load(void)
 
 enum { NO_RESIDUAL, OTHER_RESIDUAL, ADDS, N_KEY = 12 };
 
-/* A primitive that is ready for one kind of call. */
+/* A primitive prepared for one kind of call. */
 typedef struct prepared {
     int key[N_KEY];
-    unsigned long used;         /* the last time, as the thread counts calls */
+    unsigned long used;         /* the thread's call counter at the last use */
     bool is_known;              /* key is valid */
-    dnnl_primitive_t primitive; /* NULL: oneDNN has none for it */
+    dnnl_primitive_t primitive; /* NULL: oneDNN lacks this product */
     dnnl_memory_t a, b, c, bias, residual, scratch;
 } prepared;
 
-/* A thread's primitives: a call looks at N_WAYS of them. */
+/* A thread's primitives, in a set-associative cache: a call searches N_WAYS. */
 enum { N_SETS = 64, N_WAYS = 8 };
 
 typedef struct own {
     prepared sets[N_SETS][N_WAYS];
     unsigned long n_calls;
     dnnl_stream_t stream;
-    void *scratch; /* of all primitives */
+    void *scratch; /* shared by all primitives */
     size_t scratch_size;
-    es_bfloat *turned; /* of multiply_turned */
+    es_bfloat *turned; /* buffer of multiply_turned */
     size_t turned_size;
 } own;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key_of_own;
 static es_status opened = ES_EIO;
-static char trouble[ES_MESSAGE_MAX]; /* why it is not opened */
-static atomic_bool is_exhausted;     /* memory */
+static char trouble[ES_MESSAGE_MAX]; /* why the library did not open */
+static atomic_bool is_exhausted;     /* memory ran out */
 
 static void forget(prepared *slot)
 {
@@ -177,7 +178,7 @@ static void open_once(void)
         snprintf(trouble, sizeof trouble, "%s", es_message());
 }
 
-/* This thread's; NULL without memory. */
+/* Returns this thread's cache, or NULL if memory is short. */
 static own *find_own(void)
 {
     own *mine = pthread_getspecific(key_of_own);
@@ -192,14 +193,14 @@ static own *find_own(void)
         free(mine);
         mine = NULL;
     }
-    if (mine) /* what it makes from now on uses this thread alone */
+    if (mine) /* primitives created from now on use one thread */
         onednn.set_n_threads(1);
     return mine;
 }
 
 /* --- primitives ----------------------------------------------------------- */
 
-/* The descriptions of the operands of a call. */
+/* Memory descriptors of a call's operands. */
 typedef struct operands {
     dnnl_memory_desc_t a, b, bias, c;
 } operands;
@@ -233,8 +234,8 @@ static dnnl_status_t describe_operands(operands *out, const es_product *p)
     return describe_matrix(&out->c, p->m, p->n, p->c_stride, false, p->out);
 }
 
-/* What is added to the product, and scratch from the caller: what the library
- * would take by itself it shares between threads. */
+/* Sets the operand that is added to the product, and scratch from the caller:
+ * oneDNN's default scratch would be shared between threads. */
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, int residual,
                                      const dnnl_memory_desc_t *c)
 {
@@ -275,7 +276,7 @@ static dnnl_status_t describe_product(dnnl_primitive_desc_t *out,
     return status;
 }
 
-/* Plain loops are slower than everything else. */
+/* Returns true for oneDNN's reference loops, which are slower than OpenBLAS. */
 static bool is_plain(dnnl_primitive_desc_t description)
 {
     const char *name = "ref";
@@ -291,7 +292,8 @@ static dnnl_status_t make_memory(dnnl_memory_t *out,
                                 DNNL_MEMORY_NONE);
 }
 
-/* Makes *memory hold `size` bytes; what it held is lost. */
+/* Makes *memory hold at least `size` bytes; its contents are lost if it
+ * grows. */
 static bool grow(void *memory, size_t *has, size_t size)
 {
     void **pointer = memory;
@@ -307,7 +309,7 @@ static bool grow(void *memory, size_t *has, size_t size)
     return true;
 }
 
-/* The thread's scratch for one more primitive. */
+/* Reserves the thread's scratch for one more primitive. */
 static dnnl_status_t reserve_scratch(own *mine, prepared *slot,
                                      dnnl_primitive_desc_t description)
 {
@@ -330,7 +332,8 @@ static dnnl_status_t make_memories(prepared *slot, const operands *memory)
     return make_memory(&slot->residual, &memory->c);
 }
 
-/* Leaves a slot without primitive where oneDNN has none for such calls. */
+/* Leaves the slot without a primitive if oneDNN does not implement the
+ * product. */
 static dnnl_status_t prepare(own *mine, prepared *slot, const es_product *p,
                              bool has_bias, int residual)
 {
@@ -370,7 +373,7 @@ static unsigned hash_of(const int key[N_KEY])
     return hash ^ hash >> 15;
 }
 
-/* The slot of a key, or the one of its set that was not used for longest. */
+/* Returns the slot of the key, or the least recently used one of its set. */
 static prepared *find_slot(own *mine, const int key[N_KEY])
 {
     prepared *set = mine->sets[hash_of(key) % N_SETS], *oldest = set;
@@ -384,7 +387,7 @@ static prepared *find_slot(own *mine, const int key[N_KEY])
     return oldest;
 }
 
-/* NULL: without memory. */
+/* Returns NULL if memory is short. */
 static prepared *find_prepared(own *mine, const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -435,7 +438,7 @@ static bool execute(const own *mine, const prepared *slot,
     for (int i = 0; i < N; i++) {
         if (!given[i].numbers)
             continue;
-        /* oneDNN writes to DST and SCRATCHPAD alone. */
+        /* oneDNN writes to DST and SCRATCHPAD only. */
         onednn.memory_set_data_handle(given[i].memory,
                                       (void *)given[i].numbers);
         arguments[n++] = (dnnl_exec_arg_t){given[i].argument, given[i].memory};
@@ -454,11 +457,9 @@ static void multiply_given(own *mine, const es_product_call *call)
     es_products_openblas.multiply(call);
 }
 
-/*
- * A transposed A of bf16, turned before, where that pays: oneDNN's own copies
- * of such are slow, ours take as long however wide C is. Row panels of C,
- * whose part of A is at most TURNED_SIZE or one row.
- */
+/* A transposed bf16 A is transposed beforehand if that pays: oneDNN's copies of
+ * it are slow, while ours take the same time however wide C is. C is computed
+ * in panels of rows, whose part of A is at most TURNED_SIZE, or one row. */
 #define TURNED_SIZE ((size_t)2 << 20)
 
 static bool is_turned(const es_product *p)
@@ -550,7 +551,7 @@ const es_products es_products_onednn = {.name = "onednn",
                                         .multiply = multiply,
                                         .status = status_of};
 
-#else /* without its headers */
+#else /* built without oneDNN's headers */
 
 static es_status open_library(void)
 {

@@ -1,11 +1,12 @@
-/* Products by OpenBLAS, which is always there. It has none of bfloat16 that
- * run on every processor: those become float32, panel by panel. */
+/* Products by OpenBLAS, which is always available. Its bfloat16 products do not
+ * run on every processor, so bfloat16 is converted to float32, panel by
+ * panel. */
 #include "hooks/trainer/cpu/products.h"
 
 #include <cblas.h>
 #include <stdio.h>
 
-/* A panel of C, and of k: the three panels fill ES_PRODUCT_SCRATCH. */
+/* Sizes of a panel of C, and of k: the three panels fill ES_PRODUCT_SCRATCH. */
 #define PANEL_M 128
 #define PANEL_N 256
 #define PANEL_K 256
@@ -19,10 +20,8 @@ static void multiply_f32(const es_product *p, float *c, const float *a,
                 1, a, p->a_stride, b, p->b_stride, beta, c, p->c_stride);
 }
 
-/*
- * What is added goes into C first: BLAS would otherwise spend the same time on
- * setting C to 0.
- */
+/* Copies the residual and bias to C first: BLAS would otherwise spend the same
+ * time on setting C to 0. */
 static void start(const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -57,7 +56,7 @@ static void round_row(es_bfloat *out, const float *x, size_t n)
         out[j] = es_bfloat_round(x[j]);
 }
 
-/* Rows and columns of a matrix as it lies, to panel (n_rows,n_columns). */
+/* Widens rows and columns of a stored matrix to panel (n_rows,n_columns). */
 static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
                   int n_columns)
 {
@@ -66,7 +65,7 @@ static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
                   (size_t)n_columns);
 }
 
-/* A panel of C, first row i, first column j. */
+/* A panel of C, from row i and column j on. */
 typedef struct tile {
     int i, j, m, n;
     float *sums; /* (m,n) */
@@ -77,7 +76,7 @@ static size_t place(int i, int j, int stride)
     return (size_t)i * (size_t)stride + (size_t)j;
 }
 
-/* What is added to the product. */
+/* Starts the sums with the residual and the bias. */
 static void start_tile(const tile *t, const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -170,8 +169,8 @@ static es_status nothing(void)
     return ES_OK;
 }
 
-/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the length of the first two
- * words. */
+/* Returns the length of the first two words of "OpenBLAS 0.3.21 NO_LAPACKE
+ * DYNAMIC_ARCH ...". */
 static size_t length_of_version(const char *configuration)
 {
     const size_t name = strcspn(configuration, " ");

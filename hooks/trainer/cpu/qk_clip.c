@@ -1,18 +1,19 @@
-/* QK-Clip: the largest logit of every head, from what attention saves of its
- * rows for the backward pass, and the columns of q and k that are scaled by it.
- * Every number is one thread's: the same bits with any number of them. */
+/* QK-Clip: finds the largest logit of every head among the row values that
+ * attention saves for the backward pass, and scales the columns of q and k by
+ * it. One thread computes each number, so that the bits do not depend on the
+ * number of threads. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
 
-/* Of one head in one sequence, from `largest` on; saved (T,2): m and D of
- * attention.inc.h. m is the row's largest score, and D is finite where all of
- * them are. */
+/* Returns the maximum of `largest` and the row maxima m of one head in one
+ * sequence; saved (T,2) holds m and D of attention.inc.h. D is finite if all
+ * scores of a row are. */
 static float grow(float largest, const float *saved, int n_ctx)
 {
     for (int i = 0; i < n_ctx; i++) {
         const float m = isfinite(saved[2 * i + 1]) ? saved[2 * i] : NAN;
-        if (!(m <= largest)) /* a NaN stays one: no comparison is true */
+        if (!(m <= largest)) /* true for a NaN m; a NaN maximum remains */
             largest = isnan(largest) ? largest : m;
     }
     return largest;
@@ -57,7 +58,7 @@ static void scale_part(void *argument, es_share share)
     const es_slab slab = es_cpu_slab(share, j->n_in, 1);
     for (int i = slab.first; i < slab.first + slab.n; i++) {
         float *row = j->x + (size_t)i * 3 * (size_t)j->d_model;
-        /* The heads of k follow those of q. */
+        /* The heads of k follow those of q in a row. */
         for (int h = 0; h < 2 * j->n_head; h++, row += width)
             for (int c = 0; j->factors[h % j->n_head] != 1 && c < width; c++)
                 row[c] *= j->factors[h % j->n_head];

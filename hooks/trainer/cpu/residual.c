@@ -1,5 +1,5 @@
-/* What the scaled FFNs, the gate, dropout and the entropy regulariser do beside
- * the products. */
+/* Operations around the products for scaled FFNs, the gate, dropout and the
+ * entropy regulariser. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
     es_team_run(backend->team, combine_part, &j);
 }
 
-/* y = a x. */
+/* Computes y = a x. */
 static void scale(es_backend *backend, es_mem *y, const es_mem *x, float a,
                   size_t n)
 {
@@ -66,7 +66,7 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
     double along_f = es_cpu_dot(backend, dy, f, n);
     es_cpu_floats(dbeta)[0] += (float)along_x;
     es_cpu_floats(dalpha)[0] -= (float)(along_f / (a * a));
-    /* Last, as dx may be dy. */
+    /* Computed last, as dx may be dy. */
     scale(backend, df, dy, (float)(1 / a), n);
     scale(backend, dx, dy, es_cpu_read(beta)[0], n);
 }
@@ -76,7 +76,7 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 typedef struct gate_job {
     const es_backend *backend;
-    es_mem *y, *dgate; /* dgate NULL: forward; else y is dx */
+    es_mem *y, *dgate; /* dgate NULL: forward; otherwise y is dx */
     const es_mem *x, *gate, *dy;
     size_t n;
 } gate_job;
@@ -168,26 +168,26 @@ void es_cpu_dropout(es_backend *backend, es_mem *y, const es_mem *residual,
 
 /* --- the regulariser ------------------------------------------------------ */
 
-/* What a head's entropies are compared with. */
+/* The target that a head's entropies are compared with. */
 typedef struct entropy_aim {
     double entropy, tolerance; /* theta ln T, gamma ln T */
 } entropy_aim;
 
-/* What it makes of one entropy e: the penalty, and its derivative. */
+/* Returns the penalty of an entropy e, and its derivative in *slope. */
 static inline double penalise(double *slope, double e, const entropy_aim *aim)
 {
     double deviation = e - aim->entropy;
-    /* The indicator; false for a NaN. */
+    /* The penalty's indicator function; false for a NaN. */
     bool counts = fabs(deviation) > aim->tolerance;
     *slope = counts ? 2 * deviation : 0;
     return counts ? deviation * deviation : 0;
 }
 
-/* Rows of one head: b, i at entropy[b * n_head * n_ctx + i]. */
+/* Rows of one head: entropy[b * stride + i] for sequence b and query i. */
 typedef struct head_rows {
     const float *entropy;
     float *dentropy; /* or NULL */
-    size_t stride;   /* from one sequence to the next */
+    size_t stride;   /* between sequences */
     double factor;   /* of the gradients */
 } head_rows;
 
@@ -208,7 +208,7 @@ static double penalise_rows(double *sum_slopes, const head_rows *rows,
     return sum;
 }
 
-/* The mean goes over the finite rows, and so does its gradient. */
+/* Both the mean and its gradient cover the finite rows only. */
 static double penalise_mean(double *sum_slopes, const head_rows *rows,
                             const entropy_aim *aim, const es_penalty *penalty)
 {

@@ -1,12 +1,13 @@
-/* Operations that take rows one by one: embedding, LayerNorm, cross-entropy. */
+/* Operations that work on rows one by one: embedding, LayerNorm,
+ * cross-entropy. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-/* Rows of a slab come in multiples of this: no line of the cache has two
- * owners. */
+/* Rows of a slab are a multiple of this number, so that no cache line is
+ * written by two threads. */
 #define ROW_UNIT 16
 
 static const int32_t *read_tokens(const es_mem *tokens)
@@ -59,7 +60,7 @@ void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
     es_team_run(backend->team, embed_part, &e);
 }
 
-/* Threads share out the columns: rows may meet in one token. */
+/* Threads split the columns, because several rows may add to one token. */
 static void embed_backward_part(void *argument, es_share share)
 {
     const embedding *e = argument;
@@ -146,7 +147,7 @@ void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
         es_cpu_keep_peak(backend, peak, x);
 }
 
-/* Leaves the slab's dweight, dbias in the thread's scratch. */
+/* Leaves the slab's dweight and dbias in the thread's scratch. */
 static void norm_backward_part(void *argument, es_share share)
 {
     const norm *n = argument;
@@ -204,14 +205,15 @@ typedef struct loss {
     int n_rows, vocab;
 } loss;
 
-/* Columns of a row of bf16 logits that are in hand at a time. */
+/* Returns how many columns of a row of bf16 logits fit a panel, from `first`
+ * on. */
 static int columns_from(const loss *l, int first)
 {
     const int most = (int)l->backend->panel_size;
     return l->vocab - first < most ? l->vocab - first : most;
 }
 
-/* Loss of a row of bf16 logits: its pieces' log sums, once more summed. */
+/* Computes the loss of a row of bf16 logits from the log sums of its pieces. */
 static void row_part(const loss *l, es_share share, int row)
 {
     const size_t at = (size_t)row * (size_t)l->vocab;
@@ -234,8 +236,8 @@ static void row_part(const loss *l, es_share share, int row)
     l->row_loss[row] = (float)(lse - (double)es_bfloat_read(logit));
 }
 
-/* The next run of rows of a slab from `first` on that all have a target, or all
- * have none. */
+/* Returns the next rows of a slab from `first` on that either all have a target
+ * or all have none. */
 static es_slab run_from(const loss *l, es_slab slab, int first)
 {
     const int end = slab.first + slab.n;

@@ -1,18 +1,20 @@
-/* Shaped attention of family sas: heads get a share of their own values, and
- * lose one of the mean of what they see. A thread has whole heads. */
+/* Shaped attention of family sas: adds a multiple of its own value to each
+ * head's output, and subtracts a multiple of the mean of the visible values. A
+ * thread handles whole heads. */
 #include "hooks/trainer/cpu/activations.h"
 
 typedef struct job {
     const es_backend *backend;
     const es_attention *attention;
-    es_mem *y;      /* dy in the backward pass, then dv */
+    es_mem *y;      /* dy in the backward pass, replaced by dv */
     es_mem *dheads; /* NULL: forward */
     const es_mem *qkv, *heads;
     const float *gains; /* (3,H) */
     float *dgains;
 } job;
 
-/* Where a head's numbers of a token begin, in rows of d, and its v in qkv. */
+/* Return the offset of a head's numbers for a token, in rows of d, and that of
+ * its v in qkv. */
 static size_t place(const job *j, int token, int h)
 {
     const es_attention *a = j->attention;
@@ -50,7 +52,7 @@ static void shape_head(const job *j, es_share share, int sequence, int h)
     }
 }
 
-/* The gradients of the three gains; scratch has the sum of v so far. */
+/* Adds the gradients of the three gains; scratch holds the running sum of v. */
 static void add_gains(double *out, const job *j, es_share share, int sequence,
                       int h)
 {
@@ -75,7 +77,8 @@ static void add_gains(double *out, const job *j, es_share share, int sequence,
     }
 }
 
-/* From the last token on: what later means have of v. */
+/* Runs from the last token to the first, and sums what the means of later
+ * tokens contribute to dv. */
 static void shape_head_back(const job *j, es_share share, int sequence, int h)
 {
     const es_attention *a = j->attention;

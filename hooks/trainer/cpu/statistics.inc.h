@@ -1,11 +1,12 @@
 /**
- * What is measured of the rows of a tile of attention, for es_row_statistic;
- * part of attention.inc.h, from whose weights it takes everything.
+ * Measures the rows of a tile of attention for es_row_statistic; part of
+ * attention.inc.h, whose weights it uses.
  */
 
-/* Scores are measured from the row's first one, so that those that lie far from
- * 0 do not cancel; PowerSoftmax's, which may be of any size, by the largest, in
- * sum_scores; those of softmax by open_tile. */
+/* Scores are taken relative to the row's first score, so that scores far from 0
+ * do not cancel. PowerSoftmax's scores, which may have any size, are also
+ * divided by the largest, in sum_scores; those of softmax are summed in
+ * open_tile. */
 static inline vec open_scores(row_state *row, vec first, int power)
 {
     row->shift = first;
@@ -46,7 +47,8 @@ static void store_row(const es_cpu_head *head, es_row_statistic statistic,
         store_part(head->rows[statistic] + first, values, n);
 }
 
-/* sum u |i - j| of an encoder's queries, whose keys lie on both sides. */
+/* Computes sum u |i - j| for an encoder, whose queries have keys on both
+ * sides. */
 static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
                          int n_keys, int n)
 {
@@ -60,7 +62,8 @@ static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
     return distance;
 }
 
-/* The largest u: of softmax that of the largest score, exp(0). */
+/* Returns the largest u; for softmax it is that of the largest score,
+ * exp(0). */
 static vec largest_weight(const float *tile, int n_keys, int power)
 {
     vec top = splat(power == 0);
@@ -93,8 +96,8 @@ static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                   vec_log(row->sum) - row->moment / row->sum);
 }
 
-/* Returns the variances: of softmax one that float does not hold is done again
- * in double. */
+/* Returns the variances. For softmax, a variance that float cannot represent is
+ * recomputed in double. */
 static vec measure_scores(const es_cpu_head *head, const row_state *row,
                           int first, int n)
 {
@@ -111,8 +114,8 @@ static bool is_huge(const es_cpu_head *head, int i)
     return variance && !head->power && !isfinite(variance[i]);
 }
 
-/* Statistics of queries first .. end - 1 of the tile; rows that are not finite
- * are done again, one by one, by the definition. */
+/* Measures queries first .. end - 1 of the tile. Rows that are not finite are
+ * repeated one by one by the definition. */
 static void measure_rows(const es_cpu_head *head, const float *tile,
                          const row_state *row, int first, int n_keys, int end)
 {

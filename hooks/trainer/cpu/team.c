@@ -1,5 +1,5 @@
-/* Threads that wait for a piece of work, do each their share of it, and meet
- * again at its end. */
+/* Threads that wait for a task, each do their share of it, and meet again at
+ * its end. */
 #include "hooks/trainer/cpu/team.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@
 
 #define N_SPINS 1000
 
-/* A word that threads wait for to change. */
+/* A word that threads wait on until it changes. */
 typedef struct signal_word {
     _Atomic uint32_t value;
     _Atomic uint32_t n_asleep;
@@ -32,15 +32,15 @@ typedef struct worker {
 
 struct es_team {
     int n_threads;
-    int n_workers; /* started */
-    int n_spins;   /* looks of a waiting thread before it sleeps */
+    int n_workers; /* number of threads started */
+    int n_spins;   /* polls of a waiting thread before it sleeps */
     worker *workers;
     es_team_task *task;
     void *argument;
     bool stops;
-    double *waited;                   /* NULL: nobody wants to know */
+    double *waited;                   /* NULL: waiting is not timed */
     _Alignas(64) signal_word round;   /* counts tasks */
-    _Alignas(64) signal_word working; /* workers still at it */
+    _Alignas(64) signal_word working; /* workers that have not finished */
 };
 
 /* --- waiting -------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static void sleep_while(signal_word *word, uint32_t value)
     atomic_fetch_sub(&word->n_asleep, 1);
 }
 
-/* Returns the word's value once it is not `value` any more. */
+/* Waits until the word differs from `value`. Returns its new value. */
 static uint32_t wait_while(const es_team *team, signal_word *word,
                            uint32_t value)
 {
@@ -73,8 +73,8 @@ static uint32_t wait_while(const es_team *team, signal_word *word,
     return atomic_load(&word->value);
 }
 
-/* After a change. Whoever was about to sleep either is counted by now, or
- * finds the value changed. */
+/* Called after a change. A thread about to sleep either is counted by now or
+ * sees the changed value. */
 static void wake(signal_word *word)
 {
     if (atomic_load(&word->n_asleep) > 0)
@@ -98,8 +98,7 @@ static void *work(void *argument)
     }
 }
 
-/* As for the threads of OpenMP: a passive one leaves the processor to others
-   at once. */
+/* Follows OpenMP's setting: a passive thread yields the processor at once. */
 static int choose_spins(void)
 {
     const char *policy = getenv("OMP_WAIT_POLICY");

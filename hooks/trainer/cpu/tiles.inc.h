@@ -1,27 +1,26 @@
 /**
- * Tiles of attention: their memory, how blocks get in and out of them, and
- * the three products; part of kernels.inc.h. attention.inc.h says what they
- * are for.
+ * Tiles of attention: their memory, copying blocks to and from them, and the
+ * three products; part of kernels.inc.h. attention.inc.h explains their use.
  */
 
 #define ROWS (2 * LANES)
-#define KEYS 4 /* keys at a time; padding makes their number a multiple */
+#define KEYS 4 /* keys at a time; padding rounds up to it */
 
-/* Of what is constant in a call much is known only where it is inlined, and
- * compilers do not always find that it is worth its size. */
+/* Much is constant in a call but known only after inlining, which compilers do
+ * not always consider worthwhile. */
 #define KNOWN inline __attribute__((always_inline))
 
-/* One head's share of the scratch memory. */
+/* One head's part of the scratch memory. */
 typedef struct workspace {
     int n_keys;           /* T rounded up to KEYS */
     int narrow, wide;     /* head width rounded up to 4, and to LANES */
     float *k, *v;         /* (n_keys,narrow) */
     float *tile, *dtile;  /* (n_keys,ROWS) */
-    float *logs;          /* (n_keys,ROWS) of weights, up to a constant */
-    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed block; result */
-    float *q, *dy;        /* (ROWS,wide) block of rows */
+    float *logs;          /* (n_keys,ROWS): logarithms of weights */
+    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed blocks; result */
+    float *q, *dy;        /* (ROWS,wide): a block of rows */
     float *dk, *dv;       /* (n_keys,wide) */
-    float *scale;         /* (ROWS) of the scores */
+    float *scale;         /* (ROWS), of the scores */
     bool careful;
 } workspace;
 
@@ -73,7 +72,7 @@ static bool are_finite(uvec sizes)
     return largest_lane_size(sizes) < 0x7f800000;
 }
 
-/* 0 while everything added to it was finite, NaN afterwards. */
+/* Returns 0 while every value added is finite, and NaN afterwards. */
 static inline vec spot_nonfinite(vec spotted, vec value)
 {
     return spotted + value * splat(0);
@@ -84,8 +83,8 @@ static bool is_zero(vec spotted)
     return sum_lanes(spotted) == 0;
 }
 
-/* out (n_rows,columns) from n rows `stride` apart, padded with zeros. True if
- * everything is finite. */
+/* Copies n rows, `stride` apart, to out (n_rows,columns), padded with zeros.
+ * Returns true if all numbers are finite. */
 static bool pack_rows(float *out, const float *from, int n, int n_rows,
                       int width, int columns, size_t stride)
 {
@@ -117,9 +116,9 @@ static void pack_keys(workspace *w, const es_cpu_head *head)
     w->careful = !finite;
 }
 
-/* Rows of a block, n of them `stride` apart: transposed into out_t
- * (width,ROWS) and, unless out is NULL, as rows into out (ROWS,wide), both
- * padded with zeros. */
+/* Copies n rows of a block, `stride` apart: transposed to out_t (width,ROWS)
+ * and, unless out is NULL, by rows to out (ROWS,wide), both padded with
+ * zeros. */
 static void pack_block(workspace *w, float *out_t, float *out,
                        const float *from, int n, int width, size_t stride)
 {
@@ -154,8 +153,8 @@ static void pack_queries(workspace *w, const es_cpu_head *head, int first,
                head->width, head->stride);
 }
 
-/* The way out: n rows of out, `stride` apart, from xt (width,ROWS), each times
- * its scale; NULL: 1. */
+/* Copies back: n rows of out, `stride` apart, from xt (width,ROWS), each
+ * multiplied by its scale; NULL: 1. */
 static void write_block(float *out, const workspace *w, const float *scale,
                         int n, int width, size_t stride)
 {
@@ -200,8 +199,8 @@ static void tile_products(float *tile, const float *xt, const float *y,
     }
 }
 
-/* Products become scores: rounded to fp16, then scaled, and no lower than
- * `lowest`. */
+/* Turns products into scores: rounds them to fp16, scales them, and raises them
+ * to at least `lowest`. */
 static void tile_round(float *tile, const float *scale, float lowest,
                        int n_keys)
 {
@@ -213,7 +212,7 @@ static void tile_round(float *tile, const float *scale, float lowest,
         }
 }
 
-/* The scores of a block of queries. */
+/* Computes the scores of a block of queries. */
 static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
                         int n_keys)
 {
@@ -223,7 +222,8 @@ static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
         tile_round(w->tile, w->scale, lowest, n_keys);
 }
 
-/* Lanes whose query sees key j, when key 0 of the mask is the first query. */
+/* Returns the lanes whose query sees key j, where key 0 is the first
+ * query's. */
 static inline ivec visible(int j, int half)
 {
     ivec lane = {0};
@@ -232,7 +232,7 @@ static inline ivec visible(int j, int half)
     return lane >= j;
 }
 
-/* The keys from n_full on are behind the mask for some queries. */
+/* Keys from n_full on are masked for some queries. */
 static void tile_gather(float *xt, const float *tile, const float *y,
                         int n_full, int n_keys, int narrow, bool careful)
 {
@@ -263,8 +263,9 @@ static void tile_gather(float *xt, const float *tile, const float *y,
     }
 }
 
-/* n_keys rows of tile_scatter, from query `first` on: one vector of columns, or
- * a pair. A sum waits for itself, so there are to be many: KEYS are too few. */
+/* Handles n_keys rows of tile_scatter from query `first` on, for one vector of
+ * columns or a pair. Each addition waits for the previous one, so many
+ * independent sums are needed: KEYS are too few. */
 static KNOWN void scatter_columns(float *y, const float *tile, const float *x,
                                   int first, int wide, int n_keys, bool pair)
 {

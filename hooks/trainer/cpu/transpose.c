@@ -1,13 +1,13 @@
 /* Transposes matrices of 16-bit numbers for products_onednn.c, in blocks that
- * stay in the nearest cache. */
+ * fit the L1 cache. */
 #include "hooks/trainer/cpu/transpose.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
-#define SIDE 8   /* of a tile in registers */
-#define BLOCK 64 /* of rows and columns */
+#define SIDE 8   /* rows of a tile in registers */
+#define BLOCK 64 /* rows and columns */
 
 static void transpose_plain(es_bfloat *out, size_t out_stride,
                             const es_bfloat *in, size_t stride, size_t n_rows,
@@ -23,7 +23,7 @@ typedef struct tile {
     __m128i rows[SIDE];
 } tile;
 
-/* Row i with row i + 4: three times of it transpose. */
+/* Interleaves row i with row i + 4; three times this transposes the tile. */
 static inline tile interleave(tile x)
 {
     return (tile){{_mm_unpacklo_epi16(x.rows[0], x.rows[4]),
@@ -41,7 +41,7 @@ static inline __m128i load(const es_bfloat *in)
     return _mm_loadu_si128((const __m128i *)in);
 }
 
-/* SIDE x SIDE. */
+/* Transposes a tile of SIDE x SIDE. */
 static inline void transpose_tile(es_bfloat *out, size_t out_stride,
                                   const es_bfloat *in, size_t stride)
 {

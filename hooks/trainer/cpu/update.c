@@ -1,21 +1,21 @@
-/* Statistics of a step, and AdamW. Sums are taken over pieces of one length, so
- * that they do not depend on the number of threads. */
+/* Statistics of a step, and AdamW. Sums are taken over pieces of fixed length,
+ * so that they do not depend on the number of threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
 
-/* Sums over pieces of this length are added in order, so that they do not
- * depend on the number of threads. */
+/* Pieces of this length are summed, and their sums are added in order, so that
+ * the result does not depend on the number of threads. */
 #define PIECE ((size_t)1 << 13)
-/* Pieces whose sums are kept at a time. */
+/* Number of pieces whose sums are kept at a time. */
 #define N_PIECES 256
 
 typedef struct job {
     const es_backend *backend;
     size_t n;
     const es_mem *x, *y;
-    size_t first;    /* of x and y */
-    bool are_floats; /* x and y are, whatever activations are */
+    size_t first;    /* offset in x and y */
+    bool are_floats; /* x and y are floats, whatever activations are */
     double *sums;
     const float *grad;
     float *param, *moment1, *moment2;
@@ -92,7 +92,7 @@ void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
     to->squares += squares;
     if (squares - squares == 0)
         return;
-    /* NaN or infinite; rare, so that one thread does. */
+    /* The sum is NaN or infinite; this is rare, so one thread suffices. */
     for (size_t first = 0, part; first < n; first += part) {
         part = es_cpu_piece(backend, n - first);
         to->nonfinite += backend->kernels->count_nonfinite(
@@ -123,8 +123,8 @@ typedef struct measuring {
     int n_layer, n_batch, n_head, n_ctx;
 } measuring;
 
-/* Heads of a thread, in each layer sequence by sequence: sums do not depend on
- * how many threads there are. */
+/* Each thread measures heads, in each layer sequence by sequence, so that sums
+ * do not depend on the number of threads. */
 static void measure_part(void *argument, es_share share)
 {
     const measuring *m = argument;
@@ -197,7 +197,7 @@ void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
              .moment2 = es_cpu_floats(moment2),
              .how = how,
              .control = (const es_control *)(const void *)control,
-             /* of memory that this back-end owns */
+             /* the copies are memory of this back-end */
              .copy = (es_bfloat *)es_cpu_copy_of(backend, param)};
     if (j.control->skips == 0)
         es_team_run(backend->team, adamw_part, &j);

@@ -1,6 +1,6 @@
 /**
- * The vector kit of analyzer/base/vector.h, for the includer's LANES, and what
- * only the trainer needs beside it: fp16.
+ * The vector functions of analyzer/base/vector.h for the including file's
+ * LANES, plus fp16, which only the trainer needs.
  */
 #ifndef ES_CPU_VECTOR_H
 #define ES_CPU_VECTOR_H
@@ -8,7 +8,7 @@
 #include "analyzer/base/vector.h"
 #include "hooks/trainer/cpu/half.h"
 
-/** As es_bfloat_round: the first n lanes to memory. */
+/** Stores the first n lanes, rounded like es_bfloat_round. */
 static inline void store_bf16(uint16_t *to, vec x, int n)
 {
     typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
@@ -23,7 +23,7 @@ static inline void store_bf16(uint16_t *to, vec x, int n)
         to[i] = bits[i];
 }
 
-/** As es_half_round, lane by lane. */
+/** Rounds each lane like es_half_round. */
 static inline vec vec_half(vec x)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -32,7 +32,7 @@ static inline vec vec_half(vec x)
 #else
     ivec size = (ivec)x & INT32_MAX, sign = (ivec)x ^ size;
     ivec large = size >= ES_HALF_INFINITE;
-    /* What is large already is not rounded up beyond an int. */
+    /* Large numbers are excluded, since rounding up could overflow an int. */
     ivec near = size & ~large;
     near = (near + ES_HALF_DROPPED / 2 + ((near >> 13) & 1)) & ~ES_HALF_DROPPED;
     vec y = choose(large, splat(INFINITY), (vec)near);
@@ -42,7 +42,7 @@ static inline vec vec_half(vec x)
 #endif
 }
 
-/* The larger of `a` and |x|, in the order of floats, NaN last. */
+/* Returns the larger of `a` and |x|, in the order of floats with NaN last. */
 static inline uvec larger_size(uvec a, vec x)
 {
     const uvec b = (uvec)x & INT32_MAX;
@@ -55,7 +55,7 @@ static inline uvec larger_size(uvec a, vec x)
 #endif
 }
 
-/* The largest lane of such sizes. */
+/* Returns the largest lane of such sizes. */
 static inline uint32_t largest_lane_size(uvec size)
 {
     uint32_t largest = 0;
