@@ -154,8 +154,7 @@ static void record_all(probe *p)
     int64_t n = result->n_batches;
     double missing = (double)(result->settings.eval_batches - n) / (double)n;
     es_losses sum = p->losses;
-    es_losses_add(&p->losses, &sum,
-                  missing); /* 0 unless the probe was stopped */
+    es_losses_add(&p->losses, &sum, missing); /* 0 unless stopped early */
     float deviation = (float)spread_of(&p->ce, n).deviation;
     es_train_record_eval(p->record, result->start.step, &p->losses,
                          p->trainer->measure);

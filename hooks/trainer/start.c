@@ -120,7 +120,7 @@ es_status es_resume_settings(es_settings *settings,
         status = check_model(settings, checkpoint);
     const char *path = checkpoint->file->path, *slash = strrchr(path, '/');
     if (status == ES_OK &&
-        !settings->checkpoint[0]) /* the checkpoint's folder */
+        !settings->checkpoint[0]) /* default: the folder of the checkpoint */
         snprintf(settings->checkpoint, sizeof settings->checkpoint, "%.*s",
                  slash ? (int)(slash > path ? slash - path : 1) : 1,
                  slash ? path : ".");

@@ -32,18 +32,16 @@ typedef struct es_trainer {
     bool takes_maps;           /* for held-out micro-batches, from now on */
     int32_t *inputs, *targets; /* (n_inputs) tokens or pixels; targets */
     size_t n_inputs;           /* size of each for a micro-batch */
-    int32_t
-        *ahead;  /* (accumulate,2,B,T), of step ahead_step; NULL: too large */
-    int n_ahead; /* number of micro-batches drawn */
+    int32_t *ahead; /* (accumulate,2,B,T), of ahead_step; NULL: too large */
+    int n_ahead;    /* number of micro-batches drawn */
     int64_t ahead_step;
     bool may_run_ahead; /* set for one es_trainer_step: it may launch the
                            following step, if the model can, */
     bool measures_next; /* and measure it */
     bool is_ahead;      /* the following step, `next`, is launched */
     es_step next;
-    bool saw_nan; /* a loss has not been finite */
-    es_loss_scale
-        loss_scale; /* of the next step, if the back-end scales losses */
+    bool saw_nan;              /* a loss has not been finite */
+    es_loss_scale loss_scale;  /* of the next step, if losses are scaled */
     char note[ES_MESSAGE_MAX]; /* remark about the back-end, or "" */
     char uuid[ES_UUID_SIZE];   /* UUID of the run */
     int64_t first_step;        /* 0, or the checkpoint's step */

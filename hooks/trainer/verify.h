@@ -43,8 +43,8 @@ es_tolerance es_verify_tolerance(es_precision precision);
  *   got    (want->n)
  *
  * Returns true if every non-finite entry is the same in both and
- * |got - want|| <= relative ||want|| + absolute sqrt(n), with n finite entries;
- * the entries of an integer array must all be equal.
+ * ||got - want|| <= relative ||want|| + absolute sqrt(n), with n finite
+ * entries; the entries of an integer array must all be equal.
  */
 bool es_verify_close(double *error, const double *got, const es_npy *want,
                      const es_tolerance *within);

@@ -165,11 +165,10 @@ typedef struct es_cpu_kernels {
                   const es_control *control);
 
     /** out[0..3] += sums of x, x^2, x^3, x^4 (n); out[4] = its maximum with the
-     *  largest
-     *  x|; unless y (n) is NULL, out[5] += squares of x - a y, and out[6] +=
-     * those of a y. Sums short runs in float32 relative to a number near the
-     * mean, and falls back to double if float32 cannot represent them: NaN only
-     * if an input is not finite. */
+     *  largest |x|; unless y (n) is NULL, out[5] += squares of x - a y, and
+     *  out[6] += those of a y. Sums short runs in float32 relative to a number
+     *  near the mean, and falls back to double if float32 cannot represent
+     *  them: NaN only if an input is not finite. */
     void (*add_moments)(double out[7], const float *x, const float *y, float a,
                         size_t n);
     /** Given param (n) after adamw: out[0] += squares of adamw's change, out[1]

@@ -278,8 +278,7 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
 
 typedef struct swiglu_job {
     const es_backend *backend;
-    es_mem *y, *gate,
-        *d; /* d is NULL in the forward pass, where gate is read */
+    es_mem *y, *gate, *d; /* forward: d is NULL, gate is only read */
     const es_mem *up;
     size_t n;
 } swiglu_job;

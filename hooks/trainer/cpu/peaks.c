@@ -27,7 +27,7 @@ static float sign_of(float x)
     return isnan(x) ? x : (float)((x > 0) - (x < 0));
 }
 
-/* Stores the number as the pass's largest if it exceeds the stored one. */
+/* Records x, at `index`, as the largest number of this pass. */
 static void keep(es_peak *peak, float x, uint64_t index)
 {
     peak->size = fabsf(x);

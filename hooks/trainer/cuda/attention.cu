@@ -1,10 +1,11 @@
-/** Attention as operations of the back-end: which kernels do it, and the
- *  gradient of temperatures, which all of them leave to a kernel of its own. */
+/** Attention as operations of the back-end: chooses the kernels, and computes
+ *  the gradient of the temperatures, which all of them leave to a separate
+ *  kernel. */
 #include "hooks/trainer/cuda/attention.h"
 
 enum { N_THREADS = 256 };
 
-/* Of means, dots and flags each. */
+/* Bytes of scratch for means, dots and flags, each. */
 static size_t scratch_part(int n_rows, int n_head)
 {
     static_assert(sizeof(float) == sizeof(unsigned), "parts of one size");

@@ -1,30 +1,30 @@
 /**
- * Between the kernels of attention: what a call has, what is done to a row,
- * and what is saved of it.
+ * Shared by the kernels of attention: the arguments of a call, the operations
+ * on a row, and the values that are saved of it.
  *
- * "raw" is q . k as the product gives it, before any scale. Weights are a =
+ * "raw" is q . k as the product returns it, before any scaling. Weights are a =
  * u / D, D = rest + sum u, with
  *
  *     softmax        u = exp(z - max z)  z = raw / (t sqrt(d_k))   rest = 0
  *     PowerSoftmax   u = (z / m)^p       m = max |z|   rest = eps (c / m)^p
  *
- * where c = m + 1e-6 is the specification's; z / m is raw / max |raw|. The
- * entropy e is of the weights b = u / S, S = sum u, which sum to one. With l =
- * log2 u, e = ln 2 (log2 S - sum b l), and in the backward pass, u' = du/draw,
- * w = dL/de, g = dy . v, <x> = sum a x:
+ * where c = m + 1e-6 is the specification's divisor; z / m is raw / max |raw|.
+ * The entropy e is that of the weights b = u / S, S = sum u, which sum to one.
+ * With l = log2 u, e = ln 2 (log2 S - sum b l), and in the backward pass, u' =
+ * du/draw, w = dL/de, g = dy . v, <x> = sum a x:
  *
  *     dL/draw = u' / D [g - <g> - w D / S ln 2 (l - center)]
  *     center  = sum b l
  *
- * Logarithms are to base 2 since that is what the device has.
+ * Logarithms are to base 2, because the device computes those.
  *
- * A row is gone through tile by tile, its sums belonging to the largest score
- * so far. When that grows by what makes every u 2^shift times what it was,
+ * A row is processed tile by tile, and its sums are relative to the largest
+ * score so far. When a larger score multiplies every u by 2^shift,
  *
  *     sum u   becomes  2^shift sum u
  *     sum u l becomes  2^shift (sum u l + shift sum u)
  *
- * which is all that the entropy costs: one more product and sum an element.
+ * This is the whole cost of the entropy: one more product and sum per element.
  */
 #ifndef ES_CUDA_ATTENTION_H
 #define ES_CUDA_ATTENTION_H
@@ -35,43 +35,43 @@
 
 #define ES_LN_2 0.693147180559945f
 
-/** An operation's arguments, for a kernel. Shapes as in ops.h. */
+/** An operation's arguments, as passed to a kernel. Shapes are as in ops.h. */
 template <class A>
 struct es_attention_call {
     int n_batch, n_ctx, n_head, d_model, width;
     es_attention_kind kind;
     int power; /* of PowerSoftmax */
     float epsilon;
-    es_row_length length; /* what the epsilon is multiplied with */
+    es_row_length length; /* factor of epsilon */
     float scale;          /* 1 / sqrt(width) */
     const float *log_t;   /* (H,T), or NULL */
     const A *qkv;
     A *y;
     float *saved;
-    /* forward */
+    /* Forward pass. */
     bool measures;
-    float *rows[ES_N_ROW_STATISTICS]; /* (B,H,T) each; NULL: not wanted */
-    /* backward */
+    float *rows[ES_N_ROW_STATISTICS]; /* (B,H,T) each; NULL: not requested */
+    /* Backward pass. */
     const A *dy;
     const float *dentropy;
     A *dqkv;
     float *dlog_t;
-    float *means; /* (B,H,T) scratch: what g is compared with */
+    float *means; /* (B,H,T) scratch: subtracted from g */
     float *dots;  /* (B,H,T) scratch: sum of dz z; NULL without dlog_t */
-    /* of kernels on tensor cores, see below */
+    /* For kernels on tensor cores, see below. */
     unsigned *flags; /* (B,H,ceil(T/16)) scratch; NULL: none */
-    bool again;      /* only what is flagged */
+    bool again;      /* process flagged rows only */
 };
 
 /**
- * Tensor cores multiply the zeros of masked weights with what they mask, and
- * 0 NaN is NaN: a row that comes out of their kernels with anything that is
- * not finite may be so by mistake. They flag it with its neighbours, and the
- * exact kernels, launched after them, do what is flagged again.
+ * Tensor cores multiply the zeros of masked weights with the masked values, and
+ * 0 NaN is NaN: a non-finite number in a row of their results may be wrong. The
+ * kernels flag such a row with its neighbours, and the exact kernels, launched
+ * afterwards, recompute flagged rows.
  */
 #define ES_FLAG_ROWS 16
 
-/** The flag of row `row`. */
+/** Returns the flag of row `row`. */
 template <class A>
 ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
                                       int head, int row)
@@ -80,18 +80,18 @@ ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
            row / ES_FLAG_ROWS;
 }
 
-/** What is saved of a row. */
+/** Values saved of a row. */
 typedef struct __align__(16) es_saved_row
 {
-    float m;       /* largest raw score; PowerSoftmax: the largest absolute */
+    float m;       /* largest raw score; PowerSoftmax: largest |raw score| */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* of dL/draw: scale / t; PowerSoftmax, p / m there: D / S */
+    float factor; /* of dL/draw: scale / t; PowerSoftmax: p / m. There: D / S */
 }
 es_saved_row;
 
-/** q of the first position of head `head` = b H + h; k and v are d_model and
- *  2 d_model further on; a position is 3 d_model. */
+/** Returns the offset of q of the first position of head `head` = b H + h; k
+ *  and v follow at d_model and 2 d_model, the next position at 3 d_model. */
 template <class A>
 ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
 {
@@ -100,7 +100,7 @@ ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Likewise y and dy; a position is d_model. */
+/** Likewise for y and dy; the next position is at d_model. */
 template <class A>
 ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
 {
@@ -109,7 +109,7 @@ ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** What raw scores of query `row` are multiplied with. */
+/** Returns the factor of raw scores of query `row`. */
 template <class A>
 ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                                    int row)
@@ -121,7 +121,7 @@ ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                         call->log_t[head % call->n_head * call->n_ctx + row]);
 }
 
-/** The epsilon of query `row`. */
+/** Returns the epsilon of query `row`. */
 template <class A>
 ES_DEVICE float es_attention_epsilon(const es_attention_call<A> *call, int row)
 {
@@ -141,8 +141,8 @@ ES_DEVICE void es_row_open(es_row *row)
     row->sum = row->moment = row->distance = 0;
 }
 
-/** The row's m grows to that of a tile. Returns what sums and outputs so far
- *  have been multiplied with, or are to be. */
+/** Raises the row's m to that of a tile. Returns the factor by which sums and
+ *  outputs so far have been, or are to be, multiplied. */
 template <class KIND, bool MEASURE, bool FAST>
 ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
@@ -155,13 +155,13 @@ ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
     return factor;
 }
 
-/** What is written of a row. */
+/** Results that are written for a row. */
 typedef struct es_row_end {
     es_saved_row saved;
     float rest, scale;
 } es_row_end;
 
-/** From a row whose sums are whole. */
+/** Computes them from a row whose sums are complete. */
 template <class KIND>
 ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
                                   int power)
@@ -176,7 +176,7 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
     end.saved.center = row->moment * end.saved.inverse;
     end.saved.factor = KIND::factor(row->m, scale, power);
     if (!KIND::SUMS_TO_ONE) {
-        const bool is_empty = row->sum == 0; /* nothing has weight */
+        const bool is_empty = row->sum == 0; /* all weights are 0 */
         end.saved.center =
             is_empty ? row->sum * end.saved.inverse : row->moment / row->sum;
         end.saved.factor = is_empty ? 0 : divisor / row->sum;
@@ -184,7 +184,7 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
     return end;
 }
 
-/** Writes a statistic of row `at` of (B,H,T), if it is wanted. */
+/** Writes a statistic of row `at` of (B,H,T), if it is requested. */
 template <class A>
 ES_DEVICE void es_row_write(const es_attention_call<A> *call,
                             es_row_statistic statistic, size_t at, float value)
@@ -193,8 +193,8 @@ ES_DEVICE void es_row_write(const es_attention_call<A> *call,
         call->rows[statistic][at] = value;
 }
 
-/** Statistics of a row whose sums are whole, the raw score of key 0 being
- *  `first`. */
+/** Writes the statistics of a row whose sums are complete; `first` is the raw
+ *  score of key 0. */
 template <class A, class KIND>
 ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
                               const es_row *row, const es_row_end *end,
@@ -222,18 +222,18 @@ ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
     es_row_write(call, ES_ROW_TOP, at, KIND::top(row->m) * inverse);
 }
 
-/* --- rows that are not finite --------------------------------------------- *
+/* --- rows that are not finite ---------------------------------------------
  *
- * Rows whose sums were not finite are done again in double, by their
- * definition: the words of es_rows hold. By all lanes of a warp together. */
+ * Rows whose sums were not finite are recomputed in double by their definition,
+ * as es_rows specifies. All lanes of a warp work together. */
 
-/* Sums over a row, by its definition. */
+/* Sums over a row, by the definition. */
 typedef struct es_mend_sums {
     double largest, sum, moment, first, distance;
     bool finite;
 } es_mend_sums;
 
-/* NaN beats all, as it is not less. */
+/* A NaN always wins, since no comparison with it is true. */
 ES_DEVICE double es_mend_largest_lane(double x)
 {
     for (int across = 32 / 2; across > 0; across /= 2) {
@@ -257,7 +257,7 @@ ES_DEVICE double es_mend_score(const es_attention_call<A> *call, int head,
     return (double)(sum * es_attention_scale(call, head, row));
 }
 
-/* By all lanes together, each its keys. */
+/* Sums a row; each lane takes some keys. */
 template <class A>
 ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
                                        int head, int row, int lane)
@@ -285,7 +285,7 @@ ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
     return sums;
 }
 
-/* By all lanes together: weights of the row that are not finite. */
+/* Counts the row's weights that are not finite, with all lanes together. */
 template <class A>
 ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
                             const es_mend_sums *sums, int lane)
@@ -298,7 +298,8 @@ ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
     return es_warp_sum(n);
 }
 
-/* Lane 0 writes what es_row_measure would have, NaN where nothing is finite. */
+/* Lane 0 writes what es_row_measure would have written, with NaN for values
+ * that are not finite. */
 template <class A>
 ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
                              int n_nonfinite, const es_mend_sums *sums)
@@ -316,21 +317,21 @@ ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
     es_row_write(call, ES_ROW_TOP, at, (float)(1 / sums->sum + nan));
 }
 
-/** Does the row want it? */
+/** Returns true if the row needs recomputing. */
 ES_DEVICE bool es_mend_wanted(const es_saved_row *saved)
 {
     return !(isfinite(saved->inverse) && isfinite(saved->center));
 }
 
-/** Statistics of row `at` of (B,H,T). */
+/** Recomputes the statistics of row `at` of (B,H,T). */
 template <class A>
 ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
                            int lane)
 {
     const int row = (int)(at % (size_t)call->n_ctx);
     const int head = (int)(at / (size_t)call->n_ctx);
-    /* Each weight of PowerSoftmax holds the largest score and the sum of all:
-     * where one is not finite none is. */
+    /* Each weight of PowerSoftmax depends on the largest score and on the sum
+     * of the row: if one weight is not finite, none is. */
     es_mend_sums sums = {0, 1, 0, 0, 0, false};
     int n = row + 1;
     if (call->kind == ES_SOFTMAX) {
@@ -343,16 +344,16 @@ ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
 
 /* --- a row backward ------------------------------------------------------- */
 
-/** A query's part in the gradient of a score. */
+/** A query's contribution to the gradient of a score. */
 typedef struct es_row_gradient {
-    float anchor, scale2; /* of es_weigh */
+    float anchor, scale2; /* arguments of es_weigh */
     float inverse;        /* 1 / D */
     float weight;         /* w ln 2 */
-    float mean;           /* what g - w l is compared with */
-    float factor;         /* of the result */
+    float mean;           /* subtracted from g - w l */
+    float factor;         /* factor of the result */
 } es_row_gradient;
 
-/** Without `mean`. */
+/** Opens the gradient of a row, without `mean`. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
                                                int head, int row,
@@ -376,7 +377,7 @@ ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
 
 /* --- the kernels ---------------------------------------------------------- */
 
-/** For every width up to 256 and type. attention_exact.cu. */
+/** In attention_exact.cu: for any type, and any width up to 256. */
 template <class A>
 void es_cuda_attention_exact(es_device *device,
                              const es_attention_call<A> *call);
@@ -384,8 +385,8 @@ template <class A>
 void es_cuda_attention_exact_backward(es_device *device,
                                       const es_attention_call<A> *call);
 
-/** On tensor cores: false, and nothing is done, where they cannot.
- *  attention_mma.cu, attention_mma_backward.cu. */
+/** In attention_mma.cu and attention_mma_backward.cu: use tensor cores. Return
+ *  false, without any effect, if they cannot handle the call. */
 template <class A>
 bool es_cuda_attention_mma(es_device *device, const es_attention_call<A> *call);
 template <class A>

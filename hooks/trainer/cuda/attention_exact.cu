@@ -1,13 +1,13 @@
 /**
- * Attention in float32, a warp for each row: every type of activation, heads up
- * to 256 wide. All of fp32 and tf32, and of 16 bits what tensor cores do not
- * take, or flagged (attention.h).
+ * Attention in float32, one warp for each row: any type of activation, heads up
+ * to 256 wide. Used for all of fp32 and tf32, and in 16 bits for heads that
+ * tensor cores cannot handle or rows that they have flagged (attention.h).
  *
- * A block has 8 rows of a head, a warp each. What they meet comes 32 at a time
- * into shared memory: one for each lane, which multiplies it with the row; for
- * the sums over them a lane has columns lane + 32 k. What is masked is never
- * touched. Products add in the order of columns: where a row is one weight of
- * 1, y is v, and dy . y is dy . v to the last bit.
+ * A block has 8 rows of a head, a warp each. The rows that they meet are loaded
+ * 32 at a time into shared memory; each lane multiplies one of them with the
+ * warp's row. For sums over them, a lane handles columns lane + 32 k. Masked
+ * rows are never read. Products add in the order of columns: if a row's only
+ * weight is 1, y is v, and dy . y equals dy . v to the last bit.
  */
 #include "hooks/trainer/cuda/attention.h"
 
@@ -15,23 +15,23 @@ enum {
     WARPS = 8,
     THREADS = 32 * WARPS,
     OTHERS = 32,
-    MOST_COLUMNS = 256 / 32, /* of a lane */
-    BLOCK_FLAGS = 8          /* that a block looks at */
+    MOST_COLUMNS = 256 / 32, /* per lane */
+    BLOCK_FLAGS = 8          /* flags that a block reads */
 };
 static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
 
 /* --- tiles ---------------------------------------------------------------- */
 
-/* In shared memory; x goes into the scores, y into g. */
+/* Tiles in shared memory; x is used for scores, y for g. */
 typedef struct tiles {
-    float *x, *y;             /* the block's own rows */
-    float *other_x, *other_y; /* 32 others */
-    float *weights, *more;    /* of this warp's row and the others */
+    float *x, *y;             /* the block's rows */
+    float *other_x, *other_y; /* 32 rows that they meet */
+    float *weights, *more;    /* of this warp's row and the 32 rows */
     int stride;               /* between rows */
 } tiles;
 
-/* Floats between two rows: four at a time are read of 8 rows without a
- * conflict where a row is a multiple of 32 floats. */
+/* Returns the floats between two rows: for rows of a multiple of 32 floats,
+ * reads of four floats from 8 rows are then free of bank conflicts. */
 ES_BOTH int stride_of(int width)
 {
     return (width + 3) / 4 * 4 + 4;
@@ -58,14 +58,14 @@ static ES_DEVICE tiles tiles_of(float *memory, int width)
     return t;
 }
 
-/* An array of (T, width) rows: those of a head in q, k, v, y or dy. */
+/* A (T, width) array of rows: a head's q, k, v, y or dy. */
 template <class A>
 struct head_rows {
     const A *first;
     int stride;
 };
 
-/* q, k and v are part 0, 1 and 2. */
+/* Parts 0, 1 and 2 are q, k and v. */
 template <class A>
 static ES_DEVICE head_rows<A> part_of(const es_attention_call<A> *call,
                                       int head, int part)
@@ -81,7 +81,7 @@ static ES_DEVICE head_rows<A> output_of(const es_attention_call<A> *call,
     return {array + es_attention_y_at(call, head), call->d_model};
 }
 
-/* Rows first .. first + n - 1; zeros beyond n_ctx and the width. */
+/* Loads rows first .. first + n - 1, with zeros beyond n_ctx and the width. */
 template <class A>
 static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
                            int n, const es_attention_call<A> *call)
@@ -96,7 +96,7 @@ static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
     }
 }
 
-/* Of both sides, between barriers. */
+/* Loads both arrays of the other rows, between barriers. */
 template <class A>
 static ES_DEVICE void load_others(const tiles *t, head_rows<A> x,
                                   head_rows<A> y, int first,
@@ -123,7 +123,7 @@ static ES_DEVICE float dot(const float *x, const float *y, int stride)
     return sum;
 }
 
-/* Of this warp's row and this lane's other. */
+/* Return the dot product of this warp's row and this lane's other row. */
 static ES_DEVICE float dot_x(const tiles *t)
 {
     return dot(t->x + (int)threadIdx.x / 32 * t->stride,
@@ -135,8 +135,8 @@ static ES_DEVICE float dot_y(const tiles *t)
                t->other_y + (int)threadIdx.x % 32 * t->stride, t->stride);
 }
 
-/* out += sum of weights[j] y[j], begin <= j < end: column by column, so that
- * what a narrow head lacks costs nothing. */
+/* out += sum of weights[j] y[j], begin <= j < end, column by column: the
+ * missing columns of a narrow head cost nothing. */
 static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
                              const float *y, int stride, int begin, int end)
 {
@@ -152,7 +152,7 @@ static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
     }
 }
 
-/* Row `row` of an output from `to` on, times a factor. */
+/* Writes row `row` of an output at `to`, multiplied by a factor. */
 template <class A>
 static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
                             int row, const float out[MOST_COLUMNS],
@@ -168,8 +168,8 @@ static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* This lane's raw score becomes u, 0 if masked; returns what the row's outputs
- * so far are to be multiplied with. */
+/* Replaces this lane's raw score by u, or 0 if masked. Returns the factor for
+ * the row's outputs so far. */
 template <class KIND>
 static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
                              int power)
@@ -189,7 +189,7 @@ static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
     return factor;
 }
 
-/* What is kept of row `row`, whose sums are over all lanes and whose score of
+/* Saves the values of row `row`, whose sums cover all lanes and whose score of
  * key 0 is `first`. Returns 1 / D. */
 template <class A, class KIND>
 static ES_DEVICE float end_row(const es_attention_call<A> *call, int head,
@@ -232,7 +232,7 @@ struct attend {
                         call);
             float s = dot_x(&t);
             if (key == 0)
-                score_0 = s; /* lane 0's */
+                score_0 = s; /* used by lane 0 */
             const float factor = weigh<KIND>(&s, &sums, row - key - lane,
                                              scale * ES_LOG2_E, call->power);
             t.weights[lane] = s;
@@ -254,8 +254,9 @@ struct attend {
 
 /* --- dq ------------------------------------------------------------------- */
 
-/* Once through the keys of a row. The gradients of its scores, without its
- * factor, go into out; returns sum dz l. MEAN: returns the mean of g - w l. */
+/* Passes once over the keys of a row: adds the gradients of its scores, without
+ * the row's factor, times the keys to out, and returns sum dz l. With MEAN,
+ * only returns the mean of g - w l. */
 template <class A, class KIND, bool MEAN>
 static ES_DEVICE float
 go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
@@ -287,9 +288,10 @@ go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
     return es_warp_sum(sum);
 }
 
-/* What g of the block's rows is compared with. Under a small temperature a row
- * is almost one weight of 1: what rounding makes of its small g - <g> is
- * multiplied with 1/t, and so <g> comes from the weights. */
+/* Returns the mean to subtract from g of this warp's row. With a small
+ * temperature a row is nearly a single weight of 1; rounding errors in its
+ * small g - <g> would be multiplied by 1/t, so <g> is computed from the
+ * weights. */
 template <class A, class KIND>
 static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first,
@@ -304,8 +306,8 @@ static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
     return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
 }
 
-/* The mean of row `at` that a kernel left. AGAIN: one on tensor cores, whose l
- * is of whole weights where they sum to one. */
+/* Returns the mean of row `at` that a kernel has saved. With AGAIN it is from
+ * tensor cores, where l refers to complete weights if they sum to one. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                                const es_row_gradient *row)
@@ -316,7 +318,7 @@ static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                : mean;
 }
 
-/* AGAIN: with the means that tensor cores left. */
+/* With AGAIN, uses the means that tensor cores have saved. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first)
@@ -350,7 +352,8 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
 
 /* --- dk and dv ------------------------------------------------------------ */
 
-/* Of this warp's key and query `query`: its part of dk and of dv. */
+/* Computes the contributions of query `query` to dk and dv of this warp's
+ * key. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
                                   const tiles *t, int head, int query)
@@ -425,7 +428,7 @@ struct pull_all {
 
 /* --- kernels -------------------------------------------------------------- */
 
-/* TASK::rows of all rows, WARPS a block. */
+/* Calls TASK::rows for all rows, WARPS in each block. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 2)
     attention_exact_kernel(es_attention_call<A> call)
@@ -437,7 +440,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     TASK::rows(&call, tiles_of(memory, call.width), place.head, place.first);
 }
 
-/* TASK::rows of those that are flagged; without any it ends at once. */
+/* Calls TASK::rows for the flagged rows; ends at once if there are none. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 1)
     attention_again_kernel(es_attention_call<A> call)

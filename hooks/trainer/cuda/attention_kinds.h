@@ -1,5 +1,5 @@
-/** The kinds of attention, as policies: kernels are templates of a KIND, and
- *  ask it for all that differs between softmax and PowerSoftmax. */
+/** The kinds of attention as policies: kernels are templates of a KIND, which
+ *  provides everything that differs between softmax and PowerSoftmax. */
 #ifndef ES_CUDA_ATTENTION_KINDS_H
 #define ES_CUDA_ATTENTION_KINDS_H
 
@@ -13,17 +13,18 @@ extern "C" {
 
 #define ES_LOG2_E 1.44269504088896f
 
-/** Below this the largest score of PowerSoftmax counts as this: its inverse is
+/** Lower bound for PowerSoftmax's largest score, so that its inverse is
  *  finite. */
 #define ES_TINY_SCORE 1e-30f
-/** On tensor cores the scores of a row may exceed what its weights are relative
- *  to by this, to base 2, before all that was summed is brought down. */
+/** On tensor cores, scores of a row may exceed the anchor of its weights by
+ *  this much, to base 2, before the sums are rescaled. */
 #define ES_SLACK 8.0f
-/** Beside a rest above this nothing has weight; it, its inverse and its
- * products with logarithms are finite. */
+/** Upper bound for the rest: next to it all weights vanish, and it, its inverse
+ *  and its products with logarithms are finite. */
 #define ES_LARGE_REST 1e30f
 
-/** To base 2: as good as float32 is, or by the device's own instruction. */
+/** 2^x and log2 x: with float32 accuracy, or FAST by the device's
+ *  instruction. */
 template <bool FAST>
 ES_DEVICE float es_exp2(float x)
 {
@@ -35,7 +36,7 @@ ES_DEVICE float es_log2(float x)
     return FAST ? __log2f(x) : log2f(x);
 }
 
-/** x^n, n even and 0 or more. */
+/** Returns x^n, n even and 0 or more. */
 ES_DEVICE float es_raise(float x, int n)
 {
     float y = 1, square = x * x;
@@ -47,22 +48,22 @@ ES_DEVICE float es_raise(float x, int n)
     return y;
 }
 
-/** Of one score: u, log2 u, and du/draw up to the row's factor. */
+/** u, log2 u, and du/draw up to the row's factor, of one score. */
 typedef struct es_weight {
     float u, log, slope;
 } es_weight;
 
-/** What a thread knows of a row: m is the row's, the sums are over its own
+/** A thread's state of a row: m is the row's, the sums cover the thread's
  *  columns. */
 typedef struct es_row {
     float m;
-    float largest; /* score; where m is another */
+    float largest; /* largest score, if it differs from m */
     float sum, moment;
     float distance; /* sum of u (query - key) */
 } es_row;
 
-/** The row's sums become `factor` = 2^shift times what they were, and so does
- *  what their logarithms are relative to. */
+/** Multiplies the row's sums by `factor` = 2^shift, and adapts the reference of
+ *  their logarithms. */
 template <bool MEASURE>
 ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
 {
@@ -73,35 +74,33 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
     row->sum *= factor;
 }
 
-/*
- * Of each kind, with `anchor` what weights are relative to, scale2 what raw
- * scores are multiplied with to base 2, m as attention.h has it:
+/* Members of each kind. `anchor` is the reference of weights, scale2 the factor
+ * of raw scores to base 2, m as in attention.h:
  *
- *   SUMS_TO_ONE     es_weights_sum_to_one: D is the sum of u, and nothing else
- *   BY_SIZE         m is the largest absolute score, not the largest
- *   least           m of no scores
+ *   SUMS_TO_ONE     es_weights_sum_to_one: D is exactly the sum of u
+ *   BY_SIZE         m is the largest absolute score, not the largest score
+ *   least           m before any score
  *   top             u of m itself
- *   anchor_of       m
- *   weigh           one raw score; the anchor itself has u = 1
- *   rescale         what makes u, relative to m, relative to `larger`: returns
- *                   the factor, *shift its logarithm
+ *   anchor_of       the anchor for m
+ *   weigh           weighs a raw score; the anchor itself has u = 1
+ *   rescale         returns the factor that moves the reference of u from m
+ *                   to `larger`, and its logarithm in *shift
  *   rest            the part of D that is not a sum of u
- *   factor          of dL/draw
- *   scale2_of       that factor, as `weigh` wants it
+ *   factor          factor of dL/draw
+ *   scale2_of       that factor in the form that `weigh` expects
  *
  * On tensor cores, where the anchor lags behind m:
  *
- *   lowest_anchor   of no scores: the first score that is more than -inf
+ *   lowest_anchor   the anchor before any score: the first score above -inf
  *                   exceeds it
- *   has_outgrown    the anchor has to move to `largest`
- *   move            moves it there. Returns what the row's sums and outputs
- *                   have been multiplied with
- *   settle          the sums, at the end, come to belong to the largest score;
- *                   returns likewise
- *   weigh_again     backward: a weight whole, a = u / D, if it sums to one:
- *                   where a row is one weight of 1 it is exactly 1. Otherwise
- *                   u, to be multiplied with 1 / D: `whole`
- */
+ *   has_outgrown    true if the anchor must move to `largest`
+ *   move            moves it. Returns the factor by which the row's sums and
+ *                   outputs must be multiplied
+ *   settle          finally makes the sums relative to the largest score;
+ *                   returns the factor likewise
+ *   weigh_again     backward pass: returns complete weights a = u / D if they
+ *                   sum to one, so that a row's only weight is exactly 1;
+ *                   otherwise u, which `whole` multiplies by 1 / D */
 
 struct es_softmax {
     enum { SUMS_TO_ONE = true, BY_SIZE = false };
@@ -116,7 +115,7 @@ struct es_softmax {
         return 1;
     }
 
-    /* A row of -inf so far has weights of 0. */
+    /* If all scores of a row are -inf so far, its weights are 0. */
     static ES_DEVICE float anchor_of(float m)
     {
         return m == -INFINITY ? 0 : m;
@@ -169,7 +168,7 @@ struct es_softmax {
     static ES_DEVICE float move(es_row *row, float *anchor, float largest,
                                 float scale2, int)
     {
-        /* No product with a sum of 0 is to be NaN. */
+        /* The bound keeps a product with a sum of 0 from being NaN. */
         const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
         const float factor = es_fast_exp2(shift);
         *anchor = largest;
@@ -209,7 +208,7 @@ struct es_power_softmax {
         return ES_TINY_SCORE;
     }
 
-    /* Where there is nothing beyond the least, no key has weight. */
+    /* If no score exceeds the least one, all weights are 0. */
     static ES_DEVICE float top(float m)
     {
         return m > ES_TINY_SCORE ? 1 : 0;
@@ -220,8 +219,8 @@ struct es_power_softmax {
         return 1 / fmaxf(m, ES_TINY_SCORE);
     }
 
-    /* The logarithm of a power that has vanished is finite, and its product
-     * with u is 0. */
+    /* The logarithm of a power that underflows is finite, and its product with
+     * u is 0. */
     template <bool FAST>
     static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {

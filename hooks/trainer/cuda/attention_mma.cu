@@ -1,7 +1,8 @@
-/** Attention on tensor cores, forward: attention_mma.h says how. */
+/** The forward pass of attention on tensor cores; attention_mma.h explains the
+ *  tiles. */
 #include "hooks/trainer/cuda/attention_mma.h"
 
-/* Tiles by the width of heads; see the README for what they cost. */
+/* Sizes of tiles by the width of heads; the README lists their cost. */
 template <int WIDTH>
 struct forward_shape {
     enum {
@@ -13,38 +14,37 @@ struct forward_shape {
     };
 };
 
-/*
- * What is needed of rows in a part of each step only is in shared memory: there
- * are no registers for it while scores are multiplied. A row has four lanes;
- * its first lane writes what all of them read. Sums are each lane's own, over
- * its columns, rows 16 m + 8 upper + lane / 4 of the warp at [2 m + upper], a
- * bank to each lane.
+/* Row values that are needed in only a part of each step are in shared memory:
+ * there are no registers for them while scores are multiplied. Four lanes share
+ * a row; its first lane writes the values that all of them read. Sums are
+ * separate for each lane, over its columns: those of row 16 m + 8 upper + lane
+ * / 4 of the warp are at [2 m + upper], in a bank for each lane.
  *
- * Weights are relative to the anchor, and so are sums and outputs: 1 / m of
- * PowerSoftmax; of softmax a score that no other of the row has exceeded by
- * more than ES_SLACK.
- */
+ * Weights, sums and outputs are relative to the anchor: 1 / m for PowerSoftmax;
+ * for softmax a score that no other score of the row exceeds by more than
+ * ES_SLACK. */
 template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
     float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
-    float distance[4][ES_MMA_THREADS]; /* from the keys to the next step's */
-    float scale2[OWN];                 /* of raw scores to base 2 */
+    float distance[4][ES_MMA_THREADS]; /* from keys to the next step */
+    float scale2[OWN];                 /* factor of raw scores, to base 2 */
     float anchor[OWN];
-    float m[OWN];       /* PowerSoftmax: what 1 / anchor is */
-    float largest[OWN]; /* raw score so far; its first lane's affair */
+    float m[OWN];       /* PowerSoftmax: 1 / anchor */
+    float largest[OWN]; /* largest raw score so far; only its first lane uses it
+                         */
     float first[OWN];   /* raw score of key 0 */
 };
 
-/* The first row of this lane; others are 16 m + 8 upper further on. */
+/* Returns this lane's first row; its other rows follow at 16 m + 8 upper. */
 template <int M>
 ES_DEVICE int first_row(void)
 {
     return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
 }
 
-/* Brings the rows that have outgrown their anchors down to their largest, by
- * all lanes of the warp. */
+/* Moves the anchors of rows that have outgrown them to their largest score;
+ * called by all lanes of the warp. */
 template <int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
                             const float largest[M][2], int power)
@@ -81,15 +81,16 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
     __syncwarp();
 }
 
-/* Is element i of 8 columns from 8 n on visible to rows 16 m + 8 upper? */
+/* Returns true if rows 16 m + 8 upper see element i of 8 columns from 8 n
+ * on. */
 template <bool DIAGONAL>
 ES_DEVICE bool sees(int m, int upper, int n, int i)
 {
     return es_mma_sees<ES_OWN_QUERIES, DIAGONAL>(16 * m + 8 * upper, 8 * n, i);
 }
 
-/* Raw scores of rows 16 m + 8 upper become u, masked ones 0, and the sums of
- * the rows grow with them. */
+/* Replaces the raw scores of rows 16 m + 8 upper by u, masked ones by 0, and
+ * adds to the rows' sums. */
 template <class KIND, bool MEASURE, bool DIAGONAL, int N>
 ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
                          float *moment, float anchor, float scale2, int power)
@@ -113,10 +114,10 @@ ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
         *moment = of_u_log;
 }
 
-/* Moves a row's distances from where its step begins to where the next one
- * does, and adds those of the step's keys; columns are relative to this lane's
- * first. Neither query nor key is known here: where registers end, constants
- * are all that a pass over the weights may need. */
+/* Moves the reference of a row's distances from the start of its step to that
+ * of the next step, and adds the step's keys; columns are relative to this
+ * lane's first column. The query and key numbers are not used, only constants:
+ * there are no registers left for more in a pass over the weights. */
 template <int N>
 ES_DEVICE void add_distances(float *distance, float of_u,
                              const float s[N / 8][4], int upper)
@@ -130,8 +131,8 @@ ES_DEVICE void add_distances(float *distance, float of_u,
     *distance = sum;
 }
 
-/* The largest score of this step, of PowerSoftmax the largest absolute, and
- * the largest so far. */
+/* Returns the largest score of this step (PowerSoftmax: the largest absolute
+ * score), and updates the largest so far. */
 template <class KIND, bool DIAGONAL, int N>
 ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
                                float *so_far)
@@ -152,8 +153,8 @@ ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
     return KIND::BY_SIZE ? es_mma_row_largest(size) : largest;
 }
 
-/* One step: scores to weights, and, where a row has outgrown its anchor, its
- * sums and outputs so far to a new one. */
+/* Turns the scores of one step into weights; if a row has outgrown its anchor,
+ * first rescales its sums and outputs to a new anchor. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                           kept_rows<WIDTH> *kept, int power, bool distances)
@@ -190,14 +191,14 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                              kept->sum[i][threadIdx.x], s[i / 2], i % 2);
 }
 
-/* What a warp keeps of its rows. */
+/* The rows of a warp. */
 template <int WIDTH, int M>
 struct rows_of_warp {
     float out[M][WIDTH / 8][4];
-    kept_rows<WIDTH> *kept; /* of the block */
+    kept_rows<WIDTH> *kept; /* shared by the block */
 };
 
-/* The scores of key 0, which the first lane of each row has. */
+/* Saves the scores of key 0, which the first lane of each row holds. */
 template <int M, int N>
 ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
 {
@@ -210,7 +211,8 @@ ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
                 first[16 * m + 8 * upper] = s[m][0][2 * upper];
 }
 
-/* The N keys in rows `row` .. of a tile; key 0 is the first, or is not. */
+/* Processes the N keys in rows `row` .. of a tile; has_first: key 0 is among
+ * them. */
 template <class A, int WIDTH, int M, int N, class KIND, bool MEASURE,
           bool DIAGONAL = false>
 ES_DEVICE void attend_step(const es_attention_call<A> *call,
@@ -230,15 +232,16 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
                                                             row);
 }
 
-/* Before 9.0 wide heads leave no registers for a whole tile of softmax. */
+/* Before compute capability 9.0, wide heads leave too few registers for a whole
+ * tile of softmax. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { FEW_REGISTERS = true };
 #else
 enum { FEW_REGISTERS = false };
 #endif
 
-/* A tile of keys, from `key` on, that all rows of the block see: one step,
- * where registers suffice. */
+/* Processes a tile of keys from `key` on that all rows of the block see, in one
+ * step if registers suffice. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                            rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
@@ -254,8 +257,8 @@ ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                                                    key + j == 0);
 }
 
-/* Any other: as many keys as the warp has rows at a time, so that one step has
- * the diagonal, and all before it are whole. */
+/* Processes any other tile in steps of as many keys as the warp has rows, so
+ * that one step contains the diagonal and all earlier steps are complete. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_last_tile(const es_attention_call<A> *call,
                                 rows_of_warp<WIDTH, M> *rows, const A *q,
@@ -295,8 +298,9 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
     }
 }
 
-/* Distances of a row, which are to the end of its warp's last step, 16 M keys
- * after the warp's first query: to the row itself. */
+/* Converts a row's distances, which refer to the end of its warp's last step
+ * (16 M keys after the warp's first query), to distances from the row
+ * itself. */
 template <int M>
 ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
 {
@@ -304,8 +308,8 @@ ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
     return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
 }
 
-/* 1 / D of each row into factor; what is kept of it. `more` is finite where
- * that is. */
+/* Writes 1 / D of each row to factor, and saves the row's values. `more` is
+ * finite if they are. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           float more[M], rows_of_warp<WIDTH, M> *rows, int head,
@@ -341,8 +345,8 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
     }
 }
 
-/* Starts the copy of keys and values from `key` on, whose keys this thread has
- * at `source`. */
+/* Starts the copy of keys and values from `key` on; `source` is this thread's
+ * address of them. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
                           const A *source, int key)
@@ -356,8 +360,8 @@ ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
     es_cp_commit();
 }
 
-/* The keys after these start on their way, from *source, and these are
- * there. */
+/* Starts the copy of the next keys from *source, and waits for the current
+ * keys. */
 template <class A, int WIDTH>
 ES_DEVICE const A *take_keys(const es_attention_call<A> *call, A *stages,
                              const A **source, int key, int end)
@@ -408,7 +412,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     fetch_keys<A, WIDTH>(&call, stages, source, 0);
     source += (size_t)ES_MMA_OTHERS * (size_t)stride;
     open_rows<A, WIDTH, M, KIND>(&call, &rows, place.head, own);
-    /* Two loops, so that registers of the second are none of the first. */
+    /* Two loops, so that the second loop's registers are not reserved in the
+     * first. */
     int key = 0;
     for (; key < first; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
@@ -422,7 +427,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
                                                          own, key);
         __syncthreads();
     }
-    /* Found again, rather than kept. */
+    /* Recomputed instead of kept in registers. */
     place = place_of_block<WIDTH>(call.n_ctx);
     own = place.first + es_mma_warp() * 16 * M;
     close_rows<A, WIDTH, M, KIND, MEASURE>(&call, factor, more, &rows,

@@ -1,17 +1,17 @@
 /**
- * Tiles of attention on tensor cores, for the kernels of both directions.
+ * Tiles of attention on tensor cores, for the kernels of both passes.
  *
- * A block has 4 warps; warp w owns 16 M rows from 16 M w on: M times the 16
- * rows of an mma. Rows of a head are WIDTH wide in shared memory, zeros beyond
- * the head's own width, and lie as es_tile_chunk says. Three products, their
- * sums in f32 registers:
+ * A block has 4 warps; warp w owns 16 M rows from 16 M w on, that is, M times
+ * the 16 rows of an mma. In shared memory the rows of a head are WIDTH wide,
+ * with zeros beyond the head's width, in the order of es_tile_chunk. Two
+ * products are computed with sums in f32 registers:
  *
  *     multiply  s[i][j]  = sum_c x[i][c] y[j][c]     q . k, dy . v
  *     gather    o[i][c] += sum_j p[i][j] y[j][c]     outputs, dq; dk, dv
  *
- * where the sums of the first are, rounded, the left operand of the second
- * without leaving their registers. The other rows arrive 64 at a time, the next
- * ones while these are worked on; N of them make a step.
+ * The sums of the first, rounded, are the left operand of the second and stay
+ * in their registers. The other rows arrive 64 at a time, and the next ones are
+ * copied while the current ones are used; N of them make a step.
  */
 #ifndef ES_CUDA_ATTENTION_MMA_H
 #define ES_CUDA_ATTENTION_MMA_H
@@ -22,7 +22,7 @@
 enum {
     ES_MMA_WARPS = 4,
     ES_MMA_THREADS = 32 * ES_MMA_WARPS,
-    ES_MMA_OTHERS = 64 /* rows of a tile of others */
+    ES_MMA_OTHERS = 64 /* rows in a tile of other rows */
 };
 
 ES_DEVICE int es_mma_lane(void)
@@ -33,8 +33,8 @@ ES_DEVICE int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
-/** The block, found where it is needed: what follows from it is not kept in
- * registers on the way there. */
+/** Returns the block number, read anew: values derived from it are not kept in
+ *  registers in the meantime. */
 ES_DEVICE unsigned es_mma_block_anew(void)
 {
 #ifdef __CUDACC__
@@ -48,7 +48,7 @@ ES_DEVICE unsigned es_mma_block_anew(void)
 
 /* --- 16-bit numbers ------------------------------------------------------- */
 
-/** Two of them in a register, the first in the lower half. */
+/** Packs two elements into a register, the first in the lower half. */
 template <class A>
 ES_DEVICE uint32_t es_pair(float low, float high);
 template <>
@@ -70,15 +70,15 @@ ES_DEVICE uint32_t es_pair<es_fp16>(float low, float high)
 
 /* --- into shared memory and out of it ------------------------------------- */
 
-/* A thread copies the same chunk of every so many rows. */
+/* A thread copies the same chunk of every ROWS-th row. */
 template <int WIDTH>
 struct es_mma_copies {
     enum { CHUNKS = WIDTH / 8, ROWS = ES_MMA_THREADS / CHUNKS };
     static_assert(ROWS % 8 == 0, "rows that lie alike in a tile");
 };
 
-/** Where this thread copies from, of rows whose first is at `first`, `stride`
- *  apart. */
+/** Returns this thread's source address for rows that begin at `first` and are
+ *  `stride` apart. */
 template <class A, int WIDTH>
 ES_DEVICE const A *es_mma_source(const A *first, int stride)
 {
@@ -88,8 +88,8 @@ ES_DEVICE const A *es_mma_source(const A *first, int stride)
            8 * ((int)threadIdx.x % copies::CHUNKS);
 }
 
-/** Starts the copy of N rows from position `first` on, one of the sequence, of
- *  which `source` is this thread's; zeros beyond n_ctx and `width`. */
+/** Starts the copy of N rows from position `first` of the sequence on; `source`
+ *  is this thread's address of them. Writes zeros beyond n_ctx and `width`. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
                             int n_ctx, int width)
@@ -114,9 +114,9 @@ ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
     }
 }
 
-/* Where this lane's shares of operands are in a tile from row `row` on, a
- * multiple of 8, for es_tile_move. What follows from it is worked out where it
- * is used: a register for each is more than there are. */
+/* Returns this lane's address of operands in a tile from row `row` on, a
+ * multiple of 8, for es_tile_move. Derived addresses are computed where they
+ * are used: there are not enough registers to keep them. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
 {
@@ -128,14 +128,15 @@ ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
     return at;
 }
 
-/** Of left operands, 16 rows and 16 columns; and of right ones of gather. */
+/** For left operands of 16 rows and 16 columns, and right operands of
+ *  gather. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_left_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_left_spot(es_mma_lane()));
 }
-/** Of right operands of multiply, 16 rows and 16 columns. */
+/** For right operands of multiply, 16 rows and 16 columns. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
 {
@@ -143,9 +144,9 @@ ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
                                     es_tile_right_spot(es_mma_lane()));
 }
 
-/** This warp's rows `row` .. of the block's, rounded, each times its factor,
- *  into its own rows of `tile` (which no other warp reads any more) and on to
- *  the device's memory. */
+/** Rounds this warp's rows `row` .. of the block, each multiplied by its
+ *  factor, into its rows of `tile` (which no other warp reads any more), and
+ *  copies them to device memory. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
                             const float factor[M][2], int stride, int first,
@@ -183,13 +184,13 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 /* --- what is masked ------------------------------------------------------- */
 
 /**
- * A step has 16 M rows of its warp and N others. DIAGONAL: both begin at the
- * same position, and what is masked is known when it is compiled; anywhere else
- * nothing is.
+ * A step has 16 M rows of its warp and N others. With DIAGONAL both begin at
+ * the same position, and the mask is known at compile time; without it nothing
+ * is masked.
  */
 
-/** Is there anything to do for 16 rows from `own` and 16 others from `other`
- *  on, counted from the first ones? */
+/** Returns true if 16 rows from `own` on and 16 others from `other` on, counted
+ *  from the step's first ones, have unmasked elements. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_meets(int own, int other)
 {
@@ -197,8 +198,8 @@ ES_DEVICE bool es_mma_meets(int own, int other)
            es_tile_mask_of(own, 16, other, 16, OWNER) != ES_TILE_NONE;
 }
 
-/** Likewise of 8 and 8: is element i of this lane's sums visible? Constant but
- *  for blocks on the diagonal itself. */
+/** Likewise for 8 rows and 8 others: returns true if element i of this lane's
+ *  sums is visible. Constant except for blocks on the diagonal itself. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_sees(int own, int other, int i)
 {
@@ -212,8 +213,8 @@ ES_DEVICE bool es_mma_sees(int own, int other, int i)
 
 /* --- products ------------------------------------------------------------- */
 
-/** s = x y^T: this warp's rows, row .., of x, N rows of y from `other` on; 0
- *  where 16 by 16 of them do not meet. */
+/** s = x y^T for this warp's rows, row .., of x, and N rows of y from `other`
+ *  on; 0 for masked blocks of 16 by 16. */
 template <class A, int WIDTH, int M, int N,
           es_tile_owner OWNER = ES_OWN_QUERIES, bool DIAGONAL = false>
 ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
@@ -237,7 +238,7 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
 #pragma unroll
         for (int n = 0; n < N / 16; n++) {
             uint32_t b[4];
-            /* Rows 16 n .. in b[0], b[1], the next eight in b[2], b[3]. */
+            /* Rows 16 n .. are in b[0], b[1], the next eight in b[2], b[3]. */
             es_ldmatrix(b, es_tile_move(right, 16 * n, 2 * k, WIDTH / 8));
 #pragma unroll
             for (int m = 0; m < M; m++)
@@ -249,7 +250,7 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
     }
 }
 
-/** Sums as a left operand: columns 16 n .. 16 n + 15. */
+/** Converts sums into a left operand: columns 16 n .. 16 n + 15. */
 template <class A>
 ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
                            const float high[4])
@@ -260,7 +261,8 @@ ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
     a[3] = es_pair<A>(high[2], high[3]);
 }
 
-/** out += p y: this warp's rows with N others, rows `row` .. of the tile y. */
+/** out += p y for this warp's rows and N others, rows `row` .. of the tile
+ *  y. */
 template <class A, int WIDTH, int M, int N, es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
                              const float p[M][N / 8][4], const A *y, int row)
@@ -277,7 +279,8 @@ ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
 #pragma unroll
         for (int c = 0; c < WIDTH / 16; c++) {
             uint32_t b[4];
-            /* Columns 16 c .. in b[0], b[1], the next eight in b[2], b[3]. */
+            /* Columns 16 c .. are in b[0], b[1], the next eight in b[2],
+             * b[3]. */
             es_ldmatrix_transposed(
                 b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));
 #pragma unroll
@@ -316,9 +319,9 @@ ES_DEVICE float es_mma_row_largest(float x)
 
 /* --- what is not finite --------------------------------------------------- */
 
-/** Flags the warp's rows, from `own` on, 16 together, where an output, its
- *  factor or `more` is not finite. ADDS: to flags that there are; else all of
- *  its rows get theirs. */
+/** Flags the warp's rows from `own` on, in groups of 16, if an output, its
+ *  factor or `more` is not finite. With ADDS, adds to existing flags; otherwise
+ *  sets the flags of all its rows. */
 template <class A, int WIDTH, int M, bool ADDS>
 ES_DEVICE void
 es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
@@ -333,7 +336,7 @@ es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
         for (int n = 0; n < WIDTH / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                x = fmaf(out[m][n][i], 0.0f, x); /* NaN, once and for all */
+                x = fmaf(out[m][n][i], 0.0f, x); /* becomes NaN and stays NaN */
         const bool bad = __any_sync(0xffffffffu, x != 0) != 0;
         if (es_mma_lane() == 0 && row < call->n_ctx && (bad || !ADDS))
             *es_attention_flag(call, head, row) = bad;
@@ -342,8 +345,9 @@ es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
 
 /* --- launches ------------------------------------------------------------- */
 
-/** Can these kernels do it: 16-bit activations, heads of 16 to 128, a multiple
- *  of 8, and copies of 16 bytes that are aligned. */
+/** Returns true if these kernels can handle the call: 16-bit activations, a
+ *  head width from 16 to 128 that is a multiple of 8, and arrays aligned to 16
+ *  bytes. */
 template <class A>
 static inline bool es_mma_can(const es_attention_call<A> *call)
 {

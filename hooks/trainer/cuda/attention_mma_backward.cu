@@ -1,26 +1,27 @@
 /**
- * Attention on tensor cores, backward: attention_mma.h says how.
+ * The backward pass of attention on tensor cores; attention_mma.h explains the
+ * tiles.
  *
- * Two kernels, so that nothing is added to by two blocks and the same call
- * gives the same bits: one owns queries and makes dq, and what g is compared
- * with in every row; one owns keys and makes dk and dv. Scores and g are
- * computed by both: seven products where five would do.
+ * There are two kernels, so that no two blocks add to the same number and the
+ * same call gives the same bits. One owns queries and computes dq, and each
+ * row's mean that is subtracted from g; the other owns keys and computes dk and
+ * dv. Both compute scores and g: seven products instead of five.
  */
 #include "hooks/trainer/cuda/attention_mma_gradient.h"
 
 /* --- dq ------------------------------------------------------------------- */
 
-/* What a warp of dq keeps of its rows. */
+/* A warp's rows in the kernel of dq. */
 template <int WIDTH, int M>
 struct rows_of_dq {
     float out[M][WIDTH / 8][4];
     es_row_gradient row[M][2];
-    float sum[M][2]; /* of the mean, or of dz l */
+    float sum[M][2]; /* for the mean, or for dz l */
 };
 
-/* <g> of the warp's rows, dy . y with y in `tile`: by the same instructions in
- * the same order as g itself, so that it is g to the last bit where a row is
- * one weight of 1 and y is v. */
+/* Computes <g> of the warp's rows as dy . y, with y in `tile`. It uses the same
+ * instructions in the same order as g, so that it equals g to the last bit if a
+ * row's only weight is 1 and y is v. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
 {
@@ -31,7 +32,7 @@ ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
         float s[1][2][4];
         const int row = es_mma_warp() * 16 * M + 16 * m;
         es_mma_multiply<A, WIDTH, 1, 16>(s, dy, row, tile, row);
-        /* Row r with row r: of sums 0, 1 or 2, 3 of lane `from`. */
+        /* The diagonal, row r by row r: sums 0, 1 or 2, 3 of lane `from`. */
         const bool odd = lane / 4 % 2 != 0;
         mean[m][0] =
             __shfl_sync(0xffffffffu, odd ? s[0][0][1] : s[0][0][0], from);
@@ -63,12 +64,12 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
         }
 }
 
-/* What a pass of dq is for. */
+/* The purpose of a pass of dq. */
 typedef enum dq_task {
-    DQ_ALONE,     /* scores become their gradients, without the row's factor */
-    DQ_WITH_DOTS, /* and sum dz l grows */
-    DQ_MEAN       /* the mean of g - w l, anew from the weights
-                     (attention_exact.cu says why) */
+    DQ_ALONE,     /* turn scores into gradients, without the row's factor */
+    DQ_WITH_DOTS, /* and add to sum dz l */
+    DQ_MEAN       /* recompute the mean of g - w l from the weights
+                     (attention_exact.cu gives the reason) */
 } dq_task;
 
 template <class KIND, bool DIAGONAL, dq_task TASK, int N>
@@ -94,7 +95,7 @@ ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
         }
 }
 
-/* The N keys in rows `at` .. of a tile. */
+/* Processes the N keys in rows `at` .. of a tile. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK,
           bool DIAGONAL = false>
 ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
@@ -118,7 +119,7 @@ ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                                                                 keys.x, at);
 }
 
-/* A tile of keys that all rows of the block see. */
+/* Processes a tile of keys that all rows of the block see. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                        tile_pair<A> keys, int power)
@@ -128,8 +129,9 @@ ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, power, j);
 }
 
-/* Any other, whose first key is `key`: as many as the warp has rows at a time,
- * so that one step has the diagonal, and all before it are whole. */
+/* Processes any other tile, whose first key is `key`, in steps of as many keys
+ * as the warp has rows, so that one step contains the diagonal and all earlier
+ * steps are complete. */
 template <class A, int WIDTH, int M, class KIND, dq_task TASK>
 ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                             tile_pair<A> keys, int power, int first, int key)
@@ -143,7 +145,7 @@ ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK, true>(rows, own, keys, power, j);
 }
 
-/* The keys after these start on their way, and these are there. */
+/* Starts the copy of the next keys, and waits for the current keys. */
 template <class A, int WIDTH>
 ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
                                  source_pair<A> from, int key, int end)
@@ -161,9 +163,9 @@ ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
     return {k, k + STAGE / 2};
 }
 
-/* Once through all keys; those of the first tile are on their way, into the
- * first stage. Two loops, so that registers of the second are none of the
- * first. */
+/* Passes once over all keys; the copy of the first tile to the first stage has
+ * been started. Two loops, so that the second loop's registers are not reserved
+ * in the first. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_pass(const es_attention_call<A> *call,
                        rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, A *stages,
@@ -187,8 +189,8 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
     }
 }
 
-/* What the kernel of dk and dv wants of every row, and sum dz z; factor of
- * dq. */
+/* Saves the values of every row that the kernel of dk and dv needs, and sum dz
+ * z; writes the factors of dq. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           rows_of_dq<WIDTH, M> *rows, int head, int own)
@@ -210,7 +212,7 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
         }
 }
 
-/* After the pass of MEAN. */
+/* Takes the means from the pass of DQ_MEAN. */
 template <int WIDTH, int M>
 ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
 {
@@ -223,7 +225,8 @@ ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
         }
 }
 
-/* Queries, dy and, for a moment in place of the second stage, y. */
+/* Starts the copy of queries and dy, and of y into the memory of the second
+ * stage. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
                              A *y_tile, es_tile_place place)
@@ -282,14 +285,14 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 
 /* --- dk and dv ------------------------------------------------------------ */
 
-/* What a warp keeps of its keys. */
+/* A warp's results for its keys. */
 template <int WIDTH, int M>
 struct rows_of_dkv {
     float dk[M][WIDTH / 8][4], dv[M][WIDTH / 8][4];
 };
 
-/* Of this warp's keys and N queries: scores become gradients of q . k, without
- * a factor unless rows have their OWN_FACTOR, and g becomes weights. */
+/* For this warp's keys and N queries, turns scores into gradients of q . k, and
+ * g into weights. The gradients have no factor unless OWN_FACTOR is set. */
 template <int M, int N, class KIND, bool OWN_FACTOR, bool DIAGONAL>
 ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                                 const query_rows *queries, int power,
@@ -322,8 +325,8 @@ ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
         }
 }
 
-/* N queries, in rows `at` .. of a tile, and 16 M keys: those in rows `row` ..
- * of the block's, whose gradients dk and dv are. */
+/* Processes N queries, in rows `at` .. of a tile, with 16 M keys in rows `row`
+ * .. of the block, to whose gradients dk and dv it adds. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
           bool DIAGONAL = false>
 ES_DEVICE void dkv_step(const es_attention_call<A> *call,
@@ -342,7 +345,7 @@ ES_DEVICE void dkv_step(const es_attention_call<A> *call,
     es_mma_gather<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(dk, s, queries.x, at);
 }
 
-/* Queries j .. of a tile, which see all keys of the warp, up to n. */
+/* Processes queries j .. n - 1 of a tile, which see all keys of the warp. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -356,8 +359,8 @@ ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                                                    queries, known, j);
 }
 
-/* The diagonal, with the queries from j on: 16 by 16, as there are no registers
- * for more, those that are visible. */
+/* Processes the diagonal with the queries from j on: only the visible blocks,
+ * 16 by 16, as there are no registers for larger ones. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
                             rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -376,8 +379,8 @@ ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
         j + 16);
 }
 
-/* A tile, whose first query is `query`, that has the diagonal of a warp of the
- * block; this one's begins with key `first`. */
+/* Processes a tile, whose first query is `query`, that contains the diagonal of
+ * a warp of the block; this warp's diagonal begins with key `first`. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
                               rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -395,8 +398,8 @@ ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
         min(ES_MMA_OTHERS, call->n_ctx - query));
 }
 
-/* Queries after these, which begin with `query`, start on their way, and these
- * are there. */
+/* Starts the copy of the queries after those from `query` on, and waits for the
+ * current ones. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
                                     query_rows *known, source_pair<A> from,
@@ -416,7 +419,8 @@ ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
     return {q, q + STAGE / 2};
 }
 
-/* Two loops, so that registers of the first are none of the second. */
+/* Two loops, so that the first loop's registers are not reserved in the
+ * second. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -444,7 +448,7 @@ ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
     }
 }
 
-/* dk, times `factor`, and dv, by way of the block's own tiles from k on. */
+/* Writes dk, multiplied by `factor`, and dv, through the block's tiles at k. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void write_keys(const es_attention_call<A> *call,
                           const rows_of_dkv<WIDTH, M> *rows, A *k, float factor,
@@ -477,7 +481,7 @@ ES_DEVICE es_tile_place keys_of_block(int n_ctx)
                             backward_shape<WIDTH>::OWN, ES_OWN_KEYS);
 }
 
-/* OWN_FACTOR: rows have factors of their own, as under temperatures. */
+/* OWN_FACTOR: each row has its factor, as with temperatures. */
 template <class A, int WIDTH, class KIND, bool OWN_FACTOR>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
@@ -503,7 +507,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     dkv_pass<A, WIDTH, M, N, KIND, OWN_FACTOR>(
         &call, &rows, own, stages, known, queries, place.head, place.first,
         place.first + es_mma_warp() * 16 * M);
-    /* Found again, rather than kept. */
+    /* Recomputed instead of kept in registers. */
     place = keys_of_block<WIDTH>(call.n_ctx);
     write_keys<A, WIDTH, M>(&call, &rows, k, OWN_FACTOR ? 1 : call.scale,
                             place);

@@ -1,50 +1,50 @@
-/** What the kernels of attention backward on tensor cores share: tiles, copies
- *  from two arrays, and weights once more. */
+/** Shared by the kernels of the backward pass of attention on tensor cores:
+ *  tiles, copies from two arrays, and the recomputed weights. */
 #ifndef ES_CUDA_ATTENTION_MMA_GRADIENT_H
 #define ES_CUDA_ATTENTION_MMA_GRADIENT_H
 
 #include "hooks/trainer/cuda/attention_mma.h"
 
-/* Shapes by the width of heads; see the README for what they cost. */
+/* Shapes by the width of heads; the README lists their cost. */
 template <int WIDTH>
 struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 64,      /* keys of a step, for dq */
-        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries of a step, for dk and dv */
+        N = WIDTH <= 64 ? 32 : 64,      /* keys in a step, for dq */
+        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries in a step, for dk and dv */
         KEY_END = WIDTH < 64 ? 32 : 16, /* likewise after a diagonal */
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* two arrays, each way */
+        SIZE = 2 * OWN_SIZE + 2 * STAGE /* two arrays in each direction */
     };
 };
 
-/* Is element i of 8 others from 8 n on visible to this lane's of 16 rows from
- * 16 m on? */
+/* Returns true if this lane's row, of 16 rows from 16 m on, sees element i of 8
+ * others from 8 n on. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool sees(int m, int n, int i)
 {
     return es_mma_sees<OWNER, DIAGONAL>(16 * m + i / 2 * 8, 8 * n, i);
 }
 
-/* Two arrays of tiles: the block's own or a stage of others. x goes into the
- * scores, y into g. */
+/* Two arrays of tiles: the block's rows or a stage of others. x is used for
+ * scores, y for g. */
 template <class A>
 struct tile_pair {
     const A *x, *y;
 };
 
-/* Two arrays that a thread copies from: where its share of position 0 is, and
- * what is between two positions. */
+/* The two source arrays of a thread: its address for position 0, and the
+ * distance between two positions. */
 template <class A>
 struct source_pair {
     const A *x, *y;
     int x_stride, y_stride;
 };
 
-/* Two pointers, and no more is kept of them. */
+/* Only the two pointers are kept. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
                                    int y_stride)
@@ -57,7 +57,7 @@ ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
     return {x, y, x_stride, y_stride};
 }
 
-/* Starts the copy of N rows of both from position `first` on. */
+/* Starts the copy of N rows of both arrays from position `first` on. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
                           source_pair<A> from, int first)
@@ -71,7 +71,7 @@ ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
     es_cp_commit();
 }
 
-/* Keys and values, and queries and dy, of a head. */
+/* Return the sources of keys and values, and of queries and dy, of a head. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> keys_of(const es_attention_call<A> *call, int head)
 {
@@ -88,8 +88,8 @@ ES_DEVICE source_pair<A> queries_of(const es_attention_call<A> *call, int head)
                                d);
 }
 
-/* Of a row's gradient what KIND::weigh_again makes of it: log2 (1 / D) of
- * weights that it makes whole, and the centre with it. */
+/* Opens a row's gradient for KIND::weigh_again, which needs log2 (1 / D) and an
+ * adapted centre for complete weights. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
                                         int head, int row, float *center)
@@ -105,14 +105,14 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
     return gradient;
 }
 
-/* Of the queries of a stage, in shared memory: two reads of a column. */
+/* Row values of a stage's queries, in shared memory: two reads for a column. */
 typedef struct query_rows {
-    float4 weight[ES_MMA_OTHERS]; /* of es_row_gradient: anchor, inverse, mean,
-                                     weight */
+    float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
+                                     es_row_gradient */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 
-/* Beyond the last query all is 0. */
+/* Beyond the last query all values are 0. */
 template <class A, class KIND>
 ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
                                query_rows *out, int head, int first)
@@ -138,7 +138,8 @@ ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
     out->scale[i] = scale;
 }
 
-/* Queries and dy from `query` on, and what is known of their rows. */
+/* Starts the copy of queries and dy from `query` on, and loads their row
+ * values. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
                                 query_rows *rows, source_pair<A> from, int head,

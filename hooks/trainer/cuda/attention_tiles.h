@@ -1,10 +1,10 @@
 /**
- * Where things are in the tiles of attention: plain C, so that a test on the
- * host can go through all of it.
+ * The layout of the tiles of attention, as plain functions, so that a test on
+ * the host can check all of it.
  *
- * A block of threads owns some rows of a head ("own": queries on the way
- * forward and for dq, keys for dk and dv) and goes through the others ("other":
- * keys, or queries) tile by tile. Positions are those of the sequence.
+ * A block of threads owns some rows of a head ("own": queries in the forward
+ * pass and for dq, keys for dk and dv) and processes the others ("other": keys,
+ * or queries) tile by tile. Positions are those of the sequence.
  */
 #ifndef ES_CUDA_ATTENTION_TILES_H
 #define ES_CUDA_ATTENTION_TILES_H
@@ -13,17 +13,17 @@
 
 #include <stdbool.h>
 
-/** Whose rows a block owns. */
+/** The kind of rows that a block owns. */
 typedef enum es_tile_owner { ES_OWN_QUERIES, ES_OWN_KEYS } es_tile_owner;
 
-/** Tiles of `size` rows that cover n_ctx positions. */
+/** Returns the number of tiles of `size` rows that cover n_ctx positions. */
 ES_BOTH int es_tile_count(int n_ctx, int size)
 {
     return (n_ctx + size - 1) / size;
 }
 
-/** Which tile and head block number `block` has. The tiles of a head are
- *  neighbours, and find its other rows in the cache; what takes longest goes
+/** The tile and head of block number `block`. The tiles of a head are
+ *  neighbours and find its other rows in the cache. The longest tiles start
  *  first: the last queries, the first keys. */
 typedef struct es_tile_place {
     int head; /* b H + h */
@@ -43,8 +43,8 @@ ES_BOTH es_tile_place es_tile_place_of(unsigned block, int n_ctx, int size,
     return place;
 }
 
-/** The other positions that rows first .. first + n_own - 1 meet: begin, a
- *  multiple of n_other, up to but not end. */
+/** The other positions that rows first .. first + n_own - 1 meet: from begin, a
+ *  multiple of n_other, to end - 1. */
 typedef struct es_tile_range {
     int begin, end;
 } es_tile_range;
@@ -60,15 +60,15 @@ ES_BOTH es_tile_range es_tile_others(int first, int n_own, int n_other,
     return range;
 }
 
-/** Does row `own` meet `other`, which is a position of the sequence? */
+/** Returns true if row `own` meets `other`, both positions of the sequence. */
 ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
 {
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
 }
 
-/** How rows own .. own + n_own - 1 meet other .. other + n_other - 1. */
+/** The mask of rows own .. own + n_own - 1 and other .. other + n_other - 1. */
 typedef enum es_tile_mask {
-    ES_TILE_NONE, /* not at all */
+    ES_TILE_NONE, /* all masked */
     ES_TILE_SOME,
     ES_TILE_ALL
 } es_tile_mask;
@@ -88,10 +88,10 @@ ES_BOTH es_tile_mask es_tile_mask_of(int own, int n_own, int other, int n_other,
 /* --- for tensor cores ----------------------------------------------------- */
 
 /**
- * Where 16 bytes `chunk` of row `row` lie in a tile of shared memory whose
- * rows have n_chunks of them (4, 8 or 16): in units of 16 bytes. Eight
- * consecutive rows have any one chunk in eight different groups of four banks,
- * and so do eight consecutive chunks of a row.
+ * Returns the place of 16-byte chunk `chunk` of row `row` in a tile of shared
+ * memory whose rows have n_chunks of them (4, 8 or 16), in units of 16 bytes.
+ * Any one chunk of eight consecutive rows is in eight different groups of four
+ * banks, and so are eight consecutive chunks of a row.
  */
 ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 {
@@ -100,8 +100,8 @@ ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 }
 
 /**
- * The same in bytes from row 0, chunk 0 on, of row `row` and chunk `chunk`, 0
- * or 1, for es_tile_move.
+ * Returns the same place in bytes from row 0, chunk 0 on, for row `row` and
+ * chunk `chunk`, 0 or 1; for es_tile_move.
  */
 ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 {
@@ -109,10 +109,10 @@ ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 }
 
 /**
- * The address `at` of a row's chunk 0 or 1 (es_tile_spot_bytes; the tile
- * begins at a multiple of 128), `row` rows further down, a multiple of 8, and
- * `chunk` chunks further right, even: one exclusive or with a constant, and
- * what the instruction adds itself.
+ * Moves the address `at` of a row's chunk 0 or 1 (es_tile_spot_bytes; the tile
+ * begins at a multiple of 128) down by `row` rows, a multiple of 8, and right
+ * by `chunk` chunks, an even number: one exclusive or with a constant, plus an
+ * offset that the instruction adds.
  */
 ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
 {
@@ -120,7 +120,7 @@ ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
            (unsigned)(row * 16 * n_chunks + chunk / 8 * 128);
 }
 
-/** Row and column, of 16 by 8 sums of m16n8k16, of register 0 .. 3. */
+/** Return row and column of register 0 .. 3 in the 16 by 8 sums of m16n8k16. */
 ES_BOTH int es_tile_sum_row(int lane, int i)
 {
     return lane / 4 + (i / 2) * 8;
@@ -131,24 +131,24 @@ ES_BOTH int es_tile_sum_column(int lane, int i)
 }
 
 /**
- * Which row and chunk of a tile, counted from a first one of each, a lane names
- * to load four 8 by 8 matrices (ldmatrix x4): as the left operand of 16 rows
+ * The row and chunk of a tile, relative to a first one of each, that a lane
+ * names to load four 8 by 8 matrices (ldmatrix x4): the left operand of 16 rows
  * and 2 chunks, or two right operands.
  */
 typedef struct es_tile_spot {
     int row, chunk;
 } es_tile_spot;
 
-/** Left operand: 16 rows, 2 chunks. And two right operands as they lie in the
- *  tile, loaded with a transposition: 16 rows, 2 chunks of 8 columns. */
+/** Left operand: 16 rows, 2 chunks. Also two right operands in the tile's
+ *  layout, loaded with a transposition: 16 rows, 2 chunks of 8 columns. */
 ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 {
     es_tile_spot spot = {lane % 16, lane / 16};
     return spot;
 }
 
-/** Two right operands, transposed in the tile: 16 rows of it are 2 times 8
- *  columns of the operand, and 2 chunks its 16 rows. */
+/** Two right operands that are transposed in the tile: its 16 rows are 2 times
+ *  8 columns of the operand, and its 2 chunks the operand's 16 rows. */
 ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};

@@ -1,4 +1,5 @@
-/* The back-end's memory, its copies of weights, and the tables. */
+/* The back-end's memory, its copies of weights, and the tables of
+ * operations. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/nccl.h"
 #include "hooks/trainer/cuda/reduce.h"
@@ -16,10 +17,10 @@ typedef struct kept {
 
 struct es_cuda_own {
     kept *copies;
-    char *viewed; /* what view returns */
+    char *viewed; /* result of view */
     size_t viewed_bytes;
-    /* The sequences that have run once, so that whatever is set up on a first
-     * run is not captured; the one that runs now. */
+    /* Sequences that have run once, so that the set-up of a first run is not
+     * captured; and the current sequence. */
     bool has_run[ES_MAX_SEQUENCES];
     bool captures;
     int sequence;
@@ -158,8 +159,9 @@ static es_status fetched(es_backend *backend, const void **out, int place)
     return *out ? ES_OK : es_device_status(backend->device);
 }
 
-/* In memory of the host that grows and is lent. Narrow ones come to lie in its
- * upper part, and are read there before f32 reaches it. */
+/* Copies to host memory that grows as needed and is lent to the caller. 16-bit
+ * numbers are first loaded into its upper part, where the conversion to f32
+ * reads each of them before overwriting it. */
 template <class A>
 static const float *view(es_backend *backend, const es_mem *in, size_t n)
 {
@@ -186,7 +188,7 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
 
 /* --- weights in the precision of products --------------------------------- */
 
-/* Which copy holds the weights; NULL: none. */
+/* Returns the copy that contains the weights, or NULL. */
 static const kept *find_kept(const es_backend *backend, const es_mem *weights)
 {
     const float *at = es_at<float>(weights);
@@ -196,7 +198,7 @@ static const kept *find_kept(const es_backend *backend, const es_mem *weights)
     return k;
 }
 
-/* Where in the copy they begin. */
+/* Returns the place in the copy where the weights begin. */
 static char *copy_of(const kept *from, const es_mem *weights)
 {
     const size_t at = (size_t)(es_at<float>(weights) - from->weights);
@@ -240,7 +242,7 @@ static void refresh(es_backend *backend, const es_mem *weights, size_t n)
               es_at<float>(weights), n_packs, n);
 }
 
-/* The copy of what begins there, if there is one. */
+/* Drops the copy of weights that begin here, if there is one. */
 static void forget(es_backend *backend, const es_mem *weights)
 {
     kept **link = &backend->own->copies;

@@ -1,7 +1,7 @@
-/* A line of the file is a key and a candidate; the first two say what it is and
- * of which device and library. It is written whole, under another name, and
- * then moved, so that a reader sees the old one or the new one. A file in which
- * anything is wrong is not used at all. */
+/* Reads and writes the file of choices. Each line is a key and a candidate; the
+ * first two lines name the format, and the device and library. The file is
+ * written whole under another name and then renamed, so that a reader sees the
+ * old or the new file. A file with any error is not used at all. */
 #include "hooks/trainer/cuda/choices.h"
 
 #include <ctype.h>
@@ -33,7 +33,7 @@ struct es_choices {
 static bool join(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* False: it does not fit. */
+/* Returns false if the text does not fit. */
 static bool join(char *out, size_t size, const char *format, ...)
 {
     va_list arguments;
@@ -43,7 +43,7 @@ static bool join(char *out, size_t size, const char *format, ...)
     return n >= 0 && (size_t)n < size;
 }
 
-/* What may be part of a file's name. */
+/* Replaces characters that do not suit a file's name. */
 static void tame(char *name)
 {
     for (; *name; name++)
@@ -58,7 +58,8 @@ static bool make_folder(const char *path)
            (stat(path, &s) == 0 && S_ISDIR(s.st_mode));
 }
 
-/* Where caches go, and the file in it. False: nowhere. */
+/* Finds the folder for caches, and the file in it. Returns false if there is no
+ * such folder. */
 static bool find_path(char *path, const char *of)
 {
     char folder[MAX_PATH], name[MAX_LINE];
@@ -101,7 +102,7 @@ static bool add(es_choices *choices, const char *key, int candidate)
     return true;
 }
 
-/* A key and a candidate out of a line. */
+/* Reads a key and a candidate from a line. */
 static bool read_choice(es_choices *choices, char *line)
 {
     const size_t n = strspn(line, "0123456789 ");
@@ -114,8 +115,8 @@ static bool read_choice(es_choices *choices, char *line)
            add(choices, line, end[1] - '0');
 }
 
-/* A line without its end: 1; 0: there is none; -1: it has no end, or is none.
- */
+/* Reads a line and removes its newline. Returns 1; 0 at the end of the file; -1
+ * if the line is empty, has no newline, or cannot be read. */
 static int read_line(char *line, FILE *file)
 {
     if (!fgets(line, MAX_LINE, file))
@@ -127,7 +128,7 @@ static int read_line(char *line, FILE *file)
     return 1;
 }
 
-/* The number of the line that is wrong, 0 if none is. */
+/* Returns the number of the first wrong line, or 0. */
 static int read_file(es_choices *choices, FILE *file)
 {
     const char *const first[] = {TITLE, choices->of};
@@ -142,7 +143,7 @@ static int read_file(es_choices *choices, FILE *file)
     return found == 0 ? 0 : n;
 }
 
-/* Whether there is a file, and nothing is wrong with it. */
+/* Returns true if the file exists and is correct. */
 static bool read_all(es_choices *choices, char *note, size_t size)
 {
     struct stat s;
@@ -168,7 +169,7 @@ static bool read_all(es_choices *choices, char *note, size_t size)
 
 /* --- writing -------------------------------------------------------------- */
 
-/* True if all of it is in the file. */
+/* Returns true if the file has been written completely. */
 static bool write_file(const es_choices *choices, FILE *file)
 {
     fprintf(file, "%s\n%s\n", TITLE, choices->of);
@@ -256,5 +257,5 @@ void es_choices_add(es_choices *choices, const char *key, int candidate)
     if (found)
         found->candidate = candidate;
     if (found || add(choices, key, candidate))
-        (void)write_all(choices); /* else the next run times it again */
+        (void)write_all(choices); /* on failure, the next run times it again */
 }

@@ -1,40 +1,40 @@
 /**
- * Which of cuBLASLt's candidates a product runs with, by time, kept in a file
- * so that the next run has the same bits. The file is of one device and one
- * version of the library; it holds numbers of candidates and nothing that is
- * handed to the library.
+ * Remembers which of cuBLASLt's candidates is fastest for each product, in a
+ * file, so that the next run has the same bits. The file belongs to one device
+ * and one version of the library; it contains numbers of candidates and nothing
+ * that is passed to the library.
  */
 #ifndef ES_CUDA_CHOICES_H
 #define ES_CUDA_CHOICES_H
 
 #include <stddef.h>
 
-/** Candidates of a product at most. */
+/** Largest number of candidates of a product. */
 enum { ES_MAX_CANDIDATES = 8 };
 
-/** Characters of a key, with its end: numbers with single blanks between. */
+/** Size of a key with its NUL: numbers separated by single blanks. */
 enum { ES_CHOICE_KEY = 160 };
 
 typedef struct es_choices es_choices;
 
 /**
- * Reads what has been chosen for `of`, the device and the library.
- * ENTROPY_TRAIN_TUNING names the file, or is "off"; without it the file is in
- * entropy-train/ below XDG_CACHE_HOME or ~/.cache.
+ * Reads the choices for `of`, the device and the library. ENTROPY_TRAIN_TUNING
+ * names the file, or is "off"; by default the file is in entropy-train/ below
+ * XDG_CACHE_HOME or ~/.cache.
  *
- *   note  (size) written: one line on a file that is not read or cannot be
- *         written, or ""
+ *   note  (size) written: one line about a file that cannot be read or written,
+ *         or ""
  *
- * NULL: nothing is to be timed: it is off, or could not be kept, or there is
- * no memory.
+ * Returns NULL if nothing is to be timed: timing is off, its results could not
+ * be kept, or memory is short.
  */
 es_choices *es_choices_open(const char *of, char *note, size_t size);
-void es_choices_close(es_choices *choices); /* NULL is fine */
+void es_choices_close(es_choices *choices); /* NULL is accepted */
 
-/** The candidate for a key; -1: none has been chosen. */
+/** Returns the candidate for a key; -1 if none has been chosen. */
 int es_choices_find(const es_choices *choices, const char *key);
 
-/** Keeps one, in place of what was chosen before, and in the file as well. */
+/** Stores a choice in memory and in the file, replacing an earlier one. */
 void es_choices_add(es_choices *choices, const char *key, int candidate);
 
 #endif

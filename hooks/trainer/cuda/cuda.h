@@ -1,21 +1,21 @@
 /**
- * Between the files of the CUDA back-end: C++17 used as C with kernels.
+ * Shared by the files of the CUDA back-end: C++17 used as C with kernels.
  *
  * Every .cu file of this folder is compiled twice: by nvcc for the device, and
- * by the host's compiler against tests/emulation/, where a block's threads run
- * one after another and products are plain loops. What differs between the two
- * lies behind kernel.h (the language of kernels), device.h (memory, stream,
- * graphs) and gemm.h (matrix products); nothing else may ask which of the two
- * it is.
+ * by the host's compiler with tests/emulation/, where a block's threads run one
+ * after another and products are plain loops. The differences between the two
+ * are hidden behind kernel.h (the language of kernels), device.h (memory,
+ * stream, graphs) and gemm.h (matrix products); no other file may depend on
+ * them.
  *
- * `A` is the type of an activation: float, es_bf16 or es_fp16. Operations are
- * templates of it where they touch activations. All arithmetic is f32 or
- * better, whatever A is.
+ * `A` is the type of an activation: float, es_bf16 or es_fp16. Operations that
+ * use activations are templates of it. All arithmetic is f32 or better,
+ * whatever A is.
  */
 #ifndef ES_CUDA_H
 #define ES_CUDA_H
 
-/* What ops.h leaves open, by a name of its own. */
+/* ops.h leaves the back-end's structure open; here it has a different name. */
 #define es_backend es_cuda_backend
 extern "C" {
 #include "hooks/trainer/model/ops.h"
@@ -26,16 +26,16 @@ extern "C" {
 struct es_cuda_backend {
     es_device *device;
     es_precision precision;
-    /* Working memory of operations, `prepare`d; an operation uses it from the
-     * start, and no longer than its own kernels run. */
+    /* Working memory of operations, sized by `prepare`; an operation uses it
+     * from its beginning, and only while its kernels run. */
     es_mem *scratch;
     size_t scratch_bytes;
-    /* backend.cu adds what it needs: copies of weights, host buffers */
+    /* used by backend.cu: copies of weights, host buffers */
     struct es_cuda_own *own;
-    struct es_cuda_ranks *ranks; /* nccl.h; NULL: there is no other rank */
+    struct es_cuda_ranks *ranks; /* see nccl.h; NULL: no other ranks */
 };
 
-/** Memory as what it holds. */
+/** Casts memory to the type of its contents. */
 template <class A>
 static inline A *es_at(es_mem *memory)
 {
@@ -47,23 +47,25 @@ static inline const A *es_at(const es_mem *memory)
     return (const A *)(const void *)memory;
 }
 
-/** The copy of kept weights in the precision of products; `weights` itself
- *  under fp32 and tf32, or if nothing of the kind was kept. *is_copy says
- *  which. backend.cu. */
+/** In backend.cu: returns the copy of kept weights in the precision of
+ *  products, or `weights` itself with fp32 and tf32 or if the weights were not
+ *  kept. *is_copy tells which. */
 const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
                               bool *is_copy);
 
-/** Bytes of scratch that operations up to these sizes need; each file that
- *  uses scratch has one, and `prepare` takes the largest. */
+/** Return the bytes of scratch that operations up to these sizes need. Each
+ *  file that uses scratch has such a function, and `prepare` takes the largest
+ *  result. */
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
-size_t es_cuda_rows_scratch(const es_extents *largest); /* and the next */
+/* Also for the other files of row operations and sums. */
+size_t es_cuda_rows_scratch(const es_extents *largest);
 size_t es_cuda_embed_scratch(const es_extents *largest);
-size_t es_cuda_peaks_scratch(void); /* whatever they are */
+size_t es_cuda_peaks_scratch(void); /* for any size */
 
-/** Each file's operations, as in ops.h, put into the table: the first ones for
- *  activations of A. */
+/** Put each file's operations, as in ops.h, into the table; the first ones are
+ *  for activations of A. */
 template <class A>
 void es_cuda_linear_ops(es_ops *ops);
 template <class A>

@@ -1,5 +1,5 @@
-/* The device by the CUDA runtime: one stream, page-locked buffers that copies
- * go through, and captured graphs. */
+/* The device through the CUDA runtime: one stream, page-locked buffers for
+ * copies, and captured graphs. */
 #include "hooks/trainer/cuda/device.h"
 
 #include <stdio.h>
@@ -11,12 +11,13 @@ enum {
     N_PLACES = 2, /* of es_device_fetch */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
-    FREE_SHARED = 48 << 10, /* what a launch need not ask for */
-    OLDEST = 8,             /* compute capability */
-    OVERLAPPING = 9         /* and that of griddepcontrol */
+    FREE_SHARED = 48 << 10, /* usable by a launch without a request */
+    OLDEST = 8,             /* required compute capability */
+    OVERLAPPING = 9         /* compute capability that has griddepcontrol */
 };
 
-/* A page-locked buffer; `done` is when the last copy out of it was. */
+/* A page-locked buffer; the event `done` marks the end of the last copy out of
+ * it. */
 typedef struct stage {
     char *memory;
     cudaEvent_t done;
@@ -31,8 +32,8 @@ struct es_device {
     size_t place_bytes[N_PLACES];
     cudaGraphExec_t graphs[MAX_SEQUENCES];
     bool captures;
-    bool overlaps;     /* kernels of ours: es_begin_kernel */
-    bool after_kernel; /* the last thing in the stream is one */
+    bool overlaps;     /* this program's kernels may overlap: es_begin_kernel */
+    bool after_kernel; /* the last item in the stream is such a kernel */
     bool in_trouble;
     char trouble[256];
     es_gemm_plans *plans;
@@ -93,14 +94,14 @@ static es_status no_device(void)
     return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
 }
 
-/* The first branch of the driver that runs what a version of CUDA has built,
- * by the release notes of CUDA. */
+/* Returns the first driver branch that runs programs built with this version of
+ * CUDA, according to CUDA's release notes. */
 static int driver_for(int runtime)
 {
     return runtime >= 13000 ? 580 : 525;
 }
 
-/* How many devices there are; if none, why. */
+/* Counts the devices. If there are none, the error says why. */
 static es_status count_devices(int *n)
 {
     int driver = 0, runtime = 0;
@@ -137,8 +138,8 @@ static void keep_facts(es_device_facts *facts, const cudaDeviceProp *p)
     facts->minor = p->minor;
 }
 
-/* Makes the first device current that is neither too old nor another
- * process's own; else says why there is none. */
+/* Makes the first device current that is recent enough and not reserved by
+ * another process. If there is none, the error says why. */
 static es_status choose_device(es_device_facts *facts)
 {
     cudaDeviceProp p = {};
@@ -172,7 +173,7 @@ static es_status choose_device(es_device_facts *facts)
                    p.name, p.major, p.minor, OLDEST);
 }
 
-/* The stream and the buffers. */
+/* Creates the stream and the buffers. */
 static cudaError_t set_up(es_device *device)
 {
     cudaError_t code =
@@ -222,7 +223,7 @@ void es_device_close(es_device *device)
 {
     if (!device)
         return;
-    /* Nobody is left to hear that something cannot be freed. */
+    /* The device is closing, so failures to free are ignored. */
     es_gemm_plans_free(device->plans);
     for (int i = 0; i < MAX_SEQUENCES; i++)
         if (device->graphs[i])
@@ -264,7 +265,7 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     if (code != cudaErrorMemoryAllocation)
         return es_fail(ES_EIO, "CUDA: %s: %s", device->facts.name,
                        cudaGetErrorString(code));
-    (void)cudaGetLastError(); /* this one does not stick */
+    (void)cudaGetLastError(); /* clears an error that is not sticky */
     (void)cudaMemGetInfo(&left, &all);
     return es_fail(ES_ENOMEM,
                    "CUDA: %s is out of memory: %zu MiB wanted, %zu of %zu MiB "
@@ -274,7 +275,7 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 
 void es_device_release(es_device *device, void *memory)
 {
-    /* After trouble that does not stick there is something to be freed. */
+    /* After an error that is not sticky, memory can still be freed. */
     const cudaError_t code = memory ? cudaFree(memory) : cudaSuccess;
     es_device_check(device, "freeing memory", code);
 }
@@ -287,7 +288,7 @@ void es_device_zero(es_device *device, void *out, size_t bytes)
             cudaMemsetAsync(out, 0, bytes, es_device_stream(device)));
 }
 
-/* A buffer that nothing is copied out of any more; NULL after trouble. */
+/* Returns a buffer with no pending copy; NULL after a failure. */
 static stage *free_stage(es_device *device)
 {
     stage *s = &device->stages[device->next_stage];
@@ -322,7 +323,7 @@ void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* A piece that fits a buffer. */
+/* Copies a piece that fits a buffer. */
 static bool load_piece(es_device *device, char *to, const char *from, size_t n)
 {
     stage *s = free_stage(device);
@@ -351,7 +352,7 @@ void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* A place that holds as much; false after trouble. */
+/* Makes the place hold at least `bytes`. Returns false after a failure. */
 static bool grow_place(es_device *device, int place, size_t bytes)
 {
     stage *s = &device->places[place];
@@ -427,7 +428,7 @@ void es_device_capture(es_device *device)
 {
     if (device->in_trouble)
         return;
-    /* Relaxed: a kernel may still have to be loaded. */
+    /* Relaxed mode, because a kernel may still have to be loaded. */
     device->captures =
         es_device_check(device, "capturing",
                         cudaStreamBeginCapture(es_device_stream(device),
@@ -440,7 +441,7 @@ void es_device_capture_end(es_device *device, int sequence)
     if (!device->captures)
         return;
     device->captures = false;
-    /* Even after trouble: the stream has to come out of it. */
+    /* Also after a failure: the stream must leave capture mode. */
     cudaError_t code = cudaStreamEndCapture(es_device_stream(device), &graph);
     cudaGraphExec_t *kept = &device->graphs[sequence];
     if (code == cudaSuccess && *kept)

@@ -1,5 +1,5 @@
-/* The embeddings. In the backward pass rows meet in a token: they are brought
- * into the order of their tokens first, so that every sum has one order. */
+/* The embeddings. In the backward pass several rows may belong to one token:
+ * rows are first sorted by token, so that every sum has a fixed order. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct embedding {
@@ -52,8 +52,8 @@ static void embed(es_backend *backend, es_mem *x, const es_mem *tokens,
 
 /* --- the order of the tokens ---------------------------------------------- */
 
-/* A tile of keys, sorted in place by exchanges of pairs: at each length of
- * runs, at each distance. */
+/* Sorts a tile of keys in place by a bitonic sort: exchanges pairs for each
+ * length of runs and each distance. */
 static __device__ void sort_tile(uint64_t *keys)
 {
     const int i = (int)threadIdx.x;
@@ -109,8 +109,8 @@ typedef struct token_sums {
     int n_rows, width;
 } token_sums;
 
-/* What has been added up for one token goes where it belongs: a run that
- * began before the chunk is not the chunk's to add. */
+/* Writes the sum of one token: to the carries if the token's run began before
+ * this chunk, otherwise to dwte. */
 template <int W>
 static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
                                  size_t j, float (&sum)[W])
@@ -128,7 +128,7 @@ static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
         sum[c] = 0;
 }
 
-/* A thread's columns of the chunk; four rows are under way at a time. */
+/* Sums the calling thread's columns of the chunk, with four rows in flight. */
 template <class A, int W>
 static __device__ void sum_chunk(const token_sums *s, const A *dx, int chunk,
                                  size_t j)
@@ -172,8 +172,8 @@ static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
         sum_chunk<A, W>(&s, dx, (int)blockIdx.x, j);
 }
 
-/* Runs longer than a chunk: what later chunks had of them is added by the one
- * in which they begin. */
+/* Completes runs longer than a chunk: the block of a run's first chunk adds the
+ * carries of the later ones. */
 template <int W>
 static __global__ void add_carries_kernel(token_sums s)
 {
@@ -199,7 +199,7 @@ static __global__ void add_carries_kernel(token_sums s)
     }
 }
 
-/* A block's position, over the sequences. */
+/* Sums a block's position over the sequences. */
 template <class A, int W>
 static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
                                          int n_ctx, int width)
@@ -220,7 +220,7 @@ static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
     }
 }
 
-/* Scratch: sorted tiles, the order, the carries. */
+/* Layout of scratch: sorted tiles, the order, the carries. */
 typedef struct sort_layout {
     size_t n_tiles, n_chunks, order_at, carries_at, bytes;
 } sort_layout;
@@ -241,7 +241,7 @@ size_t es_cuda_embed_scratch(const es_extents *largest)
     return lay_out((size_t)largest->n_rows, (size_t)largest->width).bytes;
 }
 
-/* Sums of all chunks, what they carry over, and those of the positions. */
+/* Sums all chunks, adds their carries, and sums the positions. */
 template <class A, int W>
 static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)

@@ -1,6 +1,6 @@
-/* Matrix products by cuBLASLt. It is made for column order: there a row-major
- * matrix is its transpose, and d^T = b^T a^T, so that a and b change places.
- * Of its candidates for a product three are timed, once, and the choice is kept
+/* Matrix products by cuBLASLt. It expects column order, in which a row-major
+ * matrix is its transpose: d^T = b^T a^T, so a and b are swapped. For each
+ * product, three of its candidates are timed once, and the choice is kept
  * (choices.h). */
 #include "hooks/trainer/cuda/choices.h"
 #include "hooks/trainer/cuda/gemm.h"
@@ -14,20 +14,21 @@ enum {
     WORKSPACE_BYTES = 32 << 20,
     BEST_ALIGNMENT = 256,
     N_TIMED = 3,      /* candidates */
-    N_REPETITIONS = 5 /* of each, after one that does not count */
+    N_REPETITIONS = 5 /* of each, after an untimed one */
 };
 
-/* Of the first candidate's time: what is faster by less is not chosen. */
+/* A later candidate must take less than this share of the best time to be
+ * chosen. */
 static const float faster = 0.98f;
 
-/* What a plan depends on: the product without its pointers, of which only the
- * alignment counts; 0 for one that is not there. */
+/* The key of a plan: the product without its pointers, of which only the
+ * alignment counts; 0 for a missing pointer. */
 typedef struct shape {
     int m, n, k, lda, ldb, ldd;
     es_gemm_type type;
     es_gemm_epilogue epilogue;
     unsigned char wide, a_transposed, b_transposed, adds, in_place;
-    unsigned char requested; /* 0: cuBLASLt never sees this product */
+    unsigned char requested; /* 0: not requested from cuBLASLt */
     unsigned align_a, align_b, align_c, align_d, align_bias, align_aux;
 } shape;
 
@@ -36,11 +37,11 @@ typedef struct plan {
     shape key;
     bool can_run;
     cublasLtMatmulDesc_t how;
-    cublasLtMatrixLayout_t a, b, d; /* of cuBLASLt: b and a, swapped */
+    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's operands: b and a, swapped */
     cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
     int n_candidates;
     int chosen;
-    bool is_chosen; /* false: it is the first one, and nothing has been timed */
+    bool is_chosen; /* false: `chosen` is 0, and nothing has been timed */
 } plan;
 
 struct es_gemm_plans {
@@ -49,7 +50,7 @@ struct es_gemm_plans {
     cudaEvent_t begin, end;
     es_choices *choices; /* NULL: nothing is timed */
     char note[512];
-    FILE *listing; /* NULL: nobody wants the plans listed */
+    FILE *listing; /* NULL: plans are not listed */
     plan *first;
 };
 
@@ -77,13 +78,15 @@ static void free_plan(plan *old)
     free(old);
 }
 
-/* Whether there is another way: without what follows the sum. */
+/* Returns true if there is an alternative: without the operation after the
+ * sum. */
 static bool is_dispensable(const shape *s)
 {
     return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
 }
 
-/* Who does what follows the sum: the product, or a pass of its own, and why. */
+/* Tells whether the operation after the sum is part of the product, and why
+ * not. */
 static const char *outcome_of(const plan *p)
 {
     if (p->can_run)
@@ -93,7 +96,7 @@ static const char *outcome_of(const plan *p)
                               : "not fused, refused";
 }
 
-/* Adds a line for each plan to the listing, and closes it. */
+/* Writes a line for each plan to the listing, and closes it. */
 static void list_plans(es_gemm_plans *plans)
 {
     static const char *const types[] = {"fp32", "tf32", "bf16", "fp16"};
@@ -152,7 +155,8 @@ static void open_listing(es_gemm_plans *plans)
                  "%s: cannot be written: products are not listed", path);
 }
 
-/* The device's plans, made at the first product; NULL after trouble. */
+/* Returns the device's plans, created at the first product; NULL after
+ * trouble. */
 static es_gemm_plans *plans_of(es_device *device)
 {
     es_gemm_plans **kept = es_device_gemm_plans(device);
@@ -183,16 +187,17 @@ const char *es_gemm_note(es_device *device)
     return plans ? plans->note : "";
 }
 
-/* The largest power of two that divides the address, 256 at most. */
+/* Returns the largest power of two that divides the address, up to 256. */
 static unsigned alignment_of(const void *memory)
 {
     uintptr_t address = (uintptr_t)memory | BEST_ALIGNMENT;
     return (unsigned)(address & (~address + 1));
 }
 
-/* Activations are within the product on 9.x alone, where that is
- * one kernel; on 8.x and on 12.x users of it report one that is slower than a
- * product and a pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
+/* Activations are fused into the product only on 9.x, where they are one
+ * kernel; on 8.x and 12.x users report fused kernels that are slower than a
+ * product followed by a pass (llm.c, pull requests 338, 591, 653; sglang,
+ * 34350). */
 static bool is_requested(const es_device *device, const es_gemm *p)
 {
     return es_gemm_is_offered(p) && (p->epilogue == ES_GEMM_PLAIN ||
@@ -239,7 +244,7 @@ static cudaDataType_t output_type(const shape *s)
     return s->wide ? CUDA_R_32F : input_type(s);
 }
 
-/* A matrix (rows,columns) in C order, perhaps laid out transposed, is one of
+/* A matrix (rows,columns) in C order, or transposed in memory, is
  * (columns,rows) to cuBLASLt. */
 static cublasStatus_t lay_out(cublasLtMatrixLayout_t *out, cudaDataType_t type,
                               int rows, int columns, bool transposed,
@@ -278,8 +283,8 @@ static cublasStatus_t point(plan *p, const es_gemm *product)
     return status;
 }
 
-/* What is done to the sum. The pointers are the caller's: they differ from one
- * product of this shape to the next. */
+/* Describes the operation after the sum. The caller sets the pointers, which
+ * differ between products of this shape. */
 static cublasStatus_t describe_epilogue(plan *p)
 {
     const shape *s = &p->key;
@@ -296,7 +301,7 @@ static cublasStatus_t describe_epilogue(plan *p)
     return status;
 }
 
-/* The product's description: its first matrix is our b. */
+/* Describes the product: cuBLASLt's first matrix is b. */
 static cublasStatus_t describe(plan *p)
 {
     const shape *s = &p->key;
@@ -320,8 +325,8 @@ static cublasStatus_t describe(plan *p)
     return status;
 }
 
-/* What the algorithm may rely on. Parts of a sum are not to meet in 16 bits,
- * as they may where d is of those. */
+/* Tells cuBLASLt what the algorithm may rely on. Parts of a sum must not be
+ * added in 16 bits, which could happen with a 16-bit d. */
 static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
                              const shape *s)
 {
@@ -352,7 +357,8 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
     return status;
 }
 
-/* Whether cuBLASLt says that it does not do this, and has done nothing. */
+/* Returns true if cuBLASLt reports that it does not support the product and has
+ * done nothing. */
 static bool is_refusal(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED ||
@@ -360,7 +366,7 @@ static bool is_refusal(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* The shape as the file of choices has it. */
+/* Writes the shape as a key of the file of choices. */
 static void write_key(char key[ES_CHOICE_KEY], const shape *s)
 {
     snprintf(key, ES_CHOICE_KEY,
@@ -371,7 +377,7 @@ static void write_key(char key[ES_CHOICE_KEY], const shape *s)
              s->align_aux);
 }
 
-/* What was chosen for this shape, if there is as much. */
+/* Takes the earlier choice for this shape, if that many candidates exist. */
 static void find_choice(const es_gemm_plans *plans, plan *p)
 {
     char key[ES_CHOICE_KEY];
@@ -381,7 +387,7 @@ static void find_choice(const es_gemm_plans *plans, plan *p)
     p->is_chosen = p->chosen == found || !plans->choices || p->n_candidates < 2;
 }
 
-/* Asks for candidates; p->can_run says whether there is one. */
+/* Requests candidates; p->can_run is true if there are any. */
 static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
@@ -406,7 +412,7 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     return status;
 }
 
-/* The plan for products like this one; NULL after trouble. */
+/* Returns the plan for products of this shape; NULL after trouble. */
 static plan *find_plan(es_device *device, es_gemm_plans *plans,
                        const es_gemm *product)
 {
@@ -436,7 +442,7 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 
 /* --- products ------------------------------------------------------------- */
 
-/* By a candidate, into d in place of the product's. */
+/* Multiplies with a candidate, and writes to d instead of product->d. */
 static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
                                const plan *p, const es_gemm *product, void *d,
                                int candidate)
@@ -449,7 +455,8 @@ static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
                           WORKSPACE_BYTES, es_device_stream(device));
 }
 
-/* Milliseconds of N_REPETITIONS; *refused: it does not run, and has no time. */
+/* Returns the milliseconds of N_REPETITIONS. Sets *refused if the candidate
+ * does not run, which leaves no time. */
 static float time_of(es_device *device, const es_gemm_plans *plans,
                      const plan *p, const es_gemm *product, void *d,
                      int candidate, bool *refused)
@@ -473,8 +480,8 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
     return took;
 }
 
-/* Chooses among the first candidates. What a product adds to is not there for
- * a second time, so that d is memory of its own then. */
+/* Times the first candidates and chooses the fastest. A product in place would
+ * change its input, so it writes to separate memory. */
 static void time_candidates(es_device *device, const es_gemm_plans *plans,
                             plan *p, const es_gemm *product)
 {
@@ -483,11 +490,11 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     void *apart = NULL;
     float best = 0;
     int chosen = -1;
-    p->is_chosen = true; /* whatever comes of it, it is not tried again */
+    p->is_chosen = true; /* timed once only, whatever the result */
     const cudaError_t code =
         p->key.in_place ? cudaMalloc(&apart, bytes) : cudaSuccess;
     if (code != cudaSuccess) {
-        (void)cudaGetLastError(); /* this one does not stick */
+        (void)cudaGetLastError(); /* clears an error that is not sticky */
         return;
     }
     for (int i = 0; i < p->n_candidates && i < N_TIMED; i++) {
@@ -507,7 +514,7 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     es_choices_add(plans->choices, key, chosen);
 }
 
-/* False: refused. */
+/* Returns false if the product is refused. */
 static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
                 const es_gemm *product)
 {

@@ -1,6 +1,6 @@
 /**
- * Matrix products, C order: gemm.cu is cuBLASLt, tests/emulation/gemm_host.cc
- * plain loops that round as the device does.
+ * Matrix products in C order. gemm.cu uses cuBLASLt;
+ * tests/emulation/gemm_host.cc has plain loops that round as the device does.
  */
 #ifndef ES_CUDA_GEMM_H
 #define ES_CUDA_GEMM_H
@@ -17,10 +17,10 @@ typedef enum es_gemm_type {
 } es_gemm_type;
 
 /**
- * What is done to the sum before it is rounded. GELU is the tanh form, of the
- * sum or of the sum as aux has it. Its tanh may be approximate to 2^-11, which
+ * The operation on the sum before rounding. GELU is the tanh form, of the sum
+ * or of the sum as stored in aux. Its tanh may be approximate to 2^-11, which
  * is 2^-12 of the operand in gelu and 2^-8 in gelu', and its cubes may
- * overflow: -infinity gives 0, -infinity or NaN, and gelu' of what is beyond
+ * overflow: -infinity gives 0, -infinity or NaN, and gelu' of numbers beyond
  * 1e12 may be NaN.
  */
 typedef enum es_gemm_epilogue {
@@ -33,10 +33,10 @@ typedef enum es_gemm_epilogue {
  * d (m,n) = epilogue(a (m,k) b (k,n) + beta c + bias); sums in f32 and, for
  * ES_GEMM_F32, exact products.
  *
- *   type          of a and b (TF32: f32 rounded on the way in)
+ *   type          of a and b (TF32: f32, rounded when read)
  *   wide          d and c are f32, whatever a and b are
- *   a_transposed  a is laid out (k,m); likewise b (n,k)
- *   lda, ldb, ldd of a row as it is laid out; c and aux have ldd, too
+ *   a_transposed  a is stored as (k,m); likewise b as (n,k)
+ *   lda, ldb, ldd elements between stored rows; c and aux use ldd, too
  *   c             may be d; NULL or beta 0: not read
  *   bias          (n) of d's type, aligned to 16 bytes, or NULL
  *   aux           (m,n) of d's type: written by GELU, read by DGELU
@@ -55,9 +55,9 @@ typedef struct es_gemm {
     void *aux;
 } es_gemm;
 
-/** Whether a product of this kind is ever had together with its bias and its
- *  epilogue: an epilogue wants d in bf16 or fp16, rows of a multiple of 8
- *  elements, aux aligned to 16 bytes and no c; DGELU no bias, either. */
+/** Returns true if a product of this kind may be fused with its bias and its
+ *  epilogue: an epilogue needs d in bf16 or fp16, rows of a multiple of 8
+ *  elements, aux aligned to 16 bytes, and no c; DGELU also allows no bias. */
 static inline bool es_gemm_is_offered(const es_gemm *p)
 {
     const bool narrow =
@@ -71,12 +71,12 @@ static inline bool es_gemm_is_offered(const es_gemm *p)
     return narrow && p->ldd % 8 == 0 && p->aux && (uintptr_t)p->aux % 16 == 0;
 }
 
-/** False: this product cannot be had together with its bias or its epilogue
- *  (never without either), and nothing has been done. Plans of the products
- *  seen are kept with the device. */
+/** Computes the product. Returns false, having done nothing, if it cannot be
+ *  fused with its bias or its epilogue; never false without either. Plans of
+ *  the products seen are kept with the device. */
 bool es_device_gemm(es_device *device, const es_gemm *product) ES_MUST_USE;
 
-/** One line on the file of choices (choices.h), or "". */
+/** Returns one line about the file of choices (choices.h), or "". */
 const char *es_gemm_note(es_device *device);
 
 #endif

@@ -1,6 +1,6 @@
 /**
- * Which thread does what: arithmetic on indices that kernels share with the
- * host, where it is tested without a device. C and CUDA.
+ * Arithmetic on indices, which assigns work to threads. Kernels share it with
+ * the host, where it is tested without a device. C and CUDA.
  */
 #ifndef ES_CUDA_INDEX_H
 #define ES_CUDA_INDEX_H
@@ -24,24 +24,25 @@ ES_BOTH size_t es_ceil_div(size_t n, size_t unit)
 }
 
 /**
- * Elements from one row of activations to the next where products read them:
- * cuBLASLt's fast kernels want rows that begin at multiples of 16 bytes.
+ * Returns the elements from one row of activations to the next for products:
+ * cuBLASLt's fast kernels need rows that begin at multiples of 16 bytes.
  */
 ES_BOTH int es_row_stride(int width)
 {
-    const int unit = 64; /* of 2 bytes: a line of the cache */
+    const int unit = 64; /* times 2 bytes: a cache line */
     return (width + unit - 1) / unit * unit;
 }
 
 /** --- arrays in packs of 16 bytes ---------------------------------------- */
 
-/** An array as single elements, whole packs, single elements. */
+/** An array split into single elements, whole packs, and single elements. */
 typedef struct es_split {
     size_t head, n_packs, tail; /* head + n_packs * lanes + tail = n */
 } es_split;
 
-/** n elements of `size` bytes (a divisor of 16) at `address`; the packs are
- *  aligned. An address that is no multiple of `size` has no packs. */
+/** Splits n elements of `size` bytes (a divisor of 16) at `address`; the
+ *  packs are aligned. If the address is not a multiple of `size`, there are
+ *  no packs. */
 ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -55,19 +56,19 @@ ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
     return split;
 }
 
-/** Where single element i of head + tail lies. */
+/** Returns the index of single element i of head + tail. */
 ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
 {
     return i < split->head ? i : i + split->n_packs * lanes;
 }
 
-/* --- a warp's own columns of a row ---------------------------------------
+/* --- a warp's columns of a row -------------------------------------------
  *
- * A lane has `lanes` consecutive columns, then the lanes after it, then it
- * again; what it keeps of column j lies where no two lanes share a bank of
- * the shared memory. */
+ * A lane has `lanes` consecutive columns; the other lanes have the following
+ * ones, and so on in turn. Column j is stored where no two lanes share a bank
+ * of shared memory. */
 
-/** Of the lane's pack number k, element c. */
+/** Returns the slot of element c of the lane's pack number k. */
 ES_BOTH int es_slot(int lane, int k, int c, int lanes)
 {
     return (k * lanes + c) * 32 + lane;
@@ -79,21 +80,21 @@ ES_BOTH int es_slot_of_column(int j, int lanes)
     return es_slot(pack % 32, pack / 32, j % lanes, lanes);
 }
 
-/** Slots for `width` columns. */
+/** Returns the number of slots for `width` columns. */
 ES_BOTH int es_n_slots(int width, int lanes)
 {
     return (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32 * lanes;
 }
 
-/* --- rows in the order of their tokens -----------------------------------
+/* --- rows in the order of their tokens -------------------------------------
  *
- * Keys are all different, so there is one order, whoever finds it: tiles are
- * sorted, and a key's place among all is the number of smaller keys in each
- * tile. Then chunks of the order are summed, each by threads of its own. */
+ * All keys differ, so their order is unique: tiles are sorted, and the place of
+ * a key among all keys is the number of smaller keys in all tiles. Then chunks
+ * of the order are summed, each by different threads. */
 
 enum { ES_SORT_TILE = 1024, ES_SUM_CHUNK = 16 };
 
-/** Stands behind every key. */
+/** Sorts behind every key. */
 #define ES_SORT_PAD UINT64_MAX
 
 ES_BOTH uint64_t es_sort_key(int32_t token, int row)
@@ -111,20 +112,20 @@ ES_BOTH int es_key_row(uint64_t key)
     return (int)(key & UINT32_MAX);
 }
 
-/** Of pair i (0 .. tile / 2 - 1) at distance `stride` (a power of 2): the
- *  first; the second is `stride` further on. */
+/** Returns the first element of pair i (0 .. tile / 2 - 1) at distance `stride`
+ *  (a power of 2); the second is at distance `stride`. */
 ES_BOTH int es_sort_first(int i, int stride)
 {
     return 2 * i - (i & (stride - 1));
 }
 
-/** Whether runs of length `run` are ascending where element i lies. */
+/** Returns true if element i is in an ascending run of length `run`. */
 ES_BOTH int es_sort_ascends(int i, int run)
 {
     return (i & run) == 0;
 }
 
-/** How many of sorted (n) are smaller than key. */
+/** Returns how many elements of sorted (n) are smaller than key. */
 ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
 {
     int first = 0;
@@ -140,13 +141,13 @@ ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
     return first;
 }
 
-/** Chunks whose sums belong to a run that began before them. */
+/** Chunks whose first sums belong to a run that began in an earlier chunk. */
 typedef struct es_carries {
     int first, n;
 } es_carries;
 
-/** Those of the run that begins in chunk `chunk` of the order (n) and goes on
- *  behind it; none if there is no such run. */
+/** Returns the carries of the run that begins in chunk `chunk` of the order (n)
+ *  and continues behind it; no carries if there is no such run. */
 ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
 {
     es_carries carries = {chunk + 1, 0};
@@ -158,7 +159,7 @@ ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
         return carries;
     if (es_count_smaller(order, n, es_sort_key(token, 0)) < end - ES_SUM_CHUNK)
         return carries;
-    const uint64_t last = es_sort_key(token, -1); /* behind every row */
+    const uint64_t last = es_sort_key(token, -1); /* above any row's key */
     const int behind = es_count_smaller(order, n, last);
     carries.n = (int)es_ceil_div((size_t)behind, ES_SUM_CHUNK) - carries.first;
     return carries;

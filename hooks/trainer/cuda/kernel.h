@@ -4,16 +4,16 @@
  * blockDim, gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
  * __ballot_sync, __any_sync, __all_sync, the intrinsics of mma.h.
  *
- * Rules that make both of them right:
+ * Rules that make both correct:
  *
- *   - blocks have a multiple of 32 threads; a warp is 32 consecutive ones
+ *   - blocks have a multiple of 32 threads; a warp is 32 consecutive threads
  *   - every thread of a block reaches the same barriers; every lane of a warp
  *     the same shuffles, always with the full mask
- *   - shared memory is what ES_DYNAMIC_SHARED takes: the one dynamic piece,
- * whose size es_launch is given, carved by the kernel. It starts as NaN on the
- * host
+ *   - shared memory comes only from ES_DYNAMIC_SHARED: one dynamic piece, whose
+ *     size es_launch is given and which the kernel divides. On the host it is
+ *     initialised to NaN
  *   - a kernel is a plain function template or function, launched by es_launch,
- *     which is where errors are checked
+ *     which also checks errors
  *   - its first statement is es_begin_kernel()
  */
 #ifndef ES_CUDA_KERNEL_H
@@ -29,21 +29,22 @@
 typedef __nv_bfloat16 es_bf16;
 typedef __half es_fp16;
 
-/** A function of kernels that is part of its caller. */
+/** A function of kernels that is always inlined. */
 #define ES_DEVICE __device__ __forceinline__
 
 #ifdef __CUDACC__
 
-/** The block's dynamic shared memory, aligned to 128 bytes, as `name`. */
+/** Declares `name` as the block's dynamic shared memory, aligned to 128
+ *  bytes. */
 #define ES_DYNAMIC_SHARED(type, name)                                          \
     extern __shared__ __align__(128) unsigned char es_shared_memory[];         \
     type *name = (type *)(void *)es_shared_memory
 
 /**
- * kernel<<<grid, n_threads, shared_bytes>>>(arguments...) on the device's
- * stream. More than 48 KiB of shared memory is requested here. A launch that
- * fails becomes the device's trouble (device.h), reported with `name`; after
- * trouble nothing is launched.
+ * Launches kernel<<<grid, n_threads, shared_bytes>>>(arguments...) on the
+ * device's stream, and requests more than 48 KiB of shared memory if needed. A
+ * failed launch becomes the device's trouble (device.h), reported with `name`;
+ * after trouble nothing is launched.
  */
 template <class... P, class... A>
 static inline void es_launch(es_device *device, const char *name,
@@ -57,9 +58,8 @@ static inline void es_launch(es_device *device, const char *name,
                      shared_bytes, pointers);
 }
 
-/** Waits for what was launched before, of which a kernel from 9.0 on does not
- *  see the end when it begins (es_device_launch); the next one may begin then.
- */
+/** Waits for earlier launches, which a kernel from compute capability 9.0 on
+ *  may overlap (es_device_launch), and lets the next kernel begin. */
 ES_DEVICE void es_begin_kernel()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
@@ -68,8 +68,8 @@ ES_DEVICE void es_begin_kernel()
 #endif
 }
 
-/** 2^x by one instruction: to 2 units in the last place, 0 where the result
- *  would be subnormal. __log2f is its opposite. */
+/** 2^x by one instruction: accurate to 2 units in the last place, 0 if the
+ *  result would be subnormal. __log2f is its inverse. */
 ES_DEVICE float es_fast_exp2(float x)
 {
     float y;
@@ -86,7 +86,7 @@ static inline float es_fast_exp2(float x)
 }
 #endif
 
-/** Values of any type of activation as f32, and back, to the nearest. */
+/** Convert activations of any type to f32, and back to the nearest. */
 ES_DEVICE float es_float(float x)
 {
     return x;

@@ -1,6 +1,6 @@
 /**
- * Memory in packs of 16 bytes, computed with as f32: the widest access that a
- * thread has.
+ * Access to memory in packs of 16 bytes, converted to f32: the widest access of
+ * a thread.
  */
 #ifndef ES_CUDA_LANES_H
 #define ES_CUDA_LANES_H
@@ -10,11 +10,12 @@
 
 #include <string.h>
 
-/** Elements of a pack. */
+/** Number of elements in a pack. */
 template <class X>
 constexpr int es_lanes = ES_PACK / (int)sizeof(X);
 
-/** True if 16 bytes can be read from all of these. NULL: not read. */
+/** Returns true if all addresses are aligned to 16 bytes. NULL counts as
+ *  aligned. */
 template <class... X>
 static inline bool es_packs_fit(const X *...arrays)
 {
@@ -22,8 +23,8 @@ static inline bool es_packs_fit(const X *...arrays)
 }
 
 /**
- * W consecutive elements as f32; whole packs (aligned to 16 bytes) or single
- * elements, as W says.
+ * Loads W consecutive elements as f32, as whole packs (aligned to 16 bytes) or
+ * single elements, depending on W.
  */
 template <int W, class X>
 ES_DEVICE void es_load(float (&out)[W], const X *from)
@@ -45,7 +46,7 @@ ES_DEVICE void es_load(float (&out)[W], const X *from)
     }
 }
 
-/* Four bytes of X out of the f32 from `in` on, by one conversion. */
+/* Converts f32 from `in` on to four bytes of X, with one conversion. */
 template <class X>
 ES_DEVICE uint32_t es_word_of(const float *in);
 template <>
@@ -70,7 +71,7 @@ ES_DEVICE uint32_t es_word_of<es_fp16>(const float *in)
     return word;
 }
 
-/** The opposite of es_load, rounded to the nearest. */
+/** The inverse of es_load, rounded to the nearest. */
 template <int W, class X>
 ES_DEVICE void es_store(X *to, const float (&in)[W])
 {
@@ -82,7 +83,7 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
                                 es_word_of<X>(in + k + step),
                                 es_word_of<X>(in + k + 2 * step),
                                 es_word_of<X>(in + k + 3 * step)};
-            /* An assignment may become four stores. */
+            /* A plain assignment may become four stores. */
             __stwb((uint4 *)(void *)(to + k), pack);
         }
     } else {
@@ -92,7 +93,7 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
     }
 }
 
-/** Half a pack, rounded to the nearest; `to` is aligned to 8 bytes. */
+/** Stores half a pack, rounded to the nearest; `to` is aligned to 8 bytes. */
 template <class X>
 ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
 {
@@ -101,7 +102,7 @@ ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
     __stwb((uint2 *)(void *)to, words);
 }
 
-/** W elements of f32 to += more. */
+/** to += more for W elements of f32. */
 template <int W>
 ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
 {
@@ -113,8 +114,8 @@ ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
     es_store(to, sum);
 }
 
-/** Arrays of n elements of the same kind as one split: packs only where all
- *  of them are aligned together. */
+/** Splits several arrays of n elements of the same size alike: packs only if
+ *  all of them have the same alignment. */
 template <class X, class... More>
 static inline es_split es_split_of(size_t n, const X *first,
                                    const More *...more)
@@ -126,7 +127,8 @@ static inline es_split es_split_of(size_t n, const X *first,
     return together ? es_split_at(phase, sizeof(X), n) : es_split{n, 0, 0};
 }
 
-/** The calling thread among all of a one-dimensional grid, and their number. */
+/** Return the number of the calling thread in a one-dimensional grid, and the
+ *  number of threads. */
 ES_DEVICE size_t es_thread()
 {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,16 +1,16 @@
-/* Matrix products, and what goes elementwise with them. */
+/* Matrix products and the elementwise operations that accompany them. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/reduce.h"
 
 enum {
     N_WARPS = ES_THREADS / 32,
-    MAX_CHUNKS = 64, /* of rows that columns are summed in */
+    MAX_CHUNKS = 64, /* of rows, in which columns are summed */
     MIN_CHUNK_ROWS = 64
 };
 
 /* --- products ------------------------------------------------------------- */
 
-/* d (m,n) = a (m,k) b (k,n) of rows that lie one after another. */
+/* Returns the product d (m,n) = a (m,k) b (k,n) with contiguous rows. */
 template <class A>
 static es_gemm product_of(const es_backend *backend, int m, int n, int k)
 {
@@ -27,20 +27,20 @@ static es_gemm product_of(const es_backend *backend, int m, int n, int k)
     return product;
 }
 
-/* Elements from one row of y, of its residual or of dy to the next. */
+/* Returns the elements between rows of y, of its residual or of dy. */
 static int y_stride(const es_linear *linear)
 {
     return linear->y_stride > 0 ? linear->y_stride : linear->n_out;
 }
 
-/* A product that has no bias. */
+/* Computes a product without a bias. */
 static void multiply(es_backend *backend, const es_gemm *product)
 {
     if (!es_device_gemm(backend->device, product))
         es_device_trouble(backend->device, "a matrix product", 0);
 }
 
-/* The weights as products of A read them. */
+/* Returns the weights in the form that products of A read. */
 template <class A>
 static const void *weights_for(es_backend *backend, const es_mem *weights)
 {
@@ -51,8 +51,8 @@ static const void *weights_for(es_backend *backend, const es_mem *weights)
     return found;
 }
 
-/* y (n,width) = residual + bias, the residual NULL for 0; it may be y. The
- * rows of both are `stride` apart. */
+/* y (n,width) = residual + bias; residual may be NULL for 0, or y. The rows of
+ * both are `stride` apart. */
 template <class A>
 __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
                                   size_t n, int width, int stride)
@@ -66,8 +66,8 @@ __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
     }
 }
 
-/* y = residual + x W + bias for a bias that products do not take: y begins
- * with it. */
+/* y = residual + x W + bias for a bias that products do not accept: y is
+ * initialised with it. */
 template <class A>
 static void multiply_onto_bias(es_backend *backend, es_gemm *product,
                                const float *bias)
@@ -83,7 +83,7 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
     multiply(backend, product);
 }
 
-/* y (n,out) = x W, without the bias. */
+/* Returns the product y (n,out) = x W, without the bias. */
 template <class A>
 static es_gemm forward_of(es_backend *backend, es_mem *y, const es_mem *x,
                           const es_linear *linear, int n_rows)
@@ -99,8 +99,8 @@ static es_gemm forward_of(es_backend *backend, es_mem *y, const es_mem *x,
     return product;
 }
 
-/* Adds the bias, if there is one; false if it is not there as products want
- * it. */
+/* Adds the bias, if any, to the product. Returns false if the bias is not
+ * available in the form that products need. */
 template <class A>
 static bool add_bias(es_gemm *product, es_backend *backend,
                      const es_linear *linear)
@@ -127,7 +127,7 @@ static void multiply_forward(es_backend *backend, es_mem *y,
         multiply_onto_bias<A>(backend, &product, es_at<float>(linear->bias));
 }
 
-/* dx (n,in) = dy W^T. */
+/* Returns the product dx (n,in) = dy W^T. */
 template <class A>
 static es_gemm backward_of(es_backend *backend, es_mem *dx, const es_mem *dy,
                            const es_linear *linear, int n_rows)
@@ -143,7 +143,7 @@ static es_gemm backward_of(es_backend *backend, es_mem *dx, const es_mem *dy,
     return product;
 }
 
-/* dx (n,in) = dy W^T, or added to it. */
+/* Computes dx (n,in) = dy W^T, or adds to it. */
 template <class A>
 static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
                            const es_linear *linear, int n_rows, bool add)
@@ -160,7 +160,7 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 typedef struct act {
     es_activation kind;
     float slope;
-    const float *learnt; /* (1): instead, or NULL */
+    const float *learnt; /* (1), replaces the constant; or NULL */
 } act;
 
 static act act_of(const es_act *from)
@@ -169,7 +169,7 @@ static act act_of(const es_act *from)
             from->learnt ? es_at<float>(from->learnt) : NULL};
 }
 
-/* act(x), and its derivative. */
+/* Returns act(x), and its derivative. */
 static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
                                 float slope)
 {
@@ -189,7 +189,8 @@ static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
         return x * s;
     }
     if (kind == ES_ACT_GELU_SIGMOID) {
-        /* It is 0 or 1 beyond 90, where u (1 - s) could be infinity times 0. */
+        /* The result is 0 or 1 beyond 90, where u (1 - s) could be infinity
+         * times 0. */
         const float u = 1.702f * (x > 90 ? 90 : x < -90 ? -90 : x);
         const float small = expf(-fabsf(u));
         const float large = 1 / (1 + small);
@@ -247,14 +248,15 @@ static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
               es_split_of(n, es_at<A>(pre), es_at<A>(post)), act_of(how));
 }
 
-/* Activations that products apply: none but GELU's tanh form. What cuBLASLt
- * calls RELU makes 0 of NaN, and has no pre to leave beside post. */
+/* Returns true if products can apply this activation: only GELU's tanh form.
+ * cuBLASLt's RELU turns NaN into 0 and cannot keep pre next to post. */
 static bool is_epilogue(const es_act *how)
 {
     return how->kind == ES_ACT_GELU_TANH;
 }
 
-/* False: the product leaves it to others, and nothing has been done. */
+/* Returns false, having done nothing, if the product cannot apply the
+ * activation. */
 template <class A>
 static bool multiply_and_act(es_backend *backend, es_mem *pre, es_mem *post,
                              const es_mem *x, const es_linear *linear,
@@ -283,7 +285,7 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
     apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
-/* Returns the elements' share of the gradient of the slope. */
+/* Returns the elements' part of the gradient of the slope. */
 template <int W, class A>
 static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
                                       const act *how, float slope)
@@ -303,8 +305,8 @@ static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
     return dslope;
 }
 
-/* d (n) is the gradient of post and becomes that of pre; post is written.
- * slopes (blocks): each block's share of the gradient of the slope. */
+/* Turns d (n), the gradient of post, into that of pre, and writes post. slopes
+ * (blocks): each block's part of the gradient of the slope. */
 template <class A>
 __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
                                     es_split split, act how)
@@ -331,7 +333,7 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
         slopes[blockIdx.x] = dslope;
 }
 
-/* dslope (1) += the sum of slopes (n), in their order. */
+/* dslope (1) += the sum of slopes (n), in order. */
 static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {
@@ -342,7 +344,7 @@ static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
         dslope[0] += (float)sum;
 }
 
-/* dpre (n,in) = (dy W^T) gelu'(pre); false: nothing has been done. */
+/* dpre (n,in) = (dy W^T) gelu'(pre). Returns false if nothing has been done. */
 template <class A>
 static bool multiply_through_act(es_backend *backend, es_mem *dpre,
                                  const es_mem *dy, const es_mem *pre,
@@ -350,11 +352,11 @@ static bool multiply_through_act(es_backend *backend, es_mem *dpre,
 {
     es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
     product.epilogue = ES_GEMM_DGELU;
-    product.aux = const_cast<es_mem *>(pre); /* read */
+    product.aux = const_cast<es_mem *>(pre); /* only read */
     return es_device_gemm(backend->device, &product);
 }
 
-/* d (n) through the activation, and post once more. */
+/* Propagates d (n) through the activation, and recomputes post. */
 template <class A>
 static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
                            es_mem *dslope, const es_mem *pre, size_t n,
@@ -394,7 +396,8 @@ static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
 /* --- gradients of weights and biases -------------------------------------- */
 
 /* partial (chunks,width) = sums of the first `width` columns of chunks of x
- * (n,stride). A block has 32 W columns of a chunk, a warp every eighth row. */
+ * (n,stride). A block handles 32 W columns of a chunk, a warp every eighth
+ * row. */
 template <class A, int W>
 __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
                                    int chunk_rows, int width, int stride)
@@ -423,7 +426,7 @@ __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
     partial[(size_t)blockIdx.y * (size_t)width + column + warp] = sum;
 }
 
-/* out (width) += the sums of the rows of partial (n,width), in their order. */
+/* out (width) += the sums of the rows of partial (n,width), in order. */
 static __global__ void add_partial_kernel(float *out, const float *partial,
                                           int n, int width)
 {
@@ -462,12 +465,12 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
               es_at<float>(out), (const float *)partial, (int)n_chunks, width);
 }
 
-/* x^T dy as it is laid out, or dy^T x of a transposed one. The product could
- * leave the sums of dy, too (cuBLASLt: BGRADA, BGRADB; f32, overwritten) and
- * save reading dy once more, about a fifth of the product's own time. It is
- * not requested: these products have few tiles, so that their sums are split,
- * and nothing says that this epilogue allows that; a kernel that is a fifth
- * slower has lost it all. The README has the bytes. */
+/* Computes x^T dy in memory order, or dy^T x for a transposed weight. cuBLASLt
+ * could also return the sums of dy (BGRADA, BGRADB; f32, overwritten), which
+ * would save another read of dy, about a fifth of the product's time. It is not
+ * used: these products have few tiles, so their sums are split, and the
+ * documentation does not say that this epilogue allows splitting; a kernel
+ * slower by a fifth would gain nothing. The README lists the bytes. */
 template <class A>
 static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
                             const es_mem *x, const es_mem *dy,

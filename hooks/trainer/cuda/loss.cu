@@ -1,7 +1,6 @@
-/* Cross entropy: a block takes a row of logits, which is read once, in a step
- * for the loss and its gradient together. A row may
- * begin anywhere, so each has its own single elements before and after its
- * packs. */
+/* Cross entropy: a block handles a row of logits, which is read once per step
+ * for the loss and its gradient together. A row may begin at any address, so it
+ * has single elements before and after its packs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -12,17 +11,17 @@ typedef struct loss {
     int n_rows, vocab, stride;
 } loss;
 
-/* Threads of a block: a pack each or more. */
+/* Limit for the threads of a block; each reads a pack or more. */
 #define MOST_THREADS 512
 
-/* The largest so far, and the sum of exp(x - largest). A NaN is in the sum
- * alone. */
+/* The largest number so far, and the sum of exp(x - largest). A NaN affects
+ * only the sum. */
 typedef struct online {
     float largest, sum;
 } online;
 
-/* exp(x - from); 0 for x = -inf, even from -inf: of what has no weight there
- * may be others with weight. */
+/* Returns exp(x - from); 0 for x = -inf, even if from is -inf: a row that has
+ * no weight so far may still get numbers with weight. */
 static ES_DEVICE float weight_of(float x, float from)
 {
     return es_exp(x - (from == -INFINITY ? 0.f : from));
@@ -52,7 +51,7 @@ static ES_DEVICE void add_logits(online *to, const float (&x)[W])
     to->largest = largest;
 }
 
-/* In every thread. */
+/* The result is the same in every thread. */
 static __device__ online merge_block(online own, online *shared)
 {
     const int n_warps = (int)blockDim.x / 32;
@@ -98,7 +97,8 @@ static __device__ online read_row(const A *row, int vocab, uint4 *kept)
     return own;
 }
 
-/* Without the largest. Nothing but -inf in a row: no weight is a number. */
+/* Returns the logarithm of the sum, without the largest. NaN for a row of
+ * nothing but -inf, whose weights are undefined. */
 static ES_DEVICE float log_sum_of(const online *all)
 {
     return all->largest == -INFINITY ? NAN : logf(all->sum);
@@ -139,13 +139,13 @@ static void cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
 
 /* --- the backward pass ---------------------------------------------------- */
 
-/* What is the same along a row. */
+/* Values that are the same along a row. */
 typedef struct row_gradient {
     float lse, scale;
     int target;
 } row_gradient;
 
-/* W logits from `column` on, as they are at `from`. */
+/* Differentiates W logits from `column` on; `from` holds their values. */
 template <int W, class A>
 static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
                                     const row_gradient *g)
@@ -160,8 +160,8 @@ static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
     es_store(row + column, x);
 }
 
-/* A row's logits become their gradient; kept: as read_row left them, or NULL.
- */
+/* Replaces a row's logits by their gradient; kept: as read_row has filled it,
+ * or NULL. */
 template <class A>
 static __device__ void differentiate_row(A *row, int vocab, const uint4 *kept,
                                          const row_gradient *g)
@@ -216,8 +216,8 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
 
 /* --- both at once --------------------------------------------------------- */
 
-/* A thread comes to the same logits twice: what it has read is kept in shared
- * memory, if `keeps`, and nobody else waits for it. */
+/* A thread needs the same logits twice. If `keeps`, it stores them in shared
+ * memory, which no other thread waits for. */
 template <class A>
 static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
                                                  const es_control *control,
@@ -231,7 +231,7 @@ static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
         A *x = logits + (size_t)row * (size_t)l.stride;
         const int target = l.targets[row];
-        /* Before the first barrier: after it others write. */
+        /* Read before the first barrier, after which other threads write. */
         const float own = threadIdx.x == 0 ? es_float(x[target]) : 0;
         const online all = merge_block(read_row<A>(x, l.vocab, kept), shared);
         const float log_sum = log_sum_of(&all);
@@ -256,7 +256,7 @@ static void cross_entropy_both(es_backend *backend, es_mem *row_loss,
                     stride};
     const size_t merging = ES_MAX_WARPS * sizeof(online);
     const size_t row = (size_t)vocab / es_lanes<A> * ES_PACK;
-    /* Two blocks a processor, each with a KiB that is the driver's. */
+    /* Two blocks on each processor, each with 1 KiB reserved by the driver. */
     const size_t most =
         es_device_facts_of(backend->device)->shared_bytes / 2 - 1024;
     const bool keeps = merging + row <= most;

@@ -1,9 +1,9 @@
 /**
- * Tensor cores and asynchronous copies: PTX on the device, loops through the
- * warp on the host. All lanes of a warp call these together.
+ * Tensor cores and asynchronous copies: PTX on the device, loops over the warp
+ * on the host. All lanes of a warp make these calls together.
  *
- * Fragments, as the PTX manual has them (mma.m16n8k16 with 16-bit elements);
- * lane l, with g = l / 4 and t = l % 4; two elements a register, the one of
+ * Fragments are as in the PTX manual (mma.m16n8k16 with 16-bit elements), for
+ * lane l with g = l / 4 and t = l % 4. A register holds two elements, that of
  * the lower index in the lower half:
  *
  *   a[4] of a (16,16)  row g in a[0], a[2]; row g + 8 in a[1], a[3];
@@ -21,7 +21,8 @@
 #include "tests/emulation/mma_host.h"
 #endif
 
-/** d (16,8) f32 += a (16,16) b (16,8), both A: es_bf16 or es_fp16. */
+/** d (16,8) f32 += a (16,16) b (16,8); a and b have type A, es_bf16 or
+ *  es_fp16. */
 template <class A>
 ES_DEVICE void es_mma(float *d, const uint32_t *a, const uint32_t *b);
 
@@ -65,7 +66,7 @@ inline void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
 
 #endif
 
-/** An address in shared memory as instructions take it, in bytes; that of the
+/** Returns the byte address in shared memory that instructions use; that of the
  *  block's shared memory is a multiple of 128. */
 ES_DEVICE uint32_t es_shared_address(const void *shared)
 {
@@ -77,9 +78,9 @@ ES_DEVICE uint32_t es_shared_address(const void *shared)
 }
 
 /**
- * Four matrices (8,8) of 16-bit elements out of shared memory. Lane l gives
- * the address of row l % 8 of matrix l / 8, 16 bytes, aligned to 16; out[i] is
- * this lane's share of matrix i: row l / 4, columns 2 (l % 4) and the next.
+ * Loads four matrices (8,8) of 16-bit elements from shared memory. Lane l gives
+ * the address of row l % 8 of matrix l / 8, 16 bytes aligned to 16; out[i] is
+ * this lane's part of matrix i: row l / 4, columns 2 (l % 4) and the next.
  */
 ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 {
@@ -94,7 +95,7 @@ ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 #endif
 }
 
-/** Likewise of the transposed matrices: column l / 4, rows 2 (l % 4) and the
+/** Likewise for the transposed matrices: column l / 4, rows 2 (l % 4) and the
  *  next. */
 ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 {
@@ -110,9 +111,10 @@ ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 }
 
 /**
- * 16 bytes from the device's memory to shared memory, both aligned to 16;
- * zeros if not `there`, and then `from` is not read. They arrive by
- * es_cp_wait; until then nobody may read or write either.
+ * Copies 16 bytes from device memory to shared memory, both aligned to 16;
+ * writes zeros, without reading `from`, if `there` is false. The copy completes
+ * at es_cp_wait; until then no thread may read the destination or write to
+ * either.
  */
 ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 {
@@ -127,7 +129,7 @@ ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 #endif
 }
 
-/** What this thread has copied since the last commit becomes a group. */
+/** Makes a group of this thread's copies since the last commit. */
 ES_DEVICE void es_cp_commit()
 {
 #ifdef __CUDACC__
@@ -137,8 +139,8 @@ ES_DEVICE void es_cp_commit()
 #endif
 }
 
-/** Waits for all of this thread's groups but the last n; others see what came
- *  after a barrier. */
+/** Waits for all of this thread's groups except the last n; other threads see
+ *  the data after a barrier. */
 template <int n>
 ES_DEVICE void es_cp_wait()
 {

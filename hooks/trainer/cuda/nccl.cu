@@ -1,4 +1,4 @@
-/* NCCL's functions out of its library. Nothing here needs a device: the
+/* Loads NCCL's functions from its library. Nothing here needs a device: the
  * emulation calls the same functions of a fake library. */
 #include "hooks/trainer/cuda/nccl.h"
 
@@ -31,7 +31,7 @@ static bool find_all(void *library, es_nccl *out)
            find(library, "ncclCommAbort", &out->abort);
 }
 
-/* It stays loaded, as all that belongs to a device. */
+/* The library stays loaded, like everything that belongs to a device. */
 es_status es_nccl_find(const es_nccl **out)
 {
     static es_nccl nccl;
@@ -43,7 +43,7 @@ es_status es_nccl_find(const es_nccl **out)
     (void)setenv("NCCL_ALGO", "Ring", 0);
     (void)setenv("NCCL_PROTO", "Simple", 0);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* dlerror's words begin with the path */
+    if (!library) { /* dlerror's text begins with the path */
         const char *why = dlerror();
         const bool is_named = why && strncmp(why, path, strlen(path)) == 0;
         return es_fail(ES_EIO, "%s%s%s", is_named ? "" : path,
@@ -95,7 +95,7 @@ typedef struct joining {
     int rank, world, device;
     const char *(*enter)(int device);
     es_nccl_comm comm;
-    const char *why; /* it failed; NULL: it has not */
+    const char *why; /* reason of a failure, or NULL */
     std::atomic<bool> is_done;
 } joining;
 
@@ -111,7 +111,7 @@ static void *init_rank(void *argument)
     return NULL;
 }
 
-/* ES_OK: it is done. */
+/* Returns ES_OK once the thread has joined. */
 static es_status wait_to_join(const joining *j,
                               const es_rank_patience *patience)
 {
@@ -154,7 +154,7 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
                        "cannot start a thread for NCCL: out of memory");
     }
     if ((status = wait_to_join(j, patience)) != ES_OK) {
-        (void)pthread_detach(thread); /* which keeps j */
+        (void)pthread_detach(thread); /* the thread still uses j */
         return status;
     }
     (void)pthread_join(thread, NULL);
@@ -169,7 +169,7 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
     return status;
 }
 
-/* Nobody is left to hear of what fails. */
+/* Failures are ignored, since the ranks are closing. */
 void es_nccl_leave(es_nccl_ranks *ranks)
 {
     if (ranks->comm)

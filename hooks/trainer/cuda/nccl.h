@@ -1,6 +1,6 @@
 /**
- * NCCL, opened at run time: libnccl.so.2, or the file that ENTROPY_TRAIN_NCCL
- * names. Declared here as NCCL 2 has it, so that nobody needs its headers.
+ * NCCL, loaded at run time: libnccl.so.2, or the file that ENTROPY_TRAIN_NCCL
+ * names. The declarations follow NCCL 2, so that its headers are not needed.
  */
 #ifndef ES_CUDA_NCCL_H
 #define ES_CUDA_NCCL_H
@@ -12,11 +12,12 @@ typedef struct es_nccl_id {
     char bytes[ES_RANK_ID_SIZE];
 } es_nccl_id;
 
-/** Types of numbers and sums, as NCCL numbers them. */
+/** Types and operations, with NCCL's numbers. */
 enum { ES_NCCL_FLOAT32 = 7, ES_NCCL_FLOAT64 = 8 };
 enum { ES_NCCL_SUM = 0, ES_NCCL_MAX = 2 };
 
-/** What is called of it; 0 is success, but where a text is returned. */
+/** The functions of NCCL that are used; those with a code return 0 on
+ *  success. */
 typedef struct es_nccl {
     const char *(*error)(int code);
     int (*unique_id)(es_nccl_id *out);
@@ -28,26 +29,26 @@ typedef struct es_nccl {
     int (*abort)(es_nccl_comm comm);
 } es_nccl;
 
-/** The library; algorithm and protocol are one ring and the simple one unless
- *  NCCL_ALGO and NCCL_PROTO say otherwise: sums have one order then. Process-
- *  wide, first called from one thread. ES_OK; ES_EIO. */
+/** Loads the library. Sums use one ring and the simple protocol, which fixes
+ *  their order, unless NCCL_ALGO and NCCL_PROTO say otherwise. Process-wide;
+ *  the first call must come from a single thread. Returns ES_OK or ES_EIO. */
 es_status es_nccl_find(const es_nccl **out) ES_MUST_USE;
 
-/** The ranks as NCCL has them. */
+/** This process's connection to NCCL's ranks. */
 typedef struct es_nccl_ranks {
     const es_nccl *nccl;
     es_nccl_comm comm; /* NULL: not joined, or aborted */
-    bool is_ahead;     /* sums are under way that nobody has waited for */
+    bool is_ahead;     /* sums have been started and not waited for */
 } es_nccl_ranks;
 
 /**
- * Joins all ranks. NCCL waits for those that do not come without end: it does
- * so in a thread, which is left to itself once there is no patience.
+ * Joins all ranks. NCCL would wait forever for missing ranks, so this happens
+ * in a thread, which is abandoned when patience ends.
  *
- *   enter   called with `device` in that thread before: NULL, or why it cannot
- *           be used there; may be NULL
+ *   enter   called with `device` in that thread first; returns NULL, or why the
+ *           device cannot be used there; may be NULL
  *
- * ES_OK; ES_EIO; ES_ENOMEM.
+ * Returns ES_OK; ES_EIO; ES_ENOMEM.
  */
 es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
                        int rank, int world, const es_rank_patience *patience,
@@ -59,11 +60,12 @@ void es_nccl_leave(es_nccl_ranks *ranks);
 int es_nccl_reduce(const es_nccl_ranks *ranks, void *x, size_t n,
                    es_rank_sum how, void *stream);
 
-/** Why no sum will come any more, after so many seconds; NULL: it may. */
+/** Returns the reason why a sum can no longer complete, after `waited` seconds;
+ *  NULL if it still may. */
 const char *es_nccl_find_end(const es_nccl_ranks *ranks,
                              const es_rank_patience *patience, double waited);
 
-/** Seconds of a clock that never goes back. */
+/** Returns seconds of a monotonic clock. */
 double es_nccl_now(void);
 
 /** The members find, alone (if ENTROPY_TRAIN_NCCL_ALONE is 1) and make_id of
@@ -72,11 +74,11 @@ es_status es_nccl_is_there(void) ES_MUST_USE;
 bool es_nccl_goes_alone(void);
 es_status es_nccl_make_id(char id[ES_RANK_ID_SIZE]) ES_MUST_USE;
 
-/** What a back-end keeps of the ranks; NULL: it has not joined any. */
+/** A back-end's state of the ranks; NULL if it has not joined any. */
 struct es_cuda_ranks;
-void es_cuda_ranks_free(struct es_cuda_ranks *ranks); /* NULL is fine */
+void es_cuda_ranks_free(struct es_cuda_ranks *ranks); /* NULL is accepted */
 
-/** By ranks.cu, or the emulation. */
+/** In ranks.cu, or in the emulation. */
 extern const es_rank_ops es_cuda_rank_ops;
 
 #endif

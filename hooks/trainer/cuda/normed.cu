@@ -1,16 +1,17 @@
-/* Weights made of others: g v / |v| by columns, and m / sigma. Sums go in
- * double, over slabs of rows first and over the slabs then. */
+/* Weights computed from other weights: g v / |v| by columns (WNorm), and m /
+ * sigma (SNorm). Sums are taken in double, first over slabs of rows, then over
+ * the slabs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
 
-/* Slabs of rows that leave a sum each; threads of a block, side by side. */
+/* Number of slabs of rows with a sum each; size of a block. */
 #define N_SLABS 32
 #define N_THREADS 64
 #define PACK es_lanes<float>
 
-/* Scratch: (slabs,2,width) sums; then (2,width) what they come to; then one
- * number. */
+/* Layout of scratch: (slabs,2,width) sums; then their (2,width) results; then
+ * one number. */
 typedef struct normed_layout {
     double *slabs, *sums, *one;
 } normed_layout;
@@ -30,13 +31,14 @@ static normed_layout lay_out(const es_backend *backend, const es_columns *c)
             slabs + 2 * (N_SLABS + 1) * width};
 }
 
-/* Where row i of the columns begins. */
+/* Returns the offset of row i of the columns. */
 static __device__ size_t row_at(const es_columns *c, int i)
 {
     return (size_t)i * (size_t)c->stride + (size_t)c->first;
 }
 
-/* Columns of a thread: a pack if all begin and end with one. */
+/* Returns a thread's number of columns: a pack if all rows begin and end with
+ * one. */
 template <class... X>
 static int choose_lanes(const es_columns *c, const X *...arrays)
 {
@@ -44,15 +46,15 @@ static int choose_lanes(const es_columns *c, const X *...arrays)
     return uneven == 0 && es_packs_fit(arrays...) ? PACK : 1;
 }
 
-/* Threads for all columns, by slabs of rows: slab s has the rows s,
- * s + n_slabs, ... */
+/* Grid of threads for all columns by slabs of rows: slab s has the rows s, s +
+ * n_slabs, ... */
 static dim3 column_grid(const es_columns *c, int lanes, unsigned n_slabs)
 {
     const size_t columns = (size_t)N_THREADS * (size_t)lanes;
     return dim3((unsigned)es_ceil_div((size_t)c->n, columns), n_slabs);
 }
 
-/* The first of the calling thread's W columns. */
+/* Returns the first of the calling thread's W columns. */
 template <int W>
 static __device__ int own_column()
 {
@@ -61,8 +63,8 @@ static __device__ int own_column()
 
 /* --- columns -------------------------------------------------------------- */
 
-/* slabs (slabs,2,n): of each column of x the squares, and what it has along y
- * (NULL: only the squares). */
+/* slabs (slabs,2,n): for each column of x the sum of squares, and the dot
+ * product with y (NULL: squares only). */
 template <int W>
 static __global__ void column_products_kernel(double *slabs, const float *x,
                                               const float *y, es_columns c)
@@ -110,7 +112,7 @@ static __global__ void norm_factors_kernel(float *factors, const double *slabs,
         factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
 }
 
-/* y = factor x; `by_column`: factors (n), else (1). */
+/* y = factor x; `by_column`: factors (n), otherwise (1). */
 template <int W>
 static __global__ void scale_columns_kernel(float *y, const float *x,
                                             const float *factors,
@@ -134,7 +136,7 @@ static __global__ void scale_columns_kernel(float *y, const float *x,
     }
 }
 
-/* Slabs of rows for work that needs no sums: enough for all processors. */
+/* Grid of slabs of rows for work without sums: enough for all processors. */
 static dim3 row_grid(const es_backend *backend, const es_columns *c, int lanes)
 {
     const size_t columns = column_grid(c, lanes, 1).x;
@@ -179,7 +181,7 @@ static void weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
     scale_columns(backend, w, v, factors, true, columns);
 }
 
-/* factors (2,n): of dw, and of v; dg += c. */
+/* factors (2,n): of dw, and of v; also adds to dg. */
 static __global__ void norm_gradient_kernel(float *factors, float *dg,
                                             const double *slabs, const float *g,
                                             int n)
@@ -244,7 +246,7 @@ static void weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* A row of x times (n), by a warp, in every lane. */
+/* Returns row (n) of x times another row, computed by a warp, in every lane. */
 static __device__ double row_product(const float *x, const float *row, int n)
 {
     double sum = 0;
@@ -253,7 +255,7 @@ static __device__ double row_product(const float *x, const float *row, int n)
     return es_warp_sum(sum);
 }
 
-/* out (in) = m u; a warp takes a row. */
+/* out (in) = m u; a warp handles a row. */
 static __global__ void rows_along_kernel(double *out, const float *m,
                                          const float *u, es_columns c)
 {
@@ -266,7 +268,7 @@ static __global__ void rows_along_kernel(double *out, const float *m,
     }
 }
 
-/* slabs (slabs,n): m^T of rows_along. */
+/* slabs (slabs,n): parts of m^T times rows_along's result. */
 template <int W>
 static __global__ void columns_along_kernel(double *slabs, const float *m,
                                             const double *along, es_columns c)
@@ -296,7 +298,7 @@ static __global__ void add_slabs_kernel(double *out, const double *slabs, int n)
         out[j] = sum_slabs(slabs + j, n, 1);
 }
 
-/* x (n) as it is in the block's sums: the length of it. */
+/* Returns the length of x (n), which is in the block's sums. */
 static __device__ double length_of(const double *x, int n, double *shared)
 {
     double sum = 0;
@@ -305,8 +307,8 @@ static __device__ double length_of(const double *x, int n, double *shared)
     return sqrt(es_block_sum(sum, shared));
 }
 
-/* From m u and m^T m u: v and u of length 1, and sigma, the length of m^T v;
- * its inverse for the scaling. One block. */
+/* Computes, from m u and m^T m u, v and u of length 1, and sigma, the length of
+ * m^T v, with its inverse for the scaling. One block. */
 static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
                                            float *inverse,
                                            const double *rows_along,
@@ -327,7 +329,7 @@ static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
     }
 }
 
-/* sigma = v^T m u and its inverse, from m u. One block. */
+/* Computes sigma = v^T m u and its inverse from m u. One block. */
 static __global__ void sigma_kernel(float *sigma, float *inverse,
                                     const double *rows_along, const float *v,
                                     int n)
@@ -344,8 +346,8 @@ static __global__ void sigma_kernel(float *sigma, float *inverse,
     }
 }
 
-/* Each iteration ends with u, v and sigma; without one sigma alone is found,
- * from v and u as they are. */
+/* Each iteration ends with u, v and sigma; with no iterations, only sigma is
+ * computed from the current v and u. */
 static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
                           const es_columns *c, int n_iterations)
@@ -387,7 +389,7 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     scale_columns(backend, w, m, inverse, false, c);
 }
 
-/* pieces (blocks): <x, y>; a warp takes a row. */
+/* pieces (blocks): parts of <x, y>; a warp handles a row. */
 static __global__ void product_kernel(double *pieces, const float *x,
                                       const float *y, es_columns c)
 {

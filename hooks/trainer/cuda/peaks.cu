@@ -1,12 +1,13 @@
-/* The largest absolute number of an operand, and the gradient of range losses,
- * which is that of this one number. Absolute values are compared as the bits of
- * floats, which have their order and put NaN above all others; of equal ones
- * the first counts: the same bits whatever the blocks are. */
+/* Finds the largest absolute number of an operand, and computes the gradient of
+ * range losses, which affects only this number. Absolute values are compared as
+ * the bits of floats: the order is the same and puts NaN above all numbers.
+ * Among equal values the first counts, so the bits do not depend on the
+ * blocks. */
 #include "hooks/trainer/cuda/attention.h"
 
 #include <math.h>
 
-/* A number that may be the largest: |x| as bits, and where it is. */
+/* A candidate for the largest number: |x| as bits, and its index. */
 typedef struct candidate {
     uint64_t index;
     uint32_t size;
@@ -25,7 +26,7 @@ static ES_DEVICE candidate larger(candidate a, candidate b)
     return b.size > a.size || (b.size == a.size && b.index < a.index) ? b : a;
 }
 
-/* The block's, in its first thread; shared (blockDim.x). */
+/* Returns the block's candidate in its first thread; shared (blockDim.x). */
 static ES_DEVICE candidate join_block(candidate own, candidate *shared)
 {
     const int thread = (int)threadIdx.x;
@@ -48,7 +49,7 @@ static ES_DEVICE candidate join_pieces(const candidate *pieces, int n,
     return join_block(own, shared);
 }
 
-/* As the largest of a pass. */
+/* Records x as the largest number of a pass. */
 static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
 {
     const float size = fabsf(x);
@@ -56,7 +57,7 @@ static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
     peak->sign = x > 0 ? 1.f : x < 0 ? -1.f : x == 0 ? 0.f : x;
     peak->index = index;
     peak->sum += (double)size;
-    if (!(size <= peak->largest)) /* a NaN stays one */
+    if (!(size <= peak->largest)) /* false for a NaN, which stays */
         peak->largest = isnan(peak->largest) ? peak->largest : size;
 }
 
@@ -123,8 +124,8 @@ static void pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- of scores ------------------------------------------------------------ */
 
-/* Scores of a call: that of query i and key j of head h in sequence b is number
- * ((b n_head + h) n_ctx + i) n_ctx + j. */
+/* The scores of a call: that of query i and key j of head h in sequence b has
+ * number ((b n_head + h) n_ctx + i) n_ctx + j. */
 template <class A>
 struct scores {
     const A *qkv;
@@ -151,7 +152,7 @@ static scores<A> scores_of(const es_mem *qkv, const es_mem *saved,
     return s;
 }
 
-/* Where the query of a row, or the key of a score, begins in qkv. */
+/* Return the offset in qkv of the query of a row, and of the key of a score. */
 template <class A>
 static ES_DEVICE size_t place_of(const scores<A> *s, uint64_t row, int key)
 {
@@ -175,8 +176,8 @@ static ES_DEVICE float score(const scores<A> *s, uint64_t row, int key)
     return sum * s->scale;
 }
 
-/* Rows by their largest |score|, which PowerSoftmax keeps; a row that is not
- * finite before all others. */
+/* Compares rows by their largest |score|, which PowerSoftmax saves; a row that
+ * is not finite precedes all others. */
 template <class A>
 static __global__ void rows_kernel(candidate *pieces, scores<A> s)
 {
@@ -193,7 +194,7 @@ static __global__ void rows_kernel(candidate *pieces, scores<A> s)
         pieces[blockIdx.x] = own;
 }
 
-/* The keys of that row. */
+/* Compares the keys of that row. */
 template <class A>
 static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
                                     int n_pieces, scores<A> s)
@@ -213,7 +214,7 @@ static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
         keep(peak, score(&s, row, (int)(own.index % n_ctx)), own.index);
 }
 
-/* There is no attention here that sees all. */
+/* This back-end has no attention that sees all keys. */
 template <class A>
 static void find_score_peak(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,

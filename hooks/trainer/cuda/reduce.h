@@ -1,6 +1,7 @@
 /**
- * Sums that always add in the same order: lanes by halves, warps and blocks by
- * their number. No atomic addition of floats anywhere: its order changes bits.
+ * Sums with a fixed order: lanes by halves, warps and blocks by their number.
+ * Floats are never added atomically, because the order of atomic additions
+ * changes bits.
  */
 #ifndef ES_CUDA_REDUCE_H
 #define ES_CUDA_REDUCE_H
@@ -10,15 +11,15 @@
 
 #define ES_ALL_LANES 0xffffffffu
 
-/** Threads of a block that moves bytes. */
+/** Threads of a block that copies or converts memory. */
 constexpr int ES_THREADS = 256;
-/** Blocks that leave a sum each, at most; and warps of a block. */
+/** Largest number of blocks with a sum each; and of warps in a block. */
 constexpr unsigned ES_MAX_PIECES = 1024;
 constexpr int ES_MAX_WARPS = 32;
 
-/** Blocks of a grid over n_items, a thread or a warp or a block each as
- *  `per_block` says: no more than `waves` of them for each processor, as a
- *  kernel strides over the rest. At least 1. */
+/** Returns the number of blocks of a grid over n_items, `per_block` items each:
+ *  at most `waves` for each processor, since kernels stride over the rest. At
+ *  least 1. */
 static inline unsigned es_blocks(const es_backend *backend, size_t n_items,
                                  size_t per_block, int waves)
 {
@@ -28,7 +29,7 @@ static inline unsigned es_blocks(const es_backend *backend, size_t n_items,
     return (unsigned)(n < 1 ? 1 : n < most ? n : most);
 }
 
-/** Blocks that leave a sum each: no more than ES_MAX_PIECES. */
+/** Returns the number of blocks with a sum each, at most ES_MAX_PIECES. */
 static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
                                  size_t per_block, int waves)
 {
@@ -36,14 +37,14 @@ static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
     return n < ES_MAX_PIECES ? n : ES_MAX_PIECES;
 }
 
-/** Threads of a block over `width` elements, `lanes` a thread. */
+/** Returns the threads of a block over `width` elements, `lanes` per thread. */
 static inline int es_row_threads(int width, int lanes, int most)
 {
     const int n = (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32;
     return n < most ? n : most;
 }
 
-/** Sum over the lanes, in every lane. */
+/** Returns the sum over the lanes, in every lane. */
 template <class X>
 ES_DEVICE X es_warp_sum(X x)
 {
@@ -53,7 +54,7 @@ ES_DEVICE X es_warp_sum(X x)
     return x;
 }
 
-/** Largest over the lanes that is a number, in every lane. */
+/** Returns the largest number over the lanes, ignoring NaN, in every lane. */
 template <class X>
 ES_DEVICE X es_warp_max(X x)
 {
@@ -65,8 +66,8 @@ ES_DEVICE X es_warp_max(X x)
     return x;
 }
 
-/** Sum over the block, in every thread. shared (ES_MAX_WARPS) is free before
- *  and after. */
+/** Returns the sum over the block, in every thread. shared (ES_MAX_WARPS) is
+ *  free before and after. */
 template <class X>
 ES_DEVICE X es_block_sum(X x, X *shared)
 {
@@ -82,7 +83,7 @@ ES_DEVICE X es_block_sum(X x, X *shared)
     return sum;
 }
 
-/** Sum of pieces (n), in every thread of the block. */
+/** Returns the sum of pieces (n), in every thread of the block. */
 template <class X>
 ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
 {
@@ -92,15 +93,15 @@ ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
     return es_block_sum(sum, shared);
 }
 
-/** exp(x), relative error below 4e-7 for |x| < 10, 1e-5 at -90, where it is
- *  as good as nothing; 0 from -87.4 on. One instruction more than the
- *  hardware's 2^x. */
+/** Returns exp(x) with a relative error below 4e-7 for |x| < 10 and 1e-5 at
+ *  -90, where it is negligible; 0 from -87.4 on. Costs one instruction more
+ *  than the hardware's 2^x. */
 ES_DEVICE float es_exp(float x)
 {
     return es_fast_exp2(x * 1.44269504f);
 }
 
-/** Bytes of scratch for a sum of `n` doubles in pieces. */
+/** Returns the bytes of scratch for a sum of `n` doubles in pieces. */
 static inline size_t es_pieces_bytes(size_t n)
 {
     return ES_MAX_PIECES * n * sizeof(double);

@@ -1,4 +1,5 @@
-/* y = beta x + f / alpha of the scaled FFNs, and back; the gate; dropout. */
+/* y = beta x + f / alpha of the scaled FFNs, and its backward pass; the gate;
+ * dropout. */
 #include "hooks/trainer/cuda/reduce.h"
 
 template <class A>
@@ -69,7 +70,7 @@ struct combine_gradient {
     es_split split;
 };
 
-/* dy is read before dx, which may be the same, is written. */
+/* Reads dy before writing dx, which may be the same array. */
 template <int W, class A>
 static ES_DEVICE void combine_back(along *sum, const combine_gradient<A> *g,
                                    size_t at, float by_x, float by_f)
@@ -162,8 +163,8 @@ struct gate_arguments {
     es_split split;
 };
 
-/* s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits where s is near
- * 1. exp(-|x|) does not overflow. */
+/* Returns s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits if s is near
+ * 1. exp(-|x|) cannot overflow. */
 static ES_DEVICE float sigmoid(float *rest, float x)
 {
     const float small = es_exp(-fabsf(x)), large = 1 / (1 + small);
@@ -184,7 +185,7 @@ static ES_DEVICE void gate_lanes(const gate_arguments<A> *a, size_t at)
     es_store(a->y + at, x);
 }
 
-/* dy is read before dx, which may be the same, is written. */
+/* Reads dy before writing dx, which may be the same array. */
 template <int W, class A>
 static ES_DEVICE void gate_back(const gate_arguments<A> *a, size_t at)
 {
@@ -260,7 +261,7 @@ struct dropout_arguments {
     size_t n;
 };
 
-/* A thread takes a block of four, which have their factors together. */
+/* A thread handles a block of four, whose factors are computed together. */
 template <class A>
 static __global__ void dropout_kernel(dropout_arguments<A> a)
 {

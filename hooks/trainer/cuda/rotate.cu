@@ -1,14 +1,14 @@
-/* Pythia's rotary position embedding. Of each head's q and k the first r
- * dimensions turn, in pairs (c, c + r/2): pair c of position i by the angle
- * i base^(-2c/r). A block takes a few rows at a time: their turns are found
- * once, in double, and serve all heads. */
+/* Pythia's rotary position embedding. The first r dimensions of each head's q
+ * and k are rotated in pairs (c, c + r/2): pair c of position i by the angle i
+ * base^(-2c/r). A block handles a few rows at a time: their sines and cosines
+ * are computed once, in double, and serve all heads. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
 
 #define BASE 10000.0
 
-/* Rows of a block at a time. */
+/* Rows that a block handles at a time. */
 #define N_ROWS 4
 
 typedef struct rotation {
@@ -17,7 +17,7 @@ typedef struct rotation {
     bool back;
 } rotation;
 
-/* A quarter of a head's width, rounded down to even, at least 2. */
+/* Returns a quarter of a head's width, rounded down to even, at least 2. */
 static int count_rotated(int head_width)
 {
     const int quarter = head_width / 4 / 2 * 2;
@@ -38,7 +38,7 @@ static __device__ void fill_turns(float *turns, const rotation *r, int first)
     }
 }
 
-/* W pairs of one head at one position. */
+/* Rotates W pairs of one head at one position. */
 template <int W, class A>
 static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
 {
@@ -55,7 +55,7 @@ static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
     es_store(x + n_pairs, right);
 }
 
-/* The heads of k follow those of q. */
+/* The heads of k follow those of q in a row. */
 template <class A, int W>
 static __device__ void turn_rows(A *qkv, const float *turns, const rotation *r,
                                  int first)

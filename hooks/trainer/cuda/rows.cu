@@ -1,5 +1,5 @@
-/* Layer norm: a warp takes a row. A row is read from memory once and from the
- * cache afterwards. */
+/* LayerNorm: a warp handles a row. A row is read from memory once, afterwards
+ * from the cache. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct norm_forward {
@@ -9,7 +9,7 @@ typedef struct norm_forward {
     float epsilon;
 } norm_forward;
 
-/* The warp's first row, and the distance to its next. */
+/* Return the warp's first row, and the distance to its next row. */
 static __device__ int first_row()
 {
     return (int)(es_thread() / 32);
@@ -19,7 +19,7 @@ static __device__ int row_step()
     return (int)(es_all_threads() / 32);
 }
 
-/* Sum of (x - from)^power over the warp's row. */
+/* Returns the sum of (x - from)^power over the warp's row. */
 template <int power, int W, class A>
 static __device__ float row_sum(const A *x, int width, float from)
 {
@@ -90,11 +90,11 @@ static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
               ES_THREADS, 0, es_at<A>(y), es_at<A>(x), n);
 }
 
-/* --- the backward pass -----------------------------------------------------
+/* --- the backward pass ------------------------------------------------------
  *
- * Each warp adds up
- * the columns of dweight and dbias over its rows in shared memory, each block
- * over its warps in scratch, the second kernel over the blocks. */
+ * Each warp sums the columns of dweight and dbias over its rows in shared
+ * memory, each block sums over its warps in scratch, and a second kernel over
+ * the blocks. */
 
 typedef struct norm_backward {
     float *partial; /* (blocks,2 width): dweight, dbias */
@@ -102,9 +102,9 @@ typedef struct norm_backward {
     int n_rows, width;
 } norm_backward;
 
-/* A lane's packs of a row of dy, x and dx: N of them are read at once and
- * stay in registers; for N = 0 a row is as wide as it likes, and is read where
- * it is needed. */
+/* A lane's packs of a row of dy, x and dx: N packs are read at once and stay in
+ * registers. With N = 0 a row may have any width, and is read where it is
+ * needed. */
 template <class A, int W, int N>
 struct row_packs {
     A *dx;
@@ -112,7 +112,7 @@ struct row_packs {
     uint4 of_dx[N > 0 ? N : 1], of_dy[N > 0 ? N : 1], of_x[N > 0 ? N : 1];
 };
 
-/* Where the lane's pack number k begins. */
+/* Returns the first column of the lane's pack number k. */
 template <int W>
 static ES_DEVICE int pack_at(int k)
 {
@@ -133,7 +133,7 @@ static ES_DEVICE void read_packs(row_packs<A, W, N> *row, int width)
     }
 }
 
-/* Pack number k, which begins at column j. */
+/* Loads pack number k, which begins at column j. */
 template <class A, int W, int N>
 static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
                                 const row_packs<A, W, N> *row, int k, int j)
@@ -147,7 +147,8 @@ static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
     }
 }
 
-/* Means over the row of g = dy weight, and of g along the normalised x. */
+/* Computes the means over the row of g = dy weight, and of g times the
+ * normalised x. */
 template <class A, int W, int N>
 static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
                                 const row_packs<A, W, N> *row,
@@ -173,7 +174,7 @@ static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
     *mean_gx = es_warp_sum(dot) * rstd / width;
 }
 
-/* One row: dx, and its part of the lane's columns. */
+/* Processes a row: writes dx, and adds to the sums of the lane's columns. */
 template <class A, int W, int N>
 static ES_DEVICE void row_back(row_packs<A, W, N> *row, float *sums,
                                const norm_backward *n, float mean, float rstd)
@@ -235,7 +236,7 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
     }
 }
 
-/* Columns of a block of the second kernel, and how many share a column. */
+/* Columns of a block of the second kernel, and threads per column. */
 #define N_COLUMNS 32
 #define N_SHARES 16
 
@@ -263,8 +264,8 @@ static __global__ void add_columns_kernel(float *dweight, float *dbias,
     to[0] += sum;
 }
 
-/* Warps whose sums fit into 48 KiB, of which several blocks share a
- * processor; 1 warp if none does. */
+/* Returns the number of warps whose sums fit into 48 KiB, so that several
+ * blocks share a processor; at least 1. */
 static int count_warps(int n_slots)
 {
     const size_t bytes = 2 * (size_t)n_slots * sizeof(float);
@@ -272,7 +273,7 @@ static int count_warps(int n_slots)
     return (int)(n < 1 ? 1 : n < ES_THREADS / 32 ? n : ES_THREADS / 32);
 }
 
-/* Rows of up to 4 packs a lane stay in registers. */
+/* Rows of up to 4 packs per lane stay in registers. */
 template <class A>
 static void (*norm_backward_of(int width, bool fits))(A *, const A *, const A *,
                                                       norm_backward)
@@ -324,7 +325,7 @@ static void layer_norm_backward(es_backend *backend, es_mem *dx,
               (const float *)n.partial, (int)blocks, width);
 }
 
-/* Of everything in the files beside this one that works on rows or sums up. */
+/* Also covers the other files of this folder that work on rows or sum. */
 size_t es_cuda_rows_scratch(const es_extents *largest)
 {
     const size_t norm =

@@ -1,5 +1,5 @@
-/* What is said about a step, all in double: the entropies' penalty, the rows
- * of heads, activations, the mean loss. */
+/* Statistics of a step, all in double: the entropies' penalty, the rows of
+ * heads, activations, the mean loss. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 /* --- the regulariser: a block takes a head -------------------------------- */
 
 typedef struct penalty_arguments {
-    double *sums; /* (H) of the penalties */
+    double *sums; /* (H), of the penalties */
     float *dentropy, *dtheta;
     const float *entropy, *theta;
     const es_control *control;
@@ -32,7 +32,7 @@ static __device__ head open_head(const penalty_arguments *a)
     return h;
 }
 
-/* Where row i of the block's head lies. */
+/* Returns the offset of row i of the block's head. */
 static __device__ size_t row_at(const es_penalty *how, int i)
 {
     const int b = i / how->n_ctx, at = i - b * how->n_ctx;
@@ -40,7 +40,7 @@ static __device__ size_t row_at(const es_penalty *how, int i)
     return sequence * (size_t)how->n_ctx + (size_t)at;
 }
 
-/* What the regulariser makes of one entropy: the penalty, and its slope. The
+/* Returns the regulariser's penalty of one entropy, and its slope. The
  * indicator is false for a NaN. */
 static __device__ double penalise(double *slope, double e, const head *h,
                                   double gamma)
@@ -51,7 +51,8 @@ static __device__ double penalise(double *slope, double e, const head *h,
     return counts ? deviation * deviation : 0;
 }
 
-/* The sum of the rows' penalties; an infinite entropy has no share. */
+/* Returns the sum of the rows' penalties; an infinite entropy does not
+ * count. */
 static __device__ double penalise_rows(double *slopes,
                                        const penalty_arguments *a,
                                        const head *h, double *shared)
@@ -71,8 +72,8 @@ static __device__ double penalise_rows(double *slopes,
     return es_block_sum(sum, shared);
 }
 
-/* The penalty of the mean over the finite rows, over which its gradient is
- * spread. */
+/* Returns the penalty of the mean over the finite rows, to which its gradient
+ * is distributed. */
 static __device__ double penalise_mean(double *slopes,
                                        const penalty_arguments *a,
                                        const head *h, double *shared)
@@ -110,7 +111,7 @@ static __global__ void entropy_penalty_kernel(penalty_arguments a)
         a.dtheta[blockIdx.x] -= (float)(h.factor * slopes * h.largest);
 }
 
-/* The heads in their order. */
+/* Adds the heads in order. */
 static __global__ void add_penalties_kernel(float *loss, const double *sums,
                                             int n_head, int n_layer)
 {
@@ -135,7 +136,7 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                                  es_at<es_control>(control),
                                  *penalty,
                                  scale};
-    /* Heads are few: a large block for each. */
+    /* There are few heads, so each gets a large block. */
     const int n_threads =
         es_row_threads(penalty->n_batch * penalty->n_ctx, 1, 1024);
     es_launch(backend->device, "entropy penalty", entropy_penalty_kernel,
@@ -169,7 +170,7 @@ static __device__ void add_row(es_head_sums *share, const measured *m,
     }
 }
 
-/* The lanes' shares of a sequence as one, in every lane. */
+/* Merges the lanes' parts of a sequence; the result is in every lane. */
 static __device__ void merge_lanes(es_head_sums *share)
 {
     share->finite_rows = es_warp_sum(share->finite_rows);
@@ -181,7 +182,7 @@ static __device__ void merge_lanes(es_head_sums *share)
                 : es_warp_sum(share->values[i]);
 }
 
-/* Those of the block's warps, and the end of the sequence. */
+/* Merges the parts of the block's warps, and ends the sequence. */
 static __device__ void end_sequence(es_head_sums *share,
                                     const es_head_sums *warps, int n_warps)
 {
@@ -206,15 +207,15 @@ static __device__ es_head_sums start_share(void)
     return share;
 }
 
-/* A block takes a head of all layers (L,H), n_group of its threads a sequence
- * at a time; the sums of a head are those of sequences, of each group in their
- * order, then those of groups. */
+/* A block handles one head of all layers (L,H), n_group of its threads one
+ * sequence at a time. The sums of a head add sequences in order within each
+ * group, then the groups. */
 static __global__ void measure_rows_kernel(es_head_sums *sums, measured m,
                                            int n_batch, int n_head, int n_ctx,
                                            int n_group)
 {
     es_begin_kernel();
-    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps), then of groups */
+    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps), then (groups) */
     const int n_groups = (int)blockDim.x / n_group;
     const int group = (int)threadIdx.x / n_group;
     const int own = (int)threadIdx.x % n_group;
@@ -276,7 +277,7 @@ static ES_DEVICE void add_activations(es_layer_sums *to, const A *x)
     }
 }
 
-/* pieces: of each block. */
+/* pieces: one for each block. */
 template <class A>
 static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)

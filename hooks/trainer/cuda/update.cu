@@ -1,4 +1,4 @@
-/* The gradient's norm, clipping, and AdamW. */
+/* The norm of the gradient, clipping, and AdamW. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static void sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
 
 /* --- clipping ------------------------------------------------------------- */
 
-/* loss NULL: not looked at. */
+/* loss NULL: not checked. */
 static __global__ void clip_kernel(es_control *control, const double *squares,
                                    const double *loss, float max_norm,
                                    bool may_skip)
@@ -99,7 +99,7 @@ typedef struct adamw_arguments {
     es_split split;
 } adamw_arguments;
 
-/* In the precision of products, where param is kept so. */
+/* Writes the copy of param, if there is one, in the precision of products. */
 template <class A, int W>
 static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
 {
@@ -109,7 +109,7 @@ static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
         es_store(copy, p);
 }
 
-/* The same for every parameter. */
+/* Rates that are the same for every parameter. */
 typedef struct adamw_rates {
     float scale, keep, rate, root;
 } adamw_rates;
@@ -159,13 +159,13 @@ static __global__ void adamw_kernel(adamw_arguments a, A *copy)
         update<lanes>(&a, copy, &rates, split.head + i * lanes);
 }
 
-/* The copy of kept parameters; NULL: there is none. */
+/* Returns the copy of kept parameters, or NULL. */
 template <class A>
 static A *copy_of(const es_backend *backend, const es_mem *param)
 {
     bool is_copy;
     const es_mem *found = es_cuda_weights(backend, param, &is_copy);
-    /* Of memory that this back-end owns. */
+    /* The copies are memory of this back-end. */
     return is_copy ? es_at<A>(const_cast<es_mem *>(found)) : NULL;
 }
 
