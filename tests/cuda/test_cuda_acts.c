@@ -1,5 +1,5 @@
-/* Activations within and beside the CUDA back-end's matrix products, against
- * plain loops in double. */
+/* Compares the CUDA back-end's activations, fused into matrix products or
+ * separate, with plain loops in double. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_linear.h"
@@ -12,7 +12,7 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-/* An activation with a slope that is learnt, or not. */
+/* Returns an activation with a slope that is learnt or constant. */
 static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
 {
     const float slope = 0.3f;
@@ -22,8 +22,8 @@ static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
     return act;
 }
 
-/* Whether gemm.h lets the product apply the activation of such a pre, in rows
- * of `width`. */
+/* Returns true if gemm.h allows the product to apply this activation to this
+ * pre, in rows of `width`. */
 static bool is_epilogue(const es_bench *bench, es_activation kind,
                         const es_mem *pre, int width)
 {
@@ -32,8 +32,9 @@ static bool is_epilogue(const es_bench *bench, es_activation kind,
            !bench->bare;
 }
 
-/* Whether got (n) was rounded on the way: then it is not always the nearest to
- * what is wanted, where pre is such that this is not small. */
+/* Returns true if got (n) was also rounded before the activation: then, if pre
+ * is not large, it often differs from the nearest number to the expected
+ * one. */
 static bool is_twice_rounded(const es_bench *bench, const float *got,
                              const double *want, const float *pre, size_t n)
 {
@@ -53,7 +54,7 @@ static bool can_tell(const es_bench *bench, es_activation kind, size_t n)
     return es_linear_unit(bench) > 0 && n > 2000 && kind == ES_ACT_GELU_TANH;
 }
 
-/* -infinity may be times 0, or a little more. */
+/* -infinity may be multiplied by 0, or by a slightly larger number. */
 static void forgive(double *want, const float *got, const float *pre,
                     es_activation kind, size_t n)
 {
@@ -65,7 +66,8 @@ static void forgive(double *want, const float *got, const float *pre,
             want[i] = (double)got[i];
 }
 
-/* post (n) is act(pre), or within a product that of what was to be pre. */
+/* Expects post (n) to be act(pre); within a product, act of pre before
+ * rounding. */
 static void expect_post(es_bench *bench, const float *post, const float *pre,
                         es_activation kind, size_t n, bool within)
 {
@@ -84,10 +86,10 @@ static void expect_post(es_bench *bench, const float *post, const float *pre,
         const bool twice = is_twice_rounded(bench, post, want, pre, n);
         if (bench->emulated)
             assert_int_equal(within, twice);
-        else if (within) /* the card may leave it to a pass */
+        else if (within) /* the library may leave it to a pass */
             print_message("%s: GELU is %s the product\n",
                           es_precision_names[bench->precision],
-                          twice ? "within" : "apart from");
+                          twice ? "fused into" : "separate from");
     }
 }
 
@@ -146,7 +148,8 @@ static void test_cuda_acts__forward(void **state)
         check_acts(bench);
 }
 
-/* Where products have neither bias nor activation, passes do it. */
+/* If products support neither bias nor activation, separate passes apply
+ * them. */
 static void test_cuda_acts__forward_apart(void **state)
 {
     (void)state;
@@ -154,8 +157,9 @@ static void test_cuda_acts__forward_apart(void **state)
         check_acts(bench);
 }
 
-/* Through y = act(pre) W, where the gradient of act(pre) is rounded once;
- * slopes: the gradient of the slope, and the sum of what it consists of. */
+/* Computes the gradient through y = act(pre) W, where the gradient of act(pre)
+ * is rounded once. slopes: the gradient of the slope, and the sum of its
+ * absolute terms. */
 static void expect_act_back(double slopes[2], double *dpre, double *post,
                             const float *pre, es_activation kind, size_t n)
 {
@@ -169,8 +173,8 @@ static void expect_act_back(double slopes[2], double *dpre, double *post,
     }
 }
 
-/* dpre (n) = gradient act'(pre), of a gradient that was rounded; `within` a
- * product it was not, but tanh may be approximate. */
+/* Expects dpre (n) = gradient act'(pre). The gradient was rounded, except
+ * `within` a product, where tanh may be approximate. */
 static void expect_dpre(es_bench *bench, const float *dpre, const double *want,
                         const double *gradient, size_t n, bool within)
 {
@@ -250,8 +254,9 @@ static void test_cuda_acts__backward_apart(void **state)
         check_acts_back(bench);
 }
 
-/* What any formula may have its way with: infinity, that times 0, and within
- * a product all that overflows as a cube. post of infinity is infinity. */
+/* Accepts any result where formulas may differ: at infinity, at infinity times
+ * 0, and within a product where a cube overflows. post of infinity must be
+ * infinity. */
 static void forgive_ends(float *post, float *slope, const float *x,
                          es_activation kind, bool within)
 {
@@ -265,8 +270,8 @@ static void forgive_ends(float *post, float *slope, const float *x,
         *slope = (float)es_ref_act_slope((double)*x, kind, 0.3f);
 }
 
-/* The ends of the scale, the kink, and what is not finite, in rows of `width`,
- * by a product of ones: pre is x. */
+/* Checks the largest and smallest numbers, the kink, and non-finite numbers, in
+ * rows of `width`, through a product of ones, so that pre is x. */
 static void check_ends_of(es_bench *bench, es_activation kind, int width)
 {
     float x[] = {-INFINITY, -1e30f, -88, -20, -5, -1e-20f, -0.0f,    0,
@@ -290,7 +295,7 @@ static void check_ends_of(es_bench *bench, es_activation kind, int width)
     const bool within = is_epilogue(bench, kind, c.pre, width);
     memcpy(post, es_bench_get_acts(bench, c.post), sizeof post);
     memcpy(slope, es_bench_get_acts(bench, c.y), sizeof slope);
-    /* One by one: 1e30 would be the measure of all. */
+    /* Compared one by one, since 1e30 would set the tolerance of all. */
     for (int i = 0; i < N; i++) {
         const double want = es_ref_act((double)x[i], kind, 0.3f), one = 1;
         const double change = es_ref_act_slope((double)x[i], kind, 0.3f);

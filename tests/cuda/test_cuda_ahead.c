@@ -1,6 +1,6 @@
-/* A step that is launched before the numbers of the one before are known: the
- * same bits as one after the other, also where a step is skipped, or a loss is
- * not finite. */
+/* Launches a step before the numbers of the previous one are known, and expects
+ * the same bits as without it, even if a step is skipped or a loss is not
+ * finite. */
 /* needs: nvcc */
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -21,7 +21,7 @@ static int set_up(void **state)
     return training_set_up(state);
 }
 
-/* Skips the test where there is no such back-end, or no device. */
+/* Skips the test without such a back-end or without a device. */
 static const es_ops *cuda(es_precision precision)
 {
     const es_ops *ops;
@@ -105,7 +105,7 @@ typedef struct outcome {
     int n_ahead, n_skipped, n_nan;
 } outcome;
 
-/* Both trainers to the end, and what happened on the way. */
+/* Runs both trainers to the end, and counts events on the way. */
 static outcome compare(es_precision precision, const char *arch, double lr,
                        int accumulate)
 {
@@ -116,7 +116,7 @@ static outcome compare(es_precision precision, const char *arch, double lr,
     es_trainer *plain = open_on(&s, cuda(precision));
     for (int64_t step = 0; step < N_STEPS; step++) {
         es_step a, b;
-        /* As before an evaluation: nothing follows. */
+        /* As before an evaluation, when no step follows. */
         ahead->may_run_ahead = step + 1 < N_STEPS && step != 5;
         ahead->measures_next = is_measured(step + 1);
         es_assert_ok(es_trainer_step(ahead, &a, step, is_measured(step)));
@@ -146,29 +146,29 @@ TEST(good_steps_are_launched_ahead)
     assert_true(two.n_ahead == N_STEPS - 2 && two.n_nan == 0);
 }
 
-TEST(steps_that_overflow_are_seen_at_their_own)
+TEST(an_overflow_is_reported_with_its_step)
 {
     const outcome all = compare(ES_FP16, "SM+LN+G", 3, 1);
     assert_true(all.n_ahead > 0 && all.n_skipped > 0);
     assert_true(all.n_skipped < N_STEPS);
 }
 
-TEST(a_loss_that_is_not_finite_is_seen_at_its_own)
+TEST(a_non_finite_loss_is_reported_with_its_step)
 {
     const outcome all = compare(ES_FP32, "SM+R", 1e12, 1);
     assert_true(all.n_ahead > 0 && all.n_nan > 0 && all.n_nan < N_STEPS);
 }
 
-/* SNorm's iteration would be taken twice for a step that is taken again. */
-TEST(what_a_skipped_step_would_change_is_not_launched_ahead)
+/* SNorm's iteration would be applied twice to a repeated step. */
+TEST(steps_with_spectral_norm_are_not_launched_ahead)
 {
     const outcome all = compare(ES_FP32, "SM+LN+G+SNorm(QK)", 1e-2, 1);
     assert_int_equal(all.n_ahead, 0);
 }
 
-/* The loop of a training: evaluations, checkpoints and the end see the model as
- * it is after their step. */
-TEST(a_training_comes_to_the_same)
+/* In the training loop, evaluations, checkpoints and the end must see the model
+ * as it is after their step. */
+TEST(a_training_gives_the_same_numbers)
 {
     static training_seen seen, plain;
     es_settings s = settings_of("SM+LN+G", 1e-2);

@@ -1,7 +1,7 @@
-/* Attention of the CUDA back-end against plain loops in double: on the host,
- * and where there is a device on it. Inputs are rounded to the precision first,
- * so that only the arithmetic is judged: statistics and all of fp32 by the
- * CPU's tolerance, what is rounded on its way out by two roundings of it. */
+/* Compares attention of the CUDA back-end with plain loops in double, on the
+ * host and, if there is one, on the device. Inputs are rounded to the precision
+ * first, so that only the arithmetic is judged: statistics and all of fp32 with
+ * the CPU's tolerance, outputs in 16 bits with that of two roundings. */
 /* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "tests/emulation/counts.h"
@@ -21,7 +21,7 @@ typedef struct shape {
     int n_batch, n_ctx, n_head, width;
 } shape;
 
-/* A problem whose inputs are all drawn; what is 0 is not there. */
+/* A problem with random inputs; members that are 0 are not used. */
 typedef struct whole_problem {
     shape shape;
     es_precision precision;
@@ -29,8 +29,8 @@ typedef struct whole_problem {
     int power;
     double epsilon;
     es_row_length length;
-    float temperature; /* what those that are drawn are multiplied with */
-    float queries;     /* likewise */
+    float temperature; /* factor of the random temperatures */
+    float queries;     /* factor of the queries */
 } whole_problem;
 
 static attention_problem open_whole(const whole_problem *w)
@@ -50,7 +50,8 @@ static attention_problem open_whole(const whole_problem *w)
     return p;
 }
 
-/* Launches that did rows again; of a device, which does not count, 0. */
+/* Returns the number of launches that recomputed rows; 0 on a device, which
+ * does not count them. */
 static const es_host_counts *counts(const cuda_place *place)
 {
     return dlsym(place->plugin, ES_HOST_COUNTS_NAME);
@@ -60,8 +61,8 @@ static long n_again(const cuda_place *place)
     return counts(place) ? counts(place)->again : 0;
 }
 
-/* What is finite flags no row, but the last 16 forward if zeros beyond the
- * context have a sum of 0. */
+/* Finite problems flag no row, except for the last 16 rows of the forward pass
+ * if zeros beyond the context have a sum of 0. */
 static void check(whole_problem w)
 {
     const bool no_sum =
@@ -84,7 +85,7 @@ static const es_precision both[] = {ES_FP32, ES_BF16};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* Heads of every width that has kernels of its own, and between. */
+/* Heads of every width with special kernels, and widths in between. */
 static void test_cuda_attention__fp32(void **state)
 {
     static const shape shapes[] = {
@@ -96,7 +97,8 @@ static void test_cuda_attention__fp32(void **state)
         check((whole_problem){shapes[i], ES_FP32, .entropy = i % 2});
 }
 
-/* As tensor cores like them: a warp has 16 or 32 rows, a block 64 or 128. */
+/* Shapes that suit tensor cores: a warp has 16 or 32 rows, a block 64 or
+ * 128. */
 static void test_cuda_attention__tensor_cores(void **state)
 {
     static const shape shapes[] = {
@@ -108,7 +110,7 @@ static void test_cuda_attention__tensor_cores(void **state)
                               .entropy = i / 2 % 2});
 }
 
-/* Widths that no tensor core takes. */
+/* Widths that tensor cores do not support. */
 static void test_cuda_attention__odd_widths_of_16_bits(void **state)
 {
     static const shape odd[] = {{1, 33, 2, 5}, {2, 67, 1, 20}, {1, 40, 1, 136}};
@@ -118,7 +120,7 @@ static void test_cuda_attention__odd_widths_of_16_bits(void **state)
                               .entropy = i / 2 % 2});
 }
 
-/* Many tiles of others, and a rest of 7 at the end. */
+/* Many tiles of other rows, and 7 rows in the last one. */
 static void test_cuda_attention__long_context(void **state)
 {
     (void)state;
@@ -135,8 +137,8 @@ static void test_cuda_attention__temperatures(void **state)
         {{1, 71, 1, 16}, ES_FP32, BOTH, .temperature = 1},
         {{2, 67, 1, 16}, ES_BF16, BOTH, .temperature = 1},
         {{1, 70, 1, 64}, ES_FP16, BOTH, .temperature = 1},
-        /* Rows that are nearly one weight of 1, whose gradients are small: they
-         * are exact to the rounding of their own size, not to that of g. */
+        /* Each row is nearly a single weight of 1, and its gradients are small.
+         * Their error must be relative to their size, not to that of g. */
         {{1, 75, 2, 16}, ES_FP32, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_BF16, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_FP16, true, .temperature = 0.1f}};
@@ -158,8 +160,8 @@ static void test_cuda_attention__no_temperature_is_too_small(void **state)
     }
 }
 
-/* Rows that are one weight of 1: nothing pulls at q, k or t, to the last bit,
- * although 1/t may be 10^4; t 0: without temperatures. */
+/* In rows with a single weight of 1, the gradients of q, k and t are exactly 0,
+ * although 1/t may be 10^4. t = 0: without temperatures. */
 static void check_one_weight(es_precision precision, shape s, float t,
                              float factor)
 {
@@ -225,7 +227,8 @@ static void test_cuda_attention__power(void **state)
         {{1, 131, 1, 16}, ES_BF16, BOTH, .power = 2, .epsilon = 1e-3},
         {{1, 70, 2, 64}, ES_BF16, BOTH, .power = 4, .epsilon = 0},
         {{1, 67, 1, 128}, ES_FP16, BOTH, .power = 6, .epsilon = 1e-3}};
-    /* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
+    /* Scores that 1e-6 changes a lot, and scores that float32 can barely
+     * represent. */
     static const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     (void)state;
     for (size_t i = 0; i < COUNT(problems); i++)
@@ -239,7 +242,7 @@ static void test_cuda_attention__power(void **state)
                               .queries = factors[n / 2]});
 }
 
-/* c = 1e-6, and nothing has weight. */
+/* c = 1e-6, and all weights are 0. */
 static void test_cuda_attention__power_of_zero(void **state)
 {
     (void)state;
@@ -256,7 +259,7 @@ static void test_cuda_attention__power_of_zero(void **state)
     }
 }
 
-/* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
+/* Without an epsilon this is 0 / 0, in row 5 of 7 only. */
 static void test_cuda_attention__power_without_divisor(void **state)
 {
     (void)state;
@@ -290,7 +293,7 @@ static void test_cuda_attention__peaked(void **state)
     }
 }
 
-/* ln n, to the last bits. */
+/* Expects ln n up to the last bits. */
 static void test_cuda_attention__flat(void **state)
 {
     (void)state;
@@ -308,7 +311,8 @@ static void test_cuda_attention__flat(void **state)
 
 /* --- what is not finite --------------------------------------------------- */
 
-/* One number of position 37 of 90, where tiles of 16, 32 and 64 are cut. */
+/* Sets one number of position 37 of 90, which is inside tiles of 16, 32 and
+ * 64. */
 static attention_problem run_spoilt(const cuda_place *place, int power,
                                     es_precision precision, int column,
                                     float value)
@@ -321,8 +325,8 @@ static attention_problem run_spoilt(const cuda_place *place, int power,
     return p;
 }
 
-/* A NaN in a key spoils its row and all after it; one among the values reaches
- * the outputs, and no statistic. */
+/* A NaN in a key affects its row and all later rows; a NaN in a value affects
+ * outputs but no statistic. */
 static void test_cuda_attention__nan_key_or_value(void **state)
 {
     (void)state;
@@ -345,8 +349,8 @@ static void test_cuda_attention__nan_key_or_value(void **state)
     }
 }
 
-/* A query with an infinity: its scores are infinite or NaN, no other row's,
- * and it reaches the keys that it met. */
+/* A query with an infinity: its scores are infinite or NaN, those of other rows
+ * are not, and the keys that it sees are affected. */
 static void test_cuda_attention__infinite_query(void **state)
 {
     (void)state;
@@ -366,8 +370,8 @@ static void test_cuda_attention__infinite_query(void **state)
     }
 }
 
-/* One score of -inf: a weight of 0 like any other, but the row is marked. Its
- * key also meets the zeros beyond the last of 90 queries. */
+/* One score of -inf gives a weight of 0 like any other, but the row is flagged.
+ * Its key also meets the zeros beyond the last of 90 queries. */
 static void test_cuda_attention__one_minus_infinity(void **state)
 {
     (void)state;
@@ -407,7 +411,7 @@ static void test_cuda_attention__nan_temperature(void **state)
     }
 }
 
-/* Is the row that of float32, rounded once? */
+/* Returns true if the row equals that of float32, rounded once. */
 static bool is_rounded(const attention_problem *p, const attention_problem *q,
                        int row)
 {
@@ -418,10 +422,9 @@ static bool is_rounded(const attention_problem *p, const attention_problem *q,
     return all;
 }
 
-/* A NaN in value 37: the 16 rows around it, and those after them, are done by
- * the kernels of float32; none before, where weights are of 16 bits. */
-static void
-test_cuda_attention__only_what_is_flagged_is_done_again(void **state)
+/* A NaN in value 37: float32 kernels recompute the 16 rows around it and all
+ * later rows; earlier rows have 16-bit weights. */
+static void test_cuda_attention__only_flagged_rows_are_recomputed(void **state)
 {
     (void)state;
     EACH_PLACE(place)
@@ -444,8 +447,8 @@ test_cuda_attention__only_what_is_flagged_is_done_again(void **state)
     }
 }
 
-/* Of gradients the number at `i` is that of float32, but for roundings to 16
- * bits. */
+/* Returns true if number `i` of the gradients is that of float32, up to
+ * roundings to 16 bits. */
 static bool is_near(const attention_problem *p, const attention_problem *q,
                     int i, float largest)
 {
@@ -453,10 +456,10 @@ static bool is_near(const attention_problem *p, const attention_problem *q,
            fabsf(p->dqkv[i] - q->dqkv[i]) <= 0.02f * largest;
 }
 
-/* Beside an infinite query 37 the other 15 rows that are done again, and keys
- * after it, keep their gradients, those from entropies among them. */
+/* With an infinite query 37, the other 15 recomputed rows and the later keys
+ * keep correct gradients, including those of entropies. */
 static void
-test_cuda_attention__what_is_done_again_has_its_gradients(void **state)
+test_cuda_attention__recomputed_rows_have_their_gradients(void **state)
 {
     (void)state;
     EACH_PLACE(place)
@@ -489,7 +492,7 @@ static void expect_same(const attention_problem *p, const attention_problem *q)
     assert_memory_equal(p->dqkv, q->dqkv, 3 * p->n_values * sizeof *p->dqkv);
 }
 
-/* Twice, and without statistics. */
+/* Runs twice, and without statistics. */
 static void test_cuda_attention__same_bits(void **state)
 {
     (void)state;
@@ -513,8 +516,9 @@ static void test_cuda_attention__same_bits(void **state)
     }
 }
 
-/* Threads in the opposite order, and in orders of chance. A device has its own,
- * and the same bits every time. Sanitizers see the same memory in each. */
+/* Runs threads in reverse and random order. A device chooses its order and
+ * gives the same bits every time. Sanitizers see the same memory accesses in
+ * each order. */
 static void test_cuda_attention__any_order_of_threads(void **state)
 {
     enum { N_ORDERS = SANITIZED ? 1 : 4 };
@@ -523,7 +527,7 @@ static void test_cuda_attention__any_order_of_threads(void **state)
         {{1, 135, 2, 32}, ES_BF16, .temperature = 1},
         {{1, 260, 1, 64}, ES_BF16, .power = 0},
         {{1, 131, 1, 128}, ES_BF16, .power = 4},
-        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* on no tensor cores */
+        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* not on tensor cores */
     };
     (void)state;
     EACH_PLACE(place)
@@ -546,8 +550,8 @@ static void test_cuda_attention__any_order_of_threads(void **state)
     }
 }
 
-/* The longest context there is; a shorter one where kernels are emulated, once
- * 4097, and shorter still where that is sanitized. */
+/* Returns the longest supported context; for emulated kernels a shorter one,
+ * once 4097, and for sanitizers a still shorter one. */
 static int longest(const cuda_place *place, int power)
 {
     if (strstr(place->file, "host") == NULL)
@@ -587,10 +591,9 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__infinite_query),
         cmocka_unit_test(test_cuda_attention__one_minus_infinity),
         cmocka_unit_test(test_cuda_attention__nan_temperature),
+        cmocka_unit_test(test_cuda_attention__only_flagged_rows_are_recomputed),
         cmocka_unit_test(
-            test_cuda_attention__only_what_is_flagged_is_done_again),
-        cmocka_unit_test(
-            test_cuda_attention__what_is_done_again_has_its_gradients),
+            test_cuda_attention__recomputed_rows_have_their_gradients),
         cmocka_unit_test(test_cuda_attention__same_bits),
         cmocka_unit_test(test_cuda_attention__any_order_of_threads),
         cmocka_unit_test(test_cuda_attention__longest_context),

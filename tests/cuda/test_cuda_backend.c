@@ -1,5 +1,5 @@
-/* The CUDA back-end beside its operations: memory, copies of weights,
- * captured sequences, and what happens when something goes wrong. */
+/* Tests everything in the CUDA back-end except for its operations: memory,
+ * copies of weights, captured sequences, and failures. */
 /* needs: nvcc */
 #include "hooks/trainer/model/ops.h"
 #include "tests/support/cmocka_all.h"
@@ -15,7 +15,7 @@ static const es_extents small = {
 
 /* --- memory --------------------------------------------------------------- */
 
-/* Through pieces that fit the page-locked buffers and ones that do not. */
+/* Sizes that fit the page-locked buffers, and sizes that do not. */
 static void check_memory_of(const es_bench *bench, size_t bytes)
 {
     unsigned char *in = malloc(bytes), *out = malloc(bytes + 1);
@@ -53,7 +53,7 @@ static void test_cuda_backend__memory(void **state)
     }
 }
 
-/* What is stored may be changed at once. */
+/* After a store, the source may be changed at once. */
 static void test_cuda_backend__stored_memory_may_be_changed(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void test_cuda_backend__view(void **state)
         bench->ops->store(bench->backend, bench->arrays[0].whole,
                           bench->arrays[0].before,
                           512 + bench->arrays[0].bytes);
-        /* First few, then more: the memory it is in has to grow. */
+        /* Sizes increase, so that the memory must grow. */
         for (size_t n = 1; n <= N; n += 97) {
             const float *seen = bench->ops->view(bench->backend, memory, n);
             assert_non_null(seen);
@@ -103,7 +103,7 @@ static void test_cuda_backend__view(void **state)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* y (1,1) = 1 w of one of the kept weights. */
+/* Returns y (1,1) = 1 w for one of the kept weights. */
 static float product_with(es_bench *bench, const es_mem *weight)
 {
     float one = 1, got;
@@ -132,7 +132,7 @@ static es_mem *store_floats(const es_bench *bench, const float *values,
     return memory;
 }
 
-/* A product reads what `refresh` copied last, of the part that was meant. */
+/* A product reads the part that `refresh` copied last. */
 static void test_cuda_backend__weights_are_copied(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_cuda_backend__weights_are_copied(void **state)
     }
 }
 
-/* AdamW of elements first .. first + n - 1, without a gradient: their half. */
+/* AdamW of elements first .. first + n - 1 without a gradient halves them. */
 static void decay(const es_bench *bench, es_mem *param, int first, int n,
                   float skips)
 {
@@ -193,8 +193,8 @@ static void decay(const es_bench *bench, es_mem *param, int first, int n,
         ops->release(bench->backend, rest[i]);
 }
 
-/* A product reads what AdamW has made of the weights, all of them and no
- * others; nothing is made where it skips. */
+/* A product reads exactly the weights that AdamW has updated; a skipped update
+ * changes no copy. */
 static void test_cuda_backend__adamw_copies_weights(void **state)
 {
     static const int spans[][2] = {{0, 40}, {3, 30}, {8, 5}, {39, 1}};
@@ -224,8 +224,8 @@ static void test_cuda_backend__adamw_copies_weights(void **state)
 
 /* --- what is fetched ------------------------------------------------------ */
 
-/* It is what was there when it was called for, not when it is waited for; the
- * two places are two. */
+/* A fetch returns the contents at the time of the call, not of the wait; the
+ * two places are independent. */
 static void test_cuda_backend__fetches(void **state)
 {
     (void)state;
@@ -251,7 +251,8 @@ static void test_cuda_backend__fetches(void **state)
 
 /* --- sequences ------------------------------------------------------------ */
 
-/* sum (2) f64 += means, as a sequence of two operations and a zeroed one. */
+/* Adds the means to sum (2) f64, as a sequence of two operations and a zeroed
+ * one. */
 static void add_twice(const es_bench *bench, int sequence, es_mem *sum,
                       const es_mem *x, int *n_called)
 {
@@ -272,7 +273,7 @@ static void test_cuda_backend__sequences_run_again(void **state)
         const es_ops *ops = bench->ops;
         const float x[2][2] = {{1, 3}, {10, 30}};
         double sum[3] = {0, 0, 7}, want[2] = {0};
-        const int first = (int)bench->lie; /* a sequence has its own memory */
+        const int first = (int)bench->lie; /* one sequence's memory */
         int n_called = 0;
         es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
         assert_int_equal(ops->reserve(bench->backend, &of_sum, sizeof sum),
@@ -288,7 +289,7 @@ static void test_cuda_backend__sequences_run_again(void **state)
             ops->load(bench->backend, sum, of_sum, sizeof sum);
             assert_true(sum[0] == want[0] && sum[1] == want[1] && sum[2] == 0);
         }
-        /* Two numbers, each called once to run and once to be captured. */
+        /* Two sequences, each called once to run and once to be captured. */
         assert_int_equal(n_called, 4);
         assert_int_equal(ops->status(bench->backend), ES_OK);
         ops->release(bench->backend, of_x);
@@ -309,7 +310,7 @@ static const es_ops *emulated_ops(void)
     if (access(path, F_OK) != 0)
         es_skip("no nvcc");
     if (given && strcmp(given, path) != 0)
-        es_skip("the emulation is not what is tested");
+        es_skip("the emulation is not tested");
     setenv("ENTROPY_TRAIN_CUDA", path, 1);
     assert_int_equal(es_ops_find(&ops, "cuda", ES_FP32), ES_OK);
     return ops;
@@ -324,8 +325,8 @@ static es_backend *open_with(const es_ops *ops, const char *fault)
     return backend;
 }
 
-/* The third launch fails, the reserving counted: nothing after it is done,
- * and no operation requested of it comes to pass for a number. */
+/* The third launch fails, including those of the reservation: no later work is
+ * done, and no operation returns a number. */
 static void test_cuda_backend__a_launch_fails(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* QK-Clip by the CUDA back-end: the largest logit that each of its attentions
- * leaves, against the rows that it measures; factors and columns. */
+/* QK-Clip on the CUDA back-end: compares the largest logits that each kind of
+ * attention saves with those that it measures, and checks factors and
+ * columns. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -12,7 +13,7 @@ static const es_extents small = {
 /* --- the largest logit ---------------------------------------------------- */
 
 typedef struct shape {
-    int n_batch, n_ctx, n_head, width; /* of a head */
+    int n_batch, n_ctx, n_head, width; /* per head */
     bool has_temperatures, measures, has_nan;
 } shape;
 
@@ -25,7 +26,8 @@ static es_attention attention_of(const shape *of, const es_mem *log_t)
                           .log_t = of->has_temperatures ? log_t : NULL};
 }
 
-/* Of head h: over its rows (B,H,T), from what it was before. */
+/* Returns the largest logit of head h over its rows (B,H,T), starting from the
+ * previous value. */
 static double largest_of(const float *rows, const shape *of, int h,
                          float before)
 {
@@ -63,7 +65,7 @@ static void check_largest_of(es_bench *bench, const shape *of)
     const es_row_mem rows = {
         .array = {[ES_ROW_ENTROPY] = of_entropy, [ES_ROW_MAX_LOGIT] = of_rows}};
     const es_attention attention = attention_of(of, of_log_t);
-    /* What is saved does not depend on what is measured. */
+    /* The saved values do not depend on what is measured. */
     es_mem *of_bare =
         es_bench_put_floats(bench, ES_WRITE, NULL, n * n_head * ES_N_SAVED);
     es_mem *of_out = es_bench_put_floats(bench, ES_CHANGE, before, n_head);
@@ -89,7 +91,7 @@ static void test_cuda_clip__largest_logits(void **state)
         {2, 1, 3, 5, false, true, false},   {2, 40, 3, 32, false, true, true},
         {2, 40, 3, 16, true, false, true}};
     (void)state;
-    /* What attention saves begins at a multiple of 16 bytes. */
+    /* The values that attention saves begin at a multiple of 16 bytes. */
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             if (bench->lie == ES_LIE_ALIGNED)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trainings by the CUDA back-end whose device fails: wherever it does, one line
-# says so, the exit code is 3, and what was recorded until then is in a run file
-# that says "failed". On the emulation, which fails on request.
+# Trainings on the CUDA back-end whose device fails. Wherever it fails, one
+# line says so, the exit code is 3, and everything recorded until then is in a
+# run file with status "failed". Uses the emulation, which fails on request.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -13,9 +13,9 @@ export ENTROPY_TRAIN_CUDA=$library
 
 own_corpus "$dir/corpus.tok" || exit 1
 
-# Steps that run, are captured, and run again; evaluations and checkpoints
-# between them.
-run() { # FAULT PRECISION: trains; $code, and what it left in $dir/run
+# The steps are run, captured and replayed, with evaluations and checkpoints in
+# between.
+run() { # FAULT PRECISION: trains; sets $code, leaves files in $dir/run
     rm -rf "$dir/run"
     mkdir "$dir/run"
     ENTROPY_TRAIN_EMULATION=$1 timeout -k 1 300 "$train" -q --backend cuda \
@@ -28,7 +28,7 @@ run() { # FAULT PRECISION: trains; $code, and what it left in $dir/run
     code=$?
 }
 
-# What was recorded; speeds are not the same twice.
+# Prints the recorded samples, without speeds, which differ between runs.
 frames() {
     [ ! -e "$1" ] || sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END FROM sample
@@ -36,8 +36,8 @@ frames() {
 }
 status_of() { sqlite3 "$1" 'SELECT status FROM run; PRAGMA quick_check'; }
 
-# Whether the run that failed left what it had to; else says what is wrong.
-# Where nothing but the last checkpoint is missing the training has finished.
+# Succeeds if the failed run left the expected files; otherwise prints what is
+# wrong. If only the last checkpoint is missing, the training has finished.
 ended_well() {
     local file=$dir/run/run.db ended=failed saved
     ! grep -q ' a checkpoint is missing: ' "$dir/run/err" || ended=finished
@@ -45,24 +45,24 @@ ended_well() {
     [ "$(wc -l <"$dir/run/err")" = 1 ] || { echo 'not one line of error'; return 1; }
     grep -qE '^entropy-train: (a checkpoint is missing: )?host emulation: ' \
         "$dir/run/err" ||
-        { echo 'it does not say what failed'; return 1; }
+        { echo 'the message does not say what failed'; return 1; }
     [ ! -s "$dir/run/out" ] || { echo 'it prints a result'; return 1; }
     for saved in "$dir"/run/saved/*; do
         [[ $saved == *.safetensors || $saved == *'*' ]] ||
-            { echo "left: $saved"; return 1; }
+            { echo "leftover file: $saved"; return 1; }
     done
     frames "$file" >"$dir/got"
     [ -z "$(comm -23 "$dir/got" "$dir/want")" ] ||
-        { echo 'it recorded what the device had not found'; return 1; }
+        { echo 'recorded values that the device had not computed'; return 1; }
     [ ! -e "$file" ] || [ "$(status_of "$file")" = "$ended"$'\nok' ] ||
         { echo "the run is $(status_of "$file")"; return 1; }
     [ "$(wc -l <"$dir/got")" -ge "$n_kept" ] ||
-        { echo 'what was recorded before is not there'; return 1; }
+        { echo 'earlier records are missing'; return 1; }
     n_kept=$(wc -l <"$dir/got")
 }
 
 # NAME FAULT STRIDE PRECISION: the first, second ... such call fails, until
-# there are no more, the later, the more is recorded before.
+# there are no more; the later it fails, the more must have been recorded.
 fails_well() {
     local name=$1 fault=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0
     run '' "$precision"
@@ -74,7 +74,7 @@ fails_well() {
     for ((k = 1; ; k += stride)); do
         run "$fault=$k" "$precision"
         [ $code != 0 ] || break
-        ended_well >"$dir/why" || { # not in a subshell: it counts
+        ended_well >"$dir/why" || { # not in a subshell, since it counts
             fail "$name" "$fault=$k: $(cat "$dir/why" "$dir/run/err")"
             return
         }
@@ -84,10 +84,10 @@ fails_well() {
     check "$name" [ "$n_failed" -ge 6 -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
 }
 
-fails_well 'no memory, at any reservation' reserve 1 fp16
-fails_well 'a copy fails, whichever it is' copy 11 fp32
-fails_well 'a copy fails, noticed later' late,copy 37 fp32
-fails_well 'a launch fails, whichever it is' fail 23 fp32
-fails_well 'a launch fails, noticed later' late,fail 41 fp32
-fails_well 'fp16: a launch fails' fail 61 fp16
+fails_well 'any reservation may find no memory' reserve 1 fp16
+fails_well 'any copy may fail' copy 11 fp32
+fails_well 'a failed copy may be reported later' late,copy 37 fp32
+fails_well 'any launch may fail' fail 23 fp32
+fails_well 'a failed launch may be reported later' late,fail 41 fp32
+fails_well 'any launch may fail in fp16' fail 61 fp16
 finish

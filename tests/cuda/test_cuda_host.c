@@ -1,5 +1,5 @@
-/* The language of kernels: what tests/gpu/probe.cu does with it, on the host
- * and, where there is one, on the device. */
+/* Tests the language of kernels with tests/gpu/probe.cu, on the host and, if
+ * there is one, on the device. */
 /* needs: nvcc */
 #include "tests/gpu/probe.h"
 #include "tests/support/cmocka_all.h"
@@ -16,7 +16,8 @@
 
 enum { M = 16, N = 8, K = 16 };
 
-/* The probe on either, or NULL: not built, or no device. */
+/* The probe on the host or the device; NULL if it is not built or there is no
+ * device. */
 typedef struct probed {
     const char *file;
     void *plugin;
@@ -70,7 +71,8 @@ static probed *probe_of(void **state)
 
 /* --- products ------------------------------------------------------------- */
 
-/* Integers up to 31 or so, which both kinds hold exactly, and their bits. */
+/* Returns the bits of an integer up to about 31, which both types represent
+ * exactly. */
 static uint16_t bits_of(int x, bool bf16)
 {
     float f = (float)x;
@@ -187,8 +189,8 @@ static void captures(void **state)
 
 /* --- broken rules, on the host -------------------------------------------- */
 
-/* Runs in a child what may end it; its signal, 0 if it did not end by one and
- * all of its output was NaN, -1 if some was not. */
+/* Breaks a rule in a child process. Returns the signal that ended it; 0 if it
+ * ended normally and all of its output was NaN; -1 if some was not. */
 static int signal_of(es_broken rule)
 {
     pid_t child = fork();
@@ -220,7 +222,7 @@ static void test_cuda_host__broken_rules_end_the_process(void **state)
         assert_int_equal(signal_of((es_broken)rule), SIGABRT);
 }
 
-static void test_cuda_host__what_nobody_wrote_is_nan(void **state)
+static void test_cuda_host__uninitialised_memory_is_nan(void **state)
 {
     (void)state;
     if (!on_host.device)
@@ -229,8 +231,8 @@ static void test_cuda_host__what_nobody_wrote_is_nan(void **state)
         assert_int_equal(signal_of((es_broken)rule), 0);
 }
 
-/* The same tests on the device: one test, so that a machine without one skips
- * one. */
+/* Runs all the tests on the device as one test, so that a machine without a
+ * device skips one test. */
 static void test_cuda_host__a_device_does_the_same(void **state)
 {
     static const CMUnitTestFunction same[] = {multiplies, shuffles, reverses,
@@ -257,7 +259,7 @@ int main(void)
         ON_HOST(copies),
         ON_HOST(captures),
         cmocka_unit_test(test_cuda_host__broken_rules_end_the_process),
-        cmocka_unit_test(test_cuda_host__what_nobody_wrote_is_nan),
+        cmocka_unit_test(test_cuda_host__uninitialised_memory_is_nan),
         cmocka_unit_test(test_cuda_host__a_device_does_the_same),
     };
     return cmocka_run_group_tests(tests, open_probes, close_probes);

@@ -1,4 +1,4 @@
-/* Which thread does what in the kernels of the CUDA back-end: needs no
+/* Tests how the kernels of the CUDA back-end assign work to threads; needs no
  * device. */
 #include "hooks/trainer/cuda/index.h"
 #include "tests/support/cmocka_all.h"
@@ -21,7 +21,7 @@ static void test_cuda_index__row_stride(void **state)
 
 /* --- packs ---------------------------------------------------------------- */
 
-/* Every element once, packs aligned. */
+/* Expects every element once, in aligned packs. */
 static void check_split(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -50,7 +50,7 @@ static void test_cuda_index__split(void **state)
         for (uintptr_t address = 64; address < 96; address++)
             for (size_t n = 0; n < 40; n++)
                 check_split(address, size, n);
-    /* Most are in packs where there is space for them. */
+    /* Most elements are in packs if the array is long enough. */
     assert_int_equal(es_split_at(2, 2, 50257).n_packs, 6281);
     assert_int_equal(es_split_at(1, 2, 50257).n_packs, 0);
 }
@@ -68,7 +68,7 @@ static void check_slots(int width, int lanes)
             for (int c = 0; c < lanes && j + c < width; c++) {
                 const int slot = es_slot(lane, k, c, lanes);
                 assert_int_equal(slot, es_slot_of_column(j + c, lanes));
-                assert_int_equal(slot % 32, lane); /* a bank of its own */
+                assert_int_equal(slot % 32, lane); /* a bank per lane */
                 assert_true(slot < n);
                 seen[slot]++;
             }
@@ -96,7 +96,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Tokens drawn from few or many, and the largest that there is. */
+/* Draws tokens from few or many, including the largest possible token. */
 static uint64_t *draw_keys(int n, int vocab)
 {
     uint64_t *keys = malloc((size_t)n * sizeof *keys);
@@ -110,7 +110,7 @@ static uint64_t *draw_keys(int n, int vocab)
     return keys;
 }
 
-/* What the threads of the sorting kernel do, one after another. */
+/* Sorts a tile as the threads of the sorting kernel do, one after another. */
 static void sort_tile(uint64_t *keys)
 {
     for (int run = 2; run <= ES_SORT_TILE; run *= 2)
@@ -152,7 +152,7 @@ static void test_cuda_index__count_smaller(void **state)
     }
 }
 
-/* Every chunk that begins within a run is a carry of the one in which the run
+/* Every chunk that begins within a run is a carry of the chunk in which the run
  * begins, and of no other. */
 static void check_carries(int n, int vocab)
 {

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# No source of the CUDA back-end has a launch or a call of the runtime without a
-# check of its result: planted into each, one is seen.
+# In the sources of the CUDA back-end, the result of every launch and of every
+# call of the runtime is checked; a planted unchecked call is found in each
+# source.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 
 sources=(hooks/trainer/cuda/*.cu hooks/trainer/cuda/*.h tests/emulation/*)
-check 'nothing is launched or called without a check' \
+check 'every launch and every call is checked' \
     tests/gpu/launches.sh "${sources[@]}"
 
 planted=('void f() { kernel<<<1, 32>>>(); }'
@@ -18,7 +19,7 @@ planted=('void f() { kernel<<<1, 32>>>(); }'
     'void f() { x && cudaFree(0); }'
     'void f() { cublasLtMatmul(x, y); }'
     '__global__ void f(int *x) { *x = 1; es_begin_kernel(); }')
-sees_all() { # SOURCE: each of them, at its end
+sees_all() { # SOURCE: plants each call at the end of it
     local copy line n
     copy=$dir/$(basename "$1")
     { cat "$1"; printf '%s\n' "${planted[@]}"; } >"$copy"
@@ -30,6 +31,6 @@ sees_all() { # SOURCE: each of them, at its end
     done
 }
 for source in hooks/trainer/cuda/*.cu; do
-    check "$(basename "$source"): what is planted is seen" sees_all "$source"
+    check "$(basename "$source"): a planted call is found" sees_all "$source"
 done
 finish

@@ -1,4 +1,4 @@
-/* The CUDA back-end's matrix products, against plain loops in double. */
+/* Compares the CUDA back-end's matrix products with plain loops in double. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_linear.h"
@@ -101,7 +101,8 @@ static void test_cuda_linear__input_gradient(void **state)
 /* --- dW += x^T dy, db += the sums of dy ------------------------------------
  */
 
-/* As laid out, and the sums of the first `trained` columns. */
+/* Computes the gradient in memory order, and the sums of the first `trained`
+ * columns. */
 static void add_weight_gradient(double *dweight, double *dbias, const float *x,
                                 const float *dy, const es_linear_sizes *s)
 {
@@ -124,13 +125,13 @@ static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
     float *x = es_bench_draw(n_x, 1), *dy = es_bench_draw(n_y, 1);
     float *dw = es_bench_draw(n_w, 1), *db = es_bench_draw(n_b, 1);
     double *want_b = es_bench_widen(db, n_b);
-    if (!add) /* NaN: it is not to be read */
+    if (!add) /* NaN: must not be read */
         memset(dw, 0xff, n_w * sizeof *dw);
     double *want_w = es_bench_widen(dw, n_w);
     if (!add)
         memset(want_w, 0, n_w * sizeof *want_w);
     if (s->n_out > 5)
-        dy[5] = INFINITY; /* of one column */
+        dy[5] = INFINITY; /* in a single column */
     c.linear = (es_linear){NULL,       NULL,          s->n_in, s->n_out,
                            s->trained, s->transposed, 0};
     c.x = es_bench_put_acts(bench, ES_READ, x, n_x);
@@ -151,7 +152,7 @@ static void test_cuda_linear__weight_gradient(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents)) {
-        /* More rows than one block sums, in a last chunk that is not whole. */
+        /* More rows than one block sums, with an incomplete last chunk. */
         static const es_linear_sizes tall = {4301, 2, 140, false, 133};
         for (size_t i = 0; i < N_SIZES; i++) {
             check_weight_of(bench, &all_sizes[i], true, i % 2);
@@ -172,7 +173,7 @@ static es_mem *stored(const es_ops *ops, es_backend *backend, const float *x,
     return memory;
 }
 
-/* y (n,out) = x W by the precision's table. */
+/* Computes y (n,out) = x W with the precision's table. */
 static void product_by(es_precision precision, float *y, const float *x,
                        const float *w, const es_linear_sizes *s)
 {
@@ -196,8 +197,8 @@ static void product_by(es_precision precision, float *y, const float *x,
     ops->close(backend);
 }
 
-/* Both inputs lose 13 bits, so that each product is off by 2^-10 at most: no
- * more, and in sum no less than a hundredth of it. */
+/* Both inputs lose 13 bits, so each product is off by at most 2^-10, and the
+ * sum must be off by at least a hundredth of that. */
 static void test_cuda_linear__tf32(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Range losses by the CUDA back-end: the largest |input| of activations and of
- * scores, and their gradient, against plain loops. */
+/* Range losses on the CUDA back-end: compares the largest |input| of
+ * activations and of scores, and their gradient, with plain loops. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -27,7 +27,7 @@ static void expect_peak(const es_peak *peak, double x, uint64_t index)
 
 /* --- of activations ------------------------------------------------------- */
 
-/* The largest stands at `at` and once more at the end. */
+/* The largest number is at `at` and again at the end. */
 static void check_activations(es_bench *bench, size_t n, size_t at, float value)
 {
     float *x = es_bench_draw(n, 1), *dx = es_bench_draw(n, 1);
@@ -83,11 +83,11 @@ static void test_cuda_peaks__zeros(void **state)
 /* --- of scores ------------------------------------------------------------ */
 
 typedef struct shape {
-    int n_batch, n_ctx, n_head, width; /* of a head */
+    int n_batch, n_ctx, n_head, width; /* per head */
     bool has_nan;
 } shape;
 
-/* Where q, or the key's k, of a score begins. */
+/* Returns the offset of q, or of the key's k, for a score. */
 static size_t place(const shape *of, int score, bool is_key)
 {
     const int T = of->n_ctx, d = of->n_head * of->width;
@@ -170,7 +170,7 @@ static void test_cuda_peaks__scores(void **state)
                                    {2, 1, 3, 5, false},
                                    {2, 40, 3, 16, true}};
     (void)state;
-    /* What attention saves begins at a multiple of 16 bytes. */
+    /* The values that attention saves begin at a multiple of 16 bytes. */
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             if (bench->lie == ES_LIE_ALIGNED)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A CUDA back-end with a fault planted into a copy of one source has to fail
-# the tests of its operations, on the emulation.
+# Plants a fault into a copy of one source of the CUDA back-end and expects the
+# tests of its operations to fail on the emulation.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -14,17 +14,17 @@ cxx=${cxx/%gcc/g++}
 flags=(-std=c++17 -D_GNU_SOURCE -O0 -w -I. -fPIC -fvisibility=hidden
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 
-# Objects of the emulated library but one.
+# Lists the objects of the emulated library, except for one.
 others() {
     find "$BUILD/obj/$cuda" "$BUILD/obj/tests/emulation" -name '*.o' ! -name "$1.o" \
         ! -name device.cu.o ! -name gemm.cu.o ! -name ranks.cu.o
 }
 
-# Whether the test fails with the planted library; what it says after its first
-# failure is not waited for. A test that the fault keeps from ending has seen it.
-fails() { # TEST [CASE]: of a test that lets one be chosen
+# Succeeds if the test fails with the planted library; stops at its first
+# failure. A test that the fault keeps from ending counts as failed.
+fails() { # TEST [CASE]: CASE selects a part of the test
     local test
-    : >"$dir/log" # what the test before said has no say
+    : >"$dir/log" # discards the output of the previous test
     CMOCKA_TEST_FILTER=${2:+*__$2} CMOCKA_MESSAGE_OUTPUT=stdout \
         ENTROPY_TRAIN_CUDA=$dir/planted.so timeout -k 1 600 "$1" >"$dir/log" 2>&1 &
     test=$!
@@ -35,18 +35,18 @@ fails() { # TEST [CASE]: of a test that lets one be chosen
     ! wait $test
 }
 
-# SOURCE FAULT TEST [CASE]: fault is what sed does to the source; a test that takes long
-# is cut down to the case that is there for it.
+# SOURCE FAULT TEST [CASE]: FAULT is a sed script for the source; CASE limits a
+# slow test to the case for the fault.
 planted() {
     local source=$1 fault=$2 test=$BUILD/tests/$3 name
-    name="a fault in $source is seen: $fault"
+    name="a fault in $source is found: $fault"
     sed -E "$fault" "$cuda/$source" >"$dir/$source"
     if cmp -s "$cuda/$source" "$dir/$source"; then
-        fail "$name" 'it changes nothing'
+        fail "$name" 'the fault changes nothing'
     elif ! $cxx "${flags[@]}" -x c++ -c -o "$dir/planted.o" "$dir/$source" ||
         ! $cxx "${flags[@]}" -shared -o "$dir/planted.so" "$dir/planted.o" \
             $(others "$source"); then
-        fail "$name" 'it does not compile'
+        fail "$name" 'the faulty source does not compile'
     elif fails "$test" "${4:-}"; then
         pass "$name"
     else
@@ -54,8 +54,8 @@ planted() {
     fi
 }
 
-none() { skip 'planted faults are seen' "$1"; finish; exit; }
-passes() { # linked as the planted ones are: else all that fails is the loading
+none() { skip 'planted faults are found' "$1"; finish; exit; }
+passes() { # linked like the planted libraries: otherwise they might only fail to load
     $cxx "${flags[@]}" -shared -o "$dir/planted.so" $(others none) &&
         ! fails "$BUILD/tests/test_cuda_stride" &&
         grep -q '^\[  PASSED' "$dir/log" && ! grep -q 'SKIPPED' "$dir/log"
@@ -75,7 +75,7 @@ planted attention_exact.cu 's/call.flags\[mine\] != 0/false/' test_cuda_attentio
 planted attention_exact.cu 's/es_mend_wanted\(/false \&\& es_mend_wanted(/' \
     test_cuda_attention infinite_query
 planted attention_mma_backward.cu 's/OWN_FACTOR, true>/OWN_FACTOR, false>/' \
-    test_cuda_attention what_is_done_again_has_its_gradients
+    test_cuda_attention recomputed_rows_have_their_gradients
 planted attention.cu 's/dlog_t\[i\] -= sum/dlog_t[i] += sum/' test_cuda_attention \
     temperatures
 planted residual.cu 's/es_drop_factors\(factors, \&mask, i\)/es_drop_factors(factors, \&mask, i + 1)/' \

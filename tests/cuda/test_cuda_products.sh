@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What gemm.cu calls of cuBLASLt (tests/gpu/products.cc): it is legal, and the
-# products are those of gemm.h; faults planted into a copy of gemm.cu are seen.
+# Checks gemm.cu's calls of cuBLASLt (tests/gpu/products.cc): they are legal,
+# and the products are those of gemm.h; faults planted into a copy of gemm.cu
+# are found.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -13,22 +14,22 @@ flags=(-std=c++17 -D_GNU_SOURCE -O1 -g1
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 choices=(-x c++ hooks/trainer/cuda/choices.cu)
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
-# What takes half of a compilation is the same each time.
+# Compiles the part that is the same for each fault and takes half of the time.
 compile_shared() {
     printf '#include <%s>\n' math.h stdio.h cuda_{bf16,fp16,runtime}.h >"$dir/common.h" &&
         $cxx "${flags[@]}" -w -x c++-header -o "$dir/common.h.gch" "$dir/common.h" &&
         $cxx "${flags[@]}" -w -I. -c -o "$dir/choices.o" "${choices[@]}"
 }
 
-planted() { # FAULT: what sed does to gemm.cu
-    local name="a fault is seen: $1" copy=$dir/hooks/trainer/cuda/gemm.cu
+planted() { # FAULT: a sed script for gemm.cu
+    local name="a fault is found: $1" copy=$dir/hooks/trainer/cuda/gemm.cu
     mkdir -p "${copy%/*}"
     sed -E "$1" hooks/trainer/cuda/gemm.cu >"$copy"
     if cmp -s hooks/trainer/cuda/gemm.cu "$copy"; then
-        fail "$name" 'it changes nothing'
+        fail "$name" 'the fault changes nothing'
     elif ! $cxx "${flags[@]}" -w -include "$dir/common.h" -I"$dir" -I. -o "$dir/planted" \
         tests/gpu/products.cc "$dir/choices.o"; then
-        fail "$name" 'it does not compile'
+        fail "$name" 'the faulty source does not compile'
     elif timeout 300 "$dir/planted" "$dir" >"$dir/log" 2>&1; then
         fail "$name" 'everything passes'
     else
@@ -36,16 +37,16 @@ planted() { # FAULT: what sed does to gemm.cu
     fi
 }
 
-check 'gemm.cu can be had without a device' $cxx "${flags[@]}" \
+check 'gemm.cu compiles without a device' $cxx "${flags[@]}" \
     "${warnings[@]}" -I. -o "$dir/products" tests/gpu/products.cc "${choices[@]}"
 [ -e "$dir/products" ] || { finish; exit; }
 "$dir/products" "$dir" >"$dir/out" 2>"$dir/err"
 while read -r verdict name; do
     check "$name" [ "$verdict $(head -1 "$dir/err")" = 'ok ' ]
 done <"$dir/out"
-check 'it ends' [ "$(wc -l <"$dir/out")" = 15 ]
+check 'all tests run' [ "$(wc -l <"$dir/out")" = 15 ]
 
-check 'what faults share is compiled' compile_shared
+check 'the common part compiles' compile_shared
 planted 's/(first = )s->b_transposed/\1s->a_transposed/'
 planted 's/transposed \? rows : columns/transposed ? columns : rows/'
 planted 's/(stride = )s->ldd/\1s->n/'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Several ranks on the CUDA back-end, here the emulation of a device: gradients by
-# NCCL, which a fake library stands for, within the captured step; without it by
-# way of the host. And a rank that is gone while the others wait for it or its sums.
+# Several ranks on the CUDA back-end, on the emulation of a device. Gradients
+# are summed by NCCL, represented by a fake library, within the captured step,
+# and without NCCL through the host. Also tests a rank that disappears while
+# the others wait for it.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -15,7 +16,7 @@ own_corpus "$dir/corpus.tok" || exit 1
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 \
     -fPIC -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
 
-# What is declared here is what NCCL's own header has, where there is one.
+# The declarations match those of NCCL's header, if it is installed.
 cuda=${CUDA_HOME:-/usr/local/cuda}/include
 cat >"$dir/declared.cc" <<'END'
 #include "hooks/trainer/cuda/nccl.h"
@@ -34,13 +35,13 @@ static ncclResult_t (*reduce)(const void *, void *, size_t, type, ncclRedOp_t, e
 static ncclResult_t (*ends[])(es_nccl_comm) = {ncclCommDestroy, ncclCommAbort};
 END
 if echo '#include <nccl.h>' | g++ -xc++ -isystem "$cuda" -fsyntax-only - 2>/dev/null; then
-    check 'NCCL is declared as its header has it' \
+    check 'the declarations match those of the NCCL header' \
         g++ -std=c++17 -D_GNU_SOURCE -I. -isystem "$cuda" -fsyntax-only "$dir/declared.cc"
 else
-    skip 'NCCL is declared as its header has it' 'no nccl.h'
+    skip 'the declarations match those of the NCCL header' 'no nccl.h'
 fi
 
-ranks() { # WORLD NAME OPTION...: $dir/NAME.db, $codes, $dir/err.R
+ranks() { # WORLD NAME OPTION...: sets $codes, writes $dir/NAME.db and $dir/err.R
     local world=$1 name=$2 r pids=()
     shift 2
     rm -f "$dir/$name".db* "$dir"/err.*
@@ -64,41 +65,41 @@ samples() {
 
 for arch in SM+LN+G 'SM(t,clip 0.01)+WNorm(FFN)+LN+G'; do
     ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch "$arch" --accumulate 2
-    same_text "$arch: without NCCL both end" '0 0' "$codes"
-    same_text "$arch: and a warning says how gradients go" 1 "$(grep -c \
-        'warning: gradients are exchanged through the host: .*none.so: ' "$dir/err.0")"
+    same_text "$arch: without NCCL both finish" '0 0' "$codes"
+    same_text "$arch: a warning says that gradients go through the host" 1 "$(grep -c \
+        'warning: gradients go by way of the host: .*none.so: ' "$dir/err.0")"
     ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch "$arch" --accumulate 2
-    same_text "$arch: by NCCL both end" '0 0 ' "$codes $(cat "$dir"/err.*)"
-    same_text "$arch: every digit is the same" "$(samples host)" "$(samples device)"
+    same_text "$arch: with NCCL both finish" '0 0 ' "$codes $(cat "$dir"/err.*)"
+    same_text "$arch: NCCL gives the same digits" "$(samples host)" "$(samples device)"
     [ -n "$(samples device)" ] || fail "$arch: something is recorded"
 done
 
-# More micro-batches than are one sequence.
+# More micro-batches than fit one sequence.
 ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch SM+LN+G --accumulate 9 --steps 3
 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch SM+LN+G --accumulate 9 --steps 3
-same_text 'a step of many passes: every digit is the same' "$(samples host)" "$(samples device)"
+same_text 'a step of many passes: NCCL gives the same digits' "$(samples host)" "$(samples device)"
 
-# The sums of two layers and the rest, of losses twice: all of a captured step.
+# The ninth sum fails: those of two layers, the rest, and the losses, twice.
 FAKE_NCCL=9 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 fails --arch SM+LN+G
-same_text 'NCCL fails: all end' '3 3' "$codes"
-same_text 'NCCL fails: one line each at most' 1 "$(cat "$dir"/err.* | wc -l)"
-check 'NCCL fails: it says so' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
+same_text 'NCCL fails: all ranks end' '3 3' "$codes"
+same_text 'NCCL fails: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
+check 'NCCL fails: a message names it' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
 same_text 'NCCL fails: the run is closed as failed' failed \
     "$(sqlite3 "$dir/fails.db" 'SELECT status FROM run')"
 
-# Where the devices are to meet NCCL itself waits without end.
+# When the devices connect, NCCL itself would wait forever.
 FAKE_NCCL=dies ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 dies --arch SM+LN+G
-same_text 'a rank dies while they meet: all end' '3 137' "$codes"
-check 'a rank dies while they meet: it says so' grep -qE \
+same_text 'a rank dies while connecting: all ranks end' '3 137' "$codes"
+check 'a rank dies while connecting: a message names it' grep -qE \
     '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
 FAKE_NCCL=hangs ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 hangs --arch SM+LN+G --rank-timeout 10
-same_text 'a rank hangs while they meet: all end' '3 3' "$codes"
-same_text 'a rank hangs while they meet: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
-check 'a rank hangs while they meet: it says so' grep -qE \
+same_text 'a rank hangs while connecting: all ranks end' '3 3' "$codes"
+same_text 'a rank hangs while connecting: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
+check 'a rank hangs while connecting: a message names it' grep -qE \
     '^entropy-train: .*NCCL: the ranks. devices did not connect within 10 s ' "$dir/err.0"
 
 are_recorded() { [ -s "$dir/long.db" ] && [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM sample')" -gt 0 ]; }
-long() { # kills rank 1 once it trains, and waits
+long() { # kills rank 1 once it trains, and waits for rank 0
     rm -f "$dir"/long.db* "$dir"/err.*
     local r pids=()
     for r in 0 1; do
@@ -113,8 +114,8 @@ long() { # kills rank 1 once it trains, and waits
     wait "${pids[0]}"
 }
 long
-same_text 'a rank is killed: the other one ends' 3 $?
-check 'a rank is killed: it says so' grep -qE \
+same_text 'a rank is killed: the other rank ends' 3 $?
+check 'a rank is killed: a message names it' grep -qE \
     '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
 
 finish

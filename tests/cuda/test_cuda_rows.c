@@ -1,5 +1,5 @@
-/* The CUDA back-end's operations on rows, against plain loops in double:
- * embedding, layer norm, cross entropy. */
+/* Compares the CUDA back-end's operations on rows (embedding, LayerNorm, cross
+ * entropy) with plain loops in double. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -12,7 +12,7 @@ static const es_extents of_rows = {
 
 /* --- embedding ------------------------------------------------------------ */
 
-/* An embedding of tokens (B,T) of a vocabulary. */
+/* An embedding of tokens (B,T) from a vocabulary. */
 typedef struct embedding {
     int n_batch, n_ctx, width, vocab;
     bool places;
@@ -89,10 +89,10 @@ static void test_cuda_rows__embed_backward(void **state)
         {1, 1, 1, 1, true},
         {3, 5, 33, 7, true},
         {1, 3, 257, 50, false},
-        /* Runs over many chunks, and one run alone. */
+        /* Runs over many chunks, and a single run. */
         {5, 33, 16, 3, true},
         {1, 64, 8, 1, true},
-        /* More than a tile of the order. */
+        /* More rows than a tile of the sorted order. */
         {10, 210, 3, 400, true}};
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows))
@@ -102,7 +102,7 @@ static void test_cuda_rows__embed_backward(void **state)
 
 /* --- layer norm ----------------------------------------------------------- */
 
-/* Mean and 1 / deviation of each row. */
+/* Computes mean and 1 / deviation of each row. */
 static void find_moments(double *mean, double *rstd, const float *x, int n_rows,
                          int width)
 {
@@ -117,8 +117,8 @@ static void find_moments(double *mean, double *rstd, const float *x, int n_rows,
     }
 }
 
-/* Rows far from 0, a constant one, and, if there are more than 2, one with a
- * NaN and one with an infinity. */
+/* Returns rows far from 0, a constant row and, if there are more than 2, a row
+ * with a NaN and a row with an infinity. */
 static float *odd_rows(int n_rows, int width)
 {
     float *x = es_bench_draw((size_t)(n_rows * width), 3);
@@ -172,7 +172,7 @@ static void test_cuda_rows__layer_norm(void **state)
     }
 }
 
-/* The wanted gradients of one row. */
+/* Computes the expected gradients of one row. */
 static void norm_row_back(double *dx, double *dweight, double *dbias,
                           const float *dy, const float *x, float mean,
                           float rstd, const float *weight, int width)
@@ -192,7 +192,7 @@ static void norm_row_back(double *dx, double *dweight, double *dbias,
     }
 }
 
-/* Numbers that the forward pass has left. */
+/* Stores numbers as the forward pass would have left them. */
 static es_mem *put_narrow(es_bench *bench, float *out, const double *from,
                           size_t n)
 {
@@ -241,7 +241,8 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        /* Packs of a lane: 1 to 4, more than stay in registers, and none. */
+        /* From 1 to 4 packs per lane, more than fit the registers, and no
+         * packs. */
         const int sizes[][2] = {{1, 1},    {5, 3},    {7, 33},   {70, 64},
                                 {9, 257},  {11, 264}, {40, 768}, {5, 392},
                                 {3, 1016}, {3, 1288}, {3, 1300}};
@@ -253,7 +254,8 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 
 /* --- cross entropy -------------------------------------------------------- */
 
-/* Log of the sum of exponentials, by the largest number that there is. */
+/* Returns the log of the sum of exponentials, relative to the largest
+ * number. */
 static double log_sum(const float *x, int n)
 {
     double largest = -(double)INFINITY, sum = 0;
@@ -264,7 +266,8 @@ static double log_sum(const float *x, int n)
     return largest + log(sum);
 }
 
-/* A peaked row, a flat one, then -inf in places, everywhere, +inf, NaN. */
+/* A peaked row, a flat one, rows with some and only -inf, with +inf, and with
+ * NaN. */
 static float *odd_logits(int n_rows, int vocab)
 {
     float *x = es_bench_draw((size_t)(n_rows * vocab), 5);
@@ -305,7 +308,7 @@ static void check_loss_of(es_bench *bench, int n_rows, int vocab)
     es_bench_clear(bench);
 }
 
-/* With its odd rows of a large vocabulary. */
+/* Includes the unusual rows of a large vocabulary. */
 static void test_cuda_rows__cross_entropy(void **state)
 {
     (void)state;

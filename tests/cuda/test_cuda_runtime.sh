@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the CUDA back-end does on the host, with all of its real objects on a
-# fake runtime (tests/gpu/fake_runtime.c): which devices it refuses, what
-# becomes of every call that fails, and whether a device could take its launches.
-# And the library itself where there is no driver.
+# Tests the host side of the CUDA back-end, with all of its real objects on a
+# fake runtime (tests/gpu/fake_runtime.c): which devices it refuses, how every
+# failing call is handled, and whether a device could accept its launches. Also
+# tests the library itself on a machine without a driver.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -16,7 +16,7 @@ own_corpus "$dir/corpus.tok" || exit 1
 query() { sqlite3 "$1" "$2"; }
 
 export ENTROPY_TRAIN_TUNING=off
-run() { # LIBRARY BACKEND FAULT [OPTION...]: $outcome, $dir/err and $dir/run.db
+run() { # LIBRARY BACKEND FAULT [OPTION...]: sets $outcome, writes $dir/err and $dir/run.db
     rm -f "$dir"/run.db* "$dir/err" "$dir/choices"
     FAKE_CUDA=$3 ENTROPY_TRAIN_CUDA=$1 timeout -k 1 300 "$train" -q \
         --backend "$2" --arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 \
@@ -26,7 +26,7 @@ run() { # LIBRARY BACKEND FAULT [OPTION...]: $outcome, $dir/err and $dir/run.db
     outcome=$?
 }
 
-# One line, of this text; the run is by the CPU.
+# Succeeds if there was one line with this text and the run used the CPU.
 fell_back() {
     [ $outcome = 0 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
         grep -q "^entropy-train: warning: using the CPU: $1" "$dir/err" &&
@@ -43,12 +43,12 @@ refused() {
 # --- the library itself ------------------------------------------------------
 
 run "$library" cuda ''
-if grep -qE 'CUDA: (no driver|no device|the driver is)' "$dir/err"; then
-    check 'no device: it ends before there is a run' refused 'CUDA: '
+if grep -qE 'CUDA: (no driver|no device|the driver supports)' "$dir/err"; then
+    check 'without a device a training fails before its run begins' refused 'CUDA: '
     run "$library" auto ''
-    check 'no device: auto is the CPU, with one warning' fell_back 'CUDA: '
+    check 'without a device auto uses the CPU, with one warning' fell_back 'CUDA: '
 else
-    skip 'no device: it ends before there is a run, and auto is the CPU' 'there is a GPU'
+    skip 'without a device a training fails before its run begins, and auto uses the CPU' 'there is a GPU'
 fi
 : >"$dir/empty.c"
 "${cc[@]}" -shared -fPIC -o "$dir/libneeded.so" "$dir/empty.c"
@@ -56,29 +56,29 @@ fi
     -L"$dir" -lneeded
 rm "$dir/libneeded.so"
 run "$dir/needs.so" cuda ''
-check 'a library that needs one which is missing' \
+check 'a library with a missing dependency is refused' \
     refused '.*needs.so: libneeded.so: cannot open shared object.*: back-end cuda is not available$'
 run "$dir/needs.so" auto ''
-check 'auto: a library that needs one which is missing' fell_back '.*needs.so: libneeded.so: '
+check 'auto uses the CPU if the library has a missing dependency' fell_back '.*needs.so: libneeded.so: '
 
 # --- on a fake runtime --------------------------------------------------------
 
 fake=$dir/fake.so
 objects=(build/cuda/hooks/trainer/cuda/*.cu.o)
-check 'it can be linked with another runtime' "${cc[@]}" -std=c11 \
+check 'the objects link with another runtime' "${cc[@]}" -std=c11 \
     -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fPIC -shared \
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
     -o "$fake" tests/gpu/fake_runtime.c "${objects[@]}" -lstdc++
 [ -e "$fake" ] || { finish; exit; }
 
 run "$fake" cuda ''
-check 'a training comes to its end, and nothing is held' \
+check 'a training finishes and holds nothing' \
     [ "$outcome $(cat "$dir/err")" = '0 ' ]
-[ $outcome = 0 ] || { finish; exit; } # what follows looks for the call that ends it
+[ $outcome = 0 ] || { finish; exit; } # the following tests look for the call that ends it
 
-# The first step runs, the second is captured, and each from there on is one
-# launch of a graph; nothing waits for all of the stream.
-calls() { # FUNCTION N OPTION...: N calls of 9 steps, and not one more
+# The first step runs, the second is captured, and each later step launches the
+# graph once; no step waits for the whole stream.
+calls() { # FUNCTION N OPTION...: exactly N calls in 9 steps
     run "$fake" cuda "$1=$(($2 + 1)):719" "${@:3}"
     [ "$outcome $(cat "$dir/err")" = '0 ' ] || return 1
     run "$fake" cuda "$1=$2:719" "${@:3}"
@@ -90,15 +90,15 @@ for n in 1 3; do
     check "a step of $n is one graph, captured once" \
         calls cudaStreamBeginCapture 1 "${steps[@]}"
     run "$fake" cuda cudaStreamSynchronize=1:719 "${steps[@]}"
-    check "a step of $n waits for its numbers alone" \
+    check "a step of $n waits only for its numbers" \
         [ "$outcome $(cat "$dir/err")" = '0 ' ]
 done
 
 refuses() { # NAME FAULT MESSAGE
     run "$fake" cuda "$2"
-    check "$1: it says so" refused "$3"
+    check "$1: a message names it" refused "$3"
     run "$fake" auto "$2"
-    check "$1: auto is the CPU, with one warning" fell_back "$3"
+    check "$1: auto uses the CPU, with one warning" fell_back "$3"
 }
 refuses 'no driver' driver=0 'CUDA: no driver: install one'
 refuses 'an old driver' driver=12080,cudaGetDeviceCount=1:35 \
@@ -111,7 +111,7 @@ export CUDA_VISIBLE_DEVICES=
 refuses 'hidden devices' devices=0 'CUDA: no device is visible with CUDA_VISIBLE_DEVICES=: '
 unset CUDA_VISIBLE_DEVICES
 run "$fake" cuda devices=2,cudaSetDevice=1:46
-check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]
+check 'the free one of two devices is used' [ "$outcome $(cat "$dir/err")" = '0 ' ]
 
 # --- every call that fails ---------------------------------------------------
 
@@ -122,11 +122,11 @@ ended_well() {
         { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
     [ ! -e "$dir/run.db" ] ||
         [ "$(query "$dir/run.db" 'SELECT status FROM run; PRAGMA quick_check')" \
-            = $'failed\nok' ] || { echo 'the run is not a failed one'; return 1; }
+            = $'failed\nok' ] || { echo 'the run is not marked as failed'; return 1; }
 }
 
-# FUNCTION CODE FIRST STRIDE: call number FIRST fails, and so on, until there
-# are no more.
+# FUNCTION CODE FIRST STRIDE: call number FIRST fails, then FIRST + STRIDE, and
+# so on, until there are no more.
 fails() {
     local name="$1 fails with $2" k n=0
     for ((k = $3; ; k += $4)); do
@@ -165,10 +165,10 @@ fails cudaGraphLaunch 719 1 5
 fails cudaEventCreate 2 1 1
 ENTROPY_TRAIN_TUNING=$dir/choices
 fails cudaEventElapsedTime 700 1 17
-check 'what is chosen is kept' grep -q '^[0-9 ]* 0$' "$dir/choices"
+check 'choices are kept' grep -q '^[0-9 ]* 0$' "$dir/choices"
 ENTROPY_TRAIN_TUNING=off
 
-# A device that fails is what verify reports, not the numbers that are not there.
+# verify reports the failed device, and not its missing numbers.
 cases=(tests/trainer/cases/g1[0-2]*.safetensors)
 verify_tells() {
     FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake "$train" verify --backend cuda \
@@ -176,17 +176,17 @@ verify_tells() {
     [ $? = 1 ] && grep -q "fail: CUDA: .*error 700$" "$dir/out" &&
         ! grep -q 'grads/\|no driver' "$dir/out" || { cat "$dir/out"; return 1; }
 }
-check 'verify: a device that fails in the backward pass' \
+check 'verify reports a device that fails in the backward pass' \
     verify_tells cudaStreamSynchronize=9:700
-check 'verify: a device that fails when something is launched' \
+check 'verify reports a device that fails at a launch' \
     verify_tells cudaLaunchKernelExC=7:700
 
 # --- several ranks -----------------------------------------------------------
 
-# ranks.cu, with an NCCL that adds up memory of the host.
+# ranks.cu, with an NCCL that adds host memory.
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -fPIC \
     -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
-ranks() { # FAULT: of both; their codes and what they say
+ranks() { # FAULT: of both ranks; prints their codes and messages
     local r pids=() codes=
     rm -f "$dir"/ranks.db*
     for r in 0 1; do
@@ -203,8 +203,8 @@ ranks() { # FAULT: of both; their codes and what they say
     done
     echo "$codes$(cat "$dir"/err.*)"
 }
-same_text 'two ranks come to their end, and nothing is held' '0 0 ' "$(ranks '')"
-same_text 'what a step waits for may take a while' '0 0 ' "$(ranks cudaStreamQuery=2:600)"
+same_text 'two ranks finish and hold nothing' '0 0 ' "$(ranks '')"
+same_text 'a step may wait for a while' '0 0 ' "$(ranks cudaStreamQuery=2:600)"
 fail_together() { # FAULT
     local said
     said=$(ranks "$1")
@@ -216,9 +216,9 @@ done
 
 # --- launches ----------------------------------------------------------------
 
-# Of the first step that is captured, up to AdamW, as the README of
-# hooks/trainer/cuda has them.
-counts() { # LAYERS RECORD-EVERY: kernels and products
+# Counts launches of the first captured step, up to AdamW, as listed in the
+# README of hooks/trainer/cuda.
+counts() { # LAYERS RECORD-EVERY: prints the numbers of kernels and products
     rm -f "$dir/log"
     (export FAKE_CUDA_LOG=$dir/log && run "$fake" cuda '' --precision bf16 --d-model 32 \
         --n-layer "$1" --eval-every 0 --steps 5 --record-every "$2" && exit "$outcome") || return
@@ -231,11 +231,11 @@ counts() { # LAYERS RECORD-EVERY: kernels and products
 for n in 2 5; do
     same_text "launches of a step of $n layers" "$((16 + 15 * n)) $((3 + 12 * n))" \
         "$(counts $n 1000)"
-    same_text "launches of a step of $n layers that is measured" \
+    same_text "launches of a measured step of $n layers" \
         "$((17 + 17 * n)) $((3 + 12 * n))" "$(counts $n 1)"
 done
 
-# Kernels begin early behind one of ours, and from 9.0 on.
+# A kernel may start early if the previous one is also ours, from 9.0 on.
 overlaps() { # WANTED FAULT [VARIABLE=VALUE]
     rm -f "$dir/log"
     (export FAKE_CUDA_LOG=$dir/log ${3:+"$3"} && run "$fake" cuda "$2") &&
@@ -245,12 +245,12 @@ overlaps() { # WANTED FAULT [VARIABLE=VALUE]
             END { exit bad || (n > 0) != wanted }' "$dir/log"
 }
 check 'kernels overlap' overlaps 1 ''
-check 'kernels overlap not before 9.0' overlaps 0 major=8
-check 'kernels overlap not, as requested' \
+check 'kernels do not overlap before 9.0' overlaps 0 major=8
+check 'kernels do not overlap if switched off' \
     overlaps 0 '' ENTROPY_TRAIN_OVERLAP=off
 
-# GPT-2 small but for its depth: the grids, blocks and shared memory of all
-# kernels, which the runtime judges, and their registers, as nvcc reported them.
+# GPT-2 small with fewer layers: the runtime checks the grids, blocks and
+# shared memory of all kernels; their registers come from nvcc's report.
 launches() {
     FAKE_CUDA_LOG=$dir/log ENTROPY_TRAIN_CUDA=$fake "$train" bench \
         --backend cuda --precision "$1" --pairs 5 --n-layer 2 --n-head 12 \
@@ -263,7 +263,7 @@ fit() {
             if (/Compiling entry function/) { split($0, quoted, "\047"); name = quoted[2] }
             if (match($0, /Used [0-9]+ registers/)) {
                 n = substr($0, RSTART + 5, RLENGTH - 15)
-                n = 8 * int((n + 7) / 8) # as they are dealt out
+                n = 8 * int((n + 7) / 8) # in units of allocation
                 if (n > registers[name]) registers[name] = n
             }
             next

@@ -1,5 +1,5 @@
-/* A whole step of training in one call: the same bits as by its single calls,
- * by the CPU and by the CUDA back-end, and there one captured sequence. */
+/* A whole training step in one call gives the same bits as separate calls, on
+ * the CPU and on the CUDA back-end, where it is one captured sequence. */
 /* needs: nvcc */
 #include "hooks/trainer/model/measure.h"
 #include "tests/emulation/counts.h"
@@ -22,8 +22,8 @@ static const char *emulation(void)
     return path;
 }
 
-/* The CUDA back-end's table, of the emulation or what ENTROPY_TRAIN_CUDA names;
- * NULL: there is none, or no device. */
+/* Returns the CUDA back-end's table, of the emulation or the library in
+ * ENTROPY_TRAIN_CUDA; NULL without a library or device. */
 static const es_ops *cuda_ops(es_precision precision)
 {
     const es_ops *ops;
@@ -41,7 +41,7 @@ static const es_ops *cuda_ops(es_precision precision)
     return ops;
 }
 
-/* The emulation's counts; skips the test on a device. */
+/* Returns the emulation's counts; skips the test on a device. */
 static es_host_counts *counts(void)
 {
     if (!cuda_ops(ES_FP32))
@@ -49,15 +49,15 @@ static es_host_counts *counts(void)
     void *library = dlopen(getenv("ENTROPY_TRAIN_CUDA"), RTLD_NOW);
     assert_non_null(library);
     es_host_counts *found = dlsym(library, ES_HOST_COUNTS_NAME);
-    dlclose(library); /* the back-end stays */
+    dlclose(library); /* the back-end stays loaded */
     if (!found)
-        es_skip("the emulation alone counts");
+        es_skip("only the emulation counts");
     return found;
 }
 
 /* --- a model in training -------------------------------------------------- */
 
-/* How steps are taken. */
+/* How a step is taken. */
 typedef enum taken { WHOLE, BY_CALLS, UNCAPTURED } taken;
 
 typedef struct training {
@@ -68,13 +68,13 @@ typedef struct training {
     es_model_config config;
     int step, n_drawn;
     int fails_at;   /* micro-batch that cannot be drawn; -1 */
-    int strange_at; /* that has a token which is none; -1 */
+    int strange_at; /* micro-batch with an invalid token; -1 */
     int n_meanwhile;
     const es_host_counts *at; /* NULL: not counted */
     long n_loads;             /* before the step */
 } training;
 
-/* What a step is given. */
+/* Arguments of a step. */
 typedef struct one_step {
     taken way;
     int n_batches;
@@ -98,7 +98,7 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* The numbers of the step are not back yet. */
+/* Called while the numbers of the step have not been read back. */
 static void meanwhile(void *user)
 {
     training *t = user;
@@ -196,8 +196,9 @@ static es_outcome take(training *t, const one_step *how)
     return out;
 }
 
-/* An evaluation: the weights are made, and nothing else is different; or a
- * pass of training that nothing follows: SNorm's iteration is taken, too. */
+/* Evaluates, which makes the weights and changes nothing else; with `trains`,
+ * makes a training pass without an update, which also applies SNorm's
+ * iteration. */
 static void evaluate(training *t, bool trains)
 {
     int32_t tokens[64], targets[64];
@@ -223,7 +224,7 @@ static void compare_arrays(training *a, training *b)
     for (size_t i = 0; i < es_model_n_arrays(a->model); i++) {
         const es_parameter p = es_model_parameter(a->model, i);
         const size_t n = p.n;
-        float *x = malloc(8 * n * sizeof *x); /* 4 of a, then 4 of b */
+        float *x = malloc(8 * n * sizeof *x); /* 4 arrays of a, then 4 of b */
         assert_non_null(x);
         for (int k = 0; k < 2; k++) {
             es_model *model = both[k]->model;
@@ -297,8 +298,8 @@ static void take_both(training *a, training *b, one_step how, taken other)
         compare_measures(a, b);
 }
 
-/* Whatever can change from one step to the next does, and a step that was
- * captured under one state comes back. */
+/* Varies everything that can change between steps, and returns to a state under
+ * which a step was captured. */
 static void compare(const es_ops *ops, const char *arch, int n, taken other)
 {
     training a = open_training(ops, arch, WHOLE);
@@ -324,7 +325,7 @@ static const char *const archs[] = {"SM+LN+G", "EReg(SM(t)+ScFuFFN)",
                                     "SM+R+SNorm(QK)+WNorm(FFN)"};
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
-static void test_cuda_step__as_by_calls_on_the_cpu(void **state)
+static void test_cuda_step__equals_separate_calls_on_the_cpu(void **state)
 {
     (void)state;
     for (int i = 0; i < N_ARCHS; i++) {
@@ -334,7 +335,7 @@ static void test_cuda_step__as_by_calls_on_the_cpu(void **state)
     compare(&es_cpu_ops, archs[0], ES_MAX_UNROLLED, BY_CALLS);
 }
 
-static void test_cuda_step__as_by_calls(void **state)
+static void test_cuda_step__equals_separate_calls(void **state)
 {
     (void)state;
     if (!cuda_ops(ES_FP32))
@@ -347,8 +348,8 @@ static void test_cuda_step__as_by_calls(void **state)
     compare(cuda_ops(ES_FP16), archs[0], 1, BY_CALLS);
 }
 
-/* A step that overflows is skipped, by the captured sequence too. */
-static void test_cuda_step__skips(void **state)
+/* A step that overflows is skipped, also by the captured sequence. */
+static void test_cuda_step__skips_an_overflow(void **state)
 {
     (void)state;
     const es_ops *ops = cuda_ops(ES_FP16);
@@ -388,8 +389,8 @@ static void expect_counts(training *t, const one_step *how,
                  after.stores, after.loads);
 }
 
-/* Input and what is to be known of the step go to the device, one sequence
- * runs, its numbers come back. */
+/* A step transfers its input and parameters to the device, runs one sequence,
+ * and reads its numbers back. */
 static void check_counts(const char *arch, int n, bool measure)
 {
     static const es_host_counts steady = {
@@ -427,9 +428,9 @@ static void test_cuda_step__is_one_sequence(void **state)
     check_counts(archs[0], ES_MAX_UNROLLED, false);
 }
 
-/* Forward, backward of each, and the update, which leaves the copies; two runs
- * of gradients are zeroed, those between which the token matrix lies. */
-static void test_cuda_step__many_batches_are_several(void **state)
+/* Forward and backward pass of each, and the update without its copies;
+ * gradients are zeroed in two parts, before and after the token matrix. */
+static void test_cuda_step__many_batches_take_several_sequences(void **state)
 {
     enum { N = ES_MAX_UNROLLED + 1 };
     const es_host_counts want = {
@@ -446,8 +447,8 @@ static void test_cuda_step__many_batches_are_several(void **state)
 
 /* --- errors --------------------------------------------------------------- */
 
-/* A step that cannot be drawn is none: the model goes on as if it had not been
- * requested. */
+/* A step that cannot be drawn does not count: the model continues as if it had
+ * not been requested. */
 static void check_draws(const es_ops *ops)
 {
     training a = open_training(ops, archs[0], WHOLE);
@@ -469,7 +470,7 @@ static void check_draws(const es_ops *ops)
     close_training(&a), close_training(&b);
 }
 
-static void test_cuda_step__cannot_be_drawn(void **state)
+static void test_cuda_step__without_a_batch_does_not_count(void **state)
 {
     (void)state;
     check_draws(&es_cpu_ops);
@@ -490,9 +491,9 @@ static void test_cuda_step__forward_only(void **state)
     close_training(&t);
 }
 
-/* In the middle of a step that runs for the first time, is captured, or is
- * run again: it is reported at the end of that step, and every one after;
- * nobody is left within a sequence. */
+/* In the middle of a step that runs first, is captured, or is replayed: the
+ * failure is reported at the end of that step and of every later one, and no
+ * sequence stays open. */
 static void check_trouble(const char *fault, int n_good)
 {
     training t = open_training(cuda_ops(ES_FP32), archs[0], WHOLE);
@@ -519,7 +520,7 @@ static void check_trouble(const char *fault, int n_good)
     close_training(&t);
 }
 
-static void test_cuda_step__fails(void **state)
+static void test_cuda_step__reports_its_failure(void **state)
 {
     (void)state;
     counts(); /* the emulation's faults */
@@ -531,14 +532,14 @@ static void test_cuda_step__fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuda_step__as_by_calls_on_the_cpu),
-        cmocka_unit_test(test_cuda_step__as_by_calls),
-        cmocka_unit_test(test_cuda_step__skips),
+        cmocka_unit_test(test_cuda_step__equals_separate_calls_on_the_cpu),
+        cmocka_unit_test(test_cuda_step__equals_separate_calls),
+        cmocka_unit_test(test_cuda_step__skips_an_overflow),
         cmocka_unit_test(test_cuda_step__is_one_sequence),
-        cmocka_unit_test(test_cuda_step__many_batches_are_several),
-        cmocka_unit_test(test_cuda_step__cannot_be_drawn),
+        cmocka_unit_test(test_cuda_step__many_batches_take_several_sequences),
+        cmocka_unit_test(test_cuda_step__without_a_batch_does_not_count),
         cmocka_unit_test(test_cuda_step__forward_only),
-        cmocka_unit_test(test_cuda_step__fails),
+        cmocka_unit_test(test_cuda_step__reports_its_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

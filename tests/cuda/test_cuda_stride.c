@@ -1,5 +1,5 @@
-/* Rows of logits that lie further apart than they are wide, on the CUDA
- * back-end: what is between them is not written, and nothing depends on it. */
+/* Rows of logits with a stride larger than their width, on the CUDA back-end:
+ * the gap between rows is not written, and does not affect any result. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -7,13 +7,13 @@
 
 #include <math.h>
 
-/* Rows (n,width) and how far apart they are. */
+/* Rows (n,width) and their stride. */
 typedef struct rows {
     int n, width, stride;
 } rows;
 
-/* The stride of the back-end, none, and one that no pack of 16 bytes divides.
- */
+/* The back-end's stride, the width, and a stride that is not a multiple of 16
+ * bytes. */
 static const rows all_rows[] = {
     {1, 1, 64}, {7, 5, 64}, {33, 48, 48}, {50, 131, 192}, {21, 130, 133},
 };
@@ -24,13 +24,15 @@ static const es_extents of_rows = {
 
 /* --- what lies between ---------------------------------------------------- */
 
-/* By turns what spoils every sum, and what would be the largest of a row. */
+/* Alternates a value that would spoil every sum, and one that would be a row's
+ * largest. */
 static float between(int row)
 {
     return row % 2 == 0 ? NAN : 80;
 }
 
-/* values (n,width), NULL: NaN, put as they lie; rounded as they were put. */
+/* Stores values (n,width), or NaN for NULL, with the gaps filled, and rounds
+ * `values` as they were stored. */
 static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
                         float *values)
 {
@@ -48,8 +50,8 @@ static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
     return memory;
 }
 
-/* Fails the test unless the rows hold what is wanted (n,width), and what lies
- * between is as it was. */
+/* Fails the test unless the rows are the expected (n,width), and the gaps are
+ * unchanged. */
 static void expect_rows(es_bench *bench, const char *what, const es_mem *memory,
                         const rows *r, const double *want)
 {
@@ -61,7 +63,7 @@ static void expect_rows(es_bench *bench, const char *what, const es_mem *memory,
         memcpy(got + (size_t)i * width, row, width * sizeof *got);
         for (int j = r->width; j < r->stride; j++)
             if (!(isnan(between(i)) ? isnan(row[j]) : row[j] == between(i)))
-                fail_msg("%s, row %d: %.9g is written behind it", what, i,
+                fail_msg("%s, row %d: %.9g is written after the row", what, i,
                          (double)row[j]);
     }
     es_bench_expect(bench, what, got, want, (size_t)r->n * width, true);
@@ -88,7 +90,8 @@ typedef struct call {
     const es_mem *x, *y, *residual;
 } call;
 
-/* Weights (N_IN,width), as laid out, that every precision holds. */
+/* Draws weights (N_IN,width), in memory order, that every precision represents
+ * exactly. */
 static float *draw_weights(const es_bench *bench, const rows *r)
 {
     const size_t n = (size_t)(N_IN * r->width);
@@ -115,9 +118,8 @@ static call call_of(es_bench *bench, const rows *r, const float *weights,
                   .n = r->n};
 }
 
-/* `kind` 0: y = x W, 1: + b, 2: y = y + x W + b. A bias is not kept, so that
- * y begins with it where activations are narrow; it is small enough for that
- * to round nothing. */
+/* `kind` 0: y = x W, 1: + b, 2: y = y + x W + b. A bias is not kept, so y is
+ * initialised with it in 16 bits; it is small enough not to need rounding. */
 static void check_linear_of(es_bench *bench, const rows *r, int kind,
                             bool transposed)
 {
@@ -222,7 +224,7 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
     es_mem *logits = put_rows(bench, ES_CHANGE, r, x);
     es_mem *lse = both ? NULL : es_bench_put_floats(bench, ES_WRITE, NULL, n);
     es_mem *of_targets = es_bench_put(bench, ES_READ, targets, n, 4);
-    for (ES_EACH_RUN(on, bench)) { /* there and back */
+    for (ES_EACH_RUN(on, bench)) { /* forward and backward */
         if (both) {
             bench->ops->cross_entropy_both(on, row_loss, logits, of_targets,
                                            0.5f, NULL, r->n, r->width,
@@ -238,7 +240,7 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
         const float *row = x + i * r->width;
         want[i] = es_ref_cross_entropy(row, targets[i], r->width);
         for (int j = 0; j < r->width; j++) {
-            /* -log softmax of j, by that of the target */
+            /* -log softmax of j, from that of the target */
             const double of_j =
                 want[i] + (double)row[targets[i]] - (double)row[j];
             gradient[i * r->width + j] =

@@ -1,4 +1,4 @@
-/* The CUDA back-end's residuals, rotation, statistics and update, against
+/* Compares the CUDA back-end's residuals, rotation, statistics and update with
  * plain loops in double. */
 /* needs: nvcc */
 #include "analyzer/base/value.h"
@@ -11,7 +11,7 @@
 static const es_extents small = {
     .n_rows = 600, .width = 300, .n_ctx = 300, .n_head = 5, .head_width = 300};
 
-/* One element, odd numbers, more than one round of all threads. */
+/* One element, odd numbers, and more than one round of all threads. */
 static const size_t lengths[] = {1, 7, 33, 257, 1000, 70001};
 #define N_LENGTHS (sizeof lengths / sizeof *lengths)
 
@@ -45,7 +45,7 @@ static void test_cuda_sums__combine(void **state)
             check_combine_of(bench, lengths[i]);
 }
 
-/* Gates of any size; where x is NaN or the gate is, y is. */
+/* Fills gates of any size; y is NaN if x or the gate is. */
 static void fill_gates(float *gate, float *x, size_t n)
 {
     for (size_t i = 0; n > 33 && i < 7; i++)
@@ -106,7 +106,8 @@ static void test_cuda_sums__gate(void **state)
         }
 }
 
-/* By the counter alone, as on the CPU; with and without a residual. */
+/* Dropout depends on the counter only, as on the CPU; with and without a
+ * residual. */
 static void check_dropout_of(es_bench *bench, size_t n, bool has_residual)
 {
     const es_dropout how = {
@@ -196,7 +197,7 @@ typedef struct rotation {
     bool back;
 } rotation;
 
-/* The model of analyzer/README.md for one head's q or k at one position. */
+/* The formula of analyzer/README.md for one head's q or k at one position. */
 static void turn(double *x, int position, int width, bool back)
 {
     const int quarter = width / 4 / 2 * 2, n = quarter > 2 ? quarter : 2;
@@ -253,7 +254,7 @@ typedef struct regulariser {
     float scale;
 } regulariser;
 
-/* analyzer/README.md: the penalty of e and its derivative. */
+/* The penalty of e and its derivative, from analyzer/README.md. */
 static double penalise(double *slope, double e, double theta,
                        const es_penalty *p)
 {
@@ -264,7 +265,7 @@ static double penalise(double *slope, double e, double theta,
     return counts ? deviation * deviation : 0;
 }
 
-/* One head of the wanted; returns its penalty. */
+/* Computes the expected values of one head; returns its penalty. */
 static double penalise_head(double *dentropy, double *dtheta, const float *e,
                             double theta, double factor, const es_penalty *p)
 {
@@ -289,7 +290,7 @@ static double penalise_head(double *dentropy, double *dtheta, const float *e,
     return sum;
 }
 
-/* The arrays that are not wanted are left out, one after the other. */
+/* Optional outputs are omitted one after another. */
 static void check_penalty_of(es_bench *bench, const es_penalty *shape,
                              bool scaled, int left_out)
 {
@@ -368,8 +369,8 @@ static void expect_number(const char *what, double got, double want)
         fail_msg("%s is %.12g, not %.12g", what, got, want);
 }
 
-/* Some rows are not finite, and all of head 1. Without ES_ROW_MISSING, as
- * softmax has it, unless `has_missing`. */
+/* Draws rows of which some, and all of head 1, are not finite. Without
+ * `has_missing`, ES_ROW_MISSING is absent, as for softmax. */
 static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
                       int n_ctx, bool has_missing)
 {
@@ -389,7 +390,7 @@ static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
     }
 }
 
-/* Onto what the heads had before: that of the host. */
+/* Adds to previous values of the heads; expects the host's results. */
 static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
                              int n_head, int n_ctx, bool has_missing)
 {
@@ -403,13 +404,13 @@ static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
     es_head_sums *want =
         (void *)es_bench_doubles(heads * sizeof *want / sizeof(double));
     draw_rows(rows, n, n_head, n_ctx, has_missing);
-    /* Head 0 begins, as at a step's first batch. */
+    /* Head 0 starts empty, as in a step's first batch. */
     for (int h = 0; h < n_layer * n_head; h++) {
         want[h] = es_head_sums_start();
         for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
             want[h].values[i] = h + i + 0.25;
     }
-    /* In words of 8 bytes; the lies of this array are not moved by less. */
+    /* Stored in words of 8 bytes: this array is never shifted by less. */
     r.sums = es_bench_put(bench, ES_CHANGE, want, heads * sizeof *want / 8, 8);
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         if (rows[k])
@@ -497,7 +498,7 @@ static void check_mean_of(es_bench *bench, size_t n)
     es_bench_clear(bench);
 }
 
-/* A gradient's square may be more than a float32 can hold. */
+/* The square of a gradient may be too large for a float32. */
 static void check_squares_of(es_bench *bench, size_t n, float one)
 {
     float *x = es_bench_draw(n, 3);

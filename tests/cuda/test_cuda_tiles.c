@@ -1,4 +1,4 @@
-/* Where things are in the tiles of attention, all of it, without a device. */
+/* Checks the complete layout of the tiles of attention, without a device. */
 #include "hooks/trainer/cuda/attention_tiles.h"
 #include "tests/support/cmocka_all.h"
 
@@ -16,7 +16,8 @@ static const es_tile_owner owners[] = {ES_OWN_QUERIES, ES_OWN_KEYS};
 
 /* --- blocks --------------------------------------------------------------- */
 
-/* Every row of every head has one block, and what takes long comes first. */
+/* Every row of every head is in one block, and the longest blocks come
+ * first. */
 static void test_cuda_tiles__blocks_have_all_rows(void **state)
 {
     (void)state;
@@ -47,8 +48,8 @@ static void test_cuda_tiles__blocks_have_all_rows(void **state)
             }
 }
 
-/* The positions that a block goes through are all that its rows see, in whole
- * tiles from the front, and no tile is for nothing. */
+/* A block visits all positions that its rows see, in whole tiles from the
+ * front, and no tile that none of them sees. */
 static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
 {
     for (int first = 0; first < n_ctx; first += n_own) {
@@ -66,7 +67,7 @@ static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
     }
 }
 
-static void test_cuda_tiles__others_are_what_is_seen(void **state)
+static void test_cuda_tiles__blocks_visit_only_visible_rows(void **state)
 {
     (void)state;
     for (size_t n = 0; n < COUNT(contexts); n++)
@@ -76,7 +77,7 @@ static void test_cuda_tiles__others_are_what_is_seen(void **state)
                     check_others(contexts[n], sizes[i], sizes[j], owners[o]);
 }
 
-/* Query i sees key j <= i, whoever owns which. */
+/* Query i sees key j <= i, whichever of them the block owns. */
 static void test_cuda_tiles__masks(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static void test_cuda_tiles__masks(void **state)
 
 /* --- shared memory -------------------------------------------------------- */
 
-/* Every chunk has a place of its own; eight rows of one chunk, and eight chunks
+/* Every chunk has a separate place; eight rows of one chunk, and eight chunks
  * of one row or all of it, do not share four banks. */
 static void check_chunks(int n_chunks)
 {
@@ -158,9 +159,9 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
 
 /* --- fragments ------------------------------------------------------------ */
 
-/* What lane `lane` gets in half `i` of four matrices, of which lane l names row
- * l % 8 of matrix l / 8: the row and column of the tile, by the manual's words
- * on ldmatrix. */
+/* Computes the row and column of the tile that lane `lane` receives in half `i`
+ * of four matrices, where lane l names row l % 8 of matrix l / 8, as the manual
+ * describes ldmatrix. */
 static void named(int *row, int *column, es_tile_spot spot(int), int lane,
                   int i, bool turned)
 {
@@ -181,8 +182,8 @@ static es_tile_spot right_spot(int lane)
     return es_tile_right_spot(lane);
 }
 
-/* Row and column of half i of the left operand (16,16), and of the right one
- * (16,8), by the manual's words on mma. */
+/* Return the row and column of half i of the left operand (16,16), and of the
+ * right operand (16,8), as the manual describes mma. */
 static int left_row(int lane, int i)
 {
     return lane / 4 + i / 2 % 2 * 8;
@@ -215,7 +216,7 @@ static void test_cuda_tiles__operands(void **state)
         }
 }
 
-/* Two tiles of sums side by side are a left operand, register by register. */
+/* Two adjacent tiles of sums form a left operand, register by register. */
 static void test_cuda_tiles__sums_become_an_operand(void **state)
 {
     (void)state;
@@ -231,7 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuda_tiles__blocks_have_all_rows),
-        cmocka_unit_test(test_cuda_tiles__others_are_what_is_seen),
+        cmocka_unit_test(test_cuda_tiles__blocks_visit_only_visible_rows),
         cmocka_unit_test(test_cuda_tiles__masks),
         cmocka_unit_test(test_cuda_tiles__chunks),
         cmocka_unit_test(test_cuda_tiles__lanes_find_their_chunks),

@@ -1,5 +1,5 @@
-/* The CUDA back-end's clipping, AdamW and normalised weights, against plain
- * loops in double. */
+/* Compares the CUDA back-end's clipping, AdamW and normalised weights with
+ * plain loops in double. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -13,14 +13,14 @@ static const es_extents small = {
 /* --- clipping ------------------------------------------------------------- */
 
 typedef struct clip_case {
-    double squares, loss; /* loss 0: none given */
+    double squares, loss; /* loss 0: not given */
     float loss_scale, max_norm;
     bool may_skip;
-    double grad_scale; /* wanted */
+    double grad_scale; /* expected */
     float skips;
 } clip_case;
 
-/* skipped: what the control has before. */
+/* skipped: the control's earlier value. */
 static void check_clip_of(es_bench *bench, const clip_case *of, float skipped)
 {
     const es_control before = {.lr = 1e-3f,
@@ -136,7 +136,7 @@ static void test_cuda_update__adamw(void **state)
 
 /* --- normalised weights --------------------------------------------------- */
 
-/* Odd ones, one row, one column, more than the threads of a block. */
+/* Odd sizes, one row, one column, and more than the threads of a block. */
 static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
                                {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -146,7 +146,7 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* Where entry i of (in,n) lies. */
+/* Returns the index of entry i of (in,n). */
 static int place(const es_columns *c, int i)
 {
     return i / c->n * c->stride + c->first + i % c->n;
@@ -160,8 +160,8 @@ static double *cut(const float *from, const es_columns *c)
     return out;
 }
 
-/* The columns are what they should be, the others as they were; NULL:
- * poison. */
+/* Expects the columns to have the wanted values (NULL: poison), and the others
+ * to be unchanged. */
 static void expect_columns(es_bench *bench, const char *what,
                            const es_mem *memory, const double *want,
                            const float *before, const es_columns *c)
@@ -175,8 +175,8 @@ static void expect_columns(es_bench *bench, const char *what,
     es_bench_expect(bench, what, got, all, (size_t)whole(c), false);
 }
 
-/* What is wrong with the matrix: nothing, a NaN, zeros alone (of the column,
- * or everywhere). */
+/* The fault of the matrix: none, a NaN, or zeros only (in the column, or
+ * everywhere). */
 typedef enum fault { SOUND, HAS_NAN, HAS_ZEROS, ALL_ZEROS } fault;
 
 static float *draw_matrix(const es_columns *c, fault how)
@@ -208,7 +208,7 @@ static void check_weight_norm_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* dv, dg += as the contract says. */
+/* dv, dg += by the definition in ops.h. */
 static void weight_norm_back(double *dv, double *dg, const double *dw,
                              const double *v, const double *g, int n_in, int n)
 {
@@ -250,7 +250,7 @@ static void check_weight_norm_back_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* Three columns stand before them and two after, or whole packs. */
+/* Columns with three others before and two after them, or whole packs. */
 static void each_size(es_bench *bench,
                       void (*check)(es_bench *bench, const es_columns *c,
                                     fault how))
@@ -314,7 +314,7 @@ static void check_spectral_norm_of(es_bench *bench, const es_columns *c,
         check_iterations(bench, c, how, n_iterations);
 }
 
-/* dm += as the contract says, from the columns alone. */
+/* dm += by the definition in ops.h, for these columns only. */
 static void spectral_norm_back(double *dm, const double *dw, const double *w,
                                double sigma, const float *u, const float *v,
                                const es_columns *c)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The reference cases and a short training by the CUDA back-end: its kernels
-# on the emulation, and on a device where there is one.
+# Runs the reference cases and a short training on the CUDA back-end: its
+# kernels on the emulation and, if there is one, on a device.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -8,8 +8,9 @@ set -uo pipefail
 plan_dir
 
 train=$BUILD/entropy-train
-# Of families that the back-end has; without g02_ereg_sm_t_gate, which misses the
-# tolerance of fp16 by a factor of 2.7 (a gradient of a temperature).
+# The families that the back-end supports, without g02_ereg_sm_t_gate, which
+# misses the tolerance of fp16 by a factor of 2.7 (in the gradient of a
+# temperature).
 cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
 all=${#cases[@]}
 
@@ -26,7 +27,7 @@ verifies() { # NAME LIBRARY [OPTION...]
         by "$library" "$train" verify --backend cuda "$@" "${cases[@]}"
 }
 
-# Long enough for sequences to be run, captured and run again.
+# Long enough for sequences to be run, captured and replayed.
 final_loss() { # LIBRARY ARCH OPTION...
     local library=$1 arch=$2
     shift 2
@@ -41,16 +42,16 @@ trains() { # NAME LIBRARY
     for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)' \
         'SM(t,clip 1e-3,gate)+LN+G'; do
         want=$(final_loss "$2" "$arch" --backend cpu)
-        check "$1: $arch learns what it learns by the CPU" [ -n "$want" -a \
+        check "$1: $arch learns the same as on the CPU" [ -n "$want" -a \
             "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
     done
     local ranges='--range-attn 0.02 --range-act 0.01 --range-norm 0.01'
     want=$(final_loss "$2" 'PSM(4)+LN+G' --backend cpu $ranges)
-    check "$1: range losses are those of the CPU" [ -n "$want" -a \
+    check "$1: range losses equal those of the CPU" [ -n "$want" -a \
         "$(final_loss "$2" 'PSM(4)+LN+G' --backend cuda $ranges)" = "$want" -a \
         "$(final_loss "$2" 'PSM(4)+LN+G' --backend cpu)" != "$want" ]
     want=$(final_loss "$2" SM+LN+ScFFN --backend cpu --dropout 0.2)
-    check "$1: what is dropped is dropped by the CPU" [ -n "$want" -a \
+    check "$1: dropout drops the same as on the CPU" [ -n "$want" -a \
         "$(final_loss "$2" SM+LN+ScFFN --backend cuda --dropout 0.2)" = "$want" ]
     output "$1: fp16 trains" '^SM.LN.G finished after 6 steps, loss [0-9]' \
         by "$2" "$train" --arch SM+LN+G --data "$dir/corpus.tok" --no-record \
@@ -63,7 +64,7 @@ library=$BUILD/libentropytrain_cuda.so
 own_corpus "$dir/corpus.tok" || exit 1
 
 # The order of threads changes no bit (test_cuda_attention, cuda_bench.h), so
-# each precision has another.
+# each precision uses a different one.
 verifies 'emulation' "$emulated"
 verifies 'emulation, bf16' "$emulated" --precision bf16
 trains 'emulation' "$emulated"
@@ -71,7 +72,7 @@ export ENTROPY_TRAIN_EMULATION=reverse
 verifies 'emulation, reverse, tf32' "$emulated" --precision tf32
 export ENTROPY_TRAIN_EMULATION=random=1
 verifies 'emulation, random, fp16' "$emulated" --precision fp16
-export ENTROPY_TRAIN_EMULATION=bare # neither bias nor GELU within a product
+export ENTROPY_TRAIN_EMULATION=bare # products without bias and GELU
 verifies 'emulation, bare, bf16' "$emulated" --precision bf16
 unset ENTROPY_TRAIN_EMULATION
 

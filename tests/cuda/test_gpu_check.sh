@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `make gpu-check` without a GPU, and a rehearsal of both its calls: out of a bundle, as
-# on another machine, with the host's emulation and Triton's interpreter. Its numbers
-# mean nothing.
+# Tests `make gpu-check` without a GPU, and rehearses both its calls from a
+# bundle, as on another machine, with the host's emulation and Triton's
+# interpreter. Its numbers mean nothing.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -18,7 +18,7 @@ says() { # TEXT CODE COMMAND...
         { echo "exit $got:"; tail -5 "$dir/said"; return 1; }
 }
 
-ncu_says() { # NAME UNIT VALUE...: as CSV
+ncu_says() { # NAME UNIT VALUE...: prints ncu's CSV
     echo '==PROF== Connected to process 7'
     echo '"ID","Process ID","Kernel Name","Grid Size","Metric Name","Metric Unit","Metric Value"'
     while [ $# -ge 3 ]; do
@@ -29,7 +29,7 @@ ncu_says() { # NAME UNIT VALUE...: as CSV
 
 # --- a bundle -----------------------------------------------------------------------
 
-# The emulation in the place of the device; the rest as it is.
+# The emulation replaces the device; everything else is real.
 built=$dir/built
 mkdir -p "$built/tests"
 cp "$BUILD"/entropy-{train,recorder,scan,corpus} "$BUILD/gpu-bench-attention" \
@@ -38,7 +38,7 @@ cp "$emulation" "$built/libentropytrain_cuda.so"
 cp "$BUILD"/tests/test_cuda_{index,stride} "$emulation" "$built/tests"
 "$BUILD/entropy-corpus" -q -o "$built/corpus.tok" --ids=- --vocab 50 < <(
     for i in {1..4000}; do echo $((i * i % 47)); done)
-# Wheels as a registry has them; the CPU's losses are those of a tiny model.
+# Wheels as from a registry; the CPU's losses are those of a tiny model.
 mkdir -p "$dir/wheel/cffi" "$dir/wheels"
 echo 'MADE_FOR = "tests"' >"$dir/wheel/cffi/__init__.py"
 (cd "$dir/wheel" && python3 -m zipfile -c "$dir/wheels/cffi-2-py3-none-any.whl" cffi/)
@@ -52,16 +52,16 @@ bundled() {
         [ "$(wc -l <"$dir/bundle/cpu-losses.txt")" = 20 ] &&
         [ -s "$dir/bundle/commit" ] && [ -s "$dir/bundle/python/cffi/__init__.py" ]
 }
-check 'a bundle with cffi, the commit and the losses, without libraries of C and CUDA' \
+check 'a bundle has cffi, the commit and the losses, but no libraries of C and CUDA' \
     bundled
 check 'a bundle too large is refused' says 'too large' 1 \
     "${pack[@]}" LIMIT=0 tests/gpu/bundle.sh "$dir/none.tar.gz"
 
 # --- gpu-check out of it --------------------------------------------------------------
 
-# The other machine: no PyTorch, a driver's program that names a card on which nothing
-# runs, a profiler that has seen a step, a sanitizer that finds what it is set to, and an
-# NCCL that adds up memory of the host.
+# The other machine has no PyTorch, a driver's program that names a card
+# without running on it, a profiler that has recorded a step, a sanitizer with
+# the requested findings, and an NCCL that adds host memory.
 mkdir "$dir/bin"
 printf '#!/bin/sh\necho "no module; $LD_LIBRARY_PATH; $PYTHONPATH" >&2; exit 1\n' >"$dir/bin/python3"
 printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
@@ -91,12 +91,12 @@ there=(PATH="$dir/bin:$PATH" PREBUILT=1 BUILD="$dir/bundle" OUT="$out" TMPDIR="$
 gpu_check() { # VARIABLE=VALUE...
     env "${there[@]}" "$@" bash tests/gpu/check.sh
 }
-members() { # SESSION: its processes
+members() { # SESSION: prints its processes
     cat /proc/[0-9]*/stat 2>/dev/null |
         awk -v session="$1" '{ pid = $1; sub(/.*\) /, "") }
             $4 == session && $1 != "Z" { print pid }'
 }
-just() { # FILE...: these are in TABLES, and no others; and all of them in OUT
+just() { # FILE...: exactly these files are in TABLES and in OUT
     [ "$(cd "$tables" && ls | tr '\n' ' ')" = "$* " ] ||
         { ls "$tables"; return 1; }
     [ "$(ls "$out" | tr '\n' ' ')" = 'gpu.tar.gz summary.md ' ] &&
@@ -106,12 +106,13 @@ just() { # FILE...: these are in TABLES, and no others; and all of them in OUT
 }
 anew() { rm -rf "$tables" "$out"; }
 
-# Where PYTHON names a Python with PyTorch, this alone is run: the rest needs none.
-# ENTROPY_BENCH_WATCH='gpt2:eager llama:compile' rehearses more jobs of watch.
+# If PYTHON names a Python with PyTorch, only this test runs: the others need
+# none. ENTROPY_BENCH_WATCH='gpt2:eager llama:compile' rehearses more jobs of
+# watch.
 with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
 if PATH=$with_python python3 -c 'from importlib.util import find_spec as find
 exit(not (find("torch") and find("transformers")))'; then
-    with_torch() { # its own cffi: what the bundle has is a stand-in
+    with_torch() { # uses its cffi: the bundle's is a stand-in
         anew
         says 'not judged, no GPU' 1 gpu_check PATH="$with_python" \
             STAGES='statistics watch flash' ENTROPY_BENCH_DEVICE=cpu \
@@ -142,14 +143,14 @@ no_device() {
         TABLES="$dir/none" OUT="$dir/out" bash tests/gpu/check.sh &&
         [ ! -e "$dir/out" ] && [ ! -e "$dir/none" ]
 }
-check 'a time that is no number' \
-    says "MINUTES: not a number: 'soon'" 2 samples/gpu-replicate.sh SM soon
-check 'the peer without PyTorch or a device' \
+check 'a time must be a number' \
+    says "'soon': MINUTES is a number" 2 samples/gpu-replicate.sh SM soon
+check 'the peer needs PyTorch and a device' \
     says 'PyTorch ' 1 env CUDA_VISIBLE_DEVICES= \
     python3 tests/gpu/peer_torch.py rate
-check 'no results without tables' \
+check 'results need tables' \
     says 'no tables' 3 env TABLES="$dir" samples/gpu-results.sh
-check 'no results of a folder in which nothing came back' \
+check 'results need a folder with returned tables' \
     says 'no gpu.tar.gz' 3 env TABLES="$dir" OUT="$dir" samples/gpu-results.sh
 check 'gpu-check without a device passes nothing' no_device
 
@@ -163,17 +164,17 @@ by_turns() { # PRECISION
 for precision in fp32 bf16 fp16; do
     check "attention by itself, $precision, on the emulation" by_turns "$precision"
 done
-check 'a precision that does not exist' \
+check 'an unknown precision is refused' \
     says "no precision 'fp8'" 2 "$BUILD/gpu-bench-attention" fp8 1 1 1 16
-check 'the device says its name' says 'host emulation' 0 \
+check 'the name of the device is printed' says 'host emulation' 0 \
     env ENTROPY_TRAIN_CUDA="$emulation" "$BUILD/gpu-bench-attention" device
 
 # --- what tools say ----------------------------------------------------------------
 
-stage_of() { # FUNCTION: of stages.sh, on what it is given
+stage_of() { # FUNCTION: of stages.sh, on standard input
     BUILD=$BUILD TABLES=$dir bash -c '. tests/gpu/stages.sh; "$1"' bash "$1"
 }
-same_text 'of each array the one nearest to its tolerance' \
+same_text 'the table shows the error nearest to its tolerance' \
     '| array | times | error | tolerance | share |
 | --- | --- | --- | --- | --- |
 | d w, bf16 | 2 | 3.0e-02 | 4.0e-02 | 75 % |
@@ -184,7 +185,7 @@ dx 2.0e-02 1.0e-02
 dx nan 1.0e-02
 END
 )"
-same_text 'the kernels of a step, as ncu has them, of whole steps alone' \
+same_text 'the table of kernels covers whole steps only' \
     '2 steps, 720.0 us of kernels each
 
 | kernel | launches | us | share, % |
@@ -194,9 +195,9 @@ same_text 'the kernels of a step, as ncu has them, of whole steps alone' \
     adamw_kernel us 600 adamw_kernel us 100 embed_kernel ns 14000 embed_kernel us 14 \
     adamw_kernel ms 0.7 rows_kernel ns 9 | stage_of kernel_table)"
 no_step() { ! ncu_says rows_kernel ns 9 | stage_of kernel_table; }
-check 'no whole step is no table' no_step
+check 'no table without a whole step' no_step
 
-# By the time that is left, which is none: nothing is begun.
+# There is no time left, so no stage begins.
 first='versions statistics verify watch attention step flash training'
 rest='compile ranks kernels counters eager sanitize'
 budget() { # CALL WANT
@@ -206,23 +207,24 @@ budget() { # CALL WANT
         [ "$(sed -n 's/^== \(.*\): no time left.*/\1/p' "$dir/said" |
             tr '\n' ' ')" = "$2 " ]
 }
-check 'without time left nothing begins, and what is missing is listed' budget 1 "$first"
-check 'the second call has the rest, too' budget 2 "$first $rest"
-check 'a third call does not exist' says 'CALL is 1 or 2' 2 gpu_check CALL=3
-check 'a stage that does not exist' says 'nonsense: no such stage' 1 \
+check 'without time left no stage begins, and the missing ones are listed' budget 1 "$first"
+check 'the second call also has the rest' budget 2 "$first $rest"
+check 'a third call is refused' says 'CALL is 1 or 2' 2 gpu_check CALL=3
+check 'an unknown stage is refused' says 'nonsense: no such stage' 1 \
     gpu_check STAGES=nonsense
-check 'a time of no number' says 'are numbers' 2 gpu_check SECONDS_MAX=soon
+check 'limits must be numbers' says 'are numbers' 2 gpu_check SECONDS_MAX=soon
 : >"$dir/file"
 unwritable() {
     anew
     says "$dir/file/out: cannot be written" 3 gpu_check OUT="$dir/file/out" &&
         [ -z "$(ls "$tables")" ]
 }
-check 'an OUT that cannot be written is said before anything is done' unwritable
+check 'an OUT that cannot be written is reported first' unwritable
 
 # --- a rehearsal of both calls ----------------------------------------------------------
 
-# Without PyTorch, so what needs it fails; Python gets none of the bundle's libraries.
+# Without PyTorch, stages that need it fail; Python does not use the bundle's
+# libraries.
 call_1() {
     anew
     says 'copies in' 1 gpu_check &&
@@ -238,7 +240,7 @@ check 'the programs name their commit' \
 check 'losses are compared with those of the CPU' \
     [ "$(grep -cE '^required: 20 losses in (fp32|bf16), as on the CPU .*: holds$' \
         "$tables/training.md")" = 2 ]
-call_2() { # OUT was emptied
+call_2() { # OUT has been emptied
     rm -rf "$out"
     touch -d '1 hour ago' "$tables/verify.md"
     says 'verify: done before' 1 gpu_check CALL=2 &&
@@ -249,32 +251,32 @@ call_2() { # OUT was emptied
         [ -z "$(find "$tables/verify.md" -mmin -30)" ] &&
         grep -qF -- '- compile: failed' "$dir/said"
 }
-check 'a rehearsal of call 2: what failed, and the rest' call_2
+check 'a rehearsal of call 2: failed stages, and the rest' call_2
 ranks() {
     grep -qF 'not done: that takes two devices' "$tables/ranks.md" &&
         [ "$(grep -c ': holds$' "$tables/ranks.md")" = 2 ] &&
         grep -q '^| nccl-alone | 1 | 0 | [1-9]' "$tables/ranks.md"
 }
-check 'ranks: NCCL alone, and two that share the device' ranks
-check 'each array with its error and tolerance' \
+check 'ranks: one with NCCL, and two that share the device' ranks
+check 'each array is listed with its error and tolerance' \
     [ "$(grep -cE '^\| dx, (bf16|fp16|fp32) \|( [0-9.e-]+ \|){3}' "$tables/verify.md")" = 3 ]
-by_make() { # it passes PREBUILT on
+by_make() { # passes PREBUILT on
     says 'verify: done before' 2 env "${there[@]}" make -s gpu-check \
         PREBUILT=1 BUILD="$dir/bundle" OUT="$out" STAGES=verify
 }
 check 'make gpu-check works in the folder of OUT' by_make
-check 'every table says what it ran on, and that it is no GPU' \
+check 'every table names the emulation, which is not a GPU' \
     [ "$(grep -lE '^host emulation; ' "$tables"/*.md | wc -l)" = 15 ]
-check 'no card is named that was not used' \
+check 'an unused card is not named' \
     [ -z "$(grep -rE 'NVIDIA|H200' "$tables")" ]
 check 'tolerances are stated for each precision' \
     [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 4 ]
-check 'the run is whole' says finished 0 "$dir/bundle/entropy-scan" \
+check 'the run is complete' says finished 0 "$dir/bundle/entropy-scan" \
     "$tables/training.db" --json
-check 'the emulation gives no results' says 'from the emulation' 3 \
+check 'the emulation yields no results' says 'no results' 3 \
     env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
     samples/gpu-results.sh
-check 'what came back is where the next call goes on' \
+check 'the next call continues from the returned tables' \
     [ "$(cd "$dir/back" && ls)" = "$(cd "$tables" && ls)" ]
 counted() {
     anew
@@ -282,14 +284,14 @@ counted() {
         NCU_SAYS='==ERROR== ERR_NVGPUCTRPERM' &&
         grep -qF -- '- kernels: failed, exit code 1: ncu may not' "$dir/said"
 }
-check 'a profiler that may not read counters' counted
+check 'a profiler without access to counters fails its stage' counted
 no_sum() {
     anew
     says 'ranks: failed' 1 gpu_check STAGES=ranks FAKE_NCCL=1 &&
         just ranks-failed.md summary.md &&
         grep -q 'alone, .*: fails$' "$tables/ranks-failed.md"
 }
-check 'ranks: a sum that NCCL refuses fails' no_sum
+check 'ranks: a sum that NCCL refuses is a failure' no_sum
 faulty() {
     anew
     says 'copies in' 1 gpu_check CALL=2 STAGES=sanitize FINDS=3 &&
@@ -299,8 +301,8 @@ faulty() {
 }
 check 'a stage that fails keeps its table' faulty
 
-# Cut short, as by the end of the time on a machine: no process is left.
-begin() { # STAGE VARIABLE=VALUE...: in $session, some way into the stage
+# Interrupted, as at the end of the time on a machine: no process remains.
+begin() { # STAGE VARIABLE=VALUE...: starts $session, and waits until the stage has begun
     anew
     setsid env "${there[@]}" STAGES="$@" bash tests/gpu/check.sh \
         >"$dir/said" 2>&1 &
@@ -317,7 +319,7 @@ killed() {
     wait $session
     [ ! -e "$tables/verify.md" ] && goes_on verify
 }
-check 'verify, killed in the middle, is done again' killed
+check 'verify runs again after it was killed' killed
 printf '#!/bin/sh\nsleep 100\n' >"$dir/bundle/tests/test_cuda_begun"
 chmod +x "$dir/bundle/tests/test_cuda_begun"
 terminated() {
@@ -329,10 +331,10 @@ terminated() {
         grep -q -- "- missing: $first" "$out/summary.md" &&
         grep -q -- '- verify: interrupted' "$dir/said" && goes_on verify
 }
-check 'verify, terminated: all is copied, and it is done again' terminated
+check 'a terminated verify copies its tables and runs again' terminated
 
-# What is wrong is not missed: a case that is off, a test that found nothing
-# to test, a sanitizer that says nothing.
+# Errors are found: a case with wrong values, a test that did not run on a
+# device, a sanitizer without a summary.
 off() {
     anew
     LC_ALL=C sed 's|out/loss|out/====|; s|out/ereg|out/loss|; s|out/====|out/ereg|' \
@@ -342,8 +344,8 @@ off() {
         [ "$(grep -c 'CUDA_LAUNCH_BLOCKING=1$' "$tables/verify-failed.md")" = 4 ] &&
         [ "$(grep -c '^off.safetensors: .*: fail$' "$tables/verify-failed.md")" = 8 ]
 }
-check 'a case that is off fails verify, in the second run as well' off
-fake() { # WHAT ITS TEST SAYS
+check 'a wrong case fails verify, also in the second run' off
+fake() { # OUTPUT OF ITS TEST
     printf '#!/bin/sh\n%s\n' "$1" >"$dir/bundle/tests/test_cuda_fake"
     chmod +x "$dir/bundle/tests/test_cuda_fake"
     anew
@@ -353,13 +355,13 @@ untested() {
     says 'not tested on the device' 1 gpu_check STAGES=verify PROGRAMS=test_cuda_fake &&
         just summary.md verify-failed.md
 }
-check 'a test that finds no device fails verify' untested
+check 'a test without a device fails verify' untested
 blocking() {
     fake 'echo "blocking: $CUDA_LAUNCH_BLOCKING."; exit 5'
     says 'blocking: 1.' 1 gpu_check STAGES=verify PROGRAMS=test_cuda_fake &&
         grep -qF 'blocking: .' "$tables/verify-failed.md"
 }
-check 'a test that fails runs again a launch at a time' blocking
+check 'a failed test runs again with blocking launches' blocking
 silent() {
     anew
     printf '#!/bin/sh\nexit 0\n' >"$dir/silent/compute-sanitizer"
@@ -368,14 +370,14 @@ silent() {
         PATH="$dir/silent:$dir/bin:$PATH" && just sanitize-failed.md summary.md
 }
 mkdir "$dir/silent"
-check 'a sanitizer that says nothing has found nothing out' silent
+check 'a sanitizer without a summary fails its stage' silent
 slow() {
     anew
     says 'did not end within 3 s' 1 gpu_check STAGES='sanitize verify' \
         HANGS=1 STAGE_MAX=3 PROGRAMS=none && just sanitize-failed.md summary.md verify.md
 }
-check 'a stage that hangs costs its time alone' slow
-# A library of products that no usual folder has, beside the emulation.
+check 'a hanging stage costs only its time' slow
+# The library of products is in an unusual folder, and links the emulation.
 mkdir "$dir/cublas" "$dir/apart"
 cp -r "$dir"/bundle/{lib,entropy-train,gpu-bench-attention} "$dir/apart"
 cp "$emulation" "$dir/apart/lib/libemulation.so"
@@ -390,14 +392,14 @@ found() {
     says 'host emulation' 1 gpu_check BUILD="$dir/apart" STAGES=none \
         CUBLAS_FOLDER="$dir/cublas" && just summary.md
 }
-check 'the library of products is looked for' found
+check 'the library of products is searched for' found
 missing_library() {
     says 'name its folder' 1 gpu_check BUILD="$dir/apart" STAGES=none \
         CUBLAS_FOLDER="$dir/bin" && [ "$(wc -l <"$dir/said")" = 1 ] &&
         grep -q "libcublasLt.so.99: .*; looked in LD_LIBRARY_PATH, $dir/bin" \
             "$dir/said"
 }
-check 'where there is none, one line says so and where it was looked for' \
+check 'a missing library is reported with the searched folders' \
     missing_library
 
 # --- what was required ----------------------------------------------------------------
@@ -415,13 +417,13 @@ required() { # VERDICT CODE
         grep -qF -- '- stretch: memory, cuDNN: 0.4x' "$dir/said" &&
         [ "$(grep -c passed "$dir/said")" = "$(wc -w <<<"$first")" ]
 }
-check 'what was required holds; a stretch is no verdict' required holds 0
-check 'what was required fails, and the rest is shown' required fails 1
+check 'requirements hold; a stretch is not a verdict' required holds 0
+check 'a failed requirement is shown with the others' required fails 1
 missing() {
     required holds 0 && rm "$tables/verify.md" &&
         says '- verify: not done' 1 gpu_check STAGES=step
 }
-check 'what was not done does not hold' missing
+check 'a missing stage is a failure' missing
 
 # --- results --------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-/* cp.async: what is copied arrives when it is waited for, no sooner. */
+/* Emulates cp.async: the copied data arrive when the thread waits for them, and
+ * no sooner. */
 #include "hooks/trainer/cuda/mma.h"
 #include "tests/emulation/host.h"
 
@@ -10,9 +11,9 @@ typedef struct copy {
     int group;
 } copy;
 
-/* Of each thread, in their order. */
+/* A thread's copies, in order. */
 typedef struct queue {
-    int n, group; /* copies that wait; the group that is not committed */
+    int n, group; /* waiting copies; the group not yet committed */
     copy copies[MAX_COPIES];
 } queue;
 
@@ -27,13 +28,14 @@ void es_host_forget_copies(void)
 void es_host_copy(void *shared, const void *from)
 {
     queue *q = &queues[es_host_thread()];
-    es_host_check_shared("copies to what is not shared memory", shared,
+    es_host_check_shared("copies to an address outside shared memory", shared,
                          COPY_BYTES);
     if (((uintptr_t)shared | (uintptr_t)from) % COPY_BYTES != 0)
         es_host_abort("copies 16 bytes that are not aligned");
     if (q->n == MAX_COPIES)
-        es_host_abort("never waits for what it copies");
-    /* From now on the device may write: nobody should read what was there. */
+        es_host_abort("never waits for its copies");
+    /* The device may write at any time from now on, so earlier contents are
+     * erased. */
     memset(shared, 0xff, COPY_BYTES);
     q->copies[q->n++] = {shared, from, q->group};
 }

@@ -1,17 +1,17 @@
-/** What the emulation has been requested to do, for tests to count. */
+/** Counts the emulation's work, for tests. */
 #ifndef ES_CUDA_HOST_COUNTS_H
 #define ES_CUDA_HOST_COUNTS_H
 
-/** Of all devices since the library was loaded. */
+/** Totals of all devices since the library was loaded. */
 typedef struct es_host_counts {
-    long captures; /* sequences that were captured */
-    long replays;  /* and run */
-    long loose;    /* launches that ran on their own */
+    long captures; /* captured sequences */
+    long replays;  /* replayed sequences */
+    long loose;    /* launches outside of sequences */
     long stores, loads;
-    long again; /* launches that did flagged rows again (attention.h) */
+    long again; /* launches that recomputed flagged rows (attention.h) */
 } es_host_counts;
 
-/** What the library exports it as. */
+/** The symbol under which the library exports the counts. */
 #define ES_HOST_COUNTS_NAME "es_host_counted"
 
 #endif

@@ -1,4 +1,4 @@
-/* The device that the host pretends to be. */
+/* Emulates the device on the host. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
 
@@ -8,7 +8,7 @@
 
 enum { MAX_SEQUENCES = 64 };
 
-/* Work that has been captured, in its order. */
+/* A captured piece of work; a graph is a list of them, in order. */
 typedef struct captured {
     struct captured *next;
     void (*work)(es_device *device, const void *argument);
@@ -25,8 +25,8 @@ struct es_device {
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
-    void *places[2]; /* of es_device_fetch; NULL: nothing could be copied */
-    const char *unnoticed; /* trouble that nobody has waited for */
+    void *places[2];       /* of es_device_fetch; NULL: no copy */
+    const char *unnoticed; /* trouble that no wait has found yet */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };
@@ -71,7 +71,7 @@ es_status es_device_open(es_device **out)
     *out = device;
     if (!device)
         return es_fail(ES_ENOMEM, "out of memory for the emulated device");
-    /* The smallest that the back-end is made for. */
+    /* The smallest device that the back-end supports. */
     snprintf(device->facts.name, sizeof device->facts.name, "host emulation");
     device->facts.n_processors = 4;
     device->facts.shared_bytes = 163 << 10;
@@ -128,7 +128,8 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     expect_no_capture(device, "a reserve");
     *out = NULL;
     const bool refused = ++device->n_reserved == device->faults.reserve;
-    /* Exactly so large, for a sanitizer to see what is beyond. */
+    /* Exactly the requested size, so that a sanitizer finds accesses beyond
+     * it. */
     if (refused || bytes > left || posix_memalign(out, 256, bytes) != 0)
         return es_fail(ES_ENOMEM,
                        "host emulation: out of memory: %zu MiB wanted, "
@@ -150,13 +151,14 @@ void es_device_release(es_device *device, void *memory)
 /* --- injected faults -------------------------------------------------------
  */
 
-/* Whether nothing is done any more. */
+/* Returns true if the device has stopped working. */
 static bool is_over(const es_device *device)
 {
     return device->trouble[0] || device->unnoticed;
 }
 
-/* The piece of work number n, of which number `faulty` is meant to fail. */
+/* Returns true for piece of work number n if it equals `faulty`, which must
+ * fail. */
 static bool fails(es_device *device, const char *what, long n, long faulty)
 {
     if (n != faulty)
@@ -168,14 +170,14 @@ static bool fails(es_device *device, const char *what, long n, long faulty)
     return true;
 }
 
-/* What a wait brings to light. */
+/* A wait reports the trouble that no earlier call has found. */
 static void notice(es_device *device)
 {
     if (device->unnoticed)
         es_device_trouble(device, device->unnoticed, 719);
 }
 
-/* Whether there is still a device to copy to or from. */
+/* Returns true if the device still copies; counts the copy. */
 static bool can_copy(es_device *device)
 {
     return !is_over(device) && !fails(device, "a copy that was meant to fail",

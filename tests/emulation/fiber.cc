@@ -1,6 +1,6 @@
-/* Stacks that a block's threads run on, one after the other: a barrier is a
-   switch to the next. For the emulation of a device; knows address sanitizers.
- */
+/* Fibers for the emulation of a device: a block's threads run on separate
+ * stacks, one after another, and a barrier switches to the next. Supports
+ * address sanitizers. */
 #include "tests/emulation/fiber.h"
 
 #include <stdint.h>
@@ -29,12 +29,12 @@ enum { MAX_FIBERS = 1024, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
 struct es_fiber {
     char *stack;
 #ifdef __x86_64__
-    void *registers; /* where its stack stood */
+    void *registers; /* its saved stack pointer */
 #else
     ucontext_t registers;
 #endif
     void (*main)(void);
-    void *shadow; /* the sanitizer's, of the fiber */
+    void *shadow; /* the sanitizer's data for the fiber */
 };
 
 static es_fiber fibers[MAX_FIBERS];
@@ -44,7 +44,7 @@ static es_fiber scheduler;
 
 #ifdef __x86_64__
 
-/* Keeps what a callee has to keep on the stack, and the stack in *from. */
+/* Pushes the callee-saved registers and stores the stack pointer in *from. */
 extern "C" void es_fiber_swap(void **from, void *to);
 __asm__(".text\n"
         ".hidden es_fiber_swap\n"
@@ -73,11 +73,12 @@ static void swap(es_fiber *from, es_fiber *to)
     es_fiber_swap(&from->registers, to->registers);
 }
 
-/* As if `main` had been called and had pushed its registers. */
+/* Prepares the stack as if `main` had been called and had pushed its
+ * registers. */
 static void prepare(es_fiber *fiber, void (*main)(void))
 {
     void **top = (void **)(void *)(fiber->stack + STACK_BYTES) - 1;
-    *top-- = NULL; /* where main would return to */
+    *top-- = NULL; /* return address of main */
     *top = (void *)main;
     for (int i = 0; i < 6; i++)
         *--top = NULL;
@@ -112,7 +113,7 @@ static void before_switch(es_fiber *from, const es_fiber *to)
                                    STACK_BYTES);
 }
 
-/* The scheduler's stack has a size that only the sanitizer knows. */
+/* Only the sanitizer knows the size of the scheduler's stack. */
 static const void *scheduler_stack;
 static size_t scheduler_bytes;
 

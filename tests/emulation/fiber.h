@@ -1,6 +1,7 @@
 /**
- * Fibers: stacks of their own that are switched between by hand. One scheduler
- * (whoever calls es_fiber_resume) and as many fibers as a block has threads.
+ * Fibers: separate stacks with explicit switches between them. There are one
+ * scheduler, the caller of es_fiber_resume, and as many fibers as a block has
+ * threads.
  */
 #ifndef ES_CUDA_FIBER_H
 #define ES_CUDA_FIBER_H
@@ -9,17 +10,17 @@
 
 typedef struct es_fiber es_fiber;
 
-/** The fiber number `index`; its stack stays for the next one that starts.
- *  NULL if there is no memory for a stack. */
+/** Returns fiber number `index`, whose stack is reused by its next start; NULL
+ *  if there is no memory for a stack. */
 es_fiber *es_fiber_at(int index);
 
-/** The next resume starts `main`, which must end in es_fiber_leave. */
+/** Makes the next resume start `main`, which must end in es_fiber_leave. */
 void es_fiber_start(es_fiber *fiber, void (*main)(void));
 
 /** Runs the fiber until it yields or leaves. */
 void es_fiber_resume(es_fiber *fiber);
 
-/** Of the fiber that runs: back to the scheduler. */
+/** Called on a fiber: returns to the scheduler. */
 void es_fiber_yield(es_fiber *fiber);
 [[noreturn]] void es_fiber_leave(es_fiber *fiber);
 

@@ -1,5 +1,5 @@
-/* Matrix products as plain loops, on inputs that are rounded as the device
- * rounds them; sums in f32 from the first to the last. */
+/* Matrix products as plain loops, on inputs rounded as by the device, with sums
+ * in f32 in order. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
@@ -7,14 +7,14 @@
 
 #include <stdlib.h>
 
-/* To 10 bits of mantissa, to the nearest, halves away from zero. */
+/* Rounds to 10 bits of mantissa, to the nearest, halves away from zero. */
 static float round_tf32(float x)
 {
     uint32_t bits = es_host_bits<uint32_t>(x);
     return isfinite(x) ? es_host_bits<float>((bits + 0x1000u) & ~0x1fffu) : x;
 }
 
-/* Element `at` of an input. */
+/* Returns element `at` of an input. */
 static float input(const void *from, size_t at, es_gemm_type type)
 {
     if (type == ES_GEMM_BF16 || type == ES_GEMM_FP16)
@@ -23,7 +23,8 @@ static float input(const void *from, size_t at, es_gemm_type type)
     return type == ES_GEMM_TF32 ? round_tf32(x) : x;
 }
 
-/* out (rows,columns), dense, of a matrix that may be laid out transposed. */
+/* Returns a dense copy (rows,columns) of a matrix that may be stored
+ * transposed. */
 static float *densify(const void *from, int rows, int columns, int stride,
                       bool transposed, es_gemm_type type)
 {
@@ -46,7 +47,7 @@ static bool is_narrow(const es_gemm *p)
     return !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
 }
 
-/* Of c, of the bias or of aux, which are as wide as d. */
+/* Reads an element of c, the bias or aux, whose type is that of d. */
 static float read(const es_gemm *p, const void *from, size_t at)
 {
     return is_narrow(p) ? input(from, at, p->type) : ((const float *)from)[at];
@@ -62,8 +63,8 @@ static void write(const es_gemm *p, void *to, size_t at, float x)
         ((es_fp16 *)to)[at] = __float2half_rn(x);
 }
 
-/* The tanh form of GELU, and its derivative, with nothing done about cubes
- * that overflow: a device need not, either. */
+/* Returns the tanh form of GELU, and its derivative. Cubes may overflow, as on
+ * a device. */
 static float gelu(float *derivative, float x)
 {
     const float a = 0.79788456f, b = 0.044715f;
@@ -87,7 +88,7 @@ static float after(const es_gemm *p, size_t at, float sum)
     return sum;
 }
 
-/* Row i of d, with `sums` (n) to work in. */
+/* Computes row i of d; `sums` (n) is working memory. */
 static void multiply_row(const es_gemm *p, int i, const float *a,
                          const float *b, float *sums)
 {
@@ -124,7 +125,8 @@ static void multiply(es_device *device, const void *argument)
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
     const bool bare = !product->bias && product->epilogue == ES_GEMM_PLAIN;
-    /* Whoever has to do without is to be seen on the host, too. */
+    /* Refuses the same products as the device, so that tests on the host cover
+     * callers without fused products. */
     if (!es_gemm_is_offered(product) ||
         (!bare && es_host_faults_of(device)->bare))
         return false;

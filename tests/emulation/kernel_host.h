@@ -1,18 +1,18 @@
 /**
- * The language of kernels for a compiler of the host. A block's threads are
- * fibers that take turns: each runs until it has to wait for others. Blocks
- * run one after another.
+ * The language of kernels for a host compiler. A block's threads are fibers,
+ * each of which runs until it must wait for others. Blocks run one after
+ * another.
  *
- * What breaks the rules of kernel.h ends the process with a line that names
- * the kernel, block and thread: a barrier or shuffle that not all reach, a
- * mask that is not full, a copy to somewhere else than shared memory. What
- * reads memory nobody wrote reads NaN.
+ * A kernel that breaks the rules of kernel.h ends the process with a line that
+ * names the kernel, block and thread: if not all threads reach a barrier or
+ * shuffle, if a mask is not full, or if a copy goes elsewhere than to shared
+ * memory. Uninitialised memory reads as NaN.
  *
- * Unless something else is requested a warp runs until it waits for the block,
- * its lanes in order, then the next. ENTROPY_TRAIN_EMULATION=reverse runs
- * blocks, warps and lanes from the last to the first; random=SEED lets a warp
- * chosen at random run until its lanes wait for each other, lanes in an order
- * of chance. A result that changes lacks a barrier.
+ * By default a warp runs until it waits for the block, its lanes in order, then
+ * the next warp. ENTROPY_TRAIN_EMULATION=reverse runs blocks, warps and lanes
+ * from the last to the first; random=SEED lets a randomly chosen warp run until
+ * its lanes wait for each other, in random order. A result that changes reveals
+ * a missing barrier.
  */
 #ifndef ES_CUDA_KERNEL_HOST_H
 #define ES_CUDA_KERNEL_HOST_H
@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The toolkit leaves attributes behind that only nvcc knows. */
+/* The toolkit defines attributes that only nvcc knows. */
 #undef __global__
 #undef __device__
 #undef __host__
@@ -39,9 +39,9 @@
 #define __constant__
 #define __launch_bounds__(...)
 #define __grid_constant__
-/* Inlined and unrolled a kernel costs the host's compiler five times as much,
- * and runs no faster: but for sanitizers, whose build does not optimise, and
- * in which calls cost minutes. */
+/* Inlining and unrolling make a kernel five times as slow to compile on the
+ * host, and not faster to run. Sanitizer builds are an exception: they do not
+ * optimise, and calls in them cost minutes. */
 #if defined __SANITIZE_ADDRESS__ && !defined ES_NOT_INLINED
 #define __forceinline__ inline __attribute__((always_inline))
 #else
@@ -61,10 +61,10 @@ typedef struct es_host_shape {
     dim3 grid;
     int n_threads;
     size_t shared_bytes;
-    void (*body)(const void *kernel); /* of one thread */
+    void (*body)(const void *kernel); /* runs one thread */
 } es_host_shape;
 
-/** A launch with its arguments: something to be copied and run again. */
+/** A launch with its arguments, which can be copied and run again. */
 template <class C>
 struct es_host_kernel {
     es_host_shape shape;
@@ -77,11 +77,11 @@ void es_host_body(const void *kernel)
     ((const es_host_kernel<C> *)kernel)->call();
 }
 
-/** Runs a kernel, which begins with its es_host_shape. */
+/** Runs a kernel, whose structure begins with an es_host_shape. */
 void es_host_run_kernel(es_device *device, const void *kernel);
 
-/** work(device, argument), with a copy of the argument: now, or, while the
- *  device captures, when the graph is replayed. */
+/** Calls work(device, argument) with a copy of the argument: at once or, if the
+ *  device is capturing, when the graph is replayed. */
 void es_host_do(es_device *device,
                 void (*work)(es_device *device, const void *argument),
                 const void *argument, size_t bytes);
@@ -112,25 +112,26 @@ void *es_host_shared(void);
 
 /* --- threads together ----------------------------------------------------- */
 
-/** Ends the process with a line about the thread that runs. */
+/** Ends the process with a line about the running thread. */
 [[noreturn]] void es_host_abort(const char *what);
 
 /** Waits for the other threads of the block. */
 void es_host_block_barrier(int line);
 
-/** Bytes that a lane can hand to the others at a time. */
+/** Bytes that a lane can exchange at a time. */
 enum { ES_HOST_SLOT = 64 };
 
 /**
- * Waits for the other lanes of the warp, which have to come to the same `what`
- * and line. `in` (bytes) of lane l is then at the result + l ES_HOST_SLOT,
- * until the next call but one. `together` (NULL: nothing) is run once on it.
+ * Waits for the other lanes of the warp, which must reach the same `what` and
+ * line. `in` (bytes) of lane l is then at the result + l ES_HOST_SLOT, until
+ * the next call but one. `together`, unless NULL, is called once on the data of
+ * all lanes.
  */
 unsigned char *es_host_warp(const char *what, int line, const void *in,
                             size_t bytes,
                             void (*together)(unsigned char *slots));
 
-/** 0 .. 31. */
+/** Returns 0 .. 31. */
 int es_host_lane(void);
 
 #define ES_HOST_HERE int line = __builtin_LINE()
@@ -152,7 +153,7 @@ static inline void __syncwarp(unsigned mask = 0xffffffffu, ES_HOST_HERE)
     es_host_warp("__syncwarp", line, NULL, 0, NULL);
 }
 
-/** What lane `from` brought; `from` is -1 for one's own. */
+/** Returns the value of lane `from`, or the calling lane's if `from` is -1. */
 template <class T>
 static inline T es_host_shuffle(const char *what, int line, unsigned mask,
                                 T value, int from)

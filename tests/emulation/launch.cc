@@ -1,4 +1,4 @@
-/* A block's threads as fibers that take turns. */
+/* Runs a block's threads as fibers, in turn. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/fiber.h"
 #include "tests/emulation/host.h"
@@ -14,13 +14,14 @@ typedef enum place { RUNS, AT_WARP, AT_BLOCK, ENDED } place;
 typedef struct thread {
     es_fiber *fiber;
     place where;
-    const char *what; /* it waits at */
+    const char *what; /* barrier where it waits */
     int line;
     unsigned n_exchanges;
     void (*together)(unsigned char *slots);
 } thread;
 
-/* What lanes hand each other: two, as a lane may be one exchange ahead. */
+/* Exchanged data of a warp's lanes: two slots, since a lane may be one exchange
+ * ahead. */
 typedef struct warp {
     alignas(16) unsigned char slots[2][warpSize * ES_HOST_SLOT];
 } warp;
@@ -28,7 +29,7 @@ typedef struct warp {
 static struct block {
     const es_host_shape *shape;
     bool reverse;
-    uint64_t chance; /* 0: everything is in order */
+    uint64_t chance; /* state of random numbers; 0: in order */
     unsigned char *shared;
     thread threads[ES_HOST_MAX_THREADS];
     warp warps[ES_HOST_MAX_THREADS / warpSize];
@@ -68,7 +69,7 @@ void es_host_check_shared(const char *what, const void *from, size_t bytes)
         es_host_abort(what);
 }
 
-/* Back to the scheduler until it says that the others are there. */
+/* Returns to the scheduler until the other threads have arrived. */
 static void wait(place where, const char *what, int line)
 {
     thread *self = &block.threads[es_host_thread()];
@@ -109,7 +110,7 @@ unsigned es_host_ballot(const char *what, int line, bool value)
 /* --- the scheduler -------------------------------------------------------- */
 
 static const void *running_kernel;
-static long n_barriers; /* of all blocks, once for each */
+static long n_barriers; /* of all blocks, each counted once */
 
 static void thread_main(void)
 {
@@ -121,13 +122,13 @@ static void thread_main(void)
     es_fiber_leave(self->fiber);
 }
 
-/* Block or warp number i of n, in the requested order. */
+/* Returns block or warp number i of n in the requested order. */
 static int in_order(int i, int n)
 {
     return block.reverse ? n - 1 - i : i;
 }
 
-/* 0 .. n - 1. */
+/* Returns a random number in 0 .. n - 1. */
 static int draw(int n)
 {
     block.chance = block.chance * 6364136223846793005u + 1442695040888963407u;
@@ -147,7 +148,7 @@ static int draw(int n)
 /* Lets every lane run until it waits. */
 static void run_lanes(thread *lanes)
 {
-    /* Any odd factor makes an order of all lanes. */
+    /* Any odd step visits all lanes. */
     const int first = block.chance ? draw(warpSize) : 0;
     const int step = block.chance ? 2 * draw(warpSize / 2) + 1 : 1;
     for (int i = 0; i < warpSize; i++) {
@@ -160,7 +161,7 @@ static void run_lanes(thread *lanes)
     }
 }
 
-/* Whether the lanes wait for each other: then they can go on. */
+/* Returns true if the lanes waited for each other, and releases them. */
 static bool release_lanes(thread *lanes)
 {
     for (int i = 1; i < warpSize; i++)
@@ -178,7 +179,7 @@ static bool release_lanes(thread *lanes)
     return true;
 }
 
-/* Whether the threads wait for each other. */
+/* Returns true if the threads waited for each other, and releases them. */
 static bool release_threads(int n_threads)
 {
     thread *first = &block.threads[0];
@@ -194,7 +195,7 @@ static bool release_threads(int n_threads)
     return true;
 }
 
-/* Each warp until it waits for the block. */
+/* Runs each warp until it waits for the block. */
 static void run_warps(int n_warps)
 {
     for (int i = 0; i < n_warps; i++) {
@@ -205,7 +206,7 @@ static void run_warps(int n_warps)
     }
 }
 
-/* The same, but which of them goes on is chance, whenever one waits. */
+/* Does the same, but chooses a random warp whenever one waits. */
 static void run_warps_at_random(int n_warps)
 {
     int left[ES_HOST_MAX_THREADS / warpSize];
@@ -236,7 +237,8 @@ static void start_threads(int n_threads)
 static void run_block(int n_threads)
 {
     int n_warps = n_threads / warpSize;
-    /* Exactly so large, for a sanitizer to see what is beyond. */
+    /* Exactly the requested size, so that a sanitizer finds accesses beyond
+     * it. */
     if (posix_memalign((void **)&block.shared, 128,
                        block.shape->shared_bytes) != 0)
         es_host_abort("no memory for shared memory");
@@ -254,17 +256,20 @@ static void run_block(int n_threads)
     block.shared = NULL;
 }
 
-/* Fits what any device takes; else the kernel's name and why. */
+/* Ends the process with the kernel's name and a reason if no device accepts the
+ * shape. */
 static void check_shape(const es_device *device, const es_host_shape *shape)
 {
     if (shape->n_threads < warpSize || shape->n_threads > ES_HOST_MAX_THREADS ||
         shape->n_threads % warpSize != 0)
-        es_host_abort("is launched with a block that is no number of warps");
+        es_host_abort(
+            "is launched with a block that is not a multiple of a warp");
     if (shape->grid.x < 1 || shape->grid.x > 0x7fffffffu || shape->grid.y < 1 ||
         shape->grid.y > 65535 || shape->grid.z < 1 || shape->grid.z > 65535)
-        es_host_abort("is launched with a grid that no device takes");
+        es_host_abort("is launched with a grid beyond any device");
     if (shape->shared_bytes > es_device_facts_of(device)->shared_bytes)
-        es_host_abort("is launched with more shared memory than there is");
+        es_host_abort(
+            "is launched with more shared memory than the device has");
 }
 
 void es_host_run_kernel(es_device *device, const void *kernel)
@@ -287,7 +292,7 @@ void es_host_run_kernel(es_device *device, const void *kernel)
                 blockIdx.z = (unsigned)in_order(z, n_z);
                 run_block(shape->n_threads);
             }
-    /* Without a flag they have come to no barrier. */
+    /* Without flagged rows these kernels reach no barrier. */
     if (strstr(shape->name, "_again") && n_barriers > 0)
         es_host_counted.again++;
 }

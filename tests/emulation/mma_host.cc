@@ -1,15 +1,15 @@
-/* Tensor cores as loops over whole matrices: fragments are gathered from the
- * lanes, multiplied, and handed back. */
+/* Emulates tensor cores by loops over whole matrices: gathers fragments from
+ * the lanes, multiplies them, and hands the results back. */
 #include "hooks/trainer/cuda/mma.h"
 #include "tests/emulation/host.h"
 
 enum { M = 16, N = 8, K = 16 };
 
-/* Not for sanitizers, in whose build these loops would be a seventh of a test:
- * what they touch has the sizes that are declared here. */
+/* Not instrumented by sanitizers, whose builds would spend a seventh of a test
+ * in these loops; all accesses are to arrays declared here. */
 #define PLAIN __attribute__((no_sanitize("address", "undefined")))
 
-/* What a lane brings, and takes back in d. */
+/* The registers of a lane; d also returns the result. */
 typedef struct share {
     uint32_t a[4], b[2];
     float d[4];
@@ -39,13 +39,14 @@ PLAIN float es_host_half(uint16_t bits, bool bf16)
     return table[bits];
 }
 
-/* Element i, 0 or 1, of a register. */
+/* Returns element i, 0 or 1, of a register. */
 PLAIN static float element(uint32_t pair, int i, bool bf16)
 {
     return es_host_half((uint16_t)(pair >> (16 * i)), bf16);
 }
 
-/* The matrices of all lanes; places are those of the instruction. */
+/* Gathers the matrices from all lanes, at the positions that the instruction
+ * defines. */
 PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
                          const share *lanes, bool bf16)
 {
@@ -65,8 +66,7 @@ PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
     }
 }
 
-/* d += a b. Each element's terms are added one after the other; a row of d is
- * a vector. */
+/* d += a b, adding each element's terms in order; a row of d is a vector. */
 PLAIN static void multiply_add(float (*__restrict d)[N], const float (*a)[K],
                                const float (*b)[N])
 {
@@ -113,7 +113,8 @@ void es_host_mma(float *d, const uint32_t *a, const uint32_t *b, bool bf16)
 uint32_t es_host_shared_address(const void *shared)
 {
     const unsigned char *first = (const unsigned char *)es_host_shared();
-    es_host_check_shared("takes for shared memory what is not", shared, 1);
+    es_host_check_shared("addresses shared memory outside the block's", shared,
+                         1);
     return (uint32_t)((const unsigned char *)shared - first);
 }
 
@@ -122,7 +123,7 @@ void es_host_ldmatrix(uint32_t *out, uint32_t address, bool transposed)
     const int lane = es_host_lane();
     const unsigned char *row =
         (const unsigned char *)es_host_shared() + address;
-    es_host_check_shared("ldmatrix of what is not shared memory", row, 16);
+    es_host_check_shared("ldmatrix outside shared memory", row, 16);
     if ((uintptr_t)row % 16 != 0)
         es_host_abort("ldmatrix of a row that is not aligned");
     unsigned char *slots = es_host_warp(

@@ -1,7 +1,6 @@
-/* Sums over the devices of several ranks, where each is the host: NCCL's
- * library has to be one that adds up memory of the host
- * (tests/gpu/fake_nccl.c).
- */
+/* Sums over the devices of several ranks, each of which is emulated on its
+ * host: the library of NCCL must be one that adds host memory
+ * (tests/gpu/fake_nccl.c). */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <stdio.h>
@@ -59,7 +58,7 @@ static void finish(es_backend *backend)
 static void wait(es_backend *backend, const es_rank_patience *patience)
 {
     if (backend->ranks->all.is_ahead) {
-        fprintf(stderr, "host emulation: nobody has waited for a sum\n");
+        fprintf(stderr, "host emulation: a sum is never waited for\n");
         abort();
     }
     if (es_device_is_in_trouble(backend->device))

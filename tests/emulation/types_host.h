@@ -1,4 +1,4 @@
-/** dim3, float4 and the like for a compiler that knows no CUDA. */
+/** Defines dim3, float4 and similar types for a compiler without CUDA. */
 #ifndef ES_CUDA_TYPES_HOST_H
 #define ES_CUDA_TYPES_HOST_H
 

@@ -54,7 +54,7 @@ static int number(const char *text, int low, int high)
     long value = strtol(text, &end, 10);
     if (*text && !*end && value >= low && value <= high)
         return (int)value;
-    fprintf(stderr, "bench_attention: '%s': a number from %d to %d is needed\n",
+    fprintf(stderr, "bench_attention: '%s': expected a number from %d to %d\n",
             text, low, high);
     exit(2);
 }

@@ -319,13 +319,14 @@ static void judge(const description *how, const layout *a, const layout *b,
                 columns_of(b, how->op_b) == d->columns &&
                 columns_of(a, how->op_a) == rows_of(b, how->op_b),
             "matrices that do not fit");
-    require(memcmp(c, d, sizeof *c) == 0, "c is not laid out as d");
+    require(memcmp(c, d, sizeof *c) == 0,
+            "the layout of c differs from that of d");
     require(a->type == b->type && (d->type == a->type || d->type == CUDA_R_32F),
             "types");
     require(wide ? how->compute == CUBLAS_COMPUTE_32F_PEDANTIC ||
                        how->compute == CUBLAS_COMPUTE_32F_FAST_TF32
                  : how->compute == CUBLAS_COMPUTE_32F,
-            "how it is computed");
+            "the type of the computation");
     if (has_bias(how))
         require(how->bias && how->bias_type == d->type, "the bias");
     if (has_aux(how))
@@ -351,14 +352,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     judge(how, (layout *)a, (layout *)b, (layout *)c, (layout *)d);
     require(((layout *)d)->type == CUDA_R_32F ||
                 p->reductions == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
-            "sums that meet in 16 bits");
+            "partial sums are added in 16 bits");
     if (library.n_candidates > 0 && library.n_candidates < n_wanted)
         n_wanted = library.n_candidates;
     *n_found = refused && library.refuses == NONE_FOUND ? 0 : n_wanted;
     if (refused && library.refuses == BY_STATUS)
         return library.code;
     memcpy(on.alignments, p->alignments, sizeof on.alignments);
-    static_assert(sizeof on <= sizeof found->algo, "it fits");
+    static_assert(sizeof on <= sizeof found->algo,
+                  "the algorithm is large enough");
     for (int i = 0; i < *n_found; i++) {
         memset(&found[i], 0xff, sizeof found[i]);
         on.candidate = i;

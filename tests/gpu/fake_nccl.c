@@ -176,7 +176,7 @@ static int reduce_piece(char *out, const char *in, size_t n, size_t size,
         const void *x = all->parts[r].bytes;
         if (all->parts[r].type != type || all->parts[r].op != op ||
             all->parts[r].n != n) {
-            fprintf(stderr, "fake NCCL: ranks do not do the same\n");
+            fprintf(stderr, "fake NCCL: the ranks make different calls\n");
             abort();
         }
         if (type == 8)

@@ -82,7 +82,7 @@ static int begin(const char *name)
     while (i < MAX_CALLS && calls[i].name && strcmp(calls[i].name, name) != 0)
         i++;
     if (i == MAX_CALLS)
-        illegal("more functions than it was made for");
+        illegal("too many functions: raise the limit");
     calls[i].name = name;
     if (++calls[i].n != setting(name, 0, &code))
         return 0;
@@ -124,7 +124,7 @@ static void drop(void *memory)
 __attribute__((destructor)) static void report(void)
 {
     if (n_held != 0)
-        fprintf(stderr, "fake runtime: %ld things are still held\n", n_held);
+        fprintf(stderr, "fake runtime: %ld resources are still held\n", n_held);
 }
 
 /* What is made and what is dropped again, whatever it is; and what the host
@@ -291,7 +291,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
     BEGIN();
     outside_captures("a copy through the buffers is captured");
     if (!is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
-        illegal("a copy that is not from or to page-locked memory");
+        illegal("a copy without page-locked memory");
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
@@ -327,9 +327,9 @@ ENDS(cudaEventDestroy, cudaEvent_t)
 ENDS(cudaGraphDestroy, cudaGraph_t)
 ENDS(cudaGraphExecDestroy, cudaGraphExec_t)
 QUEUES(cudaStreamSynchronize, (cudaStream_t stream __attribute__((unused))),
-       "a stream that captures is waited for")
+       "a wait for a stream in a capture")
 QUEUES(cudaStreamQuery, (cudaStream_t stream __attribute__((unused))),
-       "a stream that captures is queried")
+       "a query of a stream in a capture")
 QUEUES(cudaGraphLaunch,
        (cudaGraphExec_t graph __attribute__((unused)),
         cudaStream_t stream __attribute__((unused))),
@@ -349,7 +349,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     BEGIN();
     if (captures && stream != trunk && !has_branch)
-        illegal("an event of a stream that is not captured, in a capture");
+        illegal("a capture uses an event of an uncaptured stream");
     *(recorded *)(void *)event = (recorded){stream, captures};
     return cudaSuccess;
 }
@@ -359,7 +359,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     BEGIN();
     outside_captures("the host waits in a capture");
     if (((recorded *)(void *)event)->is_captured)
-        illegal("an event that was captured is waited for");
+        illegal("a wait for a captured event");
     return cudaSuccess;
 }
 
@@ -446,7 +446,7 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
     (void)handle;
     (void)device;
     if (n_kernels == MAX_KERNELS)
-        illegal("more kernels than it was made for");
+        illegal("too many kernels: raise the limit");
     kernels[n_kernels].function = function;
     kernels[n_kernels].name = name;
     kernels[n_kernels++].shared = FREE_SHARED;
@@ -456,7 +456,7 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
 #define NOT_OURS(name)                                                         \
     void name(void)                                                            \
     {                                                                          \
-        illegal("a launch that nothing checks");                               \
+        illegal("an unchecked launch");                                        \
     }
 NOT_OURS(__cudaPopCallConfiguration)
 NOT_OURS(__cudaLaunchKernel)
@@ -467,7 +467,7 @@ static int find(const void *function)
     for (int i = 0; i < n_kernels; i++)
         if (kernels[i].function == function)
             return i;
-    illegal("a kernel that nobody knows");
+    illegal("an unregistered kernel");
 }
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute a,
@@ -505,14 +505,14 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how,
     if (how->numAttrs > 0 &&
         (setting("major", 9, NULL) < 9 || how->numAttrs > 1 ||
          how->attrs->id != cudaLaunchAttributeProgrammaticStreamSerialization))
-        illegal("an attribute that the device does not take");
+        illegal("an attribute beyond the device");
     if (grid.x < 1 || grid.x > INT32_MAX || grid.y < 1 || grid.y > 65535 ||
         grid.z < 1 || grid.z > 65535)
-        illegal("a grid that no device takes");
+        illegal("a grid beyond any device");
     if (block.x < 1 || block.x > 1024 || block.y != 1 || block.z != 1)
-        illegal("a block that no device takes");
+        illegal("a block beyond any device");
     if (shared > kernels[kernel].shared)
-        illegal("more shared memory than the kernel may have");
+        illegal("more shared memory than the kernel has requested");
     return cudaSuccess;
 }
 

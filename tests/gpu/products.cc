@@ -178,8 +178,9 @@ static void test_products(int major)
     int n = 0, n_offered = 0;
     es_device device = open_one(major);
     const bool right = check_all(&device, &n, &n_offered);
-    snprintf(name, sizeof name, "on %d.x %d of %d products are had, and right",
-             major, n_offered, n);
+    snprintf(name, sizeof name,
+             "on %d.x %d of %d products are fused, and right", major, n_offered,
+             n);
     report(right && library.n_run == n_offered, name);
     es_gemm_plans_free(device.plans);
 }
@@ -201,7 +202,7 @@ static void test_plans(void)
     right = right && es_device_gemm(&device, &p) && library.n_queries == 3;
     p.bias = (const char *)p.bias + 16;
     right = right && es_device_gemm(&device, &p) && library.n_queries == 4;
-    report(right, "a plan is for one alignment of everything");
+    report(right, "a plan is for one combination of alignments");
     p.aux = (char *)p.aux + 2;
     right = !es_device_gemm(&device, &p);
     p.aux = (char *)p.aux - 2;
@@ -210,7 +211,7 @@ static void test_plans(void)
     p.bias = NULL;
     p.ldd = N + 4;
     report(right && !es_device_gemm(&device, &p) && library.n_queries == 4,
-           "what does not lie as epilogues want it is not requested");
+           "unsuitable layouts are not requested");
     es_gemm_plans_free(device.plans);
 }
 
@@ -236,7 +237,7 @@ static void test_refusals(void)
             right = right && library.n_queries == 3 && !device.trouble;
             es_gemm_plans_free(device.plans);
         }
-    report(right, "what is refused, and however, is left to others");
+    report(right, "every kind of refusal is returned to the caller");
     es_device device = open_one(9);
     choice how = {};
     how.bias = true;
@@ -244,7 +245,7 @@ static void test_refusals(void)
     library.code = CUBLAS_STATUS_EXECUTION_FAILED;
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && device.trouble,
-           "what fails is no refusal");
+           "a failure is not a refusal");
     es_gemm_plans_free(device.plans);
 }
 
@@ -319,15 +320,15 @@ static void test_timing(void)
     remove(path);
     report(run_with(second, &how, TIMING + 1, 1, false) &&
                run_with(close, &how, 1, 1, false) && note_has(NULL),
-           "the fastest is chosen, and chosen again by the file");
+           "the fastest is chosen, and chosen again from the file");
     report(run_with(third, &adds, TIMING + 1, 2, false),
-           "what is added to is added to once");
+           "a sum in place is added once");
     remove(path);
     report(run_with(close, &how, TIMING + 1, 0, false),
-           "the first one stays unless another is faster by 2 %");
+           "the first stays unless another is faster by 2 %");
     remove(path);
     report(run_with(refuses, &how, TIMING - 6 + 1, 2, false),
-           "one that is refused is not chosen");
+           "a refused candidate is not chosen");
     remove(path);
     report(run_with(second, &how, 1, 0, true) &&
                run_with(second, &how, TIMING + 1, 1, false),
@@ -357,24 +358,24 @@ static void test_files(void)
     remove(path);
     bool right = run_with(took, &how, TIMING + 1, 1, false);
     read_text(good, sizeof good);
-    right = right && survives("", "line 1 is not") &&
-            survives("something else\n", "line 1 is not");
+    right = right && survives("", "line 1 is malformed") &&
+            survives("something else\n", "line 1 is malformed");
     snprintf(text, sizeof text, "%s", good);
     *strchr(strchr(text, '\n') + 1, ',') = '!';
-    right = right && survives(text, "line 2 is not");
+    right = right && survives(text, "line 2 is malformed");
     const char *const last[] = {"%sx 1\n", "%s 1\n",   "%s7 8\n", "%s7 12\n",
                                 "%s7\n",   "%s7 -1\n", "%s\n",    "%s7 1"};
     for (const char *format : last) {
         snprintf(text, sizeof text, format, good);
-        right = right && survives(text, "line 4 is not");
+        right = right && survives(text, "line 4 is malformed");
     }
     end = strchr(strchr(good, '\n') + 1, '\n') + 1;
     snprintf(text, sizeof text, "%s%s", good, end);
-    right = right && survives(text, "line 4 is not"); /* twice the same */
+    right = right && survives(text, "line 4 is malformed"); /* twice the same */
     memset(text, '7', sizeof text);
     text[sizeof text - 1] = 0;
-    right = right && survives(text, "line 1 is not");
-    report(right, "a file with anything wrong in it is not used");
+    right = right && survives(text, "line 1 is malformed");
+    report(right, "a file with any error is not used");
     snprintf(text, sizeof text, "%s", good);
     text[strlen(text) - 2] = '7';
     write_text(text);
@@ -383,7 +384,7 @@ static void test_files(void)
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && library.n_run == TIMING - 6 + 1 &&
                !device.trouble,
-           "a candidate that is not there is chosen anew");
+           "a missing candidate is chosen again");
     es_gemm_plans_free(device.plans);
 }
 
@@ -407,7 +408,7 @@ static void test_places(void)
     setenv("XDG_CACHE_HOME", folder, 1);
     right = right && run_with(took, &how, TIMING + 1, 1, false) &&
             run_with(took, &how, 1, 1, false);
-    report(right, "where choices are kept, or nothing is timed");
+    report(right, "choices are kept, or nothing is timed");
 }
 
 /* --- the listing ---------------------------------------------------------- */
