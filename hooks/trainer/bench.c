@@ -291,7 +291,7 @@ static void print_speed(FILE *out, const bench *b)
             1e3 * recorder, 100 * recorder / median);
 }
 
-/* --- where the time goes ---------------------------------------------------
+/* --- phases of a step ------------------------------------------------------
  * Only on the CPU: a device runs operations later than they are called. */
 
 #define N_PROFILED 8 /* steps after one warm-up step */

@@ -29,7 +29,7 @@ static es_status try_weights(es_trainer *trainer)
     return status == ES_OK ? es_start_load(&start, trainer) : status;
 }
 
-/* --- where it would write ------------------------------------------------- */
+/* --- output places -------------------------------------------------------- */
 
 /** Writes the path's folder, or "." if the path is a bare name. */
 static void find_parent(char out[ES_PATH_SIZE], const char *path)
@@ -109,7 +109,7 @@ static es_status try_checkpoints(const es_trainer *trainer)
     return status;
 }
 
-/* --- all ------------------------------------------------------------------ */
+/* --- all checks ----------------------------------------------------------- */
 
 static void report_unchecked(const es_settings *settings,
                              const char *of_back_end,

@@ -319,7 +319,7 @@ void es_probe_free(es_probe_result *result)
     *result = (es_probe_result){.n_batches = 0};
 }
 
-/* --- for people ---------------------------------------------------------- */
+/* --- tables -------------------------------------------------------------- */
 
 static void print_layer(FILE *out, const char *name,
                         const es_probe_layer *layer)

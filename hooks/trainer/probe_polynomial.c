@@ -40,7 +40,7 @@ es_status es_probe_take_polynomials(es_probe_result *result,
     return ES_OK;
 }
 
-/* --- for people ----------------------------------------------------------- */
+/* --- tables --------------------------------------------------------------- */
 
 static const char *name_of(const es_probe_site *site, int n_layer)
 {

@@ -165,7 +165,7 @@ void es_verify_case_free(es_verify_case *it)
     es_arrays_close(&it->arrays);
 }
 
-/* --- a case while it runs ------------------------------------------------- */
+/* --- a running case ------------------------------------------------------- */
 
 /* The state of one case; compared arrays are converted into `values`. */
 typedef struct run {

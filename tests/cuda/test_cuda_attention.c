@@ -309,7 +309,7 @@ static void test_cuda_attention__flat(void **state)
     }
 }
 
-/* --- what is not finite --------------------------------------------------- */
+/* --- non-finite numbers --------------------------------------------------- */
 
 /* Sets one number of position 37 of 90, which is inside tiles of 16, 32 and
  * 64. */

@@ -222,7 +222,7 @@ static void test_cuda_backend__adamw_copies_weights(void **state)
         }
 }
 
-/* --- what is fetched ------------------------------------------------------ */
+/* --- fetches -------------------------------------------------------------- */
 
 /* A fetch returns the contents at the time of the call, not of the wait; the
  * two places are independent. */

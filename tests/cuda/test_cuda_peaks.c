@@ -25,7 +25,7 @@ static void expect_peak(const es_peak *peak, double x, uint64_t index)
     assert_true(peak->largest == fmaxf(peak->size, 2));
 }
 
-/* --- of activations ------------------------------------------------------- */
+/* --- activations ---------------------------------------------------------- */
 
 /* The largest number is at `at` and again at the end. */
 static void check_activations(es_bench *bench, size_t n, size_t at, float value)
@@ -80,7 +80,7 @@ static void test_cuda_peaks__zeros(void **state)
     }
 }
 
-/* --- of scores ------------------------------------------------------------ */
+/* --- scores --------------------------------------------------------------- */
 
 typedef struct shape {
     int n_batch, n_ctx, n_head, width; /* per head */

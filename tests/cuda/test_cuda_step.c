@@ -368,7 +368,7 @@ static void test_cuda_step__skips_an_overflow(void **state)
     close_training(&a), close_training(&b);
 }
 
-/* --- how often the device is called --------------------------------------- */
+/* --- calls of the device -------------------------------------------------- */
 
 static void expect_counts(training *t, const one_step *how,
                           const es_host_counts *at, es_host_counts want)

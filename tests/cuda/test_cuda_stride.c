@@ -22,7 +22,7 @@ static const rows all_rows[] = {
 static const es_extents of_rows = {
     .n_rows = 64, .width = 256, .n_ctx = 16, .n_head = 1, .head_width = 16};
 
-/* --- what lies between ---------------------------------------------------- */
+/* --- gaps between rows ---------------------------------------------------- */
 
 /* Alternates a value that would spoil every sum, and one that would be a row's
  * largest. */

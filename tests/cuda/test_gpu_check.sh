@@ -57,7 +57,7 @@ check 'a bundle has cffi, the commit and the losses, but no libraries of C and C
 check 'a bundle too large is refused' says 'too large' 1 \
     "${pack[@]}" LIMIT=0 tests/gpu/bundle.sh "$dir/none.tar.gz"
 
-# --- gpu-check out of it --------------------------------------------------------------
+# --- gpu-check from the bundle --------------------------------------------------------
 
 # The other machine has no PyTorch, a driver's program that names a card
 # without running on it, a profiler that has recorded a step, a sanitizer with
@@ -169,7 +169,7 @@ check 'an unknown precision is refused' \
 check 'the name of the device is printed' says 'host emulation' 0 \
     env ENTROPY_TRAIN_CUDA="$emulation" "$BUILD/gpu-bench-attention" device
 
-# --- what tools say ----------------------------------------------------------------
+# --- tools' output -----------------------------------------------------------------
 
 stage_of() { # FUNCTION: of stages.sh, on standard input
     BUILD=$BUILD TABLES=$dir bash -c '. tests/gpu/stages.sh; "$1"' bash "$1"
@@ -209,10 +209,10 @@ budget() { # CALL WANT
 }
 check 'without time left no stage begins, and the missing ones are listed' budget 1 "$first"
 check 'the second call also has the rest' budget 2 "$first $rest"
-check 'a third call is refused' says 'CALL is 1 or 2' 2 gpu_check CALL=3
+check 'a third call is refused' says 'CALL must be 1 or 2' 2 gpu_check CALL=3
 check 'an unknown stage is refused' says 'nonsense: no such stage' 1 \
     gpu_check STAGES=nonsense
-check 'limits must be numbers' says 'are numbers' 2 gpu_check SECONDS_MAX=soon
+check 'limits must be numbers' says 'must be numbers' 2 gpu_check SECONDS_MAX=soon
 : >"$dir/file"
 unwritable() {
     anew
@@ -253,7 +253,7 @@ call_2() { # OUT has been emptied
 }
 check 'a rehearsal of call 2: failed stages, and the rest' call_2
 ranks() {
-    grep -qF 'not done: that takes two devices' "$tables/ranks.md" &&
+    grep -qF 'not done: this needs two devices' "$tables/ranks.md" &&
         [ "$(grep -c ': holds$' "$tables/ranks.md")" = 2 ] &&
         grep -q '^| nccl-alone | 1 | 0 | [1-9]' "$tables/ranks.md"
 }
@@ -289,7 +289,7 @@ no_sum() {
     anew
     says 'ranks: failed' 1 gpu_check STAGES=ranks FAKE_NCCL=1 &&
         just ranks-failed.md summary.md &&
-        grep -q 'alone, .*: fails$' "$tables/ranks-failed.md"
+        grep -q 'with NCCL, .*: fails$' "$tables/ranks-failed.md"
 }
 check 'ranks: a sum that NCCL refuses is a failure' no_sum
 faulty() {
@@ -402,7 +402,7 @@ missing_library() {
 check 'a missing library is reported with the searched folders' \
     missing_library
 
-# --- what was required ----------------------------------------------------------------
+# --- requirements ---------------------------------------------------------------------
 
 required() { # VERDICT CODE
     anew

@@ -103,7 +103,7 @@ static void prepare(es_fiber *fiber, void (*main)(void))
 
 #endif
 
-/* --- the sanitizer, which has to know where the stack is ------------------ */
+/* --- the sanitizer, which must know the stack ----------------------------- */
 
 #ifdef HAS_ADDRESS_SANITIZER
 

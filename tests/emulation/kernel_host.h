@@ -48,7 +48,7 @@
 #define __forceinline__ inline
 #endif
 
-/* --- where a thread is ---------------------------------------------------- */
+/* --- thread indices ------------------------------------------------------- */
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
@@ -110,7 +110,7 @@ void *es_host_shared(void);
 
 #define ES_DYNAMIC_SHARED(type, name) type *name = (type *)es_host_shared()
 
-/* --- threads together ----------------------------------------------------- */
+/* --- barriers and exchanges ----------------------------------------------- */
 
 /** Ends the process with a line about the running thread. */
 [[noreturn]] void es_host_abort(const char *what);

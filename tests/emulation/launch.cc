@@ -35,7 +35,7 @@ static struct block {
     warp warps[ES_HOST_MAX_THREADS / warpSize];
 } block;
 
-/* --- what a thread sees --------------------------------------------------- */
+/* --- a thread's variables ------------------------------------------------- */
 
 int es_host_thread(void)
 {

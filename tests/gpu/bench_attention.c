@@ -2,23 +2,23 @@
  * usage: bench_attention PRECISION B H T D_K   (tests/gpu/peer_torch.py)
  *        bench_attention device
  *
- * Measures the fused attention of the CUDA back-end by itself. It prints one
- * line: milliseconds of a call, medians over the rounds, of
+ * Measures the fused attention of the CUDA back-end by itself. Prints one line:
+ * milliseconds per call, medians over the rounds, of
  *
- *   forward without statistics, forward with the entropy alone, forward with
+ *   forward without statistics, forward with the entropy only, forward with
  *   all statistics, backward, backward with a gradient of the entropies
  *
  * then two ratios, each as its median over the rounds and the interval that
- * contains it with 95 % (low, high): the entropy's and all statistics' forward
- * pass over the plain one.
+ * contains it with 95 % confidence (low, high): the forward pass with the
+ * entropy, and with all statistics, over the plain forward pass.
  *
- * The variants take turns, forwards and backwards through the list, so that
- * what the statistics cost is seen at one temperature of the device.
- * ENTROPY_BENCH_ROUNDS (41) rounds, each waited for, of ENTROPY_BENCH_CALLS
- * calls, or as many as take 3 ms: what waiting costs is 1 % of that, and the
- * same on both sides.
+ * The variants alternate, forwards and backwards through the list, so that the
+ * cost of statistics is measured at one temperature of the device. There are
+ * ENTROPY_BENCH_ROUNDS (41) rounds of ENTROPY_BENCH_CALLS calls, or of as many
+ * as take 3 ms. Each round is waited for, which costs 1 % of that, the same for
+ * all variants.
  *
- * device: only the name of what it would run on. Exit code 3: nothing.
+ * device: prints only the name of the device. Exit code 3: there is none.
  */
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/model/ops.h"
@@ -83,7 +83,7 @@ static float draw(uint64_t *state)
     return (float)((double)(*state >> 11) / 4503599627370496.0 - 1);
 }
 
-/** A bfloat16, or a binary16, of a value in [-1, 1): cut, not rounded. */
+/** Returns a bfloat16 or binary16 of a value in [-1, 1), truncated. */
 static uint16_t shorten(float value, es_precision precision)
 {
     uint32_t bits;
@@ -104,7 +104,7 @@ static es_mem *reserve(const bench *b, size_t bytes)
     return memory;
 }
 
-/** Random activations (n). */
+/** Returns random activations (n). */
 static es_mem *activations(const bench *b, size_t n, es_precision precision)
 {
     const size_t size = b->ops->activation_size;
@@ -181,7 +181,7 @@ static void call(const bench *b, int variant)
                                    b->qkv, b->saved, &b->attention);
 }
 
-/** Milliseconds a call. */
+/** Returns the milliseconds per call. */
 static double take_round(const bench *b, int variant, int n_calls)
 {
     const double start = now();
@@ -192,11 +192,12 @@ static double take_round(const bench *b, int variant, int n_calls)
     return (now() - start) / n_calls;
 }
 
-/** Calls that take about 3 ms, or as many as were requested. */
+/** Returns the number of calls that take about 3 ms, or the requested
+ *  number. */
 static int calls_of(const bench *b, int variant)
 {
     const int wanted = setting("ENTROPY_BENCH_CALLS", 0);
-    take_round(b, variant, 1); /* the first loads the kernels */
+    take_round(b, variant, 1); /* the first call loads the kernels */
     const double one = take_round(b, variant, 4);
     if (wanted > 0)
         return wanted;
@@ -209,7 +210,7 @@ static void take_rounds(const bench *b, double took[N_VARIANTS][MAX_ROUNDS],
     int n_calls[N_VARIANTS];
     for (int v = 0; v < N_VARIANTS; v++)
         n_calls[v] = calls_of(b, v);
-    for (int round = -1; round < n_rounds; round++) /* the first warms up */
+    for (int round = -1; round < n_rounds; round++) /* one warm-up */
         for (int i = 0; i < N_VARIANTS; i++) {
             const int v = round % 2 == 0 ? i : N_VARIANTS - 1 - i;
             took[v][round < 0 ? 0 : round] = take_round(b, v, n_calls[v]);

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/bundle.sh FILE.tar.gz   (make gpu-bundle)
-# Packs what `make gpu-check` needs on a machine with a GPU and PyTorch but without our
-# Debian packages: programs, tests, the shared libraries that they link (neither those
-# of C and C++, which have to be Debian 12's or newer, nor CUDA's), the reference
-# cases, a token file, the CPU's first losses on it, cffi for Python 3.12, and the
-# commit. tests/gpu/check.sh says what to do with it.
+# Packs everything that `make gpu-check` needs on a machine with a GPU and
+# PyTorch but without our Debian packages: programs, tests, the shared
+# libraries that they link (except those of CUDA, and of C and C++, which must
+# be Debian 12's or newer), the reference cases, a token file, the CPU's first
+# losses on it, cffi for Python 3.12, and the commit. tests/gpu/check.sh
+# explains how to use the bundle.
 #
-#   BUILD      where the programs are (build)
-#   PLUGINS    where the device's libraries are (BUILD): make has them there for
+#   BUILD      folder of the programs (build)
+#   PLUGINS    folder of the device's libraries (BUILD): make has them there for
 #              one kind of card
 #   WHEELS     a folder with wheels of cffi and pycparser (BUILD/wheels: pip
 #              downloads them)

@@ -1,30 +1,33 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/check.sh   (make gpu-check)
-# Everything that needs a GPU, for a machine that is lent for a quarter of an hour.
-# Stages (tests/gpu/stages.sh) run in the order of the plan below. Each one has a limit
-# of its own and writes a table into TABLES; a stage that fails or takes too long
-# leaves STAGE-failed.md and costs only itself. No stage begins for which too little of
-# SECONDS_MAX is left. After each stage OUT gets all tables (gpu.tar.gz) and summary.md,
-# which says of every requirement whether it holds, and what is missing.
+# Runs everything that needs a GPU, for a machine that is lent for a quarter of
+# an hour. Stages (tests/gpu/stages.sh) run in the order of the plan below.
+# Each has a time limit and writes a table into TABLES; a stage that fails or
+# takes too long leaves STAGE-failed.md and does not affect the others. A stage
+# does not begin if too little of SECONDS_MAX is left. After each stage OUT
+# gets all tables (gpu.tar.gz) and summary.md, which states for every
+# requirement whether it holds, and lists missing stages.
 #
-#   CALL         1: what is needed first, in 380 s; 2: what call 1 left or what failed
-#                there, then the rest, in 250 s
-#   TABLES       tables, logs and a run file (build/gpu). A stage whose whole table is
-#                there is not done again
+#   CALL         1: the most important stages, in 380 s; 2: stages that call 1 did not
+#                finish or that failed, then the others, in 250 s
+#   TABLES       tables, logs and a run file (build/gpu). A stage whose complete table
+#                is there is not run again
 #   OUT          folder for copies; empty: no copies
-#   STAGES       these alone, in this order
-#   SECONDS_MAX  of this call, in place of those above
-#   STAGE_MAX    seconds of each stage at most, in place of those below
-#   BUILD        where the programs are (build); they are made first, unless
-#   PREBUILT     is 1: they were made elsewhere (tests/gpu/bundle.sh)
+#   STAGES       runs only these, in this order
+#   SECONDS_MAX  limit of this call, instead of those above
+#   STAGE_MAX    limit of each stage in seconds, instead of those below
+#   BUILD        folder of the programs (build); they are built first, unless
+#   PREBUILT     is 1: they were built elsewhere (tests/gpu/bundle.sh)
 #
-# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2, Triton, transformers and cffi
-# for statistics, watch, flash, compile and eager; ncu for kernels and counters;
-# compute-sanitizer for sanitize; libnccl.so.2 (PyTorch has one) for ranks. A stage fails
-# where something that it needs is missing.
+# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2, Triton,
+# transformers and cffi for statistics, watch, flash, compile and eager; ncu
+# for kernels and counters; compute-sanitizer for sanitize; libnccl.so.2
+# (PyTorch has one) for ranks. A stage fails if something that it needs is
+# missing.
 #
-# On a machine without our packages, which has this source and nvcc's libraries, carry
-# build/gpu-bundle.tar.gz (`make gpu-bundle`), and for the second call build/gpu too:
+# On a machine without our packages, which has this source and nvcc's
+# libraries, carry build/gpu-bundle.tar.gz (`make gpu-bundle`), and for the
+# second call also build/gpu:
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
 #     PREBUILT=1 BUILD=build/bundle tests/gpu/check.sh
@@ -32,28 +35,29 @@
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
 #     PREBUILT=1 BUILD=build/bundle CALL=2 tests/gpu/check.sh
 #
-# Give the first 420 s and the second 290 s. Between them, `make gpu-results OUT=FOLDER`
-# unpacks what came back into build/gpu.
+# Allow 420 s for the first and 290 s for the second. Between them, `make
+# gpu-results OUT=FOLDER` unpacks the returned files into build/gpu.
 #
-# Without a device, tests/cuda/test_gpu_check.sh rehearses both calls: the host's emulation
-# takes the place of the back-end, and Triton's interpreter that of the kernels.
+# Without a device, tests/cuda/test_gpu_check.sh rehearses both calls: the
+# host's emulation replaces the back-end, and Triton's interpreter the kernels.
 #
-# Exit code: 0 all passed, 1 something failed or was not done, 3 no device, or OUT cannot
-# be written, 130 or 143 interrupted.
+# Exit code: 0 all passed; 1 something failed or was not run; 3 no device, or
+# OUT cannot be written; 130 or 143 interrupted.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
-# Stages share the choices among a product's candidates: those of the first that has it.
+# Stages share the choices among a product's candidates; the first stage with a
+# product makes them.
 export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
-export PYTHONUNBUFFERED=1 # what a stage printed before its limit is kept
+export PYTHONUNBUFFERED=1 # keeps the output of a stage that reaches its limit
 OUT=${OUT:-}
 CALL=${CALL:-1}
 SECONDS=0
 
-# Stage, call, the seconds that it should take on an H100 (estimates, not measured) and
-# may take. To compile for watch takes a minute, which statistics and verify cover; where
-# watch is the first stage, it may take that minute as well.
+# Stage, call, the expected seconds on an H100 (estimates, not measured), and
+# the limit. Compiling for watch takes a minute, during which statistics and
+# verify run; if watch is the first stage, it may take that minute as well.
 plan='
 versions    1   4  20
 statistics  1  45  80
@@ -69,17 +73,17 @@ kernels     2  30  60
 counters    2  40  70
 eager       2  40  70
 sanitize    2  60 120'
-[[ $CALL = [12] ]] || { echo 'gpu-check: CALL is 1 or 2' >&2; exit 2; }
+[[ $CALL = [12] ]] || { echo 'gpu-check: CALL must be 1 or 2' >&2; exit 2; }
 all=$(awk -v call="$CALL" 'NF && $2 <= call { print $1 }' <<<"$plan" | tr '\n' ' ')
 STAGES=${STAGES:-$all}
 . tests/gpu/stages.sh
 
-# A bundle's libraries are for our programs: Python has its own.
+# A bundle's libraries are for our programs only: Python has different ones.
 ours() { LD_LIBRARY_PATH=$ES_LIBRARY_PATH "$@"; }
 
 # --- the stages -------------------------------------------------------------------
 
-seconds_of() { # STAGE: expected and at most
+seconds_of() { # STAGE: prints the expected and the maximum seconds
     awk -v stage="$1" -v most="${STAGE_MAX:-}" '
         $1 == stage { print most ? most : $3, most ? most : $4 }' <<<"$plan"
 }
@@ -89,7 +93,7 @@ heading() { # STAGE
     echo
     echo "$DEVICE$DRIVER; $(date -u +%F); \`make gpu-check\`"
     [ "$DEVICE" != 'host emulation' ] ||
-        echo 'The CPU pretends to be a device: nothing here was measured on a GPU.'
+        echo 'The CPU emulates a device: nothing here was measured on a GPU.'
     echo
 }
 
@@ -101,7 +105,7 @@ why_of() { # CODE SECONDS TABLE
     esac
 }
 
-# A table that is whole is TABLES/STAGE.md, any other TABLES/STAGE-failed.md.
+# A complete table is TABLES/STAGE.md, any other TABLES/STAGE-failed.md.
 run_stage() { # STAGE
     local table=$TABLES/$1.md part=$TABLES/$1-failed.md code=0 begin=$SECONDS
     local said expected most left=$((SECONDS_MAX - SECONDS))
@@ -123,7 +127,7 @@ run_stage() { # STAGE
     child=$!
     wait "$child" || code=$?
     child=
-    [ "$1" != watch ] || end_warm_up # jobs that are left hold memory of the device
+    [ "$1" != watch ] || end_warm_up # remaining jobs hold memory of the device
     said=$(why_of $code "$most" "$part")
     [ $code = 0 ] || printf '\n%s: %s\n' "$1" "$said" >>"$part"
     cat "$part"
@@ -133,9 +137,9 @@ run_stage() { # STAGE
     deliver
 }
 
-# --- what is said at the end --------------------------------------------------------
+# --- summary ------------------------------------------------------------------------
 
-# What the tables say of what was required, and which tables there are.
+# Prints the tables' verdicts on the requirements, and which tables exist.
 summarise() {
     local failed=0 stage lines missing=
     for stage in $all; do
@@ -155,7 +159,7 @@ summarise() {
     return $failed
 }
 
-write_summary() { # false: something does not hold, or is missing
+write_summary() { # false: a requirement does not hold, or a stage is missing
     local code=0
     rm -f "$TABLES/summary.md"
     { heading summary; summarise; } >"$TABLES/summary.part" || code=1
@@ -168,11 +172,11 @@ deliver() { # to OUT
     [ ! -e "$TABLES/summary.md" ] || cp "$TABLES/summary.md" "$OUT" &&
         tar -czf "$OUT/gpu.part" -C "$TABLES" . &&
         mv "$OUT/gpu.part" "$OUT/gpu.tar.gz" && return 0 # a trap's, otherwise
-    echo "gpu-check: $OUT: not all is there; it is in $TABLES" >&2
+    echo "gpu-check: $OUT: incomplete copies: the tables are in $TABLES" >&2
     return 3
 }
 
-# On exit, however that comes.
+# Runs at every exit.
 conclude() {
     local code=$?
     trap '' TERM INT HUP
@@ -192,7 +196,7 @@ conclude() {
 
 # --- finding the device -----------------------------------------------------------
 
-# Where PyTorch or a toolkit may have the library that products need.
+# Prints folders where PyTorch or a toolkit may have the library of products.
 cublas_folders() {
     local site
     site=$(python3 -c \
@@ -207,7 +211,7 @@ library_path() { # [FOLDER...]: after a bundle's, before those of the environmen
     (IFS=: && echo "${folders[*]}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }
 
-# Sets DEVICE and ES_LIBRARY_PATH; or says why not.
+# Sets DEVICE and ES_LIBRARY_PATH, or reports why it cannot.
 find_device() {
     local folder why looked=
     ES_LIBRARY_PATH=$(library_path)
@@ -234,8 +238,8 @@ find_device() {
     return 1
 }
 
-# Jobs of watch that compile begin now, and read what is slow to import from the disk.
-# Without them another process does that.
+# Starts the jobs of watch that compile; they also read slow imports from the
+# disk. Without watch another process does that.
 warm_up() {
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$ES_LIBRARY_PATH" \
         "$(realpath "$BUILD")/entropy-recorder" >"$WATCH_FOLDER/recorder"
@@ -264,7 +268,7 @@ fi
 
 SECONDS_MAX=${SECONDS_MAX:-$((CALL == 1 ? 380 : 250))}
 [[ $SECONDS_MAX =~ ^[0-9]+$ && ${STAGE_MAX:-1} =~ ^[0-9]+$ ]] ||
-    { echo 'gpu-check: SECONDS_MAX and STAGE_MAX are numbers' >&2; exit 2; }
+    { echo 'gpu-check: SECONDS_MAX and STAGE_MAX must be numbers' >&2; exit 2; }
 if [ "${PREBUILT:-0}" != 1 ]; then
     mkdir -p "$BUILD"
     make -j"$(nproc)" CUDA=1 all gpu-programs >"$BUILD/gpu-build.txt" 2>&1 ||
@@ -296,7 +300,7 @@ export DEVICE DRIVER ES_LIBRARY_PATH
 child= preparing=
 export WATCH_FOLDER
 WATCH_FOLDER=$(mktemp -d) || exit
-warm_up # before the traps, which are not for a process that is about to be Python
+warm_up # before the traps, which a process about to become Python must not inherit
 trap conclude EXIT
 trap 'exit 143' TERM HUP
 trap 'exit 130' INT

@@ -1,7 +1,7 @@
 /**
- * A fake device and a fake cuBLASLt, and gemm.cu itself: what it says of a
- * product is compared with cuBLASLt's documentation, and done as that says, in
- * column order, on the host. To be included once.
+ * A fake device, a fake cuBLASLt, and gemm.cu itself. The fake checks the
+ * description of each product against cuBLASLt's documentation and computes it
+ * as documented, in column order, on the host. May be included only once.
  */
 #ifndef ES_TESTS_GPU_FAKE_CUBLAS_H
 #define ES_TESTS_GPU_FAKE_CUBLAS_H
@@ -12,7 +12,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#define __CUDACC__ 1 /* for device.h; the headers of CUDA are read by now */
+#define __CUDACC__ 1 /* for device.h; CUDA's headers have been read */
 #include "hooks/trainer/cuda/gemm.cu"
 
 /* --- the device ----------------------------------------------------------- */
@@ -76,7 +76,7 @@ cudaError_t cudaGetLastError(void)
     return cudaSuccess;
 }
 
-/* Events are times of a clock that products move on. */
+/* Events hold the time of a clock that products advance. */
 static float now;
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
@@ -131,10 +131,10 @@ typedef struct description {
 
 typedef struct preference {
     uint64_t workspace;
-    uint32_t reductions, alignments[4]; /* a, b, c, d */
+    uint32_t reductions, alignments[4]; /* of a, b, c, d */
 } preference;
 
-/* What an algorithm relies on. */
+/* Properties that an algorithm relies on. */
 typedef struct reliance {
     uint32_t alignments[4], bias, aux;
     uint64_t workspace;
@@ -144,13 +144,13 @@ typedef struct reliance {
 enum refusal { NEVER, NONE_FOUND, BAD_STATE, BY_STATUS, WHEN_RUN };
 
 static struct {
-    refusal refuses; /* products with an epilogue */
+    refusal refuses; /* of products with an epilogue */
     cublasStatus_t code;
     int n_queries, n_run, n_illegal;
-    int n_candidates;              /* found at most; 0: as many as are wanted */
-    float took[ES_MAX_CANDIDATES]; /* of a candidate; 0: it is refused when run,
-                                      unless that of candidate 1 is 0 */
-    int last;                      /* candidate that was run */
+    int n_candidates; /* largest number found; 0: as many as requested */
+    float took[ES_MAX_CANDIDATES]; /* time of each candidate; 0: refused when
+                                      run, unless that of candidate 1 is 0 */
+    int last;                      /* candidate of the last run */
 } library;
 
 static void require(bool legal, const char *what)
@@ -291,7 +291,7 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
 
 static bool has_aux(const description *d)
 {
-    return (int)d->epilogue & 128; /* as all that have it */
+    return (int)d->epilogue & 128; /* bit of all epilogues with aux */
 }
 
 static bool has_bias(const description *d)
@@ -299,7 +299,7 @@ static bool has_bias(const description *d)
     return (int)d->epilogue & CUBLASLT_EPILOGUE_BIAS;
 }
 
-/* Rows and columns of a matrix as it is multiplied. */
+/* Return the rows and columns of a matrix as multiplied. */
 static uint64_t rows_of(const layout *l, cublasOperation_t op)
 {
     return op == CUBLAS_OP_N ? l->rows : l->columns;
@@ -310,7 +310,7 @@ static uint64_t columns_of(const layout *l, cublasOperation_t op)
     return op == CUBLAS_OP_N ? l->columns : l->rows;
 }
 
-/* The rules of cublasLtMatmul and of its attributes. */
+/* Checks the rules of cublasLtMatmul and of its attributes. */
 static void judge(const description *how, const layout *a, const layout *b,
                   const layout *c, const layout *d)
 {
@@ -401,7 +401,7 @@ static double gelu_slope(double x)
     return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5;
 }
 
-/* Row i and column j of a matrix in column order, as it is multiplied. */
+/* Returns row i, column j of a matrix in column order, as multiplied. */
 static double element(const layout *l, const void *from, cublasOperation_t op,
                       uint64_t i, uint64_t j)
 {
@@ -410,7 +410,7 @@ static double element(const layout *l, const void *from, cublasOperation_t op,
                 op == CUBLAS_OP_N ? i + j * stride : j + i * stride);
 }
 
-/* What becomes of the sum of row i and column j. */
+/* Applies the epilogue to the sum of row i and column j. */
 static double finish(const description *how, uint64_t i, uint64_t j, double sum)
 {
     const size_t at = (size_t)(i + j * (uint64_t)how->aux_stride);

@@ -1,22 +1,21 @@
-/* What the CUDA back-end calls of the CUDA runtime and of cuBLASLt, on a
- * machine that has neither: its real objects are linked with this, so that
- * everything that device.cu and gemm.cu do on the host is done. Memory is the
- * host's, and kernels do nothing.
+/* A fake CUDA runtime and cuBLASLt for a machine without them. The back-end's
+ * real objects are linked with this file, so that the host code of device.cu
+ * and gemm.cu runs completely. Memory is the host's, and kernels do nothing.
  *
- * It judges: a launch that no device would take, a copy from memory that is not
- * page-locked, a call that a capture forbids end the process; what is still
- * held at the end is reported.
+ * The fake ends the process at a launch that no device would accept, at a copy
+ * without page-locked memory, and at a call that is forbidden in a capture; it
+ * reports resources that are still held at the end.
  *
- * FAKE_CUDA, words with commas between them:
+ * FAKE_CUDA, words separated by commas:
  *
  *   driver=N devices=N   version of the driver (0: none), number of devices
  *   major=N              compute capability
- *   FUNCTION=N:CODE      the call of this number returns CODE; from 700 on
- *                        that sticks, and every call returns it
+ *   FUNCTION=N:CODE      call number N returns CODE; a CODE of 700 or more
+ *                        persists, and every later call returns it
  *
- * FAKE_CUDA_LOG names a file for the launches: kernel or cublasLtMatmul, grid,
- * threads, bytes of shared memory, whether it was captured, and whether it may
- * overlap with the one before. */
+ * FAKE_CUDA_LOG names a file that lists launches: kernel or cublasLtMatmul,
+ * grid, threads, bytes of shared memory, whether it was captured, and whether
+ * it may overlap with the previous one. */
 #include <cuda_runtime_api.h>
 
 #include <stdbool.h>
@@ -41,7 +40,7 @@ static const char *settings(void)
     return words ? words : "";
 }
 
-/* The number behind "name="; `otherwise` if it is not set. */
+/* Returns the number after "name="; `otherwise` if it is not set. */
 static long setting(const char *name, long otherwise, int *code)
 {
     const size_t n = strlen(name);
@@ -73,7 +72,7 @@ static struct {
 static int stuck; /* the code that every call returns */
 static bool captures;
 
-/* What the call that begins comes to. */
+/* Counts the call and returns its code. */
 static int begin(const char *name)
 {
     int i = 0, code = 0;
@@ -97,14 +96,14 @@ static int begin(const char *name)
             return (cudaError_t)code;                                          \
     } while (0)
 
-/* Ends the process where a capture forbids it. */
+/* Ends the process if a capture is in progress. */
 static void outside_captures(const char *what)
 {
     if (captures)
         illegal(what);
 }
 
-/* --- what is held --------------------------------------------------------- */
+/* --- held resources ------------------------------------------------------- */
 
 static long n_held;
 
@@ -127,8 +126,8 @@ __attribute__((destructor)) static void report(void)
         fprintf(stderr, "fake runtime: %ld resources are still held\n", n_held);
 }
 
-/* What is made and what is dropped again, whatever it is; and what the host
- * waits for or queues. */
+/* Define functions that make and drop resources of any kind, and functions that
+ * wait or queue. */
 #define MAKES(name, handle, arguments)                                         \
     cudaError_t name arguments                                                 \
     {                                                                          \
@@ -246,7 +245,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* Frees even what an error that sticks would keep: nothing may be held then,
+/* Frees memory even after a persistent error: nothing may be held then,
  * either. */
 cudaError_t cudaFree(void *memory)
 {
@@ -301,7 +300,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
 {
     (void)stream;
     BEGIN();
-    if (!captures && bytes <= LARGE) /* what is larger is zero as it came */
+    if (!captures && bytes <= LARGE) /* calloc has zeroed the rest */
         memset(to, value, bytes);
     return cudaSuccess;
 }
@@ -335,9 +334,9 @@ QUEUES(cudaGraphLaunch,
         cudaStream_t stream __attribute__((unused))),
        "a graph is launched in a capture")
 
-/* What an event is held in: the last stream that recorded it, and whether that
- * was captured. A capture is of its trunk and of a branch, which has left it
- * by an event and has to come back by another. */
+/* The state of an event: the last stream that recorded it, and whether that was
+ * captured. A capture consists of a trunk and a branch, which leaves by an
+ * event and must return by another. */
 typedef struct recorded {
     cudaStream_t stream;
     bool is_captured;
@@ -401,7 +400,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     return cudaSuccess;
 }
 
-/* A failure leaves something that is no graph. */
+/* A failure returns a handle that is not a graph. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                  unsigned long long flags)
 {
@@ -419,7 +418,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
 static struct {
     const void *function;
     const char *name;
-    size_t shared; /* that it may ask for */
+    size_t shared; /* limit for requests */
 } kernels[MAX_KERNELS];
 static int n_kernels;
 
@@ -452,7 +451,7 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
     kernels[n_kernels++].shared = FREE_SHARED;
 }
 
-/* What only a launch by <<<>>> calls. */
+/* Only launches by <<<>>> call these. */
 #define NOT_OURS(name)                                                         \
     void name(void)                                                            \
     {                                                                          \
@@ -561,7 +560,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
     (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
     (void)preference, (void)found;
     const int code = begin("cublasLtMatmulAlgoGetHeuristic");
-    *n_found = code == 0 ? n_wanted : 0; /* all bytes 0 is success */
+    *n_found = code == 0 ? n_wanted : 0; /* a state of 0 bytes means success */
     return code;
 }
 

@@ -1,9 +1,9 @@
-# Targets for a machine with a GPU, or that make what is carried to one.
+# Targets for a machine with a GPU, and targets that make files for one.
 
 ARCH = SM+LN+G
 MINUTES = 1
 BUNDLE = $(BUILD)/gpu-bundle.tar.gz
-# One kind of card: each kind makes the bundle larger.
+# A single kind of card: each kind makes the bundle larger.
 BUNDLE_ARCH = sm_90
 
 $(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # usage: launches.sh FILE...
 #
-# Prints what nothing checks in sources of the CUDA back-end; exit 1 if
-# anything. Kernels are launched by es_launch, which checks, and begin with
-# es_begin_kernel(). Calls of the CUDA
-# runtime and of cuBLAS have three files, device.cu, gemm.cu and ranks.cu, and
-# there something is done with what they return: a call that begins a statement or
-# ends a condition is a breach.
+# Prints unchecked launches and calls in sources of the CUDA back-end; exit
+# code 1 if there are any. Kernels are launched by es_launch, which checks, and
+# begin with es_begin_kernel(). Only device.cu, gemm.cu and ranks.cu call the
+# CUDA runtime and cuBLAS, and they use the result of every call: a call that
+# begins a statement or ends a condition is an error.
 set -uo pipefail
 call='\b(cuda|cublas(Lt)?)[A-Z]\w*\('
 breaches=0
@@ -16,7 +15,7 @@ breach() {
 }
 
 while IFS=: read -r file line text; do
-    breach "$file:$line: a launch that nothing checks:$text"
+    breach "$file:$line: an unchecked launch:$text"
 done < <(grep -nE '<<<' /dev/null "$@" | grep -vE '^[^:]*:[0-9]+: \* ')
 for file in "$@"; do
     case $file in
@@ -27,14 +26,14 @@ for file in "$@"; do
     done < <(grep -nE "$call" "$file")
 done
 while read -r where; do
-    breach "$where: nothing checks what it returns"
+    breach "$where: its result is not checked"
 done < <(perl -0777 -ne '
     while (/([;{}:]|(?<!\(void)\)|\belse|&&)\s*('"$call"')/g) {
         my $line = 1 + (substr($_, 0, $-[2]) =~ tr/\n//);
         print "$ARGV:$line: $2\n" unless $1 eq ":" && $2 =~ /String/;
     }' "$@")
 while read -r where; do
-    breach "$where: a kernel that does not begin with es_begin_kernel()"
+    breach "$where: a kernel without es_begin_kernel() at its beginning"
 done < <(perl -0777 -ne '
     while (/^(template[^\n]*\n)?(static |inline )*__global__[^;{]*\{\s*(?!\s|es_begin_kernel\(\);)/mg) {
         my $line = 1 + (substr($_, 0, $-[0]) =~ tr/\n//);

@@ -4,39 +4,39 @@
        peer_torch.py eager ENTROPY_TRAIN
        peer_torch.py compile ENTROPY_TRAIN
 
-Compares the CUDA back-end with PyTorch 2 as people use it, on one device in one run
+Compares the CUDA back-end with the usual ways to use PyTorch 2, on one device in one run
 (tests/gpu/check.sh).
 
 rate     the device's rate for a large bf16 matrix product
-flash    our fused attention, which returns the statistics of every row, and
-         scaled_dot_product_attention, which does not: its flash attention, which ours
-         is judged by, and cuDNN, which it takes of its own accord on newer devices.
-         Its calls are captured in a CUDA graph, so that Python is not what is timed;
-         q, k and v are those that a projection leaves, and no copy of them is
-         counted. Then a training step of GPT-2 small, entropy recorded at every step
-         into a run file, and that of eager PyTorch with flash attention, alternating
-eager    that step and eager PyTorch that keeps the attention matrices and takes the
-         papers' formula of them
-compile  that step and torch.compile (loss inside, fused AdamW, no wait within a step,
-         no entropy at all): of several settings with flash attention the fastest, and
-         cuDNN. All compile first, at the same time
+flash    compares our fused attention, which returns the statistics of every row, with
+         scaled_dot_product_attention, which does not: with its flash attention, on which
+         the verdict is based, and with cuDNN, its default on newer devices. Its calls are
+         captured in a CUDA graph, so that Python is not timed; q, k and v are in the
+         layout of a projection, and copies of them are not counted. Then compares a
+         training step of GPT-2 small, with entropy recorded at every step into a run file,
+         with that of eager PyTorch with flash attention; the two alternate
+eager    compares that step with eager PyTorch that keeps the attention matrices and
+         computes the papers' formula from them
+compile  compares that step with torch.compile (loss included, fused AdamW, no wait within
+         a step, no entropy): the fastest of several settings with flash attention, and
+         cuDNN. All settings compile first, at the same time
 
-Numbers are medians. Memory is the growth of the device's use, as nvidia-smi has it.
-Lines that begin with "required: " name a requirement and whether it holds, those with
+Numbers are medians. Memory is the growth of the device's use, as nvidia-smi reports it.
+Lines that begin with "required: " state a requirement and whether it holds; those with
 "stretch: " have no verdict.
 
-  ENTROPY_BENCH_DEVICE    cpu: to try this file out; nothing is a GPU's then
+  ENTROPY_BENCH_DEVICE    cpu: tests this file; nothing is measured on a GPU then
   ENTROPY_BENCH_MODEL     "12 12 768 50257": L, H, d, V
-  ENTROPY_BENCH_STEPS     T x B of the steps: "1024x32 128x64" of flash, else
+  ENTROPY_BENCH_STEPS     T x B of the steps: "1024x32 128x64" for flash, otherwise
                           "1024x8", whose memory several peers can share
   ENTROPY_BENCH_CONTEXTS  "1024 4096", of the attention
   ENTROPY_BENCH_TOKENS    16384: B T of the attention
   ENTROPY_BENCH_ROUNDS    21
-  ENTROPY_BENCH_SHARE     of the device's memory, for a peer (1)
-  ENTROPY_BENCH_SECONDS   after which no further peer is begun (220)
+  ENTROPY_BENCH_SHARE     share of the device's memory for a peer (1)
+  ENTROPY_BENCH_SECONDS   time after which no further peer starts (220)
   ES_LIBRARY_PATH         LD_LIBRARY_PATH of our programs
 
-Exit code: 1 where PyTorch or a device is missing.
+Exit code: 1 if PyTorch or a device is missing.
 """
 
 import math
@@ -50,7 +50,7 @@ import tempfile
 import threading
 import time
 
-# First: it says so where there is no PyTorch.
+# First, because it reports a missing PyTorch.
 from torch_common import (
     DEVICE,
     MODEL,
@@ -75,11 +75,11 @@ STEPS = [
     for one in setting("STEPS", "1024x32 128x64" if VERB == "flash" else "1024x8").split()
 ]
 
-# --- a step beside ours ------------------------------------------------------
+# --- a step compared with ours ------------------------------------------------------
 
 
 def device_mib():
-    """What the device holds, of all processes."""
+    """The device's memory in use, by all processes."""
     if DEVICE != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info()
@@ -87,7 +87,7 @@ def device_mib():
 
 
 class LargestMemory(threading.Thread):
-    """The device's memory in use for a while, less that before."""
+    """The largest growth of the device's memory in use during an interval."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -105,12 +105,11 @@ class LargestMemory(threading.Thread):
 
 
 class Unfinished(Exception):
-    """A peer that failed or took too long: what it said last."""
+    """A peer that failed or took too long, with its last output."""
 
 
 class Peer:
-    """PyTorch in a process of its own; attention: "flash", "cudnn", or "" for
-    none of SDPA's."""
+    """PyTorch in a separate process; attention: "flash", "cudnn", or "" for no SDPA."""
 
     def __init__(self, mode, attention, vocab, n_ctx, n_batch):
         self.attention = attention
@@ -133,7 +132,7 @@ class Peer:
         return select.select([self.process.stdout], [], [], 1)[0]
 
     def line(self, seconds):
-        """The next; the compiler's processes may hold the pipe of a dead peer."""
+        """The next line; the compiler's processes may keep the pipe of a dead peer open."""
         end = time.monotonic() + seconds
         while not self.has_line() and self.process.poll() is None:
             if time.monotonic() > end:
@@ -143,14 +142,14 @@ class Peer:
             return line
         self.errors.seek(0)
         said = [text.strip() for text in self.errors if text.strip()]
-        raise Unfinished((said or ["it said nothing"])[-1][:200])
+        raise Unfinished((said or ["no message"])[-1][:200])
 
     def ready(self, seconds):
-        """Parameters and the MiB that PyTorch reserved; fails where it takes
-        another attention than it was to."""
+        """Parameters and the MiB that PyTorch reserved; fails if it uses another attention
+        than requested."""
         n, reserved, took = self.line(seconds).strip().split(maxsplit=2)
         if self.attention and DEVICE == "cuda" and not took.startswith(self.attention):
-            raise Unfinished(f"it takes {took}, not {self.attention}")
+            raise Unfinished(f"it uses {took}, not {self.attention}")
         return int(n), int(reserved)
 
     def go(self):
@@ -183,8 +182,8 @@ def peer_step(kind, n_ctx, n_batch, seconds):
 
 
 def our_step(program, n_ctx, n_batch):
-    """Milliseconds plain and recorded, MiB, millions of parameters, and what
-    recording costs with its interval, as bench says it."""
+    """Milliseconds plain and recorded, MiB, millions of parameters, and the cost of
+    recording with its interval, from the output of bench."""
     n_layer, n_head, width, vocab = MODEL
     command = [program, "bench", "--backend", "cuda", "--precision", "bf16"]
     command += ["--arch", "SM+LN+GT", "--bias", "all"]
@@ -210,13 +209,12 @@ def our_step(program, n_ctx, n_batch):
 
 
 def padded(vocab):
-    """As nanoGPT has it, for the speed of the products."""
+    """Padded as in nanoGPT, for the speed of the products."""
     return 128 * math.ceil(vocab / 128) if vocab > 128 else vocab
 
 
 def compiled():
-    """What is compiled: mode, attention and vocabulary, the likely fastest
-    first."""
+    """The compiled variants (mode, attention, vocabulary), the likely fastest first."""
     more = padded(MODEL[3])
     return [
         ("default", "flash", more),
@@ -226,8 +224,8 @@ def compiled():
 
 
 def model_flops(n_ctx, n_batch):
-    """Of a step's matrix products: 6 per parameter and token, tied wte once,
-    and 12 d per visible pair of positions and layer."""
+    """FLOPs of a step's matrix products: 6 per parameter and token, tied wte once, and 12
+    d per visible pair of positions and layer."""
     n_layer, _, width, vocab = MODEL
     weights = n_layer * 12 * width**2 + vocab * width
     pairs = n_layer * n_ctx * (n_ctx + 1) / 2
@@ -250,7 +248,7 @@ def check_parameters(n, millions, vocab):
 
 
 class Turns:
-    """The sides of one size, by turns: ours, a peer, ours, a peer, ..."""
+    """The measurements of one size, alternating: ours, a peer, ours, a peer, ..."""
 
     def __init__(self, program, sizes):
         self.program, self.sizes = program, sizes
@@ -261,7 +259,7 @@ class Turns:
         self.ours.append(our_step(self.program, *self.sizes))
 
     def peer(self, side, kind, seconds):
-        """Ratio to ours, of the turns before and after, and MiB; or None."""
+        """The ratio to our turns before and after, and MiB; or None."""
         try:
             took, mib, reserved, n = peer_step(kind, *self.sizes, seconds)
         except Unfinished as why:
@@ -281,7 +279,7 @@ def require_papers(turns, papers):
     n_ctx = turns.sizes[0]
     what = "eager PyTorch with the papers' logging"
     if not papers:
-        print(f"\nrequired: {what} beside ours at T {n_ctx}: not measured")
+        print(f"\nrequired: {what} compared with ours at T {n_ctx}: not measured")
         return
     print()
     required(f"step, recorded, T {n_ctx}, against {what}", papers[0], 3.0)
@@ -304,17 +302,17 @@ def compare_flash(turns, _rate, _until):
 
 
 def require_compiled(turns, found, rate):
-    """found: attention -> those that were measured with it."""
+    """found: attention -> the results measured with it."""
     n_ctx = turns.sizes[0]
     share = model_flops(*turns.sizes) / (1e-3 * turns.recorded()) / rate
     print(f"\nT = {n_ctx}: recording costs {', '.join(one[4] for one in turns.ours)}")
-    print(f"of a step, turn by turn. Share of the matrix rate: {100 * share:.0f} %\n")
+    print(f"of a step, for each of our turns. Share of the matrix rate: {100 * share:.0f} %\n")
     what = "the fastest torch.compile without entropy"
     if found["flash"]:
         text = f"step, recorded, T {n_ctx}, against {what}, flash"
         required(text, min(found["flash"])[0], 1.0)
     else:
-        print(f"required: torch.compile beside ours at T {n_ctx}: not measured")
+        print(f"required: torch.compile compared with ours at T {n_ctx}: not measured")
     if found["cudnn"]:
         text = f"step, recorded, T {n_ctx}, against torch.compile, cuDNN"
         stretch(text, min(found["cudnn"])[0])
@@ -351,14 +349,14 @@ def compare_steps(program, compare):
         plain, recorded, mib, *_ = turns.ours[0]
         print_row(sizes, "ours, no entropy recorded", plain, mib, "", "")
         print_row(sizes, "ours, recorded every step", recorded, mib, "", "1")
-        # What is left for the sizes to come.
+        # Time reserved for the remaining sizes.
         until = 0.5 * begun * (len(STEPS) - 1 - i) / max(1, len(STEPS) - 1)
         compare(turns, rate, until)
 
 
 def warm():
-    """Fills the cache of torch.compile: all at once, each with a few processes
-    of the compiler and its share of most of the device's memory."""
+    """Fills the cache of torch.compile: all variants at once, each with a few processes of
+    the compiler and a share of most of the device's memory."""
     wanted = [(*kind, *sizes) for sizes in STEPS for kind in compiled()]
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
     os.environ["ENTROPY_BENCH_SHARE"] = str(0.85 / len(wanted))

@@ -1,4 +1,4 @@
-/* Kernels that try the language of kernels itself. */
+/* Kernels that test the language of kernels. */
 #include "hooks/trainer/cuda/mma.h"
 
 extern "C" {
@@ -7,7 +7,7 @@ extern "C" {
 
 enum { SUM_STAGES = 3, FLOATS_PER_COPY = 4 };
 
-/* --- memory of the device for as long as a call lasts --------------------- */
+/* --- device memory during a call ------------------------------------------ */
 
 typedef struct held {
     es_device *device;
@@ -15,7 +15,8 @@ typedef struct held {
     size_t bytes;
 } held;
 
-/* With `in` (bytes) in it, or, if that is NULL, as it comes. */
+/* Reserves memory with the contents of `in` (bytes), or uninitialised for
+ * NULL. */
 static held hold(es_device *device, const void *in, size_t bytes)
 {
     held h = {device, NULL, bytes};
@@ -31,7 +32,7 @@ static void drop(held h)
     es_device_release(h.device, h.memory);
 }
 
-/* Loads it, and drops it. */
+/* Loads the memory to `out` and releases it. */
 static void take(held h, void *out)
 {
     es_device_load(h.device, out, h.memory, h.bytes);
@@ -42,8 +43,8 @@ static void take(held h, void *out)
 
 enum { M = 16, N = 8, K = 16 };
 
-/* The pieces of 8 elements that a lane copies into shared memory: one of a,
- * one of b, and zeros behind b. */
+/* Copies a lane's pieces of 8 elements into shared memory: one of a, one of b,
+ * and zeros behind b. */
 template <class A>
 __global__ void multiply_kernel(float *d, const A *a, const A *b,
                                 bool b_transposed)
@@ -121,8 +122,8 @@ static void shuffle(es_device *device, int32_t *out, const int32_t *x)
 
 /* --- barriers ------------------------------------------------------------- */
 
-/* Block i reverses its own stretch of blockDim floats, which comes to lie at
- * the other end. */
+/* Block i reverses a stretch of blockDim floats and writes it to the opposite
+ * end. */
 static __global__ void reverse_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();
@@ -152,7 +153,7 @@ static void reverse(es_device *device, float *out, const float *x, int n)
 
 /* --- copies --------------------------------------------------------------- */
 
-/* Stages of 128 floats: one is summed while the next two are on their way. */
+/* Stages of 128 floats: one is summed while the next two are being copied. */
 static __global__ void sum_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();

@@ -1,9 +1,9 @@
-/* The products of gemm.cu, as it requests them of a fake cuBLASLt, against
- * the definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs
- * it; exit code 1 if a test fails. */
+/* Compares the products of gemm.cu, as requested from a fake cuBLASLt, with the
+ * definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs it;
+ * exit code 1 if a test fails. */
 #include "tests/gpu/fake_cublas.h"
 
-/* --- products by their definition ----------------------------------------- */
+/* --- products by definition ----------------------------------------------- */
 
 enum { M = 7, N = 16, K = 5, STRIDE = 24, MOST = 32 * 32 };
 
@@ -26,8 +26,8 @@ static void fill(void *out, cudaDataType_t type)
 
 static float memory[8][MOST + 64] __attribute__((aligned(256)));
 
-/* Whether d and aux (M,N) are what gemm.h says, and nothing between their rows
- * has changed. was_* are as they were. */
+/* Returns true if d and aux (M,N) are as defined in gemm.h, and the gaps
+ * between their rows have not changed. was_*: earlier contents. */
 static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
 {
     const cudaDataType_t in = type_of(p, false), out = type_of(p, true);
@@ -68,13 +68,13 @@ static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
     return right;
 }
 
-/* How c and what follows the sum are chosen. */
+/* The variable properties of a product. */
 typedef struct choice {
     es_gemm_type type;
     bool wide, a_transposed, b_transposed, bias;
-    int c; /* 0 none, 1 apart, 2 in place */
+    int c; /* 0 none, 1 separate, 2 in place */
     es_gemm_epilogue epilogue;
-    int shift; /* elements that everything but bias and aux begins behind */
+    int shift; /* offset in elements of everything except bias and aux */
 } choice;
 
 static es_gemm product_of(const choice *how)
@@ -141,7 +141,8 @@ static es_device open_one(int major)
     return device;
 }
 
-/* Everything that can be chosen; whether all of it is right. */
+/* Checks all combinations of properties. Returns true if all results are
+ * right. */
 static bool check_all(es_device *device, int *n, int *n_offered)
 {
     bool right = true;
@@ -251,7 +252,7 @@ static void test_refusals(void)
 
 /* --- choices -------------------------------------------------------------- */
 
-enum { TIMING = 3 * 6 }; /* runs of three candidates */
+enum { TIMING = 3 * 6 }; /* three candidates, 6 runs each */
 
 static char path[4096];
 
@@ -277,8 +278,8 @@ static choice plain_choice(void)
     return how;
 }
 
-/* A device of that time: how often the product runs there, and by which
- * candidate in the end; whether it is right. */
+/* Runs the product on a device with these times. Checks the number of runs, the
+ * chosen candidate, and the result. */
 static bool run_with(const float took[3], const choice *how, int want_runs,
                      int want_candidate, bool captures)
 {
@@ -297,7 +298,7 @@ static bool run_with(const float took[3], const choice *how, int want_runs,
     return right;
 }
 
-/* The note of a device that finds the file. */
+/* Checks the note of a device that finds the file. */
 static bool note_has(const char *part)
 {
     es_device device = open_one(9);
@@ -335,7 +336,8 @@ static void test_timing(void)
            "nothing is timed in a capture");
 }
 
-/* What is in the file leads to this note, and the product is timed again. */
+/* This content of the file leads to the note, and the product is timed
+ * again. */
 static bool survives(const char *text, const char *note)
 {
     static const float took[] = {5, 3, 4};
@@ -371,7 +373,7 @@ static void test_files(void)
     }
     end = strchr(strchr(good, '\n') + 1, '\n') + 1;
     snprintf(text, sizeof text, "%s%s", good, end);
-    right = right && survives(text, "line 4 is malformed"); /* twice the same */
+    right = right && survives(text, "line 4 is malformed"); /* duplicate */
     memset(text, '7', sizeof text);
     text[sizeof text - 1] = 0;
     right = right && survives(text, "line 1 is malformed");
@@ -413,8 +415,8 @@ static void test_places(void)
 
 /* --- the listing ---------------------------------------------------------- */
 
-/* How many of three products run: with neither bias nor GELU, with the bias,
- * with both. */
+/* Returns how many of three products run: with neither bias nor GELU, with the
+ * bias, and with both. */
 static int run_three(int major, refusal refuses)
 {
     int n = 0;

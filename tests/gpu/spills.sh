@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: spills.sh LOG...
 #
-# One line for each kernel out of what ptxas said (-Xptxas -v): registers, the
-# bytes of stack that it spills to and reads back, and barriers. Exit 1 if one
-# spills.
+# Prints one line for each kernel from ptxas's output (-Xptxas -v): registers,
+# the bytes of stack that it spills to and reads back, and barriers. Exit code
+# 1 if a kernel spills.
 set -euo pipefail
 
 printf '%-6s %9s %7s %7s %7s  %s\n' arch registers stack stores loads kernel

@@ -1,21 +1,21 @@
-# The stages of tests/gpu/check.sh, which sources this file: each is a function that
-# prints its table and returns 0 if it passed. A stage fails where something that it
-# needs is missing.
+# The stages of tests/gpu/check.sh, which sources this file: each is a function
+# that prints its table and returns 0 if it passed. A stage fails if something
+# that it needs is missing.
 #
-#   CASES     of the reference, by how their names begin: "g01_sm_ln g17" (all that
-#             the back-end has)
-#   PROGRAMS  of the operations' parity (all): "test_cuda_rows"
-#   SHAPES    of attention alone, T (1024 4096), at d_k 64
-#   SIZES     of the trainer's own step, T x batch (1024x32 128x64); PAIRS of steps
-#   MODEL     options of the model in place of GPT-2 small's
-#   LAUNCHES  of kernels that ncu looks at (1000: two steps and more)
-#   TRAINING  seconds of the training at most (60), STEPS its steps at most (1000000)
+#   CASES     beginnings of the reference cases' names: "g01_sm_ln g17" (all that the
+#             back-end supports)
+#   PROGRAMS  parity tests of operations (all): "test_cuda_rows"
+#   SHAPES    T of attention by itself (1024 4096), with d_k 64
+#   SIZES     of the trainer's step, T x batch (1024x32 128x64); PAIRS of steps
+#   MODEL     options of the model instead of GPT-2 small's
+#   LAUNCHES  of kernels that ncu measures (1000: more than two steps)
+#   TRAINING  limit in seconds of the training (60), STEPS limit of its steps (1000000)
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
-n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # B T of attention alone
+n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # B T of attention by itself
 
-# Runs one of our programs; one that fails runs again a launch at a time, so that it
-# names the launch. Its last word is how it ended then.
+# Runs one of our programs. A failed program runs again with blocking launches,
+# so that it names the launch; the last line is the exit code of that run.
 checked() { # COMMAND...
     local code=0
     ours "$@" || code=$?
@@ -26,17 +26,17 @@ checked() { # COMMAND...
     return $code
 }
 
-# A tool of NVIDIA's, on the PATH or where toolkits have it.
-tool() { # NAME: its path
+# Prints the path of an NVIDIA tool, on the PATH or in a toolkit's folder.
+tool() { # NAME
     command -v "$1" || ls -d {/usr/local/cuda*{/bin,/compute-sanitizer},/opt/nvidia/nsight-compute/*}/"$1" 2>/dev/null |
         tail -1 | grep .
 }
 
-need() { # NAME: its path into $found, or the stage fails
+need() { # NAME: writes its path to $found, or fails the stage
     found=$(tool "$1") || { echo "$1 is not installed"; exit 1; }
 }
 
-# --- what runs here -----------------------------------------------------------------
+# --- versions -----------------------------------------------------------------------
 
 versions() {
     local name source
@@ -66,15 +66,15 @@ for name in ("torch", "triton", "transformers", "numpy", "cffi"):
     return 0
 }
 
-# --- whether it is right --------------------------------------------------------------
+# --- correctness ----------------------------------------------------------------------
 
-# The package's kernels against the formula in double.
+# Compares the package's kernels with the formula in double.
 statistics() { ENTROPYSCAN_HOME=$BUILD python3 -W ignore tests/gpu/torch_statistics.py; }
 
-# The cases of a bundle, or those here.
+# The cases of a bundle, or those of the source.
 case_folder=$BUILD/cases
 [ -d "$case_folder" ] || case_folder=tests/trainer/cases
-cases() { # into the array
+cases() { # writes the files to the array found
     local name
     found=()
     for name in ${CASES:-g01 g02_sm g0[3-9] g[12] p01_sm p02_sm p03_ereg}; do
@@ -82,15 +82,15 @@ cases() { # into the array
     done
 }
 
-verify_in() { # PRECISION, to its tolerance
+verify_in() { # PRECISION, with its tolerance
     cases
     echo "== verify, $1"
     checked "$train" verify --backend cuda --precision "$1" "${found[@]}" |
         sed "s|$case_folder/||"
 }
 
-# Lines "WHAT ERROR TOLERANCE" of a test: for each array the time that was
-# nearest to its tolerance, or beyond it.
+# Reads a test's lines "WHAT ERROR TOLERANCE" and prints for each array the one
+# that is nearest to its tolerance, or exceeds it.
 array_table() {
     awk '
         {
@@ -110,8 +110,8 @@ array_table() {
         sed '1i | array | times | error | tolerance | share |\n| --- | --- | --- | --- | --- |'
 }
 
-# One program that compares operations with plain loops in double. There is a device:
-# a program that finds none has tested nothing.
+# Runs a program that compares operations with plain loops in double. A program
+# that does not find the device has tested nothing.
 parity() { # PROGRAM
     local failed=0 said missing='no CUDA device|: not there' errors
     errors=$(mktemp)
@@ -128,7 +128,8 @@ parity() { # PROGRAM
     return $failed
 }
 
-# The reference cases in each precision, and every operation: all at the same time.
+# Runs the reference cases in each precision, and every operation, all at the
+# same time.
 verify() {
     local failed=0 precision program i logs pids=()
     logs=$(mktemp -d)
@@ -148,11 +149,11 @@ verify() {
         wait "${pids[i]}" || failed=1
         cat "$logs/$i"
     done
-    out_of_memory || failed=1 # last: it requests more memory than the device has
+    out_of_memory || failed=1 # last, because it requests more memory than the device has
     return $failed
 }
 
-# A model that fits no card ends with one line that says so.
+# A model too large for any card ends with a one-line message.
 out_of_memory() {
     local said code=0
     echo '== out of memory'
@@ -163,8 +164,8 @@ out_of_memory() {
     [ $code = 3 ] && [[ $said == *'out of memory: '* && $said != *$'\n'* ]]
 }
 
-# Our kernels alone, where the sanitizer can choose: those of cuBLAS take longer
-# than all of ours.
+# Runs only our kernels if the sanitizer can choose: those of cuBLAS take
+# longer than all of ours.
 sanitized() { # SANITIZER TOOL PRECISION
     local said code=0 found_what only
     for only in '--kernel-name kernel_substring=_kernel' ''; do
@@ -183,8 +184,8 @@ sanitized() { # SANITIZER TOOL PRECISION
     return 1
 }
 
-# Memory and races, on the case with temperatures and entropy regularisation,
-# PowerSoftmax, and LN with GELU.
+# Checks memory and races with the cases of temperatures and entropy
+# regularisation, of PowerSoftmax, and of LN with GELU.
 sanitize() {
     local failed=0 name precision sanitizer
     need compute-sanitizer
@@ -192,7 +193,7 @@ sanitize() {
     CASES=${CASES:-g17 g21 g01_sm_ln}
     cases
     echo "$CASES, our kernels"
-    echo '| tool | precision | exit code | what it found |'
+    echo '| tool | precision | exit code | findings |'
     echo '| --- | --- | --- | --- |'
     for name in memcheck racecheck; do
         for precision in bf16 fp32; do
@@ -202,14 +203,14 @@ sanitize() {
     return $failed
 }
 
-# --- how fast it is -------------------------------------------------------------------
+# --- speed ----------------------------------------------------------------------------
 
 # Without PyTorch; the stage flash has SDPA's times as well.
 attention() {
     local failed=0 n_ctx line
-    echo "Milliseconds, bf16, causal, B T = $n_tokens, H d_k = 768, d_k = 64; what the"
-    echo 'entropy alone and all statistics cost of the plain forward pass in %, with'
-    echo 'the 95 % intervals.'
+    echo "Milliseconds, bf16, causal, B T = $n_tokens, H d_k = 768, d_k = 64; the"
+    echo 'cost of the entropy and of all statistics in % of the plain forward pass, with'
+    echo '95 % intervals.'
     echo
     echo '| T | forward | with entropy | with all | backward | with dL/dE | entropy | all |'
     echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
@@ -227,9 +228,9 @@ attention() {
     return $failed
 }
 
-# GPT-2 small, or MODEL, as peer_torch.py has it; entropy recorded or not by
-# turns.
-options_of() { # T B PAIRS: into the array
+# GPT-2 small, or MODEL, as in peer_torch.py; steps with and without recording
+# alternate.
+options_of() { # T B PAIRS: writes to the array options
     local model
     read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --vocab 50257}"
     options=(bench --backend cuda --precision bf16 --arch SM+LN+GT --bias all
@@ -245,20 +246,20 @@ step() {
         (export ENTROPY_TRAIN_PLANS=$plans && checked "$train" "${options[@]}") ||
             failed=1
     done
-    # What two parts of the back-end are worth, at the last size.
+    # The effect of two parts of the back-end, at the last size.
     for part in OVERLAP TUNING; do
         echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
         (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||
             failed=1
     done
-    echo '== the products, which candidate of cuBLASLt each one takes, and what is fused'
+    echo '== the products, the candidate of cuBLASLt for each, and the fused operations'
     if [ -s "$plans" ]; then sort "$plans" | uniq -c; else echo 'no product was planned'; fi
     return $failed
 }
 
-# What ncu wrote as CSV: each kernel of a mean step, of the whole steps there
-# are; a step ends with its last adamw_kernel, of which it has one for each group
-# of parameters, and counts from its first kernel on.
+# Reads ncu's CSV and prints each kernel's part of an average step, over all
+# whole steps. A step ends with its last adamw_kernel; there is one for each
+# group of parameters. Counting starts with the first kernel.
 kernel_table() {
     awk -F'","' '
         function end_step(    i) {
@@ -296,7 +297,7 @@ kernel_table() {
         }'
 }
 
-# By ncu, which takes one kernel after the other. All that it says is kept.
+# Uses ncu, which serialises the kernels. All of its output is kept.
 kernels() {
     local log=$TABLES/kernels.csv size=${SIZES:-128x64}
     size=${size##* }
@@ -307,21 +308,21 @@ kernels() {
         --launch-count "${LAUNCHES:-1000}" --kill yes \
         "$train" "${options[@]}" >"$log" 2>&1
     may_count "$log"
-    echo 'By ncu, gpu__time_duration.sum, each kernel by itself, clocks as they are.'
+    echo 'By ncu, gpu__time_duration.sum, kernels serialised, clocks unchanged.'
     kernel_table <"$log" && return
-    echo 'no step of kernels in what ncu says:'
+    echo 'no complete step in the output of ncu:'
     tail -20 "$log"
     return 1
 }
 
-may_count() { # LOG of ncu: else the stage fails
+may_count() { # LOG of ncu: fails the stage if ncu may not count
     ! grep -q ERR_NVGPUCTRPERM "$1" ||
         { echo 'ncu may not read counters here'; exit 1; }
 }
 
-# Of each T the fifth forward without statistics and the first with, then a
-# backward pass without and with dL/dE: bench_attention.c takes 5 calls of each
-# variant before it counts.
+# For each T, measures the fifth forward pass without statistics and the first
+# with them, then a backward pass without and with dL/dE: bench_attention.c
+# makes 5 calls of each variant before it counts.
 counters() {
     local failed=0 n_ctx which log=$TABLES/counters.log
     need ncu
@@ -349,13 +350,13 @@ flash() { python3 -W ignore tests/gpu/peer_torch.py flash "$bench" "$train"; }
 eager() { python3 -W ignore tests/gpu/peer_torch.py eager "$train"; }
 compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
 
-# check.sh has made WATCH_FOLDER, and begun jobs there.
+# check.sh has made WATCH_FOLDER and started jobs there.
 watch() {
     ENTROPYSCAN_HOME=$BUILD ENTROPY_RECORDER=$WATCH_FOLDER/recorder \
         python3 -W ignore tests/gpu/torch_watch.py measure "$WATCH_FOLDER"
 }
 
-# libnccl.so.2, as PyTorch or the machine has it.
+# Finds libnccl.so.2 of PyTorch or of the machine.
 find_nccl() {
     local folder
     [ -z "${ENTROPY_TRAIN_NCCL:-}" ] || { echo "$ENTROPY_TRAIN_NCCL"; return; }
@@ -365,7 +366,7 @@ find_nccl() {
     return 1
 }
 
-train_ranks() { # NAME WORLD [VARIABLE=VALUE...]: what it has recorded, in $work/NAME
+train_ranks() { # NAME WORLD [VARIABLE=VALUE...]: writes the recorded samples to $work/NAME
     local name=$1 world=$2 r code=0 pids=()
     shift 2
     rm -f "$work/$name.db"*
@@ -385,21 +386,22 @@ train_ranks() { # NAME WORLD [VARIABLE=VALUE...]: what it has recorded, in $work
     return $code
 }
 
-# Losses are there, and 1e-6 apart at most.
+# Succeeds if losses exist and differ by at most 1e-6.
 near() { # NAME OTHER
     paste <(grep '"loss"' "$work/$1") <(grep '"loss"' "$work/$2") |
         awk -F '"value":|}' '{ d = $2 - $4; n += $2 > 0 && d <= 1e-6 && d >= -1e-6 }
             END { exit !(NR == 3 && n == NR) }'
 }
 
-# NCCL takes a device for each rank. With one it is joined by a process alone, so
-# that its calls are captured and run, and two ranks share it by way of the host.
+# NCCL needs a separate device for each rank. On a single device, one process
+# joins it alone, so that its calls are captured and run, and two ranks share
+# the device through the host.
 ranks() {
     local failed=0 nccl n
     nccl=$(find_nccl) ||
         { echo 'no libnccl.so.2: name it in ENTROPY_TRAIN_NCCL'; exit 1; }
     n=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} # a lent machine has no other
+    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} # a lent machine has no other network
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     echo "$nccl; devices: $n"
@@ -412,16 +414,16 @@ ranks() {
     train_ranks one 1 || failed=1
     train_ranks nccl-alone 1 ENTROPY_TRAIN_NCCL="$nccl" ENTROPY_TRAIN_NCCL_ALONE=1 || failed=1
     train_ranks host 2 ENTROPY_TRAIN_NCCL=/none ENTROPY_TRAIN_DEVICE=0 || failed=1
-    verdict 'by NCCL, alone, every digit of a process without it' \
+    verdict 'one process with NCCL, every digit of one without it' \
         cmp "$work/one" "$work/nccl-alone"
-    verdict 'two ranks of one device, by way of the host, 1e-6' near one host
+    verdict 'two ranks on one device, through the host, 1e-6' near one host
     if [ "$n" -ge 2 ]; then
         train_ranks nccl 2 ENTROPY_TRAIN_NCCL="$nccl" || failed=1
         train_ranks again 2 ENTROPY_TRAIN_NCCL="$nccl" || failed=1
-        verdict 'two ranks of two devices, by NCCL, 1e-6' near one nccl
-        verdict 'and again, every digit' cmp "$work/nccl" "$work/again"
+        verdict 'two ranks on two devices, by NCCL, 1e-6' near one nccl
+        verdict 'repeated, every digit' cmp "$work/nccl" "$work/again"
     else
-        verdicts+='two ranks by NCCL: not done: that takes two devices'$'\n'
+        verdicts+='two ranks by NCCL: not done: this needs two devices'$'\n'
     fi
     printf '\n%s' "$verdicts"
     return $failed
@@ -429,8 +431,8 @@ ranks() {
 
 # --- a training ---------------------------------------------------------------------
 
-# Records each step of a training into FILE. Batches and rates of its first steps do not
-# depend on how many steps there are.
+# Records each step of a training into FILE. Batches and rates of the first
+# steps do not depend on the number of steps.
 record_training() { # FILE OPTION...
     local model
     read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --ctx 128 --batch 8}"
@@ -444,8 +446,8 @@ losses() { # RUN: lines "STEP LOSS"
         awk -F, '/^[0-9]/ { print $1, $4 }'
 }
 
-# The token file, and the first losses on the CPU, which take minutes: made where
-# programs are built.
+# Makes the token file, and the first losses on the CPU, which take minutes, on
+# the machine that builds the programs.
 prepare_training() {
     local run
     [ -f "$BUILD/corpus.tok" ] ||
@@ -459,8 +461,8 @@ prepare_training() {
     [ -s "$BUILD/cpu-losses.txt" ]
 }
 
-# The losses are near those of the CPU: in bf16, whose rounding moved them by 1.0e-3 when
-# the CPU itself took it, three times as far.
+# Compares the losses with those of the CPU. For bf16 the tolerance is three
+# times 1.0e-3, the effect of its rounding on the CPU.
 compare_losses() { # PRECISION TOLERANCE
     ours record_training "$work/$1.db" --backend cuda --precision "$1" --steps 20 \
         --record-every 1 || return
@@ -482,7 +484,7 @@ compare_losses() { # PRECISION TOLERANCE
 training() {
     local failed=0 code=0 begin
     [ -s "$BUILD/cpu-losses.txt" ] ||
-        { echo "$BUILD/cpu-losses.txt is missing: the CPU's losses"; exit 1; }
+        { echo "$BUILD/cpu-losses.txt is missing: make the CPU's losses first"; exit 1; }
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     compare_losses fp32 1e-3 || failed=1
@@ -498,7 +500,7 @@ training() {
             printf "%d steps in %s s, loss from %.3f to %.3f\n", step, seconds, first, last
             exit !(NR && last < first)
         }' || failed=1
-    echo "exit code $code (130: its time was over)"
+    echo "exit code $code (130: its time was up)"
     [ $code = 0 ] || [ $code = 130 ] || failed=1
     return $failed
 }

@@ -1,5 +1,4 @@
-"""Our fused attention beside scaled_dot_product_attention: peer_torch.py says
-how."""
+"""Compares our fused attention with scaled_dot_product_attention; see peer_torch.py."""
 
 import math
 import subprocess
@@ -27,7 +26,7 @@ N_TOKENS = int(setting("TOKENS", "16384"))
 
 
 def captured(call):
-    """The call as a CUDA graph."""
+    """Captures the call as a CUDA graph."""
     if DEVICE != "cuda":
         return call
     side = torch.cuda.Stream()
@@ -41,13 +40,13 @@ def captured(call):
         with torch.cuda.graph(graph):
             call()
     except RuntimeError as why:
-        print(f"Not captured, so Python's time is in it: {str(why).splitlines()[0]}")
+        print(f"Not captured, so Python's time is included: {str(why).splitlines()[0]}")
         return call
     return graph.replay
 
 
 def sdpa_times(n_batch, n_head, n_ctx, width):
-    """Milliseconds forward and backward of SDPA, causal, bf16."""
+    """Milliseconds of SDPA forward and backward, causal, bf16."""
     qkv = torch.randn(n_batch, n_ctx, 3, n_head, width, device=DEVICE).bfloat16()
     q, k, v = (qkv[:, :, i].transpose(1, 2).requires_grad_() for i in range(3))
     dy = torch.randn(n_batch, n_ctx, n_head, width, device=DEVICE).bfloat16()
@@ -57,7 +56,7 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     forward_time = time_rounds(captured(forward))
-    # The backward pass is captured with the forward pass: it runs on the same stream.
+    # The backward pass is captured with the forward pass, on the same stream.
     both_time = time_rounds(
         captured(lambda: torch.autograd.grad(forward(), (q, k, v), dy))
     )
@@ -65,7 +64,7 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
 
 
 def sdpa_takes():
-    """Which kernel SDPA takes of its own accord."""
+    """The kernel that SDPA chooses by default."""
     q = torch.randn(4, 12, 1024, 64, device=DEVICE).bfloat16().requires_grad_()
     return attention_kernel(
         lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True)
@@ -73,12 +72,13 @@ def sdpa_takes():
 
 
 def back_ends():
-    """What SDPA is set to take: what ours is divided by, and the stretch."""
+    """The kernels that SDPA is set to: the one that ours is compared with, and the
+    stretch."""
     return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def all_sdpa_times(sizes):
-    """Those of each back-end: NaN if it cannot."""
+    """Times of each back-end: NaN if it does not support the call."""
     times = []
     for _, back_end in back_ends():
         try:
@@ -106,8 +106,8 @@ def percent(cost, low, high):
 
 
 def attention_row(program, width, n_ctx):
-    """Prints a line; returns the ratio of each back-end to ours, forward and
-    backward, the costs of statistics, and the sizes."""
+    """Prints a line; returns the ratio of each back-end to ours, forward and backward, the
+    costs of statistics, and the sizes."""
     sizes = (max(1, N_TOKENS // n_ctx), MODEL[2] // width, n_ctx, width)
     sdpa = all_sdpa_times(sizes)
     _, _, forward, _, backward, *costs = our_attention_times(program, *sizes)
@@ -124,7 +124,7 @@ def attention_row(program, width, n_ctx):
 
 
 def worst_of(rows, i, back_end):
-    """The ratio that is least, and where; NaN is less than any."""
+    """The smallest ratio, and its sizes; NaN counts as smaller than any number."""
     row = min(rows, key=lambda row: (not math.isnan(row[0][i][back_end]), row[0][i][back_end]))
     where = f"worst of {len(rows)}: d_k {row[2][0]}, T {row[2][1]}"
     return row[0][i][back_end], where
@@ -146,7 +146,7 @@ def require_attention(rows):
 
 
 def compare_attention(program):
-    print(f"SDPA takes, of its own accord, {sdpa_takes()}.")
+    print(f"SDPA chooses {sdpa_takes()} by default.")
     print(
         "Milliseconds, bf16, causal, B T ="
         f" {N_TOKENS}, H d_k = {MODEL[2]}; costs of statistics in % of the plain"

@@ -1,4 +1,4 @@
-"""Settings, verdicts, times and the device's rate, for the programs beside it."""
+"""Settings, verdicts, times and the device's rate, for the other programs of this folder."""
 
 import math
 import os
@@ -10,7 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "hooks/python"))
 BEGIN = time.monotonic()
 
-# To ask for a device does not begin to use it: a process that forks later may ask.
+# With this, a test for a device does not initialise it, so that the process
+# may still fork.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 try:
     import torch
@@ -39,7 +40,7 @@ def device_name():
 
 
 def verdict(holds, needs_gpu=True):
-    """Speeds are judged on a GPU alone."""
+    """Speeds are judged on a GPU only."""
     if needs_gpu and DEVICE != "cuda":
         return "not judged, no GPU"
     return "holds" if holds else "fails"
@@ -50,20 +51,20 @@ def required(what, ratio, least):
 
 
 def stretch(what, ratio):
-    """What is hoped for: shown, and never a verdict."""
+    """Prints a stretch goal: shown without a verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
 
 
 def require(what, holds):
-    """A property, which the CPU can have as well."""
+    """Prints the verdict of a property that can also be checked on the CPU."""
     print(f"required: {what}: {verdict(holds, needs_gpu=False)}", flush=True)
 
 
 def middle(values):
     """The median, and the interval of order statistics that contains it with 95 %
-    (six values or more; of fewer all of them)."""
+    confidence (for six values or more; for fewer the whole range)."""
     ordered, n = sorted(values), len(values)
-    below, outside = 0.0, 0  # P(fewer than outside + 1 values lie below the median)
+    below, outside = 0.0, 0  # P(at most `outside` values are below the median)
     while outside < n // 2:
         below += math.comb(n, outside) / 2**n
         if below > 0.025:
@@ -78,15 +79,15 @@ def seconds_left():
 
 
 def attention_kernel(call):
-    """Which attention a call runs, by its kernels' names: "cudnn NAME", "flash
-    NAME", "math", or "unknown ..."."""
+    """The attention that a call runs, by its kernels' names: "cudnn NAME", "flash NAME",
+    "math", or "unknown ..."."""
     try:
         activity = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activity) as profile:
             call()
             wait()
         names = [event.key for event in profile.key_averages()]
-    except Exception as why:  # the profiler may be missing; the times are not
+    except Exception as why:  # the profiler may be missing; the times are not affected
         return f"unknown ({why})"
     for kind, part in (("cudnn", "cudnn"), ("flash", "flash_"), ("efficient", "fmha")):
         for name in names:
@@ -101,7 +102,7 @@ def our_environment():
 
 
 def time_rounds(call, milliseconds=3.0):
-    """Median of the milliseconds a call; a round is as many as take 3 ms."""
+    """Median milliseconds per call; each round has as many calls as take 3 ms."""
 
     def timed(n):
         wait()

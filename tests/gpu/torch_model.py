@@ -1,5 +1,6 @@
-"""GPT-2 as people write it in PyTorch, a step of its training, and a process
-that takes such steps to be timed: peer_torch.py."""
+"""GPT-2 as usually written in PyTorch, a step of its training, and a process that takes
+such steps to be timed by peer_torch.py.
+"""
 
 import math
 import sys
@@ -20,7 +21,7 @@ class Block(nn.Module):
         self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def weigh(self, q, k, v):
-        """With the attention matrix, and the papers' entropy of it."""
+        """Attention with its matrix, and the papers' entropy of it."""
         n_ctx = q.shape[2]
         mask = torch.ones(n_ctx, n_ctx, dtype=torch.bool, device=q.device).tril()
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[3])
@@ -48,7 +49,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """The loss belongs to it, so that torch.compile sees it too."""
+    """The loss is part of the model, so that torch.compile includes it."""
 
     def __init__(self, n_layer, n_head, width, vocab, n_ctx, keeps):
         super().__init__()
@@ -84,8 +85,8 @@ def make_optimiser(model):
 
 
 def torch_step(mode, vocab, n_ctx, n_batch):
-    """A function that takes one training step, in bf16 with f32 parameters, and
-    returns the loss, which nobody has to wait for; and the model."""
+    """Returns the model and a function that takes one training step, in bf16 with f32
+    parameters, and returns the loss without waiting for it."""
     n_layer, n_head, width, _ = MODEL
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
@@ -112,9 +113,9 @@ def torch_step(mode, vocab, n_ctx, n_batch):
 
 
 def serve(mode, vocab, n_ctx, n_batch):
-    """In a process of its own: one line of the number of parameters, the MiB
-    that PyTorch reserved at most, and which attention a step ran; and after
-    "go" a step's milliseconds."""
+    """Runs in a separate process: prints one line with the number of parameters, the
+    largest MiB that PyTorch reserved, and the attention that a step ran; after "go", a
+    step's milliseconds."""
     if DEVICE == "cuda":
         torch.cuda.set_per_process_memory_fraction(float(setting("SHARE", "1")))
     step, model = torch_step(mode, vocab, n_ctx, n_batch)

@@ -2,16 +2,17 @@
 
 Compares the package's Triton kernels on a device with the formula in double: every
 row's entropy and every head's, for each number type, kind of attention and kind of
-queries and keys. A column has the largest error in nats and the share of rows that
-took the exact pass. Then it times the kernels beside scaled_dot_product_attention's
-forward pass. Exit code 1 if an entropy is off by more than LIMITS says.
+queries and keys. A column holds the largest error in nats and the share of rows that
+took the exact pass. Then times the kernels next to scaled_dot_product_attention's
+forward pass. Exit code 1 if the error of an entropy exceeds LIMITS.
 
-Kernels of a type and kind compile in a process of their own, as many at a time as
+The kernels of each type and kind compile in a separate process, as many at a time as
 there are processors.
 
-  ENTROPYSCAN_HOME          where the libraries lie
-  ENTROPY_BENCH_DEVICE      cpu: to try this file out, with Triton's interpreter
-  ENTROPY_BENCH_STATISTICS  "bf16:plain fp32:packed": these alone"""
+  ENTROPYSCAN_HOME          folder of the libraries
+  ENTROPY_BENCH_DEVICE      cpu: tests this file with Triton's interpreter
+  ENTROPY_BENCH_STATISTICS  "bf16:plain fp32:packed": only these
+"""
 
 import math
 import multiprocessing
@@ -37,7 +38,7 @@ F = torch.nn.functional
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 LIMITS = {"bf16": 1e-4, "fp16": 1e-4, "fp32": 1e-5}  # nats
 B, T = (2, 300) if DEVICE == "cuda" else (1, 20)
-# Heads of queries, of keys, their width, and what the attention does besides.
+# Heads of queries, heads of keys, their width, and options of the attention.
 KINDS = {
     "plain": (4, 4, 64, {}),
     "grouped": (6, 2, 128, {}),
@@ -51,7 +52,7 @@ CASES = setting(
 ).split()
 
 
-# --- what is measured --------------------------------------------------------------
+# --- measurement -------------------------------------------------------------------
 
 
 def normal(*shape):
@@ -76,8 +77,8 @@ DATA = {
 
 
 def attention_of(kind):
-    """Of a kind: the attention; which keys a query sees, (B|1,1,T,T); which rows
-    count, (B,T)."""
+    """For a kind: the options of the attention; the keys that a query sees, (B|1,1,T,T);
+    the rows that count, (B,T)."""
     options = dict(KINDS[kind][3])
     i = torch.arange(T, device=DEVICE)
     seen = (i[None, :] <= i[:, None])[None]
@@ -99,7 +100,7 @@ def attention_of(kind):
 
 
 def entropies(query, key, call, seen):
-    """(B,H,T) by the formula in double; NaN of a row that sees no key."""
+    """(B,H,T) by the formula in double; NaN for a row that sees no key."""
     key = key.double().repeat_interleave(query.shape[1] // key.shape[1], 1)
     scores = query.double() @ key.transpose(-1, -2) * call.scale
     if call.softcap:
@@ -109,7 +110,7 @@ def entropies(query, key, call, seen):
 
 
 def error_of(number, kind, data):
-    """The largest error of a row or a head, and what the exact pass took."""
+    """The largest error of a row and of a head, and the share of the exact pass."""
     torch.manual_seed(1)
     h, kv, d, _ = KINDS[kind]
     what, seen, rows = attention_of(kind)
@@ -131,8 +132,8 @@ def error_of(number, kind, data):
 
 
 def row_of(case):
-    """A line of the table, and whether it is within the limit. In a process of its
-    own: what it raises is its line."""
+    """A line of the table, and whether it is within the limit. Runs in a separate process;
+    an exception becomes its line."""
     number, kind = case.replace("_", " ").split(":")
     try:
         found = [error_of(number, kind, data) for data in DATA]
@@ -157,14 +158,14 @@ def parity():
         for case, future in found.items():
             try:
                 line, is_within = future.result()
-            except BrokenProcessPool:  # one that dies takes the others along
+            except BrokenProcessPool:  # a process that dies ends the others
                 line, is_within = f"| {case} | its process died | | | | |", False
             print(line, flush=True)
             is_good = is_good and is_within
     return is_good
 
 
-# --- what it costs -----------------------------------------------------------------
+# --- cost -----------------------------------------------------------------
 
 
 def times():

@@ -1,35 +1,36 @@
 """usage: torch_watch.py prepare FOLDER
        torch_watch.py measure FOLDER
 
-Measures what es.watch costs a model of transformers while it trains, and whether it changes
-anything (tests/gpu/check.sh): GPT-2 small at B 32, T 1024 with bf16 autocast, and
+Measures the cost of es.watch for a model of transformers in training, and checks that it
+changes nothing (tests/gpu/check.sh): GPT-2 small at B 32, T 1024 with bf16 autocast, and
 four layers as wide as those of Llama 3.2 3B (24 heads of 128, 8 of keys) in bf16 at
 B 1, T 4096, each in eager mode, with torch.compile, and with mode="reduce-overhead".
 Queries and keys are scaled so that entropies are 1 to 3 nats, as in a trained model.
 
-Each of the six jobs is a process with two equal models; one of them is watched. To
-compile takes a minute of the processors but little of the device, so `prepare` starts
-the jobs while other stages run. They compile and wait for `measure`, which starts them
-where `prepare` did not, lets one after the other measure, and prints a table. Both find each other
-by files in FOLDER.
+Each of the six jobs is a process with two equal models, one of which is watched.
+Compiling takes a minute of the processors but little of the device, so `prepare` starts
+the jobs while other stages run. They compile and wait for `measure`, which starts any job
+that `prepare` did not start, lets one after another measure, and prints a table. Jobs and
+`measure` communicate through files in FOLDER.
 
-The watch records every second step. A round is two steps of the plain model, one
-recorded step and one that is not, in alternating order, each waited for. With p, r
-and u their times, every=1 costs r / p - 1 and every=50 costs (r + 49 u) / 50 p - 1:
-medians over the rounds, and their 95 % intervals. Before that, losses of both models
-are compared bit by bit, and steps of both run under set_sync_debug_mode("error");
-afterwards the samples in the file are compared with the steps that were recorded.
+The watch records every second step. A round consists of two steps of the plain model, a
+recorded step and an unrecorded one, in alternating order, each waited for. With p, r and
+u their times, every=1 costs r / p - 1 and every=50 costs (r + 49 u) / 50 p - 1: medians
+over the rounds, and their 95 % intervals. Before that, losses of both models are compared
+bit by bit, and steps of both run under set_sync_debug_mode("error"); afterwards the
+samples in the file are compared with the recorded steps.
 
-  ENTROPYSCAN_HOME       where the libraries and programs lie
+  ENTROPYSCAN_HOME       folder of the libraries and programs
   ENTROPY_RECORDER       the recorder, with its libraries (a script)
-  ENTROPY_BENCH_DEVICE   cpu: tiny models, to try this file out
-  ENTROPY_BENCH_WATCH    "gpt2:eager llama:compile": these jobs alone
-  ENTROPY_BENCH_ROUNDS   at most (21)
-  ENTROPY_BENCH_WATCH_SECONDS  of the rounds of a job (5)
-  ENTROPY_BENCH_SECONDS  after which `measure` ends
+  ENTROPY_BENCH_DEVICE   cpu: tests this file with tiny models
+  ENTROPY_BENCH_WATCH    "gpt2:eager llama:compile": only these jobs
+  ENTROPY_BENCH_ROUNDS   largest number of rounds (21)
+  ENTROPY_BENCH_WATCH_SECONDS  time for the rounds of a job (5)
+  ENTROPY_BENCH_SECONDS  time after which `measure` ends
   ES_LIBRARY_PATH        LD_LIBRARY_PATH of our programs
 
-Exit code: 0 if every job ended and what does not depend on speed holds."""
+Exit code: 0 if every job ended and everything that does not depend on speed holds.
+"""
 
 import csv
 import ctypes
@@ -42,7 +43,7 @@ import time
 import warnings
 from pathlib import Path
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits twice
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable bits
 
 from torch_common import (
     DEVICE,
@@ -58,8 +59,8 @@ from torch_common import (
 )
 
 MODES = ("reduce-overhead", "compile", "eager")
-# Graphs keep their memory, and eager GPT-2 needs more than half of the device's: it
-# comes after them.
+# Graphs keep their memory, and eager GPT-2 needs more than half of the
+# device's, so it comes last.
 JOBS = setting(
     "WATCH", " ".join(f"{model}:{mode}" for mode in MODES for model in ("gpt2", "llama"))
 ).split()
@@ -73,7 +74,7 @@ IS_GPU = DEVICE == "cuda"
 
 
 def build(name):
-    """Weights are equal each time."""
+    """Builds a model; its weights are the same each time."""
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(1)
@@ -112,7 +113,7 @@ def build(name):
 
 
 def sizes(name):
-    """B, T."""
+    """Returns B, T."""
     if not IS_GPU:
         return 2, 16
     return (32, 1024) if name == "gpt2" else (1, 4096)
@@ -121,7 +122,7 @@ def sizes(name):
 @torch.no_grad()
 def sharpen(model, width):
     """Scales the projections of queries and keys so that scores have the standard
-    deviation SCORES: their inputs are normalised, so the weights alone decide it."""
+    deviation SCORES: their inputs are normalised, so only the weights matter."""
     for name, weight in model.named_parameters():
         if name.endswith("c_attn.weight"):  # (width, 3 width): q, k, v
             parts = [weight[:, :width], weight[:, width : 2 * width]]
@@ -134,14 +135,14 @@ def sharpen(model, width):
 
 
 def options(mode):
-    """Of torch.compile."""
+    """Options of torch.compile."""
     if not IS_GPU:
         return {"backend": "eager"}
     return {"mode": "default" if mode == "compile" else mode}
 
 
 class Side:
-    """A model that trains; watched if there is a path."""
+    """A model in training; watched if there is a path."""
 
     def __init__(self, name, mode, path=None):
         self.name, self.mode, self.n_steps = name, mode, 0
@@ -175,7 +176,7 @@ class Side:
 
 
 def exported(path, series):
-    """The rows of the file: step, layer, head, value."""
+    """The rows of the exported series: step, layer, head, value."""
     program = Path(os.environ.get("ENTROPYSCAN_HOME", "build")) / "entropy-scan"
     command = [program, "export", path, "--series", series, "--format", "csv"]
     text = subprocess.run(
@@ -196,14 +197,14 @@ class Job:
         self.ids = torch.randint(vocab, sizes(model), device=DEVICE)
 
     def pair(self):
-        """A step of each model. Are the losses equal, bit by bit?"""
+        """Takes a step of each model. Returns True if the losses are equal, bit by bit."""
         mine, other = (side.step(self.ids) for side in (self.plain, self.watched))
         return bool(torch.equal(mine, other)) and bool(torch.isfinite(mine))
 
     def compile(self):
-        """Steps until both kinds are compiled, and captured as graphs. The order of
-        the sums of a compiled backward pass is not fixed, so its weights stand still
-        as long as losses are compared."""
+        """Takes steps until both kinds are compiled and captured as graphs. A compiled
+        backward pass sums in varying order, so the weights stay fixed while losses are
+        compared."""
         if self.mode == "eager":
             return
         self.rate(0.0)
@@ -224,7 +225,7 @@ class Job:
         return are_equal
 
     def find_waits(self):
-        """Steps under the mode that raises where the host waits for the device."""
+        """Takes steps in the mode that raises an error if the host waits for the device."""
         what, why = f"{self.label}: recorded steps do not wait for the device", None
         if not IS_GPU:
             print(f"required: {what}: {verdict(False)}")
@@ -249,7 +250,7 @@ class Job:
         return why is None
 
     def timed(self, side):
-        """Whether the step is recorded, and its milliseconds."""
+        """Returns whether the step is recorded, and its milliseconds."""
         is_recorded = side.rec is not None and side.n_steps % EVERY == 0
         wait()
         start = time.perf_counter()
@@ -258,7 +259,7 @@ class Job:
         return is_recorded, 1e3 * (time.perf_counter() - start)
 
     def round(self, sides):
-        """Milliseconds: the plain model's mean, recorded, not recorded."""
+        """Returns milliseconds: the plain model's mean, recorded, not recorded."""
         took = [(side, *self.timed(side)) for side in sides]
         plain = [ms for side, _, ms in took if side is self.plain]
         watched = {is_recorded: ms for side, is_recorded, ms in took if side.rec}
@@ -290,7 +291,7 @@ class Job:
         print(*lines, "| " + " | ".join(cells) + " |", sep="\n")
 
     def compare_samples(self):
-        """Are the steps in the file those that were recorded?"""
+        """Checks that the steps in the file are the recorded ones."""
         wanted = list(range(0, self.watched.n_steps, EVERY))
         holds = self.watched.rec.trouble is None
         for series in ("entropy", "loss"):
@@ -304,7 +305,7 @@ class Job:
     def print_skipped_graphs(self):
         if self.mode == "reduce-overhead" and IS_GPU:
             n = torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
-            print(f"{self.label}: graphs that PyTorch did without: {n}")
+            print(f"{self.label}: graphs that PyTorch skipped: {n}")
 
     def measure(self):
         holds = [self.compare_losses(), self.find_waits()]
@@ -334,12 +335,12 @@ def run_job(name, folder, share):
     return 0 if job.measure() else 1
 
 
-# --- all of them -----------------------------------------------------------------
+# --- all jobs --------------------------------------------------------------------
 
 
 class Jobs:
-    """The jobs that this process has started. They are forks of it, before it uses
-    the device, so that PyTorch and transformers are imported once."""
+    """The jobs that this process has started. They are forks made before it uses the
+    device, so that PyTorch and transformers are imported once."""
 
     def __init__(self, folder):
         self.folder, self.processes = folder, {}
@@ -365,7 +366,7 @@ class Jobs:
         return self.folder / f"{name}.{kind}"
 
     def note_ends(self):
-        """The code of each job that has ended goes into a file."""
+        """Writes the exit code of each finished job to a file."""
         for name, process in list(self.processes.items()):
             if process.exitcode is not None:
                 part = self.file(name, "part")
@@ -374,7 +375,7 @@ class Jobs:
                 del self.processes[name]
 
     def await_any(self, name, *kinds):
-        """False if no time is left first."""
+        """Returns False if time runs out first."""
         while not any(self.file(name, kind).exists() for kind in kinds):
             if seconds_left() <= 0:
                 return False
@@ -400,8 +401,8 @@ def share_of(name):
 
 
 def collect(jobs, name):
-    """The lines of a job, and whether it ended well. One that ends while others
-    compile, for want of memory perhaps, starts again."""
+    """The output of a job, and whether it succeeded. A job that ends while others compile,
+    perhaps for lack of memory, starts again."""
     code = jobs.file(name, "code")
     jobs.await_any(name, "ready", "code")
     if code.exists():

@@ -36,7 +36,7 @@ ask() { sqlite3 "$1" "$2"; }
 
 # --- names and precisions ----------------------------------------------------
 
-exits 'an unknown back-end is refused' 2 "called 'abacus': use cpu, cuda or auto" \
+exits 'no such back-end' 2 "unknown back-end 'abacus': expected cpu, cuda or auto" \
     "$train" "${run[@]}" --no-record --backend abacus
 exits 'an unknown precision is refused' 2 "'fp8' is none of fp32, tf32, bf16, fp16" \
     "$train" "${run[@]}" --no-record --precision fp8

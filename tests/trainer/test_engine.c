@@ -34,7 +34,7 @@ static const struct {
     {"Alder Lake, an older library", ES_VECTORS_AVX2, "Nehalem", "",
      "set OPENBLAS_CORETYPE=Haswell"},
     {"Haswell, held back", ES_VECTORS_AVX2, "Prescott", "Prescott",
-     "(not AVX2), the processor has AVX2"},
+     "(not AVX2), but the processor has AVX2"},
     {"Sapphire Rapids, oneDNN", ES_VECTORS_AMX, "avx512_core_amx", NULL, NULL},
     {"Granite Rapids, newer oneDNN", ES_VECTORS_AMX, "avx10_1_512_amx", NULL,
      NULL},

@@ -97,5 +97,6 @@ TEST(padding_alone_is_refused)
     const es_masking how = usual();
     int32_t few[3] = {PADDING, PADDING, PADDING}, found[3];
     assert_int_equal(es_mask_tokens(few, found, 3, &how), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "x.tok: a micro-batch is padding"));
+    assert_non_null(
+        strstr(es_message(), "x.tok: a micro-batch consists of padding only"));
 }

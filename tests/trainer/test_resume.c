@@ -229,7 +229,7 @@ TEST(another_library_of_products_gives_a_warning)
     assert_int_equal(out.n_warnings, 1);
     assert_string_equal(
         es_sqlite(s.out, "SELECT count(*) FROM event WHERE message LIKE "
-                         "'%; --products was onednn, is openblas%'"),
+                         "'%; --products was onednn, is now openblas%'"),
         "1");
 }
 

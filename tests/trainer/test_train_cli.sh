@@ -53,9 +53,9 @@ output '--version names the library of the products and its kernels' \
 # The variable is respected and reported; it is correct for a processor of its kind.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
-    output 'kernels below the processor give a warning' \
-        'warning: OpenBLAS multiplies .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
-    output 'bench warns of them and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
+    output 'kernels for less than the processor has are a warning' \
+        'warning: OpenBLAS uses its kernels .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
+    output 'bench warns of them, and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
         env OPENBLAS_CORETYPE=Nehalem "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 else
     skip 'kernels below the processor give a warning' 'this one has no AVX2'
@@ -185,7 +185,7 @@ bad 'an odd power' 2 'PSM.*3|3.*even' --no-record --arch 'PSM(3)'
 bad 'heads that do not divide the width' 2 'n-head 5.*d-model 12' --no-record --n-head 5
 bad 'more removed layers than there are' 2 'ScFuFFNi9' --no-record --arch SM+ScFuFFNi9
 bad 'a context longer than the data' 2 'x.tok: .*too few' --no-record --ctx 900000
-bad 'another vocabulary' 2 'x.tok: .*vocabulary is 256, not the 300' --no-record --vocab 300
+bad 'another vocabulary' 2 'x.tok: .*vocabulary has 256 tokens, but --vocab is 300' --no-record --vocab 300
 bad 'an output in no directory' 3 'nowhere' -o "$dir/nowhere/run.db"
 bad 'an output that is a directory' 3 "$dir/src" -o "$dir/src"
 bad 'an output that is no run file' 3 'x.tok' -o "$dir/x.tok"

@@ -237,7 +237,7 @@ fi
 
 no_space() { # RUN.db REGEX: the recording ends early, the training does not
     finish_training && exited 3 && same_result && said "$2" &&
-        said 'not complete: .*\([1-9][0-9]* of [0-9]+ frames are lost\)' &&
+        said 'is incomplete: .*\([1-9][0-9]* of [0-9]+ frames are lost\)' &&
         sound "$1"
 }
 full_disk() {

@@ -331,7 +331,7 @@ TEST(a_file_that_is_not_a_rendezvous_is_refused_and_unchanged)
                                               .timeout_s = ES_PATIENCE_S};
         char after[256];
         es_scratch_write(files[i].text, files[i].n);
-        es_assert_status(ES_EUSAGE, "is no rendezvous",
+        es_assert_status(ES_EUSAGE, "not a rendezvous file",
                          es_transport_open(&t, &reports, &options));
         assert_true(reports);
         const int fd = open(es_scratch_file, O_RDONLY);

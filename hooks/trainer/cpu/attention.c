@@ -23,7 +23,7 @@ size_t es_cpu_attention_scratch(const es_backend *backend,
     return size + copies > tiles ? size + copies : tiles;
 }
 
-/* --- a row by its definition ---------------------------------------------- */
+/* --- a row by definition -------------------------------------------------- */
 
 /* Computes a score of a bf16 head directly, without float32 copies. */
 static double score_halves(const es_cpu_head *head, int i, int j)

@@ -18,7 +18,7 @@
 
 #include "hooks/trainer/cpu/tiles.inc.h"
 
-/* --- what the kinds of attention differ in ------------------------------ */
+/* --- kinds of attention ------------------------------------------------- */
 
 /* The weights of a row of scores s are a = u / D, D = rest + sum u, with
  *

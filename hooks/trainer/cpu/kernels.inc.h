@@ -326,7 +326,7 @@ static double dot(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* --- columns of a matrix, row after row, as it lies in memory ------------- */
+/* --- columns of a matrix, in memory order --------------------------------- */
 
 static void add_column_products(double *out, const float *x, const float *y,
                                 int n_rows, int width, size_t stride)

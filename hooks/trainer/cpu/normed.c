@@ -250,7 +250,7 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
     es_team_run(backend->team, spectral_norm_backward_part, &j);
 }
 
-/* --- neither -------------------------------------------------------------- */
+/* --- columns without a norm ----------------------------------------------- */
 
 static void copy_part(void *argument, es_share share)
 {

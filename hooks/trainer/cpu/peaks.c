@@ -38,7 +38,7 @@ static void keep(es_peak *peak, float x, uint64_t index)
         peak->largest = peak->size;
 }
 
-/* --- of activations ------------------------------------------------------- */
+/* --- activations ---------------------------------------------------------- */
 
 void es_cpu_start_peak(const es_backend *backend, es_share share)
 {
@@ -127,7 +127,7 @@ void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
            scale * es_cpu_loss_scale(control) * from->sign);
 }
 
-/* --- of scores ------------------------------------------------------------ */
+/* --- scores --------------------------------------------------------------- */
 
 /* Positions in qkv of q_i and k_j for a score. */
 typedef struct place {

@@ -114,7 +114,7 @@ static es_status load(void)
     return check(library, path);
 }
 
-/* --- what a thread keeps -------------------------------------------------- */
+/* --- a thread's primitives ------------------------------------------------ */
 
 enum { NO_RESIDUAL, OTHER_RESIDUAL, ADDS, N_KEY = 12 };
 

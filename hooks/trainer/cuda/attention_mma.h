@@ -68,7 +68,7 @@ ES_DEVICE uint32_t es_pair<es_fp16>(float low, float high)
     return bits;
 }
 
-/* --- into shared memory and out of it ------------------------------------- */
+/* --- copies to and from shared memory ------------------------------------- */
 
 /* A thread copies the same chunk of every ROWS-th row. */
 template <int WIDTH>
@@ -181,7 +181,7 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
     }
 }
 
-/* --- what is masked ------------------------------------------------------- */
+/* --- masks ---------------------------------------------------------------- */
 
 /**
  * A step has 16 M rows of its warp and N others. With DIAGONAL both begin at
@@ -304,7 +304,7 @@ ES_DEVICE void es_mma_clear(float out[M][WIDTH / 8][4])
                 out[m][n][i] = 0;
 }
 
-/* --- rows: four lanes have one -------------------------------------------- */
+/* --- rows, of four lanes each --------------------------------------------- */
 
 ES_DEVICE float es_mma_row_sum(float x)
 {
@@ -317,7 +317,7 @@ ES_DEVICE float es_mma_row_largest(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* --- what is not finite --------------------------------------------------- */
+/* --- non-finite numbers --------------------------------------------------- */
 
 /** Flags the warp's rows from `own` on, in groups of 16, if an output, its
  *  factor or `more` is not finite. With ADDS, adds to existing flags; otherwise

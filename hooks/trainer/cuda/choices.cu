@@ -28,7 +28,7 @@ struct es_choices {
     int n, capacity;
 };
 
-/* --- where ---------------------------------------------------------------- */
+/* --- the path ------------------------------------------------------------- */
 
 static bool join(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -194,7 +194,7 @@ static bool write_all(const es_choices *choices)
     return false;
 }
 
-/* --- the rest ------------------------------------------------------------- */
+/* --- opening and choosing ------------------------------------------------- */
 
 es_choices *es_choices_open(const char *of, char *note, size_t size)
 {

@@ -100,7 +100,7 @@ static __global__ void merge_tiles_kernel(uint64_t *order,
     order[place] = key;
 }
 
-/* --- sums along it -------------------------------------------------------- */
+/* --- sums in this order --------------------------------------------------- */
 
 typedef struct token_sums {
     float *dwte;

@@ -214,7 +214,7 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
               es_at<A>(logits), l, scale, es_at<es_control>(control));
 }
 
-/* --- both at once --------------------------------------------------------- */
+/* --- loss and gradient at once -------------------------------------------- */
 
 /* A thread needs the same logits twice. If `keeps`, it stores them in shared
  * memory, which no other thread waits for. */

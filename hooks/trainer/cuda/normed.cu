@@ -467,7 +467,7 @@ static void spectral_norm_backward(es_backend *backend, es_mem *dm,
               es_at<float>(v), *columns);
 }
 
-/* --- neither -------------------------------------------------------------- */
+/* --- columns without a norm ----------------------------------------------- */
 
 template <int W>
 static __global__ void copy_columns_kernel(float *y, const float *x,

@@ -61,7 +61,7 @@ static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
         peak->largest = isnan(peak->largest) ? peak->largest : size;
 }
 
-/* --- of activations ------------------------------------------------------- */
+/* --- activations ---------------------------------------------------------- */
 
 template <class A>
 static __global__ void peak_pieces_kernel(candidate *pieces, const A *x,
@@ -122,7 +122,7 @@ static void pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
               es_at<es_control>(control));
 }
 
-/* --- of scores ------------------------------------------------------------ */
+/* --- scores --------------------------------------------------------------- */
 
 /* The scores of a call: that of query i and key j of head h in sequence b has
  * number ((b n_head + h) n_ctx + i) n_ctx + j. */

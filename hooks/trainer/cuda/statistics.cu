@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* --- the regulariser: a block takes a head -------------------------------- */
+/* --- the regulariser: a block for each head ------------------------------- */
 
 typedef struct penalty_arguments {
     double *sums; /* (H), of the penalties */
@@ -147,7 +147,7 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                   penalty->n_head, penalty->n_layer);
 }
 
-/* --- rows of heads: a block takes a head, some of its warps a sequence ---- */
+/* --- rows of heads: a block for each head --------------------------------- */
 
 /* es_head_sums_add_rows on a device, where a thread has some of the rows. */
 

@@ -307,7 +307,7 @@ void es_transport_close(es_transport *t)
     free(t);
 }
 
-/* --- who is there --------------------------------------------------------- */
+/* --- the ranks ------------------------------------------------------------ */
 
 int es_transport_rank(const es_transport *t)
 {
@@ -352,7 +352,7 @@ bool es_transport_reports(const es_transport *t)
     return !t || (t->failed ? t->reports : t->rank == 0);
 }
 
-/* --- what is exchanged ---------------------------------------------------- */
+/* --- exchanges ------------------------------------------------------------ */
 
 /* Posts the same bytes to all ranks. */
 static void post_to_all(es_transport *t, const void *bytes, size_t n)
