@@ -19,7 +19,7 @@
 enum { PLAIN, RECORDED, N_SIDES };
 enum { WALL, CPU, N_CLOCKS };
 
-#define WARM_UP 3 /* pairs */
+#define WARM_UP 3 /* pairs of steps before those that count */
 
 static const clockid_t clocks[N_CLOCKS] = {CLOCK_MONOTONIC,
                                            CLOCK_THREAD_CPUTIME_ID};
@@ -31,8 +31,8 @@ typedef struct bench {
     es_train_record *record;
     int64_t step; /* number of the next step */
     size_t n_pairs;
-    double *seconds[N_CLOCKS][N_SIDES]; /* (n_pairs) */
-    double recorder_cpu; /* seconds of processor time, whole run */
+    double *seconds[N_CLOCKS][N_SIDES]; /* (n_pairs) durations */
+    double recorder_cpu; /* processor time of the recorder, in seconds */
 } bench;
 
 static double read_clock(int which)
@@ -294,7 +294,7 @@ static void print_speed(FILE *out, const bench *b)
 /* --- phases of a step ------------------------------------------------------
  * Only on the CPU: a device runs operations later than they are called. */
 
-#define N_PROFILED 8 /* steps after one warm-up step */
+#define N_PROFILED 8 /* steps that are timed, after one warm-up step */
 
 static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 {

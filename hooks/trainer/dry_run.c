@@ -35,7 +35,7 @@ static es_status try_weights(es_trainer *trainer)
 static void find_parent(char out[ES_PATH_SIZE], const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* for the path of a folder */
+    while (n > 1 && path[n - 1] == '/') /* a folder's path */
         n--;
     while (n > 0 && path[n - 1] != '/')
         n--;
@@ -57,7 +57,7 @@ static es_status try_to_make(const char *path)
 static es_status try_run_file(const char *path)
 {
     static const char sqlite[] = "SQLite format 3", ours[] = "ENTR";
-    enum { HEADER = 100, ID = 68 }; /* offsets in SQLite's file format */
+    enum { HEADER = 100, ID = 68 }; /* in SQLite's file format */
     char head[HEADER];
     uint64_t size;
     int fd;

@@ -108,7 +108,7 @@ typedef struct progress {
     int64_t first_step; /* first step seen; -1 before */
     int n_heads, ctx;
     double started;
-    double eval_ce;      /* NaN before the first evaluation */
+    double eval_ce;      /* held-out loss; NaN before an evaluation */
     char bands[BAR + 1]; /* bar of the last measured step */
 } progress;
 
@@ -345,7 +345,7 @@ static es_status meet_ranks(es_transport **out, bool *reports,
     char device[16];
     snprintf(device, sizeof device, "%d",
              es_transport_local_rank(*out, &n_local));
-    if (status == ES_OK && n_local > 1) /* on CUDA, a device each */
+    if (status == ES_OK && n_local > 1) /* one CUDA device for each rank */
         (void)setenv("ENTROPY_TRAIN_DEVICE", device, 0);
     return status;
 }

@@ -10,10 +10,10 @@
 typedef struct es_masking {
     int mask;         /* token that replaces a hidden one */
     int padding;      /* never hidden; -1: no padding */
-    int vocab;        /* size; random replacements come from it */
-    uint64_t seed;    /* the draw depends on seed, index, */
-    uint64_t index;   /* the token's position */
-    uint32_t stream;  /* and stream: separates unrelated draws */
+    int vocab;        /* its size; random replacements are drawn from it */
+    uint64_t seed;    /* seed and */
+    uint64_t index;   /* index: the draw depends on these, the position */
+    uint32_t stream;  /* and the stream, which separates unrelated draws */
     const char *path; /* path of the data, for messages */
 } es_masking;
 

@@ -22,13 +22,13 @@ typedef struct probe {
     es_train_record *record; /* NULL if nothing is recorded */
     es_probe_result *result;
     es_losses losses;
-    size_t n_layers, n_heads; /* n_heads: in the whole model */
+    size_t n_layers, n_heads; /* n_heads: of all layers together */
     double *entropies;        /* (L,H), of one batch */
     sums *heads;              /* (L,H), entropies */
     sums *layers; /* (L + 1): mean over a layer's heads; the last is the model's
                    */
-    sums ce, exact;    /* exact: used with --inference polynomial */
-    float *deviations; /* (L,H) */
+    sums ce, exact;    /* exact: with --inference polynomial only */
+    float *deviations; /* (L,H), standard deviations */
 } probe;
 
 /* --- spread ------------------------------------------------------------- */

@@ -9,13 +9,14 @@
 /** Mean and standard deviation of a number over the micro-batches. */
 typedef struct es_probe_spread {
     double mean;
-    double deviation; /* between batches; NaN for a single batch */
+    double deviation; /* standard deviation over the batches; NaN for a single
+                         batch */
 } es_probe_spread;
 
 /** Entropies in nats, means over batch and queries. */
 typedef struct es_probe_layer {
     es_probe_spread entropy; /* mean over heads with a finite entropy */
-    double lowest, highest;  /* head; NaN if no head is finite */
+    double lowest, highest;  /* of its heads; NaN if all are non-finite */
     /* Series of all heads, reduced like their rows: the largest value, the sum
      * of counts, or the mean over heads with a finite value; NaN if no head has
      * one. */
@@ -25,7 +26,7 @@ typedef struct es_probe_layer {
 
 /** One polynomial of the model: see hooks/trainer/model/polynomial.h. */
 typedef struct es_probe_site {
-    int layer; /* n_layers for the last norm */
+    int layer; /* its layer; n_layers for the last norm */
     es_site place;
     es_approximated kind;
     es_findings found;
@@ -36,14 +37,14 @@ typedef struct es_probe_result {
     int64_t n_batches; /* completed; fewer than requested after a stop */
     es_start start;
     es_probe_spread ce; /* cross-entropy in nats */
-    double accuracy;    /* for images */
+    double accuracy;    /* accuracy on images */
     int n_layers;
     es_probe_layer *layers; /* (n_layers), then a row for the whole model */
     /* For --inference polynomial, to which all other members then refer. */
     es_probe_spread exact; /* cross-entropy of exact inference */
     es_probe_site *sites;  /* (n_sites) */
     size_t n_sites;        /* 0 for exact inference */
-    int *levels;           /* (n_layers), then the model's */
+    int *levels;           /* (n_layers) levels, then the model's */
     es_settings settings;  /* resolved: includes the model's own */
     es_status recorded;    /* as in es_train_result */
     char lost[ES_MESSAGE_MAX];

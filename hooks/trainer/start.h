@@ -21,7 +21,7 @@ es_status es_start_settings(es_settings *settings) ES_MUST_USE;
 typedef struct es_start {
     char note[ES_MESSAGE_MAX]; /* one line if arrays are new or were left out,
                                   otherwise "" */
-    char maker[32];            /* "GPT-2", ... */
+    char maker[32];            /* "GPT-2", "RoBERTa", ... */
     int64_t step; /* steps that they were trained for; 0: unknown */
 } es_start;
 

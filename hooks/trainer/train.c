@@ -16,12 +16,12 @@ typedef struct loop {
     es_transport *transport;      /* NULL if there are no other ranks */
     es_train_record *record;      /* NULL if nothing is recorded */
     es_checkpoint_folder *folder; /* NULL if there are no checkpoints */
-    int64_t tried_step; /* of the last attempted checkpoint; -1: none */
+    int64_t tried_step; /* step of the last attempted checkpoint; -1: none */
     const es_train_watch *watch;
     es_train_result *result;
-    double seconds, total_seconds; /* spent in training steps: since the last
-                                      record, and in total */
-    int64_t timed_steps;           /* since the last record */
+    double seconds, total_seconds; /* time spent in training steps: since the
+                                      last record, and in total */
+    int64_t timed_steps;           /* steps since the last record */
     bool warned;
 } loop;
 

@@ -26,9 +26,9 @@ typedef struct es_train_watch {
 typedef struct es_train_result {
     es_run_status status; /* finished, failed or stopped */
     int64_t n_steps;      /* completed steps, including those before a resume */
-    es_losses last;       /* of the last step */
-    es_losses eval;       /* of the last evaluation; NaN without one */
-    double tokens_per_s;  /* of the training steps only */
+    es_losses last;       /* losses of the last step */
+    es_losses eval;       /* losses of the last evaluation; NaN without one */
+    double tokens_per_s;  /* speed of the training steps only */
     int64_t nan_step; /* step of the first loss that was not finite; -1: none */
     int nan_layer;    /* first layer with an output that was not finite at that
                          step; -1: none, the logits overflowed */

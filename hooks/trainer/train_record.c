@@ -41,8 +41,8 @@ struct es_train_record {
     bool probes, scales;
     es_model_config config;
     const es_model *model;           /* owned by the trainer */
-    int numbers[N_PHASES][N_SERIES]; /* in the recorder */
-    int *members; /* (n_members), parameters' numbers in it */
+    int numbers[N_PHASES][N_SERIES]; /* numbers of the series in the recorder */
+    int *members; /* (n_members), series of single parameters */
     size_t n_members;
     es_status trouble; /* status of the first failure */
     char message[ES_MESSAGE_MAX];

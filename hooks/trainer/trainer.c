@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the number of the model's tokens for these data; a mask token may be
- * added. */
+/* Returns the size of the model's vocabulary for data with n_tokens tokens,
+ * with room for the mask token of families that hide tokens. */
 static int find_vocabulary(es_model_config *config, int n_tokens)
 {
     if (!es_families[config->family].masks)

@@ -14,11 +14,11 @@
 /** Results of one optimiser step: means over its micro-batches. */
 typedef struct es_step {
     int64_t step;
-    es_losses losses; /* before the update */
+    es_losses losses; /* computed before the update */
     double lr;
-    double grad_norm;  /* before clipping */
+    double grad_norm;  /* norm before clipping */
     bool measured;     /* trainer->measure holds this step */
-    double loss_scale; /* with which the gradients were computed */
+    double loss_scale; /* scale of the loss when the gradients were computed */
     bool skipped; /* a gradient was not finite with this scale, and the step was
                      not taken: the next one has a smaller scale */
 } es_step;
@@ -29,7 +29,7 @@ typedef struct es_trainer {
     es_model *model;
     es_measure *measure;
     es_maps *maps;             /* NULL if maps are not recorded */
-    bool takes_maps;           /* for held-out micro-batches, from now on */
+    bool takes_maps;           /* collect maps of held-out micro-batches */
     int32_t *inputs, *targets; /* (n_inputs) tokens or pixels; targets */
     size_t n_inputs;           /* size of each for a micro-batch */
     int32_t *ahead; /* (accumulate,2,B,T), of ahead_step; NULL: too large */
@@ -41,7 +41,7 @@ typedef struct es_trainer {
     bool is_ahead;      /* the following step, `next`, is launched */
     es_step next;
     bool saw_nan;              /* a loss has not been finite */
-    es_loss_scale loss_scale;  /* of the next step, if losses are scaled */
+    es_loss_scale loss_scale;  /* for the next step, if losses are scaled */
     char note[ES_MESSAGE_MAX]; /* remark about the back-end, or "" */
     char uuid[ES_UUID_SIZE];   /* UUID of the run */
     int64_t first_step;        /* 0, or the checkpoint's step */

@@ -174,7 +174,7 @@ typedef struct run {
     es_verify_case it;
     es_model *model;
     es_losses losses;
-    float *floats; /* (size of the largest array) */
+    float *floats; /* room for the largest array */
     double *values;
     size_t n_arrays, n_failed;
     double worst;
@@ -450,13 +450,13 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
     const es_model_config *config = &r->it.config;
-    if (ops->details) /* also the rows of scores */
+    if (ops->details) /* also record the rows of scores */
         r->it.config.record = ES_SERIES_STANDARD;
     es_status status = es_model_new(&r->model, config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
     if (status != ES_OK)
         return status;
-    size_t n = n_logits(config) + n_rows(config); /* the largest array's */
+    size_t n = n_logits(config) + n_rows(config); /* the largest array */
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;

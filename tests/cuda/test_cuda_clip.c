@@ -13,7 +13,7 @@ static const es_extents small = {
 /* --- the largest logit ---------------------------------------------------- */
 
 typedef struct shape {
-    int n_batch, n_ctx, n_head, width; /* per head */
+    int n_batch, n_ctx, n_head, width; /* width: of a head */
     bool has_temperatures, measures, has_nan;
 } shape;
 

@@ -43,7 +43,7 @@ static void check_linear_of(es_bench *bench, const es_linear_sizes *s,
     if (c.residual)
         add(want, r, n_y);
     for (size_t i = 0; i < n_y; i++)
-        larger[i] = 2; /* residual + bias */
+        larger[i] = 2; /* the largest terms: residual and bias */
     for (ES_EACH_RUN(on, bench))
         bench->ops->linear(on, c.y, c.residual, c.x, &c.linear, s->n);
     if (keeps_bias)
@@ -131,7 +131,7 @@ static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
     if (!add)
         memset(want_w, 0, n_w * sizeof *want_w);
     if (s->n_out > 5)
-        dy[5] = INFINITY; /* in a single column */
+        dy[5] = INFINITY; /* an infinity in one column */
     c.linear = (es_linear){NULL,       NULL,          s->n_in, s->n_out,
                            s->trained, s->transposed, 0};
     c.x = es_bench_put_acts(bench, ES_READ, x, n_x);

@@ -83,7 +83,7 @@ static void test_cuda_peaks__zeros(void **state)
 /* --- scores --------------------------------------------------------------- */
 
 typedef struct shape {
-    int n_batch, n_ctx, n_head, width; /* per head */
+    int n_batch, n_ctx, n_head, width; /* width: of a head */
     bool has_nan;
 } shape;
 

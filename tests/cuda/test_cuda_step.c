@@ -67,11 +67,11 @@ typedef struct training {
     es_train_config train;
     es_model_config config;
     int step, n_drawn;
-    int fails_at;   /* micro-batch that cannot be drawn; -1 */
-    int strange_at; /* micro-batch with an invalid token; -1 */
+    int fails_at;   /* number of the micro-batch that cannot be drawn; -1 */
+    int strange_at; /* number of the micro-batch with an invalid token; -1 */
     int n_meanwhile;
     const es_host_counts *at; /* NULL: not counted */
-    long n_loads;             /* before the step */
+    long n_loads;             /* loads before the step */
 } training;
 
 /* Arguments of a step. */
@@ -523,7 +523,7 @@ static void check_trouble(const char *fault, int n_good)
 static void test_cuda_step__reports_its_failure(void **state)
 {
     (void)state;
-    counts(); /* the emulation's faults */
+    counts(); /* skips the test without the emulation */
     check_trouble("fail=60", 0);
     check_trouble("captured=60", 1);
     check_trouble("captured=1", 1);

@@ -203,7 +203,7 @@ static void test_cuda_tiles__operands(void **state)
     (void)state;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
-            const int second = i / 4; /* of two right operands */
+            const int second = i / 4; /* which of the two right operands */
             named(&row, &column, left_spot, lane, i, false);
             assert_int_equal(row, left_row(lane, i));
             assert_int_equal(column, left_column(lane, i));

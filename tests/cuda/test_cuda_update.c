@@ -13,10 +13,10 @@ static const es_extents small = {
 /* --- clipping ------------------------------------------------------------- */
 
 typedef struct clip_case {
-    double squares, loss; /* loss 0: not given */
+    double squares, loss; /* loss 0: no loss is given */
     float loss_scale, max_norm;
     bool may_skip;
-    double grad_scale; /* expected */
+    double grad_scale; /* the expected factor */
     float skips;
 } clip_case;
 

@@ -25,7 +25,7 @@ struct es_device {
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
-    void *places[2];       /* of es_device_fetch; NULL: no copy */
+    void *places[2]; /* memory of es_device_fetch; NULL: nothing was copied */
     const char *unnoticed; /* trouble that no wait has found yet */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];

@@ -12,13 +12,13 @@ enum { ES_HOST_MAX_THREADS = 1024 };
 /** Faults that ENTROPY_TRAIN_EMULATION injects: words separated by commas. */
 typedef struct es_host_faults {
     bool reverse;  /* run threads and blocks from the last to the first */
-    long random;   /* seed for running warps in random order; 0: in order */
+    long random;   /* seed that runs warps in random order; 0: in order */
     bool late;     /* a failure is only reported at the next wait */
     long fail;     /* number of the launch that fails; 0: none */
-    long captured; /* likewise for captured launches */
-    long copy;     /* likewise for a store or a load */
+    long captured; /* the same for captured launches */
+    long copy;     /* the same for a store or a load */
     long reserve;  /* number of the reservation that is refused */
-    size_t memory; /* bytes of the device */
+    size_t memory; /* size of the device's memory in bytes */
     bool bare;     /* products cannot be fused with a bias or epilogue */
 } es_host_faults;
 const es_host_faults *es_host_faults_of(const es_device *device);

@@ -110,7 +110,7 @@ unsigned es_host_ballot(const char *what, int line, bool value)
 /* --- the scheduler -------------------------------------------------------- */
 
 static const void *running_kernel;
-static long n_barriers; /* of all blocks, each counted once */
+static long n_barriers; /* barriers of all blocks, each counted once */
 
 static void thread_main(void)
 {

@@ -131,7 +131,7 @@ typedef struct description {
 
 typedef struct preference {
     uint64_t workspace;
-    uint32_t reductions, alignments[4]; /* of a, b, c, d */
+    uint32_t reductions, alignments[4]; /* alignments: of a, b, c, d */
 } preference;
 
 /* Properties that an algorithm relies on. */
@@ -144,7 +144,7 @@ typedef struct reliance {
 enum refusal { NEVER, NONE_FOUND, BAD_STATE, BY_STATUS, WHEN_RUN };
 
 static struct {
-    refusal refuses; /* of products with an epilogue */
+    refusal refuses; /* how a product with an epilogue is refused */
     cublasStatus_t code;
     int n_queries, n_run, n_illegal;
     int n_candidates; /* largest number found; 0: as many as requested */
@@ -291,7 +291,7 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
 
 static bool has_aux(const description *d)
 {
-    return (int)d->epilogue & 128; /* bit of all epilogues with aux */
+    return (int)d->epilogue & 128; /* the bit of all epilogues with aux */
 }
 
 static bool has_bias(const description *d)

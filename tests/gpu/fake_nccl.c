@@ -21,7 +21,7 @@
 enum { ID_BYTES = 128, MAX_RANKS = 8, PIECE = 1 << 16, REMOTE_ERROR = 6 };
 
 typedef struct shared {
-    atomic_int n_arrived; /* over all barriers so far */
+    atomic_int n_arrived; /* arrivals at all barriers so far */
     atomic_int processes[MAX_RANKS];
     struct {
         int type, op;

@@ -30,7 +30,7 @@ enum {
     MAX_PINNED = 16,
     STICKY = 700,
     LARGE = 1 << 20,
-    FREE_SHARED = 48 << 10, /* without a request */
+    FREE_SHARED = 48 << 10, /* shared memory that needs no request */
     MOST_SHARED = 227 << 10
 };
 
@@ -418,7 +418,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
 static struct {
     const void *function;
     const char *name;
-    size_t shared; /* limit for requests */
+    size_t shared; /* shared memory that it may ask for */
 } kernels[MAX_KERNELS];
 static int n_kernels;
 

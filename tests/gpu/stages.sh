@@ -74,7 +74,7 @@ statistics() { ENTROPYSCAN_HOME=$BUILD python3 -W ignore tests/gpu/torch_statist
 # The cases of a bundle, or those of the source.
 case_folder=$BUILD/cases
 [ -d "$case_folder" ] || case_folder=tests/trainer/cases
-cases() { # writes the files to the array found
+cases() { # sets the array found to the files of the cases
     local name
     found=()
     for name in ${CASES:-g01 g02_sm g0[3-9] g[12] p01_sm p02_sm p03_ereg}; do

@@ -78,7 +78,7 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
         return (raw_weight){u, x, u};
     }
     if (power == ES_CPU_RELU) {
-        const vec u = larger(splat(0), score); /* a NaN remains */
+        const vec u = larger(splat(0), score); /* a NaN score remains NaN */
         vec slope = choose(score <= splat(0), splat(0), score);
         slope = choose(score > splat(0), splat(1), slope);
         return (raw_weight){u, vec_log(u), slope};
@@ -92,7 +92,7 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
 typedef struct row_state {
     vec largest;   /* largest score; PowerSoftmax: largest |score| */
     vec m, anchor; /* m, and the form that weigh expects */
-    vec length;    /* L, or 1 */
+    vec length;    /* L, T or 1 */
     vec rest;
     vec sum, divisor; /* sum of u; D */
     vec moment;       /* sum of u ln u */
@@ -380,9 +380,9 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
 
 /* What a row needs to turn a score and g into the gradient of the score. */
 typedef struct row_gradient {
-    vec anchor;    /* argument of weigh */
+    vec anchor;    /* second argument of weigh */
     vec inverse;   /* 1 / D */
-    vec steepness; /* factor of slope; PowerSoftmax */
+    vec steepness; /* factor of slope, for PowerSoftmax */
     vec mean_g;    /* subtracted from g */
     vec weight;    /* w = dL/de; PowerSoftmax: w / S */
     vec center;    /* sum b l */

@@ -26,7 +26,7 @@
 /* One head's part of the scratch memory; n_keys is T rounded up to DEEP, `wide`
  * is the head's width, rounded up likewise. */
 typedef struct area {
-    workspace w; /* tile, dtile, logs, scale */
+    workspace w; /* its tile, dtile, logs and scale are used */
     int n_keys, wide;
     es_bfloat *k, *v;        /* (n_keys,wide) */
     es_bfloat *turned;       /* (wide,n_keys): v; k in the backward pass */

@@ -25,8 +25,8 @@ typedef struct job {
 typedef struct copies {
     es_cpu_head head;
     size_t first;      /* first row of the sequence */
-    size_t column;     /* of its q in a row of qkv, and of y */
-    size_t statistics; /* first of its rows in (B,H,T) */
+    size_t column;     /* offset of its q in a row of qkv, and in y */
+    size_t statistics; /* offset of its rows in (B,H,T) */
     int *token;        /* (n) positions in the sequence */
     float *place;      /* (n) the same as floats */
     float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
@@ -243,7 +243,7 @@ void es_cpu_attention_whole_backward(es_backend *backend, es_mem *dqkv,
 {
     job j = {.backend = backend,
              .attention = attention,
-             .y = (es_mem *)(uintptr_t)y, /* only read */
+             .y = (es_mem *)(uintptr_t)y, /* y is only read */
              .dqkv = dqkv,
              .qkv = qkv,
              .dy = dy,

@@ -25,8 +25,8 @@ typedef struct bundle {
     float *staged;                   /* (LANES,size): rows of each head */
     float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
     float *saved;                    /* (T,2,LANES) */
-    float *scale;                    /* (T,LANES), of the scores */
-    float *weight, *log, *slope, *g; /* (2,T,LANES), of two queries */
+    float *scale;                    /* (T,LANES), factors of the scores */
+    float *weight, *log, *slope, *g; /* (2,T,LANES), for two queries */
     float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), T rounded up to LANES */
 } bundle;
 
@@ -227,9 +227,9 @@ static void unpack_lanes(const bundle *b, lane_rows to, const float *from)
  * number of each head. */
 typedef struct lane_query {
     vec q[WIDEST], dy[WIDEST];
-    vec out[WIDEST]; /* y, or dq */
+    vec out[WIDEST]; /* row of y, or of dq */
     vec scale;
-    float *weight, *log, *slope, *g; /* (T,LANES), of its keys */
+    float *weight, *log, *slope, *g; /* (T,LANES), for its keys */
 } lane_query;
 
 /* Returns the first number of query or key t. */

@@ -28,8 +28,8 @@ struct es_backend {
     size_t scratch_size;
     es_cpu_peak *peaks; /* (n_threads) */
     float *row_sums;    /* one for each attention row */
-    float *turns;       /* (n_turns, n_rotated), rotary positions */
-    int n_turns;        /* capacity, in positions */
+    float *turns;       /* (n_turns, n_rotated), for rotary positions */
+    int n_turns;        /* number of positions that turns can hold */
     int n_rotated;      /* 0: turns is empty */
     es_rope rope;
 

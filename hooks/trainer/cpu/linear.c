@@ -14,10 +14,10 @@ typedef struct job {
     const es_backend *backend;
     const es_linear *linear;
     int n_rows;
-    size_t n; /* for act_backward */
+    size_t n; /* number of elements, for act_backward */
     es_mem *y, *dx;
     const es_mem *x, *dy, *residual;
-    es_mem *pre, *post; /* before and after the activation */
+    es_mem *pre, *post; /* values before and after the activation */
     const es_act *act;
     float slope;
     bool add; /* add to dx, or to dweight */
@@ -251,7 +251,7 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
              .n_rows = n_rows,
              .dx = dpre,
              .dy = dy,
-             .pre = (es_mem *)pre, /* only read */
+             .pre = (es_mem *)pre, /* pre is only read */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -276,7 +276,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
     job j = {.backend = backend,
              .n = n,
              .dx = d,
-             .pre = (es_mem *)pre, /* only read */
+             .pre = (es_mem *)pre, /* pre is only read */
              .post = post,
              .act = act,
              .slope = slope_of(act)};

@@ -98,7 +98,7 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
               .y = dx,
               .x = x,
               .dy = dy,
-              .rstd = (float *)es_cpu_read(rstd), /* only read here */
+              .rstd = (float *)es_cpu_read(rstd), /* rstd is only read here */
               .weight = es_cpu_read(weight),
               .n_rows = n_rows,
               .width = width};
@@ -110,7 +110,7 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
 
 typedef struct sharing {
     const es_backend *backend;
-    es_mem *qkv, *q, *k, *v; /* read or written, depending on direction */
+    es_mem *qkv, *q, *k, *v; /* inputs or outputs, depending on the direction */
     float *rstd;
     const es_sharing *how;
 } sharing;
@@ -184,7 +184,7 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* only read here, like k and v */
+                 .q = (es_mem *)q, /* q, k and v are only read here */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -263,7 +263,7 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          const es_sharing *how)
 {
     sharing s = {.backend = backend,
-                 .qkv = (es_mem *)dqkv, /* only read here */
+                 .qkv = (es_mem *)dqkv, /* dqkv is only read here */
                  .q = q,
                  .k = k,
                  .v = v,
@@ -311,7 +311,7 @@ void es_cpu_swiglu(es_backend *backend, es_mem *y, const es_mem *gate,
 {
     swiglu_job j = {.backend = backend,
                     .y = y,
-                    .gate = (es_mem *)gate, /* only read here */
+                    .gate = (es_mem *)gate, /* gate is only read here */
                     .up = up,
                     .n = n};
     es_team_run(backend->team, swiglu_part, &j);

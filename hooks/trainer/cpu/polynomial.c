@@ -164,7 +164,7 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */
-    double *checked, *trained; /* (n) weights in float64; exact weights */
+    double *checked, *trained; /* (n): weights in float64, and exact weights */
 } row;
 
 /* Returns the token's numbers in qkv, where q, k and v are d apart. */

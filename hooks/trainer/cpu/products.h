@@ -18,12 +18,12 @@ static inline size_t es_number_size(es_number_type type)
     return type == ES_NUMBER_F32 ? sizeof(float) : sizeof(es_bfloat);
 }
 
-/** Shape of a product C (m,n) = op(A) (m,k) op(B) (k,n); all of C is
- *  computed. */
+/** Shape of a product C (m,n) = op(A) (m,k) op(B) (k,n); all matrices are in C
+ *  (row-major) order. */
 typedef struct es_product {
     int m, n, k;                      /* m and n are at least 1 */
     bool a_transposed, b_transposed;  /* A is stored as (k,m), B as (n,k) */
-    int a_stride, b_stride, c_stride; /* elements between stored rows */
+    int a_stride, b_stride, c_stride; /* between stored rows, in elements */
     es_number_type in;                /* type of A and B */
     es_number_type out; /* type of C and the residual; f32 if `in` is f32 */
 } es_product;

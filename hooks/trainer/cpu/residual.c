@@ -186,9 +186,9 @@ static inline double penalise(double *slope, double e, const entropy_aim *aim)
 /* Rows of one head: entropy[b * stride + i] for sequence b and query i. */
 typedef struct head_rows {
     const float *entropy;
-    float *dentropy; /* or NULL */
-    size_t stride;   /* between sequences */
-    double factor;   /* of the gradients */
+    float *dentropy; /* gradients to write, or NULL */
+    size_t stride;   /* distance between sequences */
+    double factor;   /* factor of the gradients */
 } head_rows;
 
 /* dL/dtheta of a head is minus ln T times the sum of its dL/de. */

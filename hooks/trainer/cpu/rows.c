@@ -279,7 +279,7 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
-              .logits = (es_mem *)logits, /* only read here */
+              .logits = (es_mem *)logits, /* logits are only read here */
               .targets = read_tokens(targets),
               .n_rows = n_rows,
               .vocab = vocab};
@@ -330,7 +330,7 @@ void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
     assert(stride == vocab);
     (void)stride;
     loss l = {.backend = backend,
-              .lse = (float *)es_cpu_read(lse), /* only read here */
+              .lse = (float *)es_cpu_read(lse), /* lse is only read here */
               .logits = logits,
               .targets = read_tokens(targets),
               .scale = scale * es_cpu_loss_scale(control),

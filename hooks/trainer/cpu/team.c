@@ -39,7 +39,7 @@ struct es_team {
     void *argument;
     bool stops;
     double *waited;                   /* NULL: waiting is not timed */
-    _Alignas(64) signal_word round;   /* counts tasks */
+    _Alignas(64) signal_word round;   /* number of tasks so far */
     _Alignas(64) signal_word working; /* workers that have not finished */
 };
 

@@ -4,7 +4,7 @@
  */
 
 #define ROWS (2 * LANES)
-#define KEYS 4 /* keys at a time; padding rounds up to it */
+#define KEYS 4 /* keys processed at a time; counts are rounded up to it */
 
 /* Much is constant in a call but known only after inlining, which compilers do
  * not always consider worthwhile. */
@@ -20,7 +20,7 @@ typedef struct workspace {
     float *qt, *dyt, *xt; /* (narrow,ROWS): transposed blocks; result */
     float *q, *dy;        /* (ROWS,wide): a block of rows */
     float *dk, *dv;       /* (n_keys,wide) */
-    float *scale;         /* (ROWS), of the scores */
+    float *scale;         /* (ROWS), factors of the scores */
     bool careful;
 } workspace;
 

@@ -7,7 +7,7 @@
 #endif
 
 #define SIDE 8   /* rows of a tile in registers */
-#define BLOCK 64 /* rows and columns */
+#define BLOCK 64 /* rows and columns of a block */
 
 static void transpose_plain(es_bfloat *out, size_t out_stride,
                             const es_bfloat *in, size_t stride, size_t n_rows,

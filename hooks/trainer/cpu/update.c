@@ -14,14 +14,14 @@ typedef struct job {
     const es_backend *backend;
     size_t n;
     const es_mem *x, *y;
-    size_t first;    /* offset in x and y */
+    size_t first;    /* offset of the thread's part in x and y */
     bool are_floats; /* x and y are floats, whatever activations are */
     double *sums;
     const float *grad;
     float *param, *moment1, *moment2;
     const es_adamw *how;
     const es_control *control;
-    es_bfloat *copy; /* of param, or NULL */
+    es_bfloat *copy; /* bf16 copy of param, or NULL */
 } job;
 
 static size_t smaller(size_t a, size_t b)

@@ -40,7 +40,7 @@ template <class A>
 struct es_attention_call {
     int n_batch, n_ctx, n_head, d_model, width;
     es_attention_kind kind;
-    int power; /* of PowerSoftmax */
+    int power; /* power of PowerSoftmax */
     float epsilon;
     es_row_length length; /* factor of epsilon */
     float scale;          /* 1 / sqrt(width) */
@@ -86,7 +86,7 @@ typedef struct __align__(16) es_saved_row
     float m;       /* largest raw score; PowerSoftmax: largest |raw score| */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* of dL/draw: scale / t; PowerSoftmax: p / m. There: D / S */
+    float factor; /* factor of dL/draw: scale / t; PowerSoftmax: p / m */
 }
 es_saved_row;
 
@@ -348,7 +348,7 @@ ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
 typedef struct es_row_gradient {
     float anchor, scale2; /* arguments of es_weigh */
     float inverse;        /* 1 / D */
-    float weight;         /* w ln 2 */
+    float weight;         /* w ln 2, w the gradient of the entropy */
     float mean;           /* subtracted from g - w l */
     float factor;         /* factor of the result */
 } es_row_gradient;

@@ -15,7 +15,7 @@ enum {
     WARPS = 8,
     THREADS = 32 * WARPS,
     OTHERS = 32,
-    MOST_COLUMNS = 256 / 32, /* per lane */
+    MOST_COLUMNS = 256 / 32, /* columns that a lane handles */
     BLOCK_FLAGS = 8          /* flags that a block reads */
 };
 static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
@@ -27,7 +27,7 @@ typedef struct tiles {
     float *x, *y;             /* the block's rows */
     float *other_x, *other_y; /* 32 rows that they meet */
     float *weights, *more;    /* of this warp's row and the 32 rows */
-    int stride;               /* between rows */
+    int stride;               /* floats between two rows */
 } tiles;
 
 /* Returns the floats between two rows: for rows of a multiple of 32 floats,
@@ -232,7 +232,7 @@ struct attend {
                         call);
             float s = dot_x(&t);
             if (key == 0)
-                score_0 = s; /* used by lane 0 */
+                score_0 = s; /* lane 0 has the score of key 0 */
             const float factor = weigh<KIND>(&s, &sums, row - key - lane,
                                              scale * ES_LOG2_E, call->power);
             t.weights[lane] = s;

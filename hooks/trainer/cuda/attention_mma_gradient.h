@@ -17,7 +17,7 @@ struct backward_shape {
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* two arrays in each direction */
+        SIZE = 2 * OWN_SIZE + 2 * STAGE /* own rows and two stages */
     };
 };
 

@@ -17,7 +17,7 @@ typedef struct kept {
 
 struct es_cuda_own {
     kept *copies;
-    char *viewed; /* result of view */
+    char *viewed; /* memory returned by view */
     size_t viewed_bytes;
     /* Sequences that have run once, so that the set-up of a first run is not
      * captured; and the current sequence. */

@@ -62,7 +62,7 @@ size_t es_cuda_normed_scratch(const es_extents *largest);
 /* Also for the other files of row operations and sums. */
 size_t es_cuda_rows_scratch(const es_extents *largest);
 size_t es_cuda_embed_scratch(const es_extents *largest);
-size_t es_cuda_peaks_scratch(void); /* for any size */
+size_t es_cuda_peaks_scratch(void); /* the same for any size */
 
 /** Put each file's operations, as in ops.h, into the table; the first ones are
  *  for activations of A. */

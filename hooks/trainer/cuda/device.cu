@@ -8,10 +8,10 @@
 
 enum {
     N_STAGES = 2,
-    N_PLACES = 2, /* of es_device_fetch */
+    N_PLACES = 2, /* places of es_device_fetch */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
-    FREE_SHARED = 48 << 10, /* usable by a launch without a request */
+    FREE_SHARED = 48 << 10, /* shared memory that needs no request */
     OLDEST = 8,             /* required compute capability */
     OVERLAPPING = 9         /* compute capability that has griddepcontrol */
 };

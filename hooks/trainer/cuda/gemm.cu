@@ -13,8 +13,8 @@
 enum {
     WORKSPACE_BYTES = 32 << 20,
     BEST_ALIGNMENT = 256,
-    N_TIMED = 3,      /* candidates */
-    N_REPETITIONS = 5 /* of each, after an untimed one */
+    N_TIMED = 3,      /* candidates of a product */
+    N_REPETITIONS = 5 /* runs of each candidate, after an untimed one */
 };
 
 /* A later candidate must take less than this share of the best time to be
@@ -78,8 +78,8 @@ static void free_plan(plan *old)
     free(old);
 }
 
-/* Returns true if there is an alternative: without the operation after the
- * sum. */
+/* Returns true if the product can also be computed in two steps: the plain
+ * product, then a pass for the operation after the sum. */
 static bool is_dispensable(const shape *s)
 {
     return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
@@ -289,7 +289,7 @@ static cublasStatus_t describe_epilogue(plan *p)
 {
     const shape *s = &p->key;
     const cudaDataType_t type = output_type(s);
-    const int64_t stride = s->ldd; /* in elements */
+    const int64_t stride = s->ldd; /* elements between two rows */
     cublasStatus_t status =
         set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
     if (!status && s->align_bias)
@@ -429,7 +429,7 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (s.requested)
         (status = describe(added)) ||
-            (status = point(added, product)) || /* for their alignment */
+            (status = point(added, product)) || /* for the alignment */
             (status = choose(plans, added));
     if (!check(device, status)) {
         free_plan(added);

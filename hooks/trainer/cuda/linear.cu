@@ -4,7 +4,7 @@
 
 enum {
     N_WARPS = ES_THREADS / 32,
-    MAX_CHUNKS = 64, /* of rows, in which columns are summed */
+    MAX_CHUNKS = 64, /* chunks of rows whose columns are summed */
     MIN_CHUNK_ROWS = 64
 };
 
@@ -160,7 +160,7 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 typedef struct act {
     es_activation kind;
     float slope;
-    const float *learnt; /* (1), replaces the constant; or NULL */
+    const float *learnt; /* learnt slope (1), replaces the constant; or NULL */
 } act;
 
 static act act_of(const es_act *from)
@@ -352,7 +352,7 @@ static bool multiply_through_act(es_backend *backend, es_mem *dpre,
 {
     es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
     product.epilogue = ES_GEMM_DGELU;
-    product.aux = const_cast<es_mem *>(pre); /* only read */
+    product.aux = const_cast<es_mem *>(pre); /* pre is only read */
     return es_device_gemm(backend->device, &product);
 }
 

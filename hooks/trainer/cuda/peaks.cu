@@ -57,7 +57,7 @@ static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
     peak->sign = x > 0 ? 1.f : x < 0 ? -1.f : x == 0 ? 0.f : x;
     peak->index = index;
     peak->sum += (double)size;
-    if (!(size <= peak->largest)) /* false for a NaN, which stays */
+    if (!(size <= peak->largest)) /* also true for a NaN, which stays */
         peak->largest = isnan(peak->largest) ? peak->largest : size;
 }
 

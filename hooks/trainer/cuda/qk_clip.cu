@@ -18,7 +18,7 @@ static __global__ void largest_kernel(logits_call call)
 {
     es_begin_kernel();
     ES_DYNAMIC_SHARED(float,
-                      shared); /* (2,ES_MAX_WARPS): the largest; any bad row */
+                      shared); /* (2,ES_MAX_WARPS): largest; any bad row */
     const int head = (int)blockIdx.x, n_warps = (int)blockDim.x / 32;
     const int n = call.n_batch * call.n_ctx, warp = (int)threadIdx.x / 32;
     float largest = -INFINITY;

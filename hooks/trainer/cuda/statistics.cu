@@ -7,7 +7,7 @@
 /* --- the regulariser: a block for each head ------------------------------- */
 
 typedef struct penalty_arguments {
-    double *sums; /* (H), of the penalties */
+    double *sums; /* (H), sums of the penalties */
     float *dentropy, *dtheta;
     const float *entropy, *theta;
     const es_control *control;
@@ -17,7 +17,7 @@ typedef struct penalty_arguments {
 
 /* The block's head. */
 typedef struct head {
-    int rows; /* B T */
+    int rows; /* rows of a head: B T */
     double theta, largest, factor;
 } head;
 

@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELLO_S 5.0   /* limit for a new connection's hello */
-#define NOTICE_S 10.0 /* wait before the notice about it */
+#define HELLO_S 5.0   /* seconds for the hello of a new connection */
+#define NOTICE_S 10.0 /* seconds of waiting before a notice */
 
 /* A rank's description of itself, sent in this binary form. */
 typedef struct hello {
@@ -30,7 +30,7 @@ typedef struct hello {
 typedef struct meeting {
     const es_transport_options *options;
     es_peer *peers;
-    hello *all; /* (world) */
+    hello *all; /* (world), the hello of each rank */
     bool *reports;
     int listener;
     double begun;

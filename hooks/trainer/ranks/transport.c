@@ -35,7 +35,7 @@ struct es_transport {
     double timeout_s;
     uint64_t number; /* number of exchanges */
     es_peer *peers;  /* (world) */
-    post *posts;     /* (world), of the current exchange */
+    post *posts;     /* (world), packets of the current exchange */
     struct pollfd *waits;
     float *bucket; /* (BUCKET) parts received from other ranks */
     double *doubles;

@@ -12,9 +12,9 @@ enum { ES_PACKET_DATA = 1, ES_PACKET_ABORT, ES_PACKET_TABLE };
 /** Header of a packet. All ranks must run on the same kind of machine. */
 typedef struct es_packet {
     uint32_t magic, kind;
-    uint64_t number; /* number of its exchange */
-    uint64_t bytes;  /* length of the payload; an abort's is its message */
-    int32_t code;    /* status, for an abort */
+    uint64_t number; /* number of the exchange */
+    uint64_t bytes;  /* length of the payload (an abort's message) */
+    int32_t code;    /* status of an abort */
     int32_t origin;  /* rank that failed; -1 - rank: a lost rank */
 } es_packet;
 
