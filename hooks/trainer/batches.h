@@ -1,5 +1,6 @@
 /**
- * Micro-batches, drawn and prepared for the model's family.
+ * Draws micro-batches from a token file and prepares them for the model's
+ * family.
  */
 #ifndef ES_BATCHES_H
 #define ES_BATCHES_H

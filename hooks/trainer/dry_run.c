@@ -35,7 +35,7 @@ static es_status try_weights(es_trainer *trainer)
 static void find_parent(char out[ES_PATH_SIZE], const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* a folder's path */
+    while (n > 1 && path[n - 1] == '/') /* drops a final '/' */
         n--;
     while (n > 0 && path[n - 1] != '/')
         n--;

@@ -1,4 +1,5 @@
-/** Shared by probe.c and probe_polynomial.c. */
+/** Shared by probe.c and probe_polynomial.c: results of --inference
+ *  polynomial. */
 #ifndef ES_PROBE_INTERNAL_H
 #define ES_PROBE_INTERNAL_H
 

@@ -1,4 +1,5 @@
-/** The training loop. */
+/** The training loop of entropy-train: its callbacks, its result, and the
+ *  call. */
 #ifndef ES_TRAIN_H
 #define ES_TRAIN_H
 

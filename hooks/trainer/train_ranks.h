@@ -1,4 +1,5 @@
-/** The agreement of ranks that train together. */
+/** Checks that ranks which train together agree on settings, data and
+ *  weights. */
 #ifndef ES_TRAIN_RANKS_H
 #define ES_TRAIN_RANKS_H
 

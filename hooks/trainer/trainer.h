@@ -1,4 +1,5 @@
-/** A model, its data and one step of training. */
+/** A trainer: a model, its data, and the steps and evaluations that train.c,
+ *  probe.c and bench.c make with them. */
 #ifndef ES_TRAINER_H
 #define ES_TRAINER_H
 

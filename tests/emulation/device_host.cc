@@ -1,4 +1,5 @@
-/* Emulates the device on the host. */
+/* Emulates the device on the host in place of device.cu: memory, captured
+ * graphs and injected faults (ENTROPY_TRAIN_EMULATION). */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
 

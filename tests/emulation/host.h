@@ -1,4 +1,5 @@
-/** Shared by the files of the emulation. */
+/** Shared by the files of the emulation: injected faults, the running thread,
+ *  and checks of shared memory. */
 #ifndef ES_CUDA_HOST_H
 #define ES_CUDA_HOST_H
 

@@ -1,4 +1,5 @@
-/* Runs a block's threads as fibers, in turn. */
+/* Emulates a launch: runs a block's threads as fibers in turn, blocks one after
+ * another, and ends the process if threads wait at different barriers. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/fiber.h"
 #include "tests/emulation/host.h"

@@ -1,4 +1,4 @@
-/** The host's implementation of mma.h. */
+/** The host's implementation of the intrinsics that mma.h declares. */
 #ifndef ES_CUDA_MMA_HOST_H
 #define ES_CUDA_MMA_HOST_H
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/check.sh   (make gpu-check)
-# Runs everything that needs a GPU, for a machine that is lent for a quarter of
+# Runs everything that needs a GPU, for a machine that is available for a quarter of
 # an hour. Stages (tests/gpu/stages.sh) run in the order of the plan below.
 # Each has a time limit and writes a table into TABLES; a stage that fails or
 # takes too long leaves STAGE-failed.md and does not affect the others. A stage

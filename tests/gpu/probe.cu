@@ -1,4 +1,6 @@
-/* Kernels that test the language of kernels. */
+/* Kernels that test the language of kernels: products, shuffles, barriers,
+ * copies, captures, and broken rules. Compiled for the device and for the
+ * host. */
 #include "hooks/trainer/cuda/mma.h"
 
 extern "C" {

@@ -401,7 +401,7 @@ ranks() {
     nccl=$(find_nccl) ||
         { echo 'no libnccl.so.2: name it in ENTROPY_TRAIN_NCCL'; exit 1; }
     n=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} # a lent machine has no other network
+    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} # the machine may have no other network
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     echo "$nccl; devices: $n"

@@ -105,7 +105,7 @@ def torch_step(mode, vocab, n_ctx, n_batch):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        if mode == "papers":  # as they log it
+        if mode == "papers":  # as the papers log it
             torch.stack([block.entropy for block in model.blocks]).cpu()
         return loss.detach()
 

@@ -1,4 +1,5 @@
-/** Numbers as bfloat16: the upper 16 bits of a float32. */
+/** Converts numbers to and from bfloat16, the upper 16 bits of a float32, one
+ *  at a time; kernels.inc.h has the vector forms. */
 #ifndef ES_CPU_BF16_H
 #define ES_CPU_BF16_H
 

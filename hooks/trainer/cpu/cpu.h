@@ -1,4 +1,6 @@
-/** Shared by the files of the CPU back-end. */
+/** Shared by the files of the CPU back-end: its state, memory as floats, the
+ *  division of work among threads, and the functions that one file offers the
+ *  others. */
 #ifndef ES_CPU_H
 #define ES_CPU_H
 

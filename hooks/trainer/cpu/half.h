@@ -1,4 +1,5 @@
-/** Rounds float32 numbers to the values of IEEE binary16 ("fp16"). */
+/** Rounds float32 numbers to the values of IEEE binary16 ("fp16"), for
+ *  --emulate fp16. Numbers stay float32; kernels.inc.h has the vector form. */
 #ifndef ES_CPU_HALF_H
 #define ES_CPU_HALF_H
 

@@ -1,4 +1,4 @@
-/* The inner loops for AVX2: 8 lanes. */
+/* Compiles the inner loops for processors with AVX2: 8 lanes. */
 #define LANES 8
 #define KERNELS es_cpu_kernels_avx2
 #define KERNELS_NAME "avx2"

@@ -1,5 +1,5 @@
-/* The inner loops for every processor; the other kernels are compared with
- * them. */
+/* Compiles the inner loops for every processor, with 4 lanes; the other kernels
+ * are compared with them. */
 #define LANES 4
 #define KERNELS es_cpu_kernels_plain
 #define KERNELS_NAME "plain"

@@ -1,5 +1,6 @@
-/* The linear operations: matrix products, each on one thread's rows, with
- * biases, residuals and activations. */
+/* The linear operations: each thread computes the matrix products of its rows,
+ * with the biases, residuals and activations around them. The products come
+ * from the library that products.h has chosen. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>

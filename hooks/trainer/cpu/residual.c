@@ -1,5 +1,6 @@
-/* Operations around the products for scaled FFNs, the gate, dropout and the
- * entropy regulariser. */
+/* The operations of scaled FFNs, the gate, dropout and the entropy regulariser,
+ * which surround the matrix products. Threads share the elements; the
+ * regulariser runs on the calling thread. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Operations that work on rows one by one: embedding, LayerNorm,
- * cross-entropy. */
+/* Operations that work on rows one by one: embedding, LayerNorm, cross-entropy.
+ * Each thread takes some rows, or some columns where several rows add to one
+ * sum. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>

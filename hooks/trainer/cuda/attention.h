@@ -44,7 +44,7 @@ struct es_attention_call {
     float epsilon;
     es_row_length length; /* factor of epsilon */
     float scale;          /* 1 / sqrt(width) */
-    const float *log_t;   /* (H,T), or NULL */
+    const float *log_t;   /* (H,T), ln of temperatures, or NULL */
     const A *qkv;
     A *y;
     float *saved;
@@ -86,7 +86,7 @@ typedef struct __align__(16) es_saved_row
     float m;       /* largest raw score; PowerSoftmax: largest |raw score| */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* factor of dL/draw: scale / t; PowerSoftmax: p / m */
+    float factor; /* scale / t, the factor of dL/draw; PowerSoftmax: D / S */
 }
 es_saved_row;
 

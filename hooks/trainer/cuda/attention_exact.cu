@@ -26,7 +26,7 @@ static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
 typedef struct tiles {
     float *x, *y;             /* the block's rows */
     float *other_x, *other_y; /* 32 rows that they meet */
-    float *weights, *more;    /* of this warp's row and the 32 rows */
+    float *weights, *more;    /* weights of the 32 rows for this warp's row */
     int stride;               /* floats between two rows */
 } tiles;
 

@@ -1,5 +1,6 @@
-/* The back-end's memory, its copies of weights, and the tables of
- * operations. */
+/* Opens and closes the CUDA back-end, reserves its memory, keeps copies of
+ * weights in the precision of products, captures sequences, and puts all
+ * operations into the tables for each precision. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/nccl.h"
 #include "hooks/trainer/cuda/reduce.h"

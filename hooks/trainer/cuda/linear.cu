@@ -1,4 +1,6 @@
-/* Matrix products and the elementwise operations that accompany them. */
+/* The linear operations: matrix products by gemm.h, the biases, residuals and
+ * activations around them (fused where cuBLASLt can), and the gradients of
+ * weights and biases. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/reduce.h"
 

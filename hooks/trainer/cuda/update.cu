@@ -1,4 +1,5 @@
-/* The norm of the gradient, clipping, and AdamW. */
+/* The update of a step: the norm of the gradient, clipping, and AdamW, which
+ * also writes the copy of the weights in the precision of products. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>

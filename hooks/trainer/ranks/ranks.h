@@ -1,4 +1,4 @@
-/** How a rank finds the other ranks. */
+/** Options by which a rank finds the other ranks of its training. */
 #ifndef ES_RANKS_H
 #define ES_RANKS_H
 

@@ -1,4 +1,5 @@
-/** Connects the ranks of a training. */
+/** Connects the ranks of a training with each other when the transport
+ *  opens. */
 #ifndef ES_RANKS_RENDEZVOUS_H
 #define ES_RANKS_RENDEZVOUS_H
 

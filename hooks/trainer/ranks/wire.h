@@ -1,5 +1,5 @@
-/** Transfers bytes over a connection between ranks, and defines their
- *  packets. */
+/** Transfers bytes over a connection between ranks with a time limit, and
+ *  defines the packets that rendezvous.c and transport.c exchange. */
 #ifndef ES_RANKS_WIRE_H
 #define ES_RANKS_WIRE_H
 
