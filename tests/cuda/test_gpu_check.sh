@@ -112,7 +112,7 @@ anew() { rm -rf "$tables" "$out"; }
 with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
 if PATH=$with_python python3 -c 'from importlib.util import find_spec as find
 exit(not (find("torch") and find("transformers")))'; then
-    with_torch() { # uses its cffi: the bundle's is a stand-in
+    with_torch() { # uses its cffi, not the bundle's stand-in
         anew
         says 'not judged, no GPU' 1 gpu_check PATH="$with_python" \
             STAGES='statistics watch flash' ENTROPY_BENCH_DEVICE=cpu \

@@ -171,7 +171,7 @@ deliver() { # to OUT
     [ -n "$OUT" ] || return 0
     [ ! -e "$TABLES/summary.md" ] || cp "$TABLES/summary.md" "$OUT" &&
         tar -czf "$OUT/gpu.part" -C "$TABLES" . &&
-        mv "$OUT/gpu.part" "$OUT/gpu.tar.gz" && return 0 # a trap's, otherwise
+        mv "$OUT/gpu.part" "$OUT/gpu.tar.gz" && return 0 # not a trap's status
     echo "gpu-check: $OUT: incomplete copies: the tables are in $TABLES" >&2
     return 3
 }
@@ -206,7 +206,7 @@ cublas_folders() {
         ${site:+"$site"/nvidia/*/lib} 2>/dev/null
 }
 
-library_path() { # [FOLDER...]: after a bundle's, before those of the environment
+library_path() { # [FOLDER...]: puts them after the bundle's folder, before the environment's
     local folders=("$(realpath -m "$BUILD")/lib" "$@")
     (IFS=: && echo "${folders[*]}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }

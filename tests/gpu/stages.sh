@@ -441,7 +441,7 @@ record_training() { # FILE OPTION...
         --schedule constant --warm-up 0 --eval-every 0 -q -o "$1" "${@:2}"
 }
 
-losses() { # RUN: lines "STEP LOSS"
+losses() { # RUN: prints lines "STEP LOSS"
     ours "$BUILD/entropy-scan" export "$1" --series loss --format csv |
         awk -F, '/^[0-9]/ { print $1, $4 }'
 }
