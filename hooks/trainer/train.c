@@ -246,7 +246,7 @@ static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
     return ES_OK;
 }
 
-/* Sets *stop if any rank asks to stop, so that all stop before the same
+/* Sets *stop if any rank wants to stop, so that all stop before the same
  * step. */
 static es_status should_stop(const loop *l, bool *stop)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Returns the size of the model's vocabulary for data with n_tokens tokens,
- * with room for the mask token of families that hide tokens. */
+ * including the mask token of families that hide tokens. */
 static int find_vocabulary(es_model_config *config, int n_tokens)
 {
     if (!es_families[config->family].masks)

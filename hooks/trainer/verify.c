@@ -174,7 +174,7 @@ typedef struct run {
     es_verify_case it;
     es_model *model;
     es_losses losses;
-    float *floats; /* room for the largest array */
+    float *floats; /* size of the largest array */
     double *values;
     size_t n_arrays, n_failed;
     double worst;

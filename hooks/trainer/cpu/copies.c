@@ -1,5 +1,5 @@
 /* Copies of weights in the precision of products: one for each array that the
- * model asked to keep, renewed when the weights have changed. Used in bf16
+ * model keeps, renewed when the weights have changed. Used in bf16
  * only: float32 products read the weights themselves. */
 #include "hooks/trainer/cpu/cpu.h"
 

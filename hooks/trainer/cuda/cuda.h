@@ -49,7 +49,7 @@ static inline const A *es_at(const es_mem *memory)
 
 /** In backend.cu: returns the copy of kept weights in the precision of
  *  products, or `weights` itself with fp32 and tf32 or if the weights were not
- *  kept. *is_copy tells which. */
+ *  kept. *is_copy: true for a copy. */
 const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
                               bool *is_copy);
 

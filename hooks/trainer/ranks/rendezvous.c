@@ -413,8 +413,8 @@ es_status es_rendezvous(es_peer *peers, bool *reports,
     snprintf(peers[rank].host, sizeof peers[rank].host, "%s", own->place.host);
     if (m.listener >= 0)
         close(m.listener);
-    /* Rank 0 may already be training while the others still connect: tell
-     * it. */
+    /* Rank 0 may already be training while the others still connect: send it
+     * the failure. */
     if (status != ES_OK && rank > 0 && peers[0].fd >= 0 &&
         es_wire_send_abort(peers[0].fd, status, rank, es_message()))
         *reports = false;

@@ -11,7 +11,7 @@
  *
  * Not thread-safe. Calls return ES_OK, or ES_EIO if a rank is gone, silent or
  * has failed: the message names it and says what to do. es_transport_reports
- * tells which single process prints the message.
+ * says which single process prints the message.
  */
 #ifndef ES_TRANSPORT_H
 #define ES_TRANSPORT_H
