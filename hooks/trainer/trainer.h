@@ -91,11 +91,11 @@ void es_trainer_free(es_trainer *trainer); /* NULL is accepted */
 
 /**
  * Trains step `step` (0-based) of the schedule, on batches drawn from (seed,
- * step). Waits for the back-end once, at the end. Until a loss has not been
- * finite, a step with a loss or gradient that is not finite is examined before
- * the update is taken. With may_run_ahead, which this call resets, the
- * following step may be launched as well (is_ahead): it must then be the next
- * step called, before anything else uses the model.
+ * step). Waits for the back-end once, at the end. If its loss or gradient is
+ * not finite, the step is examined before the update is taken; after the first
+ * such loss this is no longer done. With may_run_ahead, which this call resets,
+ * the following step may be launched as well (is_ahead): it must then be the
+ * next step called, before anything else uses the model.
  *
  *   measure  also measure heads and layers. Does not change any number of the
  *            training. The first loss that is not finite is always measured.

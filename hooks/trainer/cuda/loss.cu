@@ -217,7 +217,7 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
 /* --- loss and gradient at once -------------------------------------------- */
 
 /* A thread needs the same logits twice. If `keeps`, it stores them in shared
- * memory, which no other thread waits for. */
+ * memory, which only this thread reads. */
 template <class A>
 static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
                                                  const es_control *control,

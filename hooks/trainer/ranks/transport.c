@@ -342,7 +342,7 @@ es_status es_transport_abort(es_transport *t, es_status code)
     if (!t || t->failed != ES_OK)
         return code;
     snprintf(message, sizeof message, "%s", es_message());
-    if (strncmp(message, "rank ", 5) != 0) /* it lacks a rank's name */
+    if (strncmp(message, "rank ", 5) != 0) /* it names no rank yet */
         es_fail(code, "rank %d: %s", t->rank, message);
     return give_up(t, code, t->rank);
 }
