@@ -79,8 +79,8 @@ static bool has_head(const es_train_record *record, es_head_series series)
             es_model_takes_scores(record->model));
 }
 
-/** Returns the phase of the parameters' series: training, where an evaluation
- *  would repeat them, or evaluation in a probe. */
+/** Returns the phase of the parameters' series: evaluation in a probe,
+ * otherwise training, since evaluations would only repeat them. */
 static es_phase parameter_phase(const es_train_record *record)
 {
     return record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN;

@@ -378,7 +378,7 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
     }
 }
 
-/* What a row needs to turn a score and g into the gradient of the score. */
+/* Values of a row that turn a score and g into the gradient of the score. */
 typedef struct row_gradient {
     vec anchor;    /* second argument of weigh */
     vec inverse;   /* 1 / D */

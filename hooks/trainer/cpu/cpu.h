@@ -170,7 +170,8 @@ extern const es_detail_ops es_cpu_details;
 void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
                             size_t n, double squares);
 
-/** In polynomial.c; returns the floats of scratch that a thread needs. */
+/** In polynomial.c: operations, and the floats of scratch that a thread
+ *  needs. */
 extern const es_polynomial_ops es_cpu_polynomial;
 size_t es_cpu_polynomial_scratch(int n_ctx);
 
