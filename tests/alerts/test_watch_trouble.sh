@@ -137,14 +137,14 @@ else
     around=()
     check 'a readable folder is read' until_true grep -q inside.db seen.out
     chmod 0 locked
-    check 'an unreadable folder is reported' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
+    check 'an unreadable folder is reported' until_true grep -q 'locked: cannot read: Permission denied' seen.err
     appear seen other
     check 'an unreadable folder does not hide the others' until_true grep -q other.db seen.out
     chmod 755 locked
     appear locked later
     check 'a file is read when it can be read again' until_true grep -q later.db seen.out
     stop_watching
-    same_text 'the failure is reported once' 1 "$(grep -c 'cannot be read' seen.err)"
+    same_text 'the failure is reported once' 1 "$(grep -c 'cannot read' seen.err)"
     each_once 'each alert is delivered once' seen.out 3
 fi
 

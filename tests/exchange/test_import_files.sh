@@ -121,8 +121,8 @@ exits 'also from standard input' 3 'standard input: a Git LFS pointer' \
 exits 'also as weights' 3 'other.file: a Git LFS pointer' \
     "$train" probe --init other.file --data none.tok -o no.db
 exits 'also as a run' 3 'other.file: a Git LFS pointer' "$scan" other.file
-refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
-refused 'what is compressed' 'compressed: gunzip it' '\x1f\x8b\x08\0'
+refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
+refused 'a compressed file' 'is compressed: gunzip it' '\x1f\x8b\x08\0'
 check 'nothing was written' test ! -e no.db
 
 finish

@@ -80,8 +80,8 @@ else
     check 'spikes are noted if they are requested' sh -c '"$0" -q noise.db --curves=spikes.svg --spikes=9 &&
         grep -q "rings: spikes, window of 9 samples" spikes.svg && ! grep -q rings plain.svg' "$scan"
 fi
-exits '--spikes is refused for a heatmap' 2 '^entropy-scan: --spikes is for --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
+exits '--spikes is refused for a heatmap' 2 '^entropy-scan: --spikes applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
 exits 'a window of two samples is refused by --spikes' 2 "--spikes '2': expected 3 to 9999 samples" "$scan" -q noise.db --curves --spikes=2
-exits '--smooth is refused for a heatmap' 2 '^entropy-scan: --smooth is for --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
+exits '--smooth is refused for a heatmap' 2 '^entropy-scan: --smooth applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
 exits 'a window of one sample is refused by --smooth' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
 finish

@@ -91,10 +91,10 @@ check 'a PDF is reproducible' sh -c 'cp all.pdf 1.pdf && "$@" -q -o all.pdf && c
 mkdir folder.pdf
 check 'a folder named like a PDF is used as a folder' figures -q -o folder.pdf
 check 'the folder has a file for each figure' test -s folder.pdf/a-bands.png
-exits 'only a PDF can have several figures' 2 'all.png: of several figures: name a folder, or a .pdf' figures -o all.png
+exits 'only a PDF can have several figures' 2 'all.png: several figures: name a folder, or a .pdf' figures -o all.png
 check 'no folder is made instead' test ! -e all.png
 exits 'one PDF for two outputs is refused' 2 'x.pdf: two outputs' "$scan" a.db --figure bands,curves,heatmap -o x.pdf --heatmap=x.pdf
-exits 'a PDF that would replace a run is refused' 2 'run.pdf: (a database|input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"
+exits 'a PDF that would replace a run is refused' 2 'run.pdf: (is a database|is both input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"
 
 # --- sizes
 size_is() { # NAME SIZE ARGUMENT...: in points
@@ -116,5 +116,5 @@ half, whole = map(float, sys.argv[1:])
 assert abs(half / whole - 0.5) < 0.02, sys.argv' "$(letters --font-size 4)" "$(letters --font-size 8)"
 output '--font-size keeps the width' 'width="234(pt)?"' "$scan" -q small.db --heatmap=- --format svg --for icml --font-size 6
 exits 'an illegible font size is refused' 2 '--font-size: 1 is not between 4 and 40' "$scan" small.db --heatmap --font-size 1
-exits '--font-size without a picture is refused' 2 'is for a picture' "$scan" small.db --font-size 8
+exits '--font-size without a picture is refused' 2 'applies only to pictures' "$scan" small.db --font-size 8
 finish

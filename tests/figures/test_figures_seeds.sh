@@ -68,7 +68,7 @@ same_text 'rows are sorted like the table' '>1.284<>NaN<>1.284<>NaN<' "$(lines o
 "$scan" a.db b.db d.db --group seed -q --figure heatmap+curves -o page.svg
 file_has 'a page groups all of its figures' page.svg 'mean of 2 of 2 seeds<' '>lr = 0\.1 \(2 seeds\)<' '\(d\)'
 
-exits 'a figure that cannot merge seeds is refused' 2 '--group is for --figure overview, heatmap, curves' \
+exits 'a figure that cannot merge seeds is refused' 2 '--group applies only to --figure overview, heatmap, curves' \
     "$scan" a.db b.db --group seed --figure bands -o x.svg
 exits 'it is refused among other figures' 2 '--group: pareto cannot show a mean over seeds' \
     "$scan" a.db b.db --group seed --figure curves,pareto -o .

@@ -64,7 +64,7 @@ lr>1e-3 lr<1|SM SM+LN+G
 config.eval_every=300 run!=SM|SM+LN+G 
 data=build/*|SM SM+LN+G 
 END
-exits 'a condition cannot inject SQL' 3 'has no run' "$scan" \
+exits 'a condition cannot inject SQL' 3 'contains no run' "$scan" \
     "$(where "arch=x'/**/OR/**/true--")"
 exits 'computed values need --where' 3 'eval_ppl: no run.*--where' "$scan" "$(where 'eval_ppl<20')"
 exits 'a text cannot be compared by <' 3 'arch: is a text' "$scan" "$(where 'arch<SM')"
@@ -129,7 +129,7 @@ postgres_again
 collapsing second
 "$scan" push -q second.db --to "$postgres_url"
 check 'watch connects again' until_true has alerts collapse 2
-same_text 'the lost server was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'is there again$')"
+same_text 'the lost server was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'reachable again$')"
 same_text 'and no alert is repeated' 2 "$(grep -c . alerts)"
 kill $watcher
 wait $watcher 2>/dev/null

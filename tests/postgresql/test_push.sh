@@ -25,7 +25,7 @@ check 'psql runs what --schema prints' sh -c 'psql -qc "CREATE DATABASE other" &
     "$0" push --schema | psql -q1 -v ON_ERROR_STOP=1 other && "$0" push -q files --to "${1%runs}other"' "$scan" "$postgres_url"
 
 # --- the contents of the files
-exits 'runs are pushed' 0 "$postgres_url: 5 new runs, 0 gone on with, 1 unchanged: " \
+exits 'runs are pushed' 0 "$postgres_url: 5 new runs, 0 continued, 1 unchanged: " \
     "$scan" push files --to "$postgres_url"
 output 'the database equals the files, bit by bit' '^6 runs, 144 samples' runs compare files
 output 'a view has the rows of entropy-scan sql' '^120 values, 3 states' runs values files/1/run-1.db
@@ -43,7 +43,7 @@ done < <("$scan" help push --man | sed -n '/^\.SH EXAMPLES/,/^\.SH/p' | sed -n '
 cp files/2/run-2.db files/copy.db
 psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
 for jobs in 1 2; do
-    exits "--jobs $jobs: a run with a copy in the folder is pushed once" 0 ' 6 new runs, 0 gone on with, 1 unchanged: 144 samples' \
+    exits "--jobs $jobs: a run with a copy in the folder is pushed once" 0 ' 6 new runs, 0 continued, 1 unchanged: 144 samples' \
         "$scan" push files --jobs $jobs --to "$postgres_url"
     output 'and complete' '^6 runs, 144 samples' runs compare files
     [ $jobs = 2 ] || psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
@@ -58,10 +58,10 @@ shorten() { # RUN.db STEP CHANGE: deletes everything from the step on, and runs 
         DELETE FROM event WHERE step >= $2; $3; DELETE FROM row_checksum"
 }
 shorten $copy 50 ''
-exits 'a run that was resumed earlier loses its later samples' 0 '1 gone on with' "$scan" push files --to "$postgres_url"
+exits 'a run that was resumed earlier loses its later samples' 0 '1 continued' "$scan" push files --to "$postgres_url"
 output 'as in the file' 'the same$' runs compare files
 cp whole.db $copy
-exits 'a run that grows is continued' 0 '1 gone on with, 5 unchanged: 10 samples' \
+exits 'a run that grows is continued' 0 '1 continued, 5 unchanged: 10 samples' \
     "$scan" push files --to "$postgres_url"
 output 'after the existing samples' 'the same$' runs compare files
 runs make others 3 20 3 4 2
@@ -72,7 +72,7 @@ exits 'another file with other samples of the run is refused' 3 \
     "other.db: the database has run $uuid with other samples, from .*/files/2/run-2: .*drop_run" \
     "$scan" push other.db --to "$postgres_url"
 cp whole.db older.db && shorten older.db 50 ''
-exits 'an older copy is skipped' 0 '0 gone on with, 1 unchanged' "$scan" push older.db --to "$postgres_url"
+exits 'an older copy is skipped' 0 '0 continued, 1 unchanged' "$scan" push older.db --to "$postgres_url"
 output 'and nothing changes' 'the same$' runs compare files
 cp other.db $copy
 "$scan" push -q files --to "$postgres_url"
@@ -91,7 +91,7 @@ same_text 'it is pushed as missing values, with an event' 'missing|2' \
 psql -qc "SELECT entropy_scan.drop_run('$uuid')" >/dev/null
 printf '# uuid: %s\n# config: {"fragment":{"world":2,"ranks":[1],"layer":0,"head":0}}\nstep,layer,head,entropy\n0,0,0,1\n' \
     00000000-89ab-4def-8123-456789abcdef | "$scan" import -q - -o rank.db
-exits 'a rank has to be merged first' 4 'rank.db: a rank of a distributed.*merge' \
+exits 'a rank has to be merged first' 4 'rank.db: is a rank of a distributed.*merge' \
     "$scan" push rank.db files --to "$postgres_url"
 fragment() { # RANK PATH
     printf '# uuid: %s\n# config: {"fragment":{"world":2,"ranks":[%s],"layer":0,"head":0}}\nstep,layer,head,entropy\n0,0,0,1\n%s,0,0,1\n' \
@@ -102,7 +102,7 @@ mkdir ranks && fragment 0 ranks/a.db && fragment 1 ranks/a.rank1.db || exit 1
 exits 'ranks next to their joined run are accepted' 0 '1 new' "$scan" push ranks --to "$postgres_url"
 exits 'also if the joined run was pushed before' 0 '' "$scan" push ranks/a.db --to "$postgres_url"
 fragment 0 ranks/a.db 4
-exits 'but not if they have grown since' 4 'ranks/a.db: a rank of a distributed' \
+exits 'but not if they have grown since' 4 'ranks/a.db: is a rank of a distributed' \
     "$scan" push ranks --to "$postgres_url"
 psql -qc "SELECT entropy_scan.drop_run('11111111-89ab-4def-8123-456789abcdef')" >/dev/null
 echo text >text.db
@@ -132,7 +132,7 @@ sqlite3 $old "UPDATE run SET ended_at = '2024-05-06T07:08:09.000Z', started_at =
 psql -qc "SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run WHERE name = 'run 3'" >/dev/null
 "$scan" push -q files --to "$postgres_url"
 same_text 'a run is in the partition of its month' 24 "$(sql 'SELECT count(*) FROM entropy_scan.sample_2024_05')"
-exits '--keep deletes old runs' 0 '1 runs too old to push, 1 deleted' "$scan" push files --keep 30 --to "$postgres_url"
+exits '--keep deletes old runs' 0 'runs too old to push: 1, deleted: 1' "$scan" push files --keep 30 --to "$postgres_url"
 same_text 'and drops the partition of their month' '5|' "$(sql "SELECT count(*), to_regclass('entropy_scan.sample_2024_05') FROM entropy_scan.run")"
 exits 'a deleted run is pushed again without --keep' 0 '1 new run' "$scan" push files --to "$postgres_url"
 output 'and complete' 'the same$' runs compare files
@@ -141,9 +141,9 @@ output 'and complete' 'the same$' runs compare files
 exits 'a newer schema is refused' 3 'schema 2 is newer than this program.s 1: upgrade' \
     sh -c 'psql -qc "UPDATE entropy_scan.about SET schema = 2" && "$0" push files --to "$1"' "$scan" "$postgres_url"
 psql -qc 'UPDATE entropy_scan.about SET schema = 1'
-exits 'a missing --to is a usage error' 2 'no database to push to: --to' "$scan" push files
+exits 'a missing --to is a usage error' 2 'no database to push to: add --to' "$scan" push files
 exits 'so is a missing file' 2 'no run files to push' "$scan" push --to "$postgres_url"
-exits 'a URL with conditions is refused' 2 'where and run are for reading' \
+exits 'a URL with conditions is refused' 2 'where and run only apply to reading' \
     "$scan" push files --to "$postgres_url?where=name%3D%27x%27"
 exits 'an unreachable server is named' 3 'postgresql://es@127.0.0.1:1/runs: .*refused' \
     "$scan" push files --to postgresql://es@127.0.0.1:1/runs

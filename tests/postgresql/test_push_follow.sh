@@ -45,5 +45,5 @@ wait $follower 2>/dev/null
 same_text 'a stopped follower ends by the signal' 143 $?
 output 'the database equals the recordings' '^2 runs, [0-9]* samples, .* the same$' compare
 output 'it has the attention maps, too' '^[1-9]' sql 'SELECT count(*) FROM entropy_scan.attention_map'
-exits 'nothing is left to push' 0 ' 0 new runs, 0 gone on with, 2 unchanged' "$scan" push files --to "$postgres_url"
+exits 'nothing is left to push' 0 ' 0 new runs, 0 continued, 2 unchanged' "$scan" push files --to "$postgres_url"
 finish

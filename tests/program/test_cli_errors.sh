@@ -155,27 +155,27 @@ usage 'a page of several figures where an input is expected' 'x.pdf: .*did you m
 check 'of which none is written' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
 usage 'an unknown value of --color' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
-fails 'a drawing where standard output is no terminal' 2 'standard output is not one: try --heatmap' "$scan" good.db --tui
-fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow
-fails 'a live view where standard output is no terminal' 2 'standard output is not one' "$scan" good.db --tui --follow
-fails 'a drawing of some runs' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
-fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
-fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
+fails '--tui without a terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
+fails '--follow without --tui' 2 'follow needs --tui' "$scan" good.db --follow
+fails '--follow without a terminal' 2 'standard output is none' "$scan" good.db --tui --follow
+fails '--tui with --where' 2 'omit --where' "$scan" good.db --tui --where 'loss>1'
+fails '--tui with --json' 2 'omit the other outputs' "$scan" good.db --tui --json
+fails '--tui with a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
 usage 'format and name' '--format svg contradicts the file name x.png' good.db --heatmap=x.png --format svg
-usage 'a name that says no format' 'x.jpg: unknown picture format: end the name in .png' good.db --heatmap=x.jpg
-usage 'two pictures of one name' 'x.png: two outputs' good.db --heatmap=x.png --curves=x.png
-usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
-usage 'a picture over its own run' 'good.db: input and output' good.db --format png --heatmap=good.db
-usage 'JSON over its own run' './good.db: input and output' good.db --json -o ./good.db
-usage 'a table over its own run' 'good.db: input and output' good.db -o good.db
-usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
-usage 'an export over another run' 'long.db: a database' export good.db -o long.db
-usage 'quiet, with nothing to write' '-o x.txt: --quiet' good.db -q -o x.txt
-usage 'a title without a picture' '--title is for a picture' good.db --title x
-usage 'a step that is no number' "--step 'x1': a number, first or last" good.db --step x1
+usage 'a name without a known extension' 'x.jpg: unknown picture format: end the name in .png' good.db --heatmap=x.jpg
+usage 'two pictures of one name' 'x.png: two outputs have this name' good.db --heatmap=x.png --curves=x.png
+usage 'two outputs on standard output' 'standard output: two outputs' good.db --json --heatmap=-
+usage 'a picture over its own run' 'good.db: is both input and output' good.db --format png --heatmap=good.db
+usage 'JSON over its own run' './good.db: is both input and output' good.db --json -o ./good.db
+usage 'a table over its own run' 'good.db: is both input and output' good.db -o good.db
+usage 'JSON over another run' 'long.db: is a database' good.db --json -o long.db
+usage 'an export over another run' 'long.db: is a database' export good.db -o long.db
+usage '-q with -o has no output' '-o x.txt: with --quiet there is no output' good.db -q -o x.txt
+usage 'a title without a picture' '--title applies only to pictures' good.db --title x
+usage 'a step that is not a number' "--step 'x1': expected a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
-usage 'a size that is no size' "--size '12': expected width and height" good.db --heatmap --size 12
-usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
+usage 'a malformed size' "--size '12': expected width and height" good.db --heatmap --size 12
+usage 'more pixels than the memory limit' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
 usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
 usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
 check 'if one of two pictures is too large, neither is drawn' test ! -e a.svg -a ! -e b.png
@@ -194,7 +194,7 @@ usage 'import to standard output' 'a run file cannot be a stream' import heat.cs
 usage 'an unknown format of import' "unknown format 'x'" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
 usage 'export of nothing' 'no run file to export' export
-usage 'export in no format' "--format 'xml': expected csv, jsonl, npz or tensorboard" export good.db --format xml
+usage 'an unknown format of export' "--format 'xml': expected csv, jsonl, npz or tensorboard" export good.db --format xml
 usage 'merge of nothing' 'no run files to merge' merge -o x.db
 usage 'merge without an output' 'no run file to write: add -o' merge good.db
 
