@@ -13,7 +13,7 @@
 
 typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
 
-/* A member of the description. */
+/* A row of the table of members that describe a run. */
 typedef struct member {
     const char *key;
     member_kind kind;
@@ -76,9 +76,9 @@ void es_about_free(es_about *about)
 
 static es_status set_text(es_about *about, const member *m, const char *text)
 {
-    /* Files are untrusted: limit the memory that repeated keys take. */
+    /* Files are untrusted: limit the memory that repeated keys consume. */
     if (about->n_owned == 4 * N_MEMBERS)
-        return es_fail(ES_EFORMAT, "%s is given too often", m->key);
+        return es_fail(ES_EFORMAT, "%s occurs too often", m->key);
     char *copy;
     es_status status;
     if ((status = es_grow(&about->owned, about->n_owned + 1,
@@ -92,8 +92,8 @@ static es_status set_text(es_about *about, const member *m, const char *text)
 
 /* --- escapes --------------------------------------------------------------*/
 
-/* Returns the length of the character at `text` if it needs no escape; else
-   0. */
+/* Returns the length in bytes of the UTF-8 character at `text`, or 0 if the
+   character needs an escape. */
 static size_t plain_length(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -108,8 +108,8 @@ static size_t plain_length(const char *text)
     return 0;
 }
 
-/* Writes text with escapes. `also`: further characters to escape; a blank at
-   either end is always escaped. */
+/* Writes `text` with escapes. A blank at either end and each character in
+   `also` are escaped too. */
 static void put_escaped(FILE *out, const char *text, const char *also,
                         bool double_quotes)
 {
@@ -134,7 +134,8 @@ static int hex_digit(char c)
                                         : -1;
 }
 
-/* Replaces \xNN in place; \x00 and other backslashes stay unchanged. */
+/* Decodes \xNN escapes in place; leaves \x00 and other backslashes
+   unchanged. */
 static void unescape(char *text)
 {
     char *out = text;
@@ -164,7 +165,8 @@ static bool starts(const char *text, const char *prefix)
 void es_column_print(FILE *out, const char *name, es_phase phase)
 {
     bool quote = strpbrk(name, ",;\"") != NULL;
-    /* Spreadsheets treat a leading = + - @ as a formula. */
+    /* Spreadsheets treat a leading = + - @ as a formula, so such a name gets a
+       prefix. */
     bool explain = !*name || strchr("=+-@'", *name) || starts(name, "eval:") ||
                    starts(name, "train:");
     if (quote)

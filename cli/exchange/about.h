@@ -26,7 +26,8 @@ typedef struct es_text_series {
     es_shape shape;
 } es_text_series;
 
-/** A description; owns its strings. Zero-initialised: empty. */
+/** Description of a run; owns its strings. A zero-initialised description is
+ *  empty. */
 typedef struct es_about {
     es_run_info info; /* unknown members are NULL or ES_UNKNOWN */
     char **owned;
@@ -51,29 +52,29 @@ es_status es_about_read(es_about *about, const char *line) ES_MUST_USE;
 es_status es_about_set(es_about *about, const char *key,
                        const char *value) ES_MUST_USE;
 
-/** Replaces members of `about` by the members of `given` that are known.
- *  Returns ES_OK or ES_ENOMEM. */
+/** Replaces members of `about` by the known (not NULL or ES_UNKNOWN) members of
+ *  `given`. Returns ES_OK or ES_ENOMEM. */
 es_status es_about_override(es_about *about,
                             const es_run_info *given) ES_MUST_USE;
 
-/** Prints the lines of a run, without its series. */
+/** Prints the "# key: value" lines of a run, without its series. */
 void es_about_print(FILE *out, const es_run_info *info);
 
-/** Prints the line of one series. */
+/** Prints the "# series: ..." line of one series. */
 void es_about_print_series(FILE *out, const es_series *series);
 
 /** Writes the run's members to a JSON object: "name":"baseline",... */
 void es_about_put(es_json_writer *json, const es_run_info *info);
 
 /**
- * Prints a series as the header of a column: its name, with the prefix "eval:"
- * in that phase, and "train:" if the name alone would be ambiguous. Escaped as
- * above, and quoted where CSV needs it.
+ * Prints a series as the header of a column: its name, preceded by "eval:" if
+ * `phase` is evaluation, or by "train:" if the name alone would be ambiguous.
+ * The header is escaped as above, and quoted where CSV requires it.
  */
 void es_column_print(FILE *out, const char *name, es_phase phase);
 
-/** Parses a header cell, already unquoted. *name is allocated, to be freed by
- *  the caller; *phase is only changed if the cell has a prefix. Returns ES_OK,
+/** Parses a header cell whose quotes are already removed. The caller frees
+ *  *name; *phase changes only if the cell has a prefix. Returns ES_OK,
  *  ES_EFORMAT (no name), ES_ENOMEM. */
 es_status es_column_parse(char **name, es_phase *phase,
                           const char *text) ES_MUST_USE;

@@ -1,5 +1,5 @@
-/* Splits a line of CSV in place: separators, quotes, blanks. Used by the
-   parsers of import; messages name the file, the line and the column. */
+/* Splits a CSV line in place at separators, and removes quotes and blanks. The
+   parsers of import use it; messages name the file, the line and the column. */
 #include "cli/exchange/cells.h"
 
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static char *skip_blanks(const es_cells *cells, char *next)
     return next;
 }
 
-/* Moves to the next cell; `next` is the end of the current one. */
+/* Moves to the next cell; `next` points to the end of the current cell. */
 static void step_over(es_cells *cells, char *next)
 {
     if (cells->separator == ' ')
@@ -70,7 +70,8 @@ static void step_over(es_cells *cells, char *next)
     cells->next = next;
 }
 
-/* Takes a quoted cell in place; a doubled quote becomes a single one. */
+/* Removes the quotes of a cell in place; a doubled quote becomes a single
+   quote. */
 static es_status take_quoted(es_cells *cells, char **text)
 {
     char *from = cells->next + 1, *to = *text = cells->next;

@@ -5,32 +5,32 @@
 #include "cli/exchange/lines.h"
 
 typedef struct es_cells {
-    const char *file;    /* for messages; borrowed */
-    size_t line, column; /* position of the last cell, from 1 */
+    const char *file;    /* file name for messages; borrowed */
+    size_t line, column; /* position of the last cell, counted from 1 */
     char separator;
-    char *next, *end; /* next is NULL after the last cell */
+    char *next, *end; /* next cell (NULL after the last one); end of the line */
 } es_cells;
 
-/** Returns the separator of a line: ',' if the line contains one, else ';',
- *  else a tab, else a blank, which stands for any number of blanks. */
+/** Returns the separator of a line: ',' if the line contains a comma, else ';',
+ *  else a tab, else a blank, which stands for one or more blanks. */
 char es_cells_separator(const es_line *line);
 
-/** Begins a line, whose text is modified while cells are taken. Returns ES_OK;
- *  ES_EFORMAT (longer than ES_LINE_MAX, or a NUL byte). */
+/** Begins a line. es_cells_next will modify its text. Returns ES_OK; ES_EFORMAT
+ *  (the line is longer than ES_LINE_MAX, or contains a NUL byte). */
 es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
                          char separator) ES_MUST_USE;
 
 /**
- * Takes the next cell, without quotes and surrounding blanks, NUL-terminated;
- * "" if it is empty. Borrowed until the next line.
+ * Returns the next cell in *text, without quotes and surrounding blanks,
+ * NUL-terminated; "" if the cell is empty. Valid until the next line begins.
  *
- * Returns ES_OK; ES_DONE; ES_EFORMAT (a missing closing quote, or text after
- * it).
+ * Returns ES_OK; ES_DONE after the last cell; ES_EFORMAT (a missing closing
+ * quote, or text after the closing quote).
  */
 es_status es_cells_next(es_cells *cells, char **text) ES_MUST_USE;
 
-/** Calls es_fail(ES_EFORMAT) with "FILE: line L, column C: " before the
- *  message. */
+/** Fails with ES_EFORMAT and a message that begins with "FILE: line L, column
+ *  C: ". */
 es_status es_cells_fail(const es_cells *cells, const char *fmt, ...)
     ES_PRINTF(2, 3);
 

@@ -1,6 +1,7 @@
-/* Copies of runs. The files are opened one after another: first to find runs
-   that several files contain, then, if a file has such a run, to count its
-   samples. No file stays open, because a merge may have thousands of inputs. */
+/* Finds runs that several input files of a merge contain. All files are opened
+   one after another to list their runs; files that contain such a run are
+   opened again to count its samples. No file stays open, because a merge may
+   have thousands of inputs. */
 #include "cli/exchange/copies.h"
 
 #include "analyzer/base/checked.h"
@@ -28,8 +29,8 @@ static es_status count_series(int64_t *n, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** Counts the samples that can be read; if not `readable`, counts all samples
- *  without reading their values. */
+/** Counts the readable samples of a run; if `readable` is false, counts all
+ *  samples without reading their values. */
 static es_status count(int64_t *n, es_reader *reader, size_t run, bool readable)
 {
     const size_t n_series = es_reader_n_series(reader, run);
@@ -103,7 +104,8 @@ es_status es_copy_goes_on(bool *out, es_reader *reader, size_t run,
 typedef struct indexed_run {
     char uuid[ES_UUID_SIZE];
     size_t path, run;  /* indices */
-    int64_t n_samples; /* readable ones; only counted if there are copies */
+    int64_t n_samples; /* readable samples; counted only if the run has
+                          copies */
     bool has_copies, is_left_out;
 } indexed_run;
 
@@ -198,7 +200,8 @@ static es_status list_runs(es_copies *copies, char *const *paths)
     return ES_OK;
 }
 
-/** Runs with the same uuid are neighbours in the order. */
+/** Marks runs that have copies. Runs with the same uuid are neighbours in the
+ *  sorted order. */
 static void mark_copies(es_copies *copies)
 {
     indexed_run **order = copies->order;
@@ -207,7 +210,8 @@ static void mark_copies(es_copies *copies)
             order[i - 1]->has_copies = order[i]->has_copies = true;
 }
 
-/** Counts the readable samples of a run. A fragment is not a copy. */
+/** Counts the readable samples of a run. A fragment does not count as a
+ *  copy. */
 static es_status count_one(indexed_run *one, es_reader *reader)
 {
     es_fragment fragment = {0};
@@ -245,7 +249,7 @@ static es_status count_copies(es_copies *copies, char *const *paths)
 
 static void choose(es_copies *copies)
 {
-    indexed_run *best = NULL; /* best copy of the current uuid */
+    indexed_run *best = NULL; /* the best copy of the current uuid so far */
     for (size_t i = 0; i < copies->all.n; i++) {
         indexed_run *one = copies->order[i];
         if (!one->has_copies)

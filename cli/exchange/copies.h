@@ -1,5 +1,5 @@
-/** Copies of the same run: chooses the copy that merge takes, and compares
- *  copies. */
+/** Detects copies of the same run in several files, chooses the copy that merge
+ *  keeps, and compares copies. */
 #ifndef ES_COPIES_H
 #define ES_COPIES_H
 
@@ -8,19 +8,21 @@
 typedef struct es_copies es_copies;
 
 /**
- * Finds copies, which are runs with the same uuid that are not fragments
- * (store/join/fragment.h), and chooses the copy with the most readable samples,
- * the first one if there are several.
+ * Finds copies and chooses which one to keep. Copies are runs with the same
+ * uuid that are not fragments (store/join/fragment.h). The copy with the most
+ * readable samples is chosen; of equal copies, the first.
  *
- *   paths  (n) files that cannot be read are skipped
+ *   paths  (n) files; unreadable files are skipped
  *
- * Reads all samples, but only of copies. Returns ES_OK or ES_ENOMEM.
+ * Reads the samples of runs that have copies, and no others. Returns ES_OK or
+ * ES_ENOMEM.
  */
 es_status es_copies_find(es_copies **out, char *const *paths,
                          size_t n) ES_MUST_USE;
 
-/** Returns true if run `run` of file `path` (indices) is omitted because
- *  another copy was chosen; false if the run was added after es_copies_find. */
+/** Returns true if the run with index `run` in the file with index `path` is
+ *  omitted because another copy was chosen; false if the run was added after
+ *  es_copies_find. */
 bool es_copies_leave_out(const es_copies *copies, size_t path, size_t run);
 
 void es_copies_free(es_copies *copies); /* copies may be NULL */
@@ -37,15 +39,15 @@ bool es_run_index_find(size_t *run, const es_run_index *index,
 
 void es_run_index_free(es_run_index *index); /* index may be NULL */
 
-/** Sets *out if more samples can be read of a run than of the other run. A
- *  sample that only has missing values is not counted. Returns as
- *  es_cursor_next. */
+/** Sets *out to true if the run has more readable samples than the other run.
+ *  Samples that contain only missing values are not counted. Returns the same
+ *  statuses as es_cursor_next. */
 es_status es_copy_has_more(bool *out, es_reader *reader, size_t run,
                            es_reader *other, size_t other_run) ES_MUST_USE;
 
-/** Sets *out if a series of the run continues after the last step of the same
- *  series in the other run, or if the other run lacks that series. Returns as
- *  es_reader_series. */
+/** Sets *out to true if a series of the run continues after the last step of
+ *  that series in the other run, or if the other run lacks the series. Returns
+ *  the same statuses as es_reader_series. */
 es_status es_copy_goes_on(bool *out, es_reader *reader, size_t run,
                           es_reader *other, size_t other_run) ES_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* Reads and writes the records of event files. Input is untrusted: each length
-   is compared with the bytes that are available. */
+/* Reads and writes the records of TensorBoard event files. Input is untrusted:
+   each length is compared with the number of available bytes. */
 #include "cli/exchange/event_file.h"
 
 #include "analyzer/base/checked.h"
@@ -47,7 +47,7 @@ bool es_event_begins(const unsigned char *bytes)
     return masked_crc(bytes, 8) == load_32(bytes + 8);
 }
 
-/* Reads exactly n bytes; ES_DONE if the file is truncated. */
+/* Reads exactly n bytes; returns ES_DONE if the file ends earlier. */
 static es_status read_all(es_event_reader *reader, es_line_reader *lines,
                           void *out, size_t n)
 {
@@ -60,8 +60,8 @@ static es_status read_all(es_event_reader *reader, es_line_reader *lines,
     return status;
 }
 
-/* Reads a body in steps, so that memory grows only with the bytes read: a wrong
-   length alone allocates nothing large. */
+/* Reads the body of a record in steps, so that memory grows only with the bytes
+   read: a wrong length in the header cannot cause a large allocation. */
 static es_status read_body(es_event_reader *reader, es_line_reader *lines,
                            size_t n)
 {
@@ -83,8 +83,8 @@ static es_status read_body(es_event_reader *reader, es_line_reader *lines,
     return status;
 }
 
-/* Searches for the next header whose checksum confirms its length, byte by byte
-   after the current one. */
+/* Searches byte by byte for the next record header whose checksum matches its
+   length. */
 static es_status find_head(es_event_reader *reader, es_line_reader *lines,
                            unsigned char head[HEAD_BYTES])
 {
@@ -95,11 +95,12 @@ static es_status find_head(es_event_reader *reader, es_line_reader *lines,
     } while (status == ES_OK &&
              (!es_event_begins(head) || load_64(head) > ES_EVENT_MAX));
     if (status == ES_DONE)
-        reader->cut = false; /* the file ends with a damaged record */
+        reader->cut = false; /* The file ends with a damaged record, not within
+                                a sound one. */
     return status;
 }
 
-/* Reads one record. *sound: its checksum is right. */
+/* Reads one record. Sets *sound to true if its checksum matches. */
 static es_status read_record(es_event_reader *reader, es_line_reader *lines,
                              bool *sound)
 {
@@ -146,13 +147,13 @@ typedef struct message {
 typedef struct field {
     uint64_t number;
     enum wire wire;
-    uint64_t value; /* if VARINT or FIXED */
+    uint64_t value; /* for wire types VARINT and FIXED */
     message bytes;  /* if BYTES */
 } field;
 
 static es_status broken(void)
 {
-    return es_fail(ES_EFORMAT, "not an Event of TensorBoard");
+    return es_fail(ES_EFORMAT, "not a TensorBoard Event");
 }
 
 static bool take_varint(message *from, uint64_t *out)
@@ -167,7 +168,8 @@ static bool take_varint(message *from, uint64_t *out)
     return false;
 }
 
-/* Returns ES_OK; ES_DONE; ES_EFORMAT. */
+/* Reads the next field of a message. Returns ES_OK; ES_DONE at the end;
+   ES_EFORMAT. */
 static es_status take_field(message *from, field *out)
 {
     uint64_t key, n;
@@ -192,7 +194,7 @@ static es_status take_field(message *from, field *out)
             return broken();
         out->bytes = (message){from->at, from->at + n};
         break;
-    default: /* Event has no groups */
+    default: /* groups do not occur in an Event */
         return broken();
     }
     from->at += n;
@@ -209,7 +211,7 @@ static size_t size_of(const message *bytes)
     return (size_t)(bytes->end - bytes->at);
 }
 
-/* The parts of a Summary.Value that are used. */
+/* The members of a Summary.Value that import uses. */
 typedef struct value {
     char tag[TAG_BYTES];
     bool has_number, has_text;
@@ -233,22 +235,22 @@ static double double_of(uint64_t bits)
     return number;
 }
 
-/* Does not convert to double, which could change the bits of a NaN. */
+/* Stores the bits of a float32; a conversion to double could change a NaN. */
 static void set_float(value *out, uint64_t bits)
 {
     out->number = float_of(bits);
     out->has_number = true;
 }
 
-/* A number beyond float32 becomes infinite, as in a training that records
-   it. */
+/* Stores a double as float32. A number beyond the range becomes infinite, as in
+   a training run that records it. */
 static void set_double(value *out, uint64_t bits)
 {
     out->number = (float)double_of(bits);
     out->has_number = true;
 }
 
-/* Takes an element of a tensor, packed or not, or from tensor_content. */
+/* Reads the only element of a tensor: packed, unpacked or as tensor_content. */
 static void take_element(value *out, const field *f)
 {
     bool is_double = out->dtype == DT_DOUBLE;
@@ -343,7 +345,7 @@ static es_status take_summary(message from, int64_t step,
     return status;
 }
 
-/* Returns true for the START of a session. */
+/* Returns true if a SessionLog has the status START. */
 static bool is_start(message log)
 {
     field f;
@@ -361,7 +363,7 @@ es_status es_event_each(const es_event_reader *reader,
     field f;
     es_status status;
     handler->refused = false;
-    if (!reader->n) /* bytes may be NULL */
+    if (!reader->n) /* bytes may be NULL if the record is empty */
         return ES_OK;
     whole = (message){reader->bytes, reader->bytes + reader->n};
     while ((status = take_field(&whole, &f)) == ES_OK) {
@@ -437,7 +439,7 @@ static void put_field(es_event_builder *b, uint64_t number, const void *bytes,
     put_bytes(b, bytes, n);
 }
 
-/* Appends a message as a field of another one, and frees it. */
+/* Appends a message to another one as a field, then frees the message. */
 static void put_message(es_event_builder *b, uint64_t number,
                         es_event_builder *part)
 {
@@ -487,7 +489,7 @@ void es_event_put_text(es_event_builder *builder, const char *tag,
     put_message(builder, 1, &v);
 }
 
-/* Writes an event with its length and checksums, and frees it. */
+/* Writes an event as a record with its length and checksums, and frees it. */
 static es_status write_record(es_event_builder *event, FILE *out)
 {
     es_event_builder head = {0}, foot = {0};

@@ -1,7 +1,7 @@
 /**
- * Event files of TensorBoard: records with checksums (TFRecord), each of which
- * holds an Event in the wire format of Protocol Buffers. Only the fields that
- * scalars need are supported:
+ * Reads and writes event files of TensorBoard. These are records with checksums
+ * (TFRecord), each of which contains an Event in the Protocol Buffers wire
+ * format. Only the fields that scalars need are supported (with field numbers):
  *
  *     Event    wall_time 1 double, step 2, file_version 3, summary 5,
  *              session_log 7 (status 1: START is 1)
@@ -18,21 +18,23 @@
 
 #include "cli/exchange/lines.h"
 
-/** Tag of the text in which export describes the run, with the lines of
- *  cli/exchange/about.h. */
+/** Tag of the text event in which export describes the run; its text has the
+ *  lines of cli/exchange/about.h. */
 #define ES_EVENT_ABOUT_TAG "entropy-scan/run"
 
 /* --- reading ---------------------------------------------------------------*/
 
-#define ES_EVENT_MAX (64 << 20) /* limit of a record; images are smaller */
+#define ES_EVENT_MAX (64 << 20) /* maximum size of a record in bytes; images are
+                                   smaller */
 
-/** Reads records. Zero-initialised: at the beginning; freed by
- *  es_event_reader_free. */
+/** State of a reader of records. Zero-initialise it before the first record;
+ *  free it with es_event_reader_free. */
 typedef struct es_event_reader {
     unsigned char *bytes; /* (n) current record */
     size_t n, capacity;
-    size_t number;    /* number of the record, from 1 */
-    size_t n_damaged; /* skipped; any bytes between two records count as one */
+    size_t number;    /* number of the current record, counted from 1 */
+    size_t n_damaged; /* skipped records; any bytes between two sound records
+                         count as one */
     bool cut;         /* the file ends within a record */
 } es_event_reader;
 
@@ -47,31 +49,33 @@ es_status es_event_reader_next(es_event_reader *reader,
 /** Returns true if these 12 bytes are the header of a record. */
 bool es_event_begins(const unsigned char *bytes);
 
-/** Callbacks for the contents of a record. */
+/** Callbacks for the contents of a record. All pointers passed to them are
+ *  borrowed. */
 typedef struct es_event_handler {
     void *user;
-    /** A number; the tag is borrowed. */
+    /** Called for a number. */
     es_status (*scalar)(void *user, int64_t step, const char *tag, float value);
-    /** A text of n bytes; tag and text are borrowed. */
+    /** Called for a text of n bytes. */
     es_status (*text)(void *user, const char *tag, const char *text, size_t n);
-    /** SessionLog START: samples at `step` and later are invalid. */
+    /** Called for SessionLog START: samples at `step` and later are invalid. */
     es_status (*restart)(void *user, int64_t step);
-    bool refused; /* set if a callback failed, rather than the record */
+    bool refused; /* true if a callback failed; false if the record is
+                     invalid */
 } es_event_handler;
 
-/** Calls the handler for the supported contents of a record, in their order.
- *  Returns ES_OK; ES_EFORMAT (not an Event; the message has no position);
- *  otherwise the status of the callback. */
+/** Calls the handler for each supported content of a record, in order. Returns
+ *  ES_OK; ES_EFORMAT (not an Event; the message has no position); otherwise the
+ *  status of the callback. */
 es_status es_event_each(const es_event_reader *reader,
                         es_event_handler *handler) ES_MUST_USE;
 
 /* --- writing ---------------------------------------------------------------*/
 
-/** An Event under construction. Zero-initialised: empty. */
+/** An Event under construction. A zero-initialised builder is empty. */
 typedef struct es_event_builder {
-    unsigned char *bytes; /* (n) summary so far */
+    unsigned char *bytes; /* (n) the encoded summary so far */
     size_t n, capacity;
-    es_status status; /* first failure: ES_ENOMEM */
+    es_status status; /* ES_ENOMEM after the first failed allocation */
 } es_event_builder;
 
 void es_event_builder_free(es_event_builder *builder);
@@ -82,11 +86,12 @@ void es_event_put_text(es_event_builder *builder, const char *tag,
                        const char *text);
 
 /** Writes the summary as one record, and empties the builder. The caller checks
- *  the stream for errors. Returns ES_OK or ES_ENOMEM. */
+ *  `out` for errors. Returns ES_OK or ES_ENOMEM. */
 es_status es_event_write(es_event_builder *builder, FILE *out, double wall_time,
                          int64_t step) ES_MUST_USE;
 
-/** Writes the first record of a file. Returns ES_OK or ES_ENOMEM. */
+/** Writes the record with the file version, which begins every event file.
+ *  Returns ES_OK or ES_ENOMEM. */
 es_status es_event_write_version(FILE *out, double wall_time) ES_MUST_USE;
 
 #endif

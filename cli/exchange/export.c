@@ -23,8 +23,8 @@ static bool is_wanted(const es_export_options *options, const es_series *series)
     return options->n_names == 0;
 }
 
-/* Checks that each name is a series of the run; otherwise returns the failure
-   of es_reader_find. */
+/* Checks that the run has a series for each selected name; otherwise returns
+   the failure of es_reader_find. */
 static es_status check_names(es_reader *reader, size_t run,
                              const es_export_options *options)
 {
@@ -103,7 +103,7 @@ static void print_cell(FILE *out, float value)
     fputs(es_is_missing(value) ? "NA" : es_float_print(text, value), out);
 }
 
-/* Prints one row: the values at `index` of all series of a shape. */
+/* Prints one row: the values of all series with the given shape at `index`. */
 static void print_row(const es_export *e, int64_t step, es_shape shape,
                       size_t index)
 {
@@ -210,7 +210,8 @@ void es_export_put_value(es_json_writer *json, const char *name, float value)
         es_json_write_text(json, name, es_float_print(text, value));
 }
 
-/* Writes a number, an array of numbers, or an array of rows, by shape. */
+/* Writes the values of a sample: a number, an array, or an array of rows,
+   depending on the shape of the series. */
 static void put_values(es_json_writer *json, const float *values,
                        const es_series *series, size_t n_head)
 {

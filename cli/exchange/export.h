@@ -1,5 +1,5 @@
-/** Exports a run: as CSV, which import reads back bit for bit, as JSON lines,
- *  as TensorBoard events, or as NPZ. */
+/** Exports a run as CSV, which import reads back bit for bit, as JSON lines, as
+ *  TensorBoard events, or as NPZ. */
 #ifndef ES_EXPORT_H
 #define ES_EXPORT_H
 
@@ -16,49 +16,52 @@ typedef struct es_export_options {
 /**
  * Writes long CSV: comments that describe the run and its series
  * (cli/exchange/about.h), the header step,layer,head,SERIES..., and for each
- * step one row for the run, for each layer and for each head that have values.
- * An empty cell means no sample; NA is a sample whose value is missing.
+ * step one row for the run, each layer and each head that has values. An empty
+ * cell means no sample; NA is a sample whose value is missing.
  *
- *   out   the caller checks it for errors
+ * Attention maps follow as comments, one per map, if "attention_map" is among
+ * the names or no names are given.
  *
- * Attention maps ("attention_map" among the names, or no names) follow as
- * comments, one for each map.
+ *   out   the caller checks this stream for errors
  *
- * Returns ES_OK; ES_ENOTFOUND (no such series: the message lists those of the
- * run); ES_EFORMAT, ES_EIO (damaged); ES_ENOMEM. Memory: one step.
+ * Returns ES_OK; ES_ENOTFOUND (unknown series; the message lists the series of
+ * the run); ES_EFORMAT, ES_EIO (damaged); ES_ENOMEM. Holds one step in memory.
  */
 es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;
 
 /**
- * Writes JSON lines: first {"run":{...},"series":[{...}]}, then for each sample
- * {"uuid","step","series","phase","value"}: a number, (L) numbers, or (L) rows
- * of (H) numbers; null is a missing value, and "NaN", "inf", "-inf",
- * "NaN(0x...)" are strings. An attention map has
- * {"uuid","step","series","phase","layer","head", "ctx","value"}: rows of
- * queries; head null: the mean of the layer's heads. Parameters and returns as
- * above.
+ * Writes JSON lines. The first is {"run":{...},"series":[{...}]}; each sample
+ * then has a line {"uuid","step","series","phase","value"}, where value is a
+ * number, (L) numbers, or (L) rows of (H) numbers; null is a missing value, and
+ * "NaN", "inf", "-inf", "NaN(0x...)" are strings. An attention map has a line
+ * {"uuid","step","series","phase","layer","head","ctx","value"}, where value
+ * has one row per query; if head is null, value is the mean over the layer's
+ * heads. Parameters and returns are those of es_export_csv.
  */
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options) ES_MUST_USE;
 
 /**
- * Writes an event file of TensorBoard: scalars entropy/layer_03/head_07, and
- * entropy/layer_03/mean of the measured heads (NaN if one is NaN); x/layer_03
- * of a layer; x of the run; with the prefix eval/ in that phase. A missing
- * value has no scalar. The first record describes the run; import reads the
- * file back. All times are that of the run's start, since a run file stores no
- * others.
+ * Writes an event file of TensorBoard with the scalars entropy/layer_03/head_07
+ * and entropy/layer_03/mean (mean of the measured heads; NaN if a head is NaN).
+ * A series x of layers is written as x/layer_03, a series x of the run as x.
+ * Evaluation adds the prefix eval/. A missing value has no scalar. The first
+ * record describes the run; import reads the file back. Every event has the
+ * start time of the run, since a run file stores no other times. Parameters and
+ * returns are those of es_export_csv.
  */
 es_status es_export_events(FILE *out, es_reader *reader, size_t run,
                            const es_export_options *options) ES_MUST_USE;
 
 /**
- * Writes numpy's NPZ, uncompressed: for each series with samples a float32
- * array, (n, L, H), (n, L) or (n), with the bits of the run file, and its steps
- * as steps/NAME, (n) int64; names have the prefix eval/ in that phase. run.json
- * describes the run. Attention maps are attention_map/layer_S (n, L, S, S) and
- * head_S (n, L, H, S, S). Also returns ES_EUSAGE: an array has 4 GiB or more.
+ * Writes an uncompressed NPZ file for numpy. Each series with samples is a
+ * float32 array (n, L, H), (n, L) or (n) with the same bits as in the run file;
+ * its steps are the int64 array steps/NAME, (n). Evaluation adds the prefix
+ * eval/. run.json describes the run. Attention maps are the arrays
+ * attention_map/layer_S (n, L, S, S) and head_S (n, L, H, S, S). Parameters and
+ * returns are those of es_export_csv; also returns ES_EUSAGE if an array has
+ * 4 GiB or more.
  */
 es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;

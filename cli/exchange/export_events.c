@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Converts a time in the store's format to seconds since 1970; returns 0 for
-   any other text. */
+/* Converts a time string of the run file to seconds since 1970; returns 0 for
+   any other string. */
 static double seconds_of(const char *text)
 {
     struct tm t = {0};
@@ -51,7 +51,7 @@ static es_status write_about(const es_export *e, double time)
     return status;
 }
 
-/* A buffer for the text of a tag, reused for each number. */
+/* Buffer for the text of a tag, reused for each scalar. */
 typedef struct tag_text {
     char *text;
     size_t n;
@@ -70,7 +70,8 @@ static void put(es_event_builder *event, tag_text *buffer, const es_tag *tag,
         event->status = es_fail(ES_ENOMEM, "out of memory for a tag");
 }
 
-/* Returns the mean of the measured heads; missing if there are none. */
+/* Returns the mean of the measured heads; a missing value if no head is
+   measured. */
 static float mean_of(const float *values, size_t n)
 {
     double sum = 0;

@@ -8,12 +8,12 @@
 
 typedef struct es_export_column {
     es_series series; /* strings are borrowed from the reader */
-    float *values;    /* (series.n_values) of the current step; NULL before
-                         the first sample */
-    bool present;     /* the current step has a sample */
+    float *values;    /* (series.n_values) values of the current step; NULL
+                         before the first sample */
+    bool present;     /* true if the current step has a sample */
 } es_export_column;
 
-/** One export: a run, and its selected series. */
+/** State of one export: a run and its selected series. */
 typedef struct es_export {
     FILE *out;
     es_run_info info;
@@ -28,20 +28,22 @@ es_status es_export_begin(es_export *e, FILE *out, es_reader *reader,
                           const es_export_options *options) ES_MUST_USE;
 void es_export_end(es_export *e);
 
-#define ES_EXPORT_MAPS "attention_map" /* their name for --series */
+#define ES_EXPORT_MAPS "attention_map" /* name of the attention maps for
+                                          --series */
 
-/** Return true if the options select attention maps, or this map. */
+/** Returns true if the options select attention maps. */
 bool es_export_wants_maps(const es_export_options *options);
 bool es_export_wants_map(const es_export_options *options, const es_map *map);
 
-/** Write the selected maps of the run. Return as es_reader_maps. */
+/** Writes the selected maps of the run. Returns the same statuses as
+ *  es_reader_maps. */
 es_status es_export_maps_csv(const es_export *e, es_reader *reader, size_t run,
                              const es_export_options *options) ES_MUST_USE;
 es_status es_export_maps_jsonl(const es_export *e, es_reader *reader,
                                size_t run,
                                const es_export_options *options) ES_MUST_USE;
 
-/** Writes a value as JSON: null if it is missing, a string if it is not
+/** Writes a value as JSON: null if the value is missing, a string if it is not
  *  finite. */
 void es_export_put_value(es_json_writer *json, const char *name, float value);
 

@@ -1,5 +1,5 @@
-/* entropy-scan export: the command line; chooses runs and format, and opens the
-   files. */
+/* Implements the command line of entropy-scan export: selects runs and the
+   format, and opens the files. */
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/output/output.h"
@@ -18,11 +18,11 @@ static const char *const formats[] = {"csv", "jsonl", "npz", "tensorboard",
                                       NULL};
 
 typedef struct arguments {
-    char **inputs; /* (n_inputs) run files; only one unless the format is
+    char **inputs; /* (n_inputs) run files; several only if the format is
                       jsonl */
     size_t n_inputs;
     es_paths found;      /* freed by es_inputs_free */
-    size_t n_unreadable; /* files and folders; reported already */
+    size_t n_unreadable; /* files and folders; each has been reported */
     const char *output, *run;
     char **names; /* (n_names) */
     size_t n_names;
@@ -40,7 +40,7 @@ static const es_option options[] = {
      ES_OPT_CHOICE(arguments, format, formats),
      .expects = "csv, jsonl, npz or tensorboard"},
     {"run", 0, "RUN",
-     "choose a run of a merged file by its number, name or uuid",
+     "export only the run with this number, name or uuid",
      ES_OPT_TEXT(arguments, run)},
     {"series", 0, "NAME", "export only this series; may be repeated",
      ES_OPT_LIST(arguments, names, n_names), .most = MAX_NAMES},
@@ -63,24 +63,25 @@ const es_command es_export_command = {
     .examples = examples,
     .summary = "write a run as CSV, JSON lines, NPZ or TensorBoard events",
     .details =
-        "csv    read back by import bit for bit: comments (# key: value)\n"
-        "       about the run, then step,layer,head,SERIES... with one row\n"
-        "       for the run, each layer and each head of a step; an empty\n"
-        "       cell: no sample; NA: a missing value\n"
-        "jsonl  one line about the run, then one for each sample; null is a\n"
+        "csv    import reads it back bit for bit. Comments (# key: value)\n"
+        "       describe the run; then follow the header\n"
+        "       step,layer,head,SERIES... and one row for the run, each layer\n"
+        "       and each head of a step. An empty cell means no sample, NA a\n"
+        "       missing value\n"
+        "jsonl  one line about the run, then one line per sample; null is a\n"
         "       missing value, \"NaN\", \"inf\" and \"-inf\" are strings\n"
         "npz    for numpy: each series is a float32 array (n, L, H), (n, L)\n"
         "       or (n), its steps are steps/SERIES; missing values are the\n"
         "       NaN of the run file; run.json describes the run\n"
         "tensorboard  an event file, which TensorBoard finds if its name\n"
-        "       contains tfevents: -o DIR/events.out.tfevents.RUN; scalars\n"
-        "       entropy/layer_03/head_07, entropy/layer_03/mean, loss,\n"
-        "       eval/loss; a missing value has no scalar; import reads it\n"
-        "       back\n"
+        "       contains tfevents: -o DIR/events.out.tfevents.RUN. Scalars\n"
+        "       are entropy/layer_03/head_07, entropy/layer_03/mean, loss,\n"
+        "       eval/loss; a missing value has no scalar; import reads the\n"
+        "       file back\n"
         "\n"
         "Readers of plain CSV must skip lines that begin with #. jsonl\n"
-        "contains all runs of all files; the other formats need one run:\n"
-        "see --run. Events are not exported. Attention maps (--series\n"
+        "contains all runs of all files; the other formats need one run, see\n"
+        "--run. Events are not exported. Attention maps (--series\n"
         "attention_map) are comments of csv, lines of jsonl and arrays of\n"
         "npz.",
     .options = options,
@@ -112,7 +113,7 @@ static es_status check(arguments *given)
         return status;
     if (given->format != JSONL && given->n_inputs > 1)
         return es_fail(ES_EUSAGE,
-                       "%s: %zu run files, but %s takes one: name it, or use "
+                       "%s: %zu run files, but %s needs one: name one, or use "
                        "--format=jsonl",
                        first, given->n_inputs, formats[given->format]);
     given->content.names = (const char *const *)given->names;
@@ -130,7 +131,7 @@ static bool is_run(const es_run_info *info, size_t number, const char *wanted)
            (info->uuid && strcmp(wanted, info->uuid) == 0);
 }
 
-/* Finds the runs to export, from *first to before *end. */
+/* Finds the runs to export: *first up to, but not including, *end. */
 static es_status choose(size_t *first, size_t *end, const arguments *given,
                         es_reader *reader)
 {
@@ -179,9 +180,9 @@ static es_status write_runs(FILE *stream, const arguments *given,
     return status;
 }
 
-/* If several files are given, one that cannot be opened is reported, and the
-   others are exported. A later failure ends the export, because the output
-   would contain half a run. */
+/* If one of several files cannot be opened, reports it and exports the others.
+   A later failure ends the export, because the output would contain an
+   incomplete run. */
 static es_status write_files(arguments *given)
 {
     FILE *stream;

@@ -1,5 +1,5 @@
-/* Attention maps as comments of a long CSV, which import reads back, and as
-   JSON lines. */
+/* Writes attention maps as comments of a long CSV, which import reads back, and
+   as JSON lines. */
 #include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/text.h"
@@ -37,9 +37,9 @@ static float value_of(const float *values, int64_t i)
 
 /* --- long CSV -------------------------------------------------------------*/
 
-/* Prints "# attention_map: eval 300 2 - 32 128: 0.5 NA ...": phase, step,
-   layer, head ("-": mean), cells per side, tokens per side; then the weights,
-   query by query. */
+/* Prints a map as a comment "# attention_map: eval 300 2 - 32 128: 0.5 NA ...":
+   phase, step, layer, head ("-" means the mean of heads), cells per side,
+   tokens per side; then the weights, query by query. */
 static es_status print_map(void *user, const es_map *map, const float *values)
 {
     const walk *w = user;

@@ -1,7 +1,7 @@
-/* Writes a run as numpy's NPZ: a zip archive of arrays (PKWARE's APPNOTE.TXT;
-   numpy.lib.format, version 1.0). Members are stored uncompressed and followed
-   by a data descriptor, so the output may be a stream; sizes are below 4 GiB
-   and need no Zip64. */
+/* Writes a run as a numpy NPZ file: a zip archive of arrays (PKWARE
+   APPNOTE.TXT; numpy.lib.format, version 1.0). Members are stored uncompressed
+   and followed by a data descriptor, so the output may be a pipe. Sizes stay
+   below 4 GiB, so Zip64 is not needed. */
 #include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@ enum { NAME_BYTES = 3 * ES_MAX_NAME + 32, UTF8_AND_DESCRIPTOR = 0x808 };
 
 #define MEMBER_BYTES UINT64_C(0xfffffffe)
 
-/* A member, for the directory at the end. */
+/* Entry of a member in the zip directory at the end of the archive. */
 typedef struct member {
     char name[NAME_BYTES];
     uint32_t crc, size, offset;
@@ -27,11 +27,11 @@ typedef struct member {
 typedef struct archive {
     FILE *out;
     uint64_t offset;
-    member *members; /* (n) the last one is open */
+    member *members; /* (n) the last member is still being written */
     size_t n;
 } archive;
 
-/* CRC-32 of zip, computed by half bytes. */
+/* Computes the CRC-32 of zip, four bits at a time. */
 static uint32_t crc_32(uint32_t crc, const void *bytes, size_t n)
 {
     static const uint32_t table[16] = {
@@ -53,8 +53,8 @@ static void put_raw(archive *a, const void *bytes, size_t n)
     a->offset += n;
 }
 
-/* Writes little-endian numbers; each digit of `sizes` is a number of bytes, 2
-   or 4. */
+/* Writes numbers in little-endian order; each digit of `sizes` is the size of
+   one number in bytes, 2 or 4. */
 static void put_numbers(archive *a, const char *sizes, const uint32_t *numbers)
 {
     for (size_t i = 0; sizes[i]; i++) {
@@ -141,7 +141,7 @@ static es_status end_archive(archive *a)
 
 /* --- arrays ----------------------------------------------------------------*/
 
-/* Prints "eval/name.npy"; bytes of a name that is not UTF-8 become %XX. */
+/* Prints "eval/name.npy"; writes bytes that are not valid UTF-8 as %XX. */
 static void name_of(char *out, const es_series *series, const char *before)
 {
     bool utf8 = es_text_is_utf8(series->name, strlen(series->name));
@@ -235,7 +235,8 @@ static es_status put_series(archive *a, es_reader *reader,
 
 /* --- attention maps --------------------------------------------------------*/
 
-/* Maps that form one array: of one phase and size, of layers or of heads. */
+/* Maps that form one array: they share the phase and size, and all belong to
+   layers or all to heads. */
 typedef struct map_array {
     es_phase phase;
     bool of_heads;
@@ -250,9 +251,9 @@ typedef struct map_arrays {
     map_array *list; /* (n) */
     size_t n;
     archive *to;
-    size_t at;     /* index of the array that is written */
-    float *values; /* values of its current step */
-    int64_t step;  /* ES_UNKNOWN: none yet */
+    size_t at;     /* index of the array being written */
+    float *values; /* values of the current step in this array */
+    int64_t step;  /* current step; ES_UNKNOWN before the first map */
 } map_arrays;
 
 static bool is_of(const map_array *array, const es_map *map)
@@ -288,7 +289,7 @@ static es_status survey_map(void *user, const es_map *map, const float *values)
     return status;
 }
 
-/* Returns the number of values of a step in the current array. */
+/* Returns the number of values per step in the current array. */
 static size_t n_of_step(const map_arrays *m)
 {
     const map_array *array = &m->list[m->at];
@@ -344,7 +345,7 @@ static es_status put_map_array(map_arrays *m, es_reader *reader, size_t run)
         return status;
     put_header(m->to, "<f4", shape);
     m->step = ES_UNKNOWN;
-    end_step(m); /* sets all values to missing */
+    end_step(m); /* This sets all values to missing. */
     if ((status = es_reader_maps(reader, run, put_map, m)) < 0)
         return status;
     end_step(m);

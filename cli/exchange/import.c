@@ -1,4 +1,5 @@
-/* Chooses the parser of a text file, by format or by content, and runs it. */
+/* Chooses the parser of a text file, by the given format or by the file's
+   content, and runs it. */
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
@@ -46,17 +47,17 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
 /* --- detecting the format ------------------------------------------------*/
 
 typedef struct guess {
-    bool any;        /* there is a line that is not blank */
-    bool is_long;    /* the first one is the header of a long CSV */
-    bool is_wide;    /* it is another header with a column of steps */
-    bool is_number;  /* its first cell is a number */
-    bool separators; /* it has separators */
+    bool any;        /* a line is not blank */
+    bool is_long;    /* the first line is the header of a long CSV */
+    bool is_wide;    /* the first line is another header with a step column */
+    bool is_number;  /* the first cell of the first line is a number */
+    bool separators; /* the first line has separators */
     bool is_log;
     bool is_history;
 } guess;
 
-/* Looks at the first line. A line that cannot be split is not an error here,
-   since it may belong to a log. */
+/* Inspects the first line that is not blank. A line that cannot be split is not
+   an error here, since it may belong to a log. */
 static void look_at_first(guess *out, const es_line_reader *lines,
                           const es_import_options *options, es_line *line)
 {
@@ -79,7 +80,7 @@ static void look_at_first(guess *out, const es_line_reader *lines,
             break;
         out->is_long = out->is_wide && i == 0 && strcasecmp(text, "layer") == 0;
     }
-    /* The parser of wide tables reports which column is missing. */
+    /* If the step column is missing, the parser of wide tables reports it. */
     out->is_wide = out->is_wide || (options->step_key && out->separators &&
                                     !out->is_number && !out->is_history);
 }
@@ -95,7 +96,7 @@ static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
                    name, name);
 }
 
-/* Refuses known files that no parser reads, by their first bytes. */
+/* Refuses known formats that no parser reads, by their first bytes. */
 static es_status refuse_others(es_line_reader *lines)
 {
     static const struct {

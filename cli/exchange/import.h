@@ -1,10 +1,10 @@
 /**
- * Parsers of text files of other programs, and of export. They pass the run to
- * the callbacks of a sink and do not know run files; the sink may write a run
- * file, or count.
+ * Parsers of text files written by other programs or by export. They pass the
+ * run to the callbacks of a sink and do not use run files: one sink writes
+ * a run file, another only counts samples.
  *
- * Messages name the file, the line and the column: the cell of a CSV, the
- * character of a log.
+ * Messages name the file, the line and the column: the number of the cell in a
+ * CSV, the number of the character in a log.
  */
 #ifndef ES_IMPORT_H
 #define ES_IMPORT_H
@@ -22,12 +22,14 @@
 #define ES_STEP_KEYS_MAX 160
 
 typedef enum es_import_format {
-    ES_IMPORT_MATRIX,  /* L lines of H numbers: one step of one head series */
-    ES_IMPORT_LONG,    /* header step,layer,head,SERIES... */
-    ES_IMPORT_LOG,     /* lines with "Step s - Layer l: v" */
-    ES_IMPORT_HISTORY, /* a JSON object per line: a step and named numbers */
-    ES_IMPORT_EVENTS,  /* an event file of TensorBoard */
-    ES_IMPORT_WIDE     /* a header with a step and names of numbers */
+    ES_IMPORT_MATRIX,  /* L text lines of H numbers: one step of one series of
+                          heads */
+    ES_IMPORT_LONG,    /* CSV with the header step,layer,head,SERIES... */
+    ES_IMPORT_LOG,     /* text with lines "Step s - Layer l: v" */
+    ES_IMPORT_HISTORY, /* one JSON object per line, with a step and named
+                          numbers */
+    ES_IMPORT_EVENTS,  /* event file of TensorBoard */
+    ES_IMPORT_WIDE     /* CSV with a step column and columns of named numbers */
 } es_import_format;
 
 /** Parses matrix|long|log|history|tensorboard|wide. Returns ES_OK or
@@ -35,51 +37,57 @@ typedef enum es_import_format {
 es_status es_import_format_parse(es_import_format *out,
                                  const char *text) ES_MUST_USE;
 
-/** Receives the parsed run. A callback that does not return ES_OK ends the
- *  parsing, which returns its status. */
+/** Receives the parsed run. If a callback does not return ES_OK, parsing ends
+ *  and returns the callback's status. */
 typedef struct es_import_sink {
     void *user;
 
-    /** Called once, before the first sample. n_layer and n_head are known.
-     *  Strings are borrowed: those of `info` until the parsing ends, those of
-     *  `series` until begin returns. */
+    /** Called once, before the first sample; info->n_layer and n_head are set.
+     *  All strings are borrowed: those of `info` are valid until parsing ends,
+     *  those of `series` until the callback returns. */
     es_status (*begin)(void *user, const es_run_info *info,
                        const es_text_series *series, size_t n_series);
 
-    /** One sample of series `series` (index in begin's list) with n values.
-     *  Steps never decrease, except after `again`. */
+    /** Called for each sample, with the index of its series in the list passed
+     *  to `begin` and its n values. Steps never decrease, except after
+     *  `again`. */
     es_status (*sample)(void *user, size_t series, int64_t step,
                         const float *values, size_t n);
 
-    /** The log was resumed: samples at `step` and later are invalid. */
+    /** Called when the log was resumed: samples at `step` and later are
+     *  invalid. */
     es_status (*again)(void *user, int64_t step);
 
-    /** An attention map with values (S,S), see store/map.h. May be NULL: maps
-     *  are skipped. */
+    /** Called for an attention map with values (S,S), see store/map.h. NULL
+     *  skips maps. */
     es_status (*map)(void *user, const es_map *map, const float *values);
 } es_import_sink;
 
 typedef struct es_import_options {
-    const es_run_info *given; /* known members replace the file's; or NULL */
-    const char *name;         /* default name of the run; or NULL */
-    const char *series;       /* name of a matrix's or log's series;
+    const es_run_info *given; /* its known members replace those of the file;
+                                 NULL for none */
+    const char *name;         /* name of the run if the file has none; may be
+                                 NULL */
+    const char *series;       /* name of the series of a matrix or log; usually
                                  "entropy" */
-    es_phase phase;           /* of a matrix, a log, and columns of a long
-                                 CSV without a prefix */
-    int64_t step;             /* step of a matrix */
-    const char *tags;         /* of a history or event file: a pattern that
-                                 takes precedence over those of
-                                 cli/exchange/tags.h; or NULL */
-    const char *step_key;     /* of a history or a wide table; NULL: one of
-                                 the names of import_steps.h */
+    es_phase phase;           /* phase of a matrix, a log, and long CSV columns
+                                 without a phase prefix */
+    int64_t step;             /* step number of a matrix */
+    const char *tags;         /* pattern for names in a history, table or event
+                                 file; takes precedence over those of
+                                 cli/exchange/tags.h; NULL for none */
+    const char *step_key;     /* step member of a history, or step column of a
+                                 wide table; NULL: one of the names in
+                                 import_steps.h */
 } es_import_options;
 
 /**
  * Detects the format by content, and rewinds. An event file begins with a
  * record length and its checksum; a history with '{'; a long CSV with a header
- * step,layer,...; a wide table with another header that has a step; a matrix
- * with a cell that is a number. A file with a line like that of a log anywhere
- * is a log. Other lines with separators are treated as a matrix with an error.
+ * step,layer,...; a wide table with another header that has a step column; a
+ * matrix with a number. A file that contains a log line anywhere is a log. Any
+ * other file whose lines have separators counts as a matrix, whose parser then
+ * reports the error.
  *
  * Returns ES_OK; ES_EFORMAT (empty, an SQLite file, or an unknown format);
  * ES_EIO.
@@ -90,24 +98,26 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines,
 /** Results of an import, to be shown to the user. */
 typedef struct es_import_report {
     size_t n_samples;
-    size_t n_ignored;  /* lines of a log that do not match, rows without a
+    size_t n_ignored;  /* skipped: log lines that do not match, rows without a
                           step */
-    size_t n_names;    /* names that no series can have: a layer or head too
-                          large, or more than ES_TAG_MAX bytes */
-    size_t n_replaced; /* values given twice; the last one counts */
-    size_t n_again;    /* times that the steps went back, or an event file
-                          reported a restart */
-    size_t n_damaged;  /* records of an event file, skipped */
-    size_t n_cut;      /* 1: the last line or record is incomplete, and
-                          skipped */
-    size_t n_above;    /* finite values of entropy* in nats above `ceiling` */
-    float largest;     /* the largest of these values */
+    size_t n_names;    /* names skipped because the layer or head is too large,
+                          or the name exceeds ES_TAG_MAX bytes */
+    size_t n_replaced; /* values given more than once; the last one is used */
+    size_t n_again;    /* number of restarts: the steps went back, or an event
+                          file reported a restart */
+    size_t n_damaged;  /* skipped records of an event file */
+    size_t n_cut;      /* 1 if the last line or record is incomplete, and
+                          therefore skipped; else 0 */
+    size_t n_above;    /* entropies (series named entropy*, in nats) that are
+                          finite and above `ceiling` */
+    float largest;     /* largest entropy above `ceiling` */
     double ceiling;    /* ln(ctx); NaN if the context is unknown */
-    char step_key[ES_STEP_KEY_MAX];    /* chosen from several keys; else "" */
-    char other_keys[ES_STEP_KEYS_MAX]; /* 'a', 'b': the keys not chosen */
-    char tags[ES_TAG_MAX]; /* --tags for names that look like entropies of
-                              heads, but are not recognised; else "" */
-    char tag[ES_TAG_MAX];  /* one of these names */
+    char step_key[ES_STEP_KEY_MAX];    /* the chosen step member, if there were
+                                          several candidates; else "" */
+    char other_keys[ES_STEP_KEYS_MAX]; /* the other candidates, as "'a', 'b'" */
+    char tags[ES_TAG_MAX]; /* suggested --tags for unknown names that look like
+                              entropies of heads; else "" */
+    char tag[ES_TAG_MAX];  /* an example of these unknown names */
 } es_import_report;
 
 /**

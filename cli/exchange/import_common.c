@@ -1,5 +1,6 @@
-/* Shared by the parsers of import: the next line with content, numbers in
-   cells, the beginning of the run, and samples with their limits. */
+/* Functions that the parsers of import share. They read the next line with
+   content and the numbers in cells, begin the run, and pass on samples within
+   the size limit. */
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
@@ -35,7 +36,7 @@ es_status es_import_next(es_import *import, es_line *out)
     }
 }
 
-/* Reads "1,5" if commas do not separate cells. */
+/* Reads a decimal comma, as in "1,5", if cells are not separated by commas. */
 static bool has_decimal_comma(float *out, const es_cells *cells,
                               const char *text)
 {
@@ -65,7 +66,7 @@ es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high)
 {
     /* Table libraries write indices as floating-point numbers if a column has
-       gaps. */
+       missing values. */
     size_t n = strcspn(text, ".");
     const char *fraction = text[n] ? text + n + 1 : "";
     if (fraction[strspn(fraction, "0")])
@@ -145,7 +146,7 @@ es_status es_import_check_growth(es_import *import, size_t n)
 }
 
 /* Counts entropies above the ceiling, with a tolerance for rounding to
-   float. */
+   float32. */
 static void count_above(es_import_report *report, const float *values, size_t n)
 {
     const double limit = report->ceiling * (1 + 1e-6);

@@ -1,7 +1,7 @@
-/* JSON that is one document instead of a line for each step: an array of
-   objects; trainer_state.json of transformers, whose member log_history is
-   an array of objects; or a single object over several lines. The rows are
-   written as lines to a temporary file, which the parser of histories reads. */
+/* Converts a JSON document to JSON lines in a temporary file, which the parser
+   of histories reads. A document is an array of objects; the trainer_state.json
+   of transformers, whose member log_history is such an array; or a single
+   object that spans several lines. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"
@@ -14,7 +14,7 @@
 
 enum { DOCUMENT_MAX = 1 << 28 };
 
-/* Reads the first two characters that are not blank. */
+/* Reads the first two characters of the file that are not blank. */
 static es_status look(char out[2], es_line_reader *lines)
 {
     es_line line;
@@ -43,8 +43,8 @@ static json_t *history_of(const json_t *state)
     return json_is_array(rows) ? rows : NULL;
 }
 
-/* Sets *out if the first line with content is a complete object, and not a
-   trainer's state. */
+/* Sets *out to true if the first line with content is a complete JSON object,
+   and not a trainer state of transformers. */
 static es_status is_history(bool *out, es_line_reader *lines)
 {
     es_line line;
@@ -81,7 +81,7 @@ static es_status write_rows(FILE *to, const json_t *document, const char *name)
     {
         if (!json_is_object(row))
             return es_fail(ES_EFORMAT,
-                           "%s: element %zu of its array is not a JSON object, "
+                           "%s: element %zu of the array is not a JSON object, "
                            "such as {\"step\": 10, \"loss\": 2.5}",
                            name, i);
         if (json_dumpf(row, to, JSON_COMPACT) < 0 || fputc('\n', to) == EOF)
@@ -91,7 +91,8 @@ static es_status write_rows(FILE *to, const json_t *document, const char *name)
     return ES_OK;
 }
 
-/* Reads the whole file; *text is NULL if it is too large for a document. */
+/* Reads the whole file into *text; sets *text to NULL if the file is larger
+   than DOCUMENT_MAX. */
 static es_status load(char **text, es_line_reader *lines)
 {
     size_t n = 0, got = 0, capacity = 1 << 16;
@@ -155,8 +156,8 @@ es_status es_import_unpack(bool *is_document, es_line_reader **lines)
         es_alloc(&quoted, ES_JSON_QUOTED_SIZE(strlen(text)), 1, "a document");
     if (status == ES_OK)
         document = parse(quoted, text, &error);
-    /* Text that is not a document may still be lines, the last one
-       truncated. */
+    /* A file that is not a JSON document may still be JSON lines whose last
+       line is truncated. */
     if (status == ES_OK && document) {
         *is_document = true;
         status = replace(lines, document);

@@ -1,7 +1,7 @@
-/* The parser of TensorBoard's event files. Reads the file twice: first the
-   names, and the text in which export describes the run; then the numbers. A
-   file that ends within a record is read up to it; records that are damaged, or
-   not an Event, are skipped and counted. */
+/* Parses TensorBoard event files. Reads the file twice: first the names, and
+   the description of the run that export writes; then the numbers. A record
+   that is incomplete at the end of the file ends the input. Records that are
+   damaged, or not an Event, are skipped and counted. */
 #include "cli/exchange/event_file.h"
 #include "cli/exchange/import_scalars.h"
 
@@ -25,7 +25,7 @@ es_status es_import_events_match(bool *out, es_line_reader *lines)
     return status == ES_OK ? es_line_reader_rewind(lines) : status;
 }
 
-/* Prefixes the message of a failure with its position. */
+/* Prefixes the error message with the file name and record number. */
 static es_status fail_record(const events *e, es_status status)
 {
     return es_fail(status, "%s: record %zu: %s",
@@ -33,7 +33,7 @@ static es_status fail_record(const events *e, es_status status)
                    es_message());
 }
 
-/* Reads the description of the run that export wrote. */
+/* Reads the description of the run that export writes as a text event. */
 static es_status take_about(void *user, const char *tag, const char *text,
                             size_t n)
 {

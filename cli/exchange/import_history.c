@@ -1,12 +1,12 @@
-/* The parser of histories: one JSON object per line with a step and named
-   numbers, as W&B exports them, as the callback of llm-internal-medicine writes
-   them (internal_medicine.jsonl: global_step, qk_stats/layer_3/...), and as
-   most training loops do. Reads the file three times: for the member that has
-   the steps, for the names, and for the numbers. NaN and Infinity may be
-   written as Python does; numbers beyond float32 become infinite, as in a
-   training that records them. A line is skipped and counted if its step is not
-   a whole number from 0 on, or if it has a number beyond double. A list of
-   lists is a series of heads. */
+/* Parses histories: one JSON object per line with a step and named numbers, as
+   written by W&B exports, by the callback of llm-internal-medicine
+   (internal_medicine.jsonl: global_step, qk_stats/layer_3/...), and by most
+   training loops. Reads the file three times: to choose the step member, to
+   collect the names, and to read the numbers. NaN and Infinity may be spelled
+   as in Python; a number beyond float32 becomes infinite, as in a training run
+   that records it. A line is skipped and counted if its step is not a non-
+   negative integer, or if a number exceeds double. A list of lists is a series
+   of heads. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 
@@ -28,12 +28,17 @@ typedef struct history {
     es_tag_rules rules;
     pass pass;
     es_step_keys keys;
-    const char *step_key;          /* known after the pass STEPS */
-    size_t n_attention, n_numbers; /* in the current line; pass STEPS */
-    json_t *places;                /* name -> true if it belongs to a layer */
-    char *copy;                    /* (ES_LINE_MAX * 2) a line as valid JSON */
+    const char *step_key;          /* name of the step member; set after the
+                                      pass STEPS */
+    size_t n_attention, n_numbers; /* counts in the current line, in the pass
+                                      STEPS: numbers of heads and layers; all
+                                      numbers */
+    json_t *places;                /* maps each name to true if it belongs to a
+                                      layer */
+    char *copy;                    /* (ES_LINE_MAX * 2) the current line, made
+                                      valid JSON */
     size_t line;                   /* number of the current line */
-    int64_t step;                  /* step of the last line with one */
+    int64_t step;                  /* step of the last line that has a step */
     size_t n_steps;                /* number of lines with a step */
 } history;
 
@@ -47,8 +52,9 @@ static es_status fail_line(const history *h, const char *fmt, const char *name)
 
 /* --- lines -----------------------------------------------------------------*/
 
-/* Parses a line. Returns NULL if it is not a JSON object, and sets the message;
-   or sets *beyond if it has a number that a double cannot hold. */
+/* Parses a line. If the line is not a JSON object, returns NULL and sets the
+   error message. If a number exceeds the range of double, returns NULL and sets
+   *beyond. */
 static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
 {
     json_error_t error;
@@ -63,7 +69,7 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
     }
     es_json_quote_words(h->copy, line->text);
     json_t *json = json_loads(h->copy, 0, &error);
-    /* Hashes and seeds may have more bits than an integer. */
+    /* A hash or a seed may exceed the range of a 64-bit integer. */
     if (!json && json_error_code(&error) == json_error_numeric_overflow)
         json = json_loads(h->copy, JSON_DECODE_INT_AS_REAL, &error);
     if (!json && json_error_code(&error) == json_error_numeric_overflow) {
@@ -82,7 +88,8 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
 
 /* --- numbers ---------------------------------------------------------------*/
 
-/* Reads a number, null, or a word such as NaN of Python's JSON. */
+/* Reads a number, null, or a word such as NaN that Python's json module
+   writes. */
 static bool is_number(const json_t *json, float *out)
 {
     static const struct {
@@ -117,7 +124,7 @@ static bool is_step_key(const history *h, const char *key)
     return given ? strcmp(key, given) == 0 : es_step_key_of(key) >= 0;
 }
 
-/* Skips W&B's own members: _runtime, _timestamp. */
+/* Returns false for W&B's internal members, such as _runtime and _timestamp. */
 static bool is_wanted(const history *h, const char *key)
 {
     return key[0] && key[0] != '_' && !is_step_key(h, key);
@@ -144,8 +151,8 @@ static es_status take_number(history *h, const char *key, const json_t *json)
     return ES_OK;
 }
 
-/* Reads a list of lists: rows are layers, their numbers heads. Other lists,
-   such as histograms, are skipped. */
+/* Reads a list of lists: each inner list is a layer, its numbers are heads.
+   Skips other lists, such as histograms. */
 static es_status take_heads(history *h, const char *key, const json_t *rows)
 {
     size_t layer, head;
@@ -165,7 +172,8 @@ static es_status take_heads(history *h, const char *key, const json_t *rows)
     return status;
 }
 
-/* Nested members are named outer.inner, as in W&B. */
+/* Reads the members of an object. Nested members are named outer.inner, as in
+   W&B. */
 static es_status take_members(history *h, const char *prefix, json_t *object,
                               int depth)
 {
@@ -191,7 +199,7 @@ static es_status take_members(history *h, const char *prefix, json_t *object,
     return status;
 }
 
-/* Returns false if the value is not a whole number from 0 on. */
+/* Returns false if the value is not a non-negative integer. */
 static bool read_step(int64_t *out, const json_t *json)
 {
     const double high = 9.2e18;
@@ -203,7 +211,8 @@ static bool read_step(int64_t *out, const json_t *json)
     return true;
 }
 
-/* Counts the numbers that each candidate for the step would give. */
+/* Counts, for each candidate for the step member, the numbers that would be
+   imported with its steps. */
 static es_status count_steps(history *h, json_t *object)
 {
     const char *key;
@@ -270,11 +279,12 @@ static es_status read_all(history *h)
             continue;
         }
         if (!object && h->n_steps && is_last(h->import)) {
-            h->import->report->n_cut = 1; /* the writer was interrupted */
+            h->import->report->n_cut = 1; /* The line is truncated: its writer
+                                             was interrupted. */
             return ES_OK;
         }
         if (!object)
-            return ES_EFORMAT; /* with the message of parse_line */
+            return ES_EFORMAT; /* parse_line has set the message */
         status = take_line(h, object);
         json_decref(object);
         if (status != ES_OK)
@@ -291,7 +301,7 @@ static es_status fail_steps(const history *h, const char *keys)
         es_line_reader_name(h->import->lines), keys);
 }
 
-/* Chooses the member that has the steps. */
+/* Chooses the member that contains the steps. */
 static es_status choose_steps(history *h)
 {
     h->pass = NAMES;

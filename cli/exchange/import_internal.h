@@ -12,11 +12,13 @@ typedef struct es_import {
     const es_import_sink *sink;
     es_import_report *report;
     es_about about;
-    bool begun;          /* the run was passed to the sink; later comments
-                            are ignored */
-    size_t largest_line; /* line that determined L or H; 0: a comment */
-    uint64_t bytes;      /* total size of all samples so far */
-    bool bounded[ES_MAX_TEXT_SERIES]; /* true if ln(ctx) bounds the series */
+    bool begun;          /* true once the sink's `begin` was called; later
+                            description comments are ignored */
+    size_t largest_line; /* number of the text line that determined L or H; 0: a
+                            comment did */
+    uint64_t bytes;      /* size in bytes of all samples so far */
+    bool bounded[ES_MAX_TEXT_SERIES]; /* true for series whose values ln(ctx)
+                                         should bound */
 } es_import;
 
 es_status es_import_matrix(es_import *import) ES_MUST_USE;
@@ -26,38 +28,40 @@ es_status es_import_history(es_import *import) ES_MUST_USE;
 es_status es_import_events(es_import *import) ES_MUST_USE;
 es_status es_import_wide(es_import *import) ES_MUST_USE;
 
-/** Returns true if a column of a wide table has steps, by its name: --step-key,
- *  or a usual name in any case. */
+/** Returns true if the name of a wide table's column is that of a step column:
+ *  --step-key if given, otherwise a usual name in any case. */
 bool es_import_is_step(const es_import_options *options, const char *name);
 
-/** Sets *out if the file begins like an event file; rewinds. */
+/** Sets *out to true if the file begins like an event file; then rewinds. */
 es_status es_import_events_match(bool *out, es_line_reader *lines) ES_MUST_USE;
 
 /**
- * Reads the next line with content; lines with '#' are read into `about`.
- * Returns ES_OK, ES_DONE, ES_EFORMAT, ES_EIO, ES_ENOMEM.
+ * Reads the next line with content; parses lines that begin with '#' into
+ * `about`. Returns ES_OK, ES_DONE, ES_EFORMAT, ES_EIO, ES_ENOMEM.
  */
 es_status es_import_next(es_import *import, es_line *out) ES_MUST_USE;
 
-/** Passes a comment that is an attention map to the sink. Returns ES_OK, also
- *  for any other comment; ES_EFORMAT; otherwise the status of the sink. */
+/** If the comment line is an attention map, passes the map to the sink. Returns
+ *  ES_OK, also for any other comment; ES_EFORMAT; otherwise the status of the
+ *  sink. */
 es_status es_import_map(es_import *import, const es_line *line) ES_MUST_USE;
 
-/** Returns true if the line is empty or only has blanks. */
+/** Returns true if the line is empty or contains only blanks. */
 bool es_import_is_blank(const es_line *line);
 
-/** Reads the number of a cell; "NA" is missing. A failure names the cell. */
+/** Reads the number in a cell; "NA" gives a missing value. The error message
+ *  names the cell. */
 es_status es_import_number(float *out, const es_cells *cells,
                            const char *text) ES_MUST_USE;
 
-/** Reads a whole number in [low, high], also written "3.0"; truncates the text
- *  at the point. A failure names the cell. */
+/** Reads an integer in [low, high], which may be written as "3.0"; cuts `text`
+ *  at the decimal point. The error message names the cell. */
 es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high) ES_MUST_USE;
 
-/** Begins the run with L and H as found, or larger if the file or the caller
- *  says so; calls the sink's begin. Returns ES_EFORMAT if they are announced
- *  smaller, or if L*H is too large. */
+/** Calls the sink's `begin`. L and H are the given values, or larger if the
+ *  file or the caller announces more. Returns ES_EFORMAT if the announced
+ *  values are smaller, or if L*H is too large. */
 es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
                           const es_text_series *series,
                           size_t n_series) ES_MUST_USE;
@@ -67,19 +71,19 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
 es_status es_import_sample(es_import *import, size_t series, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
 
-/** The two parts of es_import_sample: check the limit for n more values; pass
- *  on a sample that was checked. */
+/** The two halves of es_import_sample. The first checks the size limit for n
+ *  more values; the second passes a sample to the sink without that check. */
 es_status es_import_check_growth(es_import *import, size_t n) ES_MUST_USE;
 es_status es_import_hand_on(es_import *import, size_t series, int64_t step,
                             const float *values, size_t n) ES_MUST_USE;
 
-/** Positions of the numbers in a line "Step s - Layer l: v". */
+/** Start of each number in a log line "Step s - Layer l: v". */
 typedef struct es_log_line {
     const char *step, *layer, *value;
 } es_log_line;
 
-/** Returns true if a line contains that anywhere; does not check the value
- *  v. */
+/** Returns true if `line` contains a log entry "Step s - Layer l: v" anywhere;
+ *  does not check the value v. */
 bool es_import_log_match(es_log_line *out, const char *line);
 
 #endif

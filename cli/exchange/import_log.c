@@ -1,6 +1,6 @@
-/* The parser of logs: lines with "Step s - Layer l: v" among others, of a
-   training that may have been resumed. Reads the file twice: for the number of
-   layers, then for the values. */
+/* Parses logs: text of any kind that contains lines with "Step s - Layer l: v".
+   The training run may have been resumed. Reads the file twice: first for the
+   number of layers, then for the values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Skips blanks, `word` in any case, and blanks; returns NULL if the word does
-   not follow. */
+/* Skips blanks, then `word` in any case, then blanks; returns NULL if the text
+   does not continue with `word`. */
 static const char *skip_word(const char *c, const char *word)
 {
     c += strspn(c, " \t");
@@ -44,14 +44,15 @@ static bool match_at(es_log_line *out, const char *c)
 
 bool es_import_log_match(es_log_line *out, const char *line)
 {
-    /* Search everywhere, since a progress bar may precede it on the line. */
+    /* An entry may begin anywhere, since a progress bar may precede it. */
     for (const char *c = line; (c = strcasestr(c, "step")); c++)
         if ((c == line || !isalnum((unsigned char)c[-1])) && match_at(out, c))
             return true;
     return false;
 }
 
-/* Prefixes the message of a failure with the line and the character. */
+/* Prefixes the error message with the positions of the line and the
+   character. */
 static es_status fail_at(const es_import *import, const es_line *line,
                          const char *c)
 {
@@ -78,7 +79,7 @@ typedef struct entry {
     float value;
 } entry;
 
-/* Reads the next line that matches; counts the others. */
+/* Reads the next line that has an entry; counts the skipped lines. */
 static es_status next_entry(es_import *import, entry *out)
 {
     es_line line;
@@ -134,7 +135,7 @@ static es_status begin(es_import *import, int64_t n_layer)
     return status;
 }
 
-/* The layers of the current step. */
+/* The values of all layers at the current step. */
 typedef struct step_row {
     int64_t step;
     float *values; /* (n) */

@@ -1,6 +1,6 @@
-/* The parser of long CSV: step,layer,head,SERIES... Reads the file twice: for
-   the layers, heads and shapes of the series, then for the values. One step is
-   in memory at a time. */
+/* Parses long CSV: step,layer,head,SERIES... Reads the file twice: first for
+   the number of layers and heads and the shapes of the series, then for the
+   values. Holds one step in memory at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import_internal.h"
@@ -9,20 +9,22 @@
 #include <strings.h>
 
 enum {
-    N_KEYS = 3, /* step, layer, head */
+    N_KEYS = 3, /* key columns: step, layer, head */
     MAX_COLUMNS = ES_MAX_TEXT_SERIES,
-    MAX_STEP_VALUES = 1 << 24 /* limit of all series together: 64 MiB */
+    MAX_STEP_VALUES = 1 << 24 /* maximum number of values per step (64 MiB),
+                                 over all series */
 };
 
-/* Value of shape_line if a comment gave the shape. */
+/* Value of `shape_line` if a comment announced the shape. */
 #define ANNOUNCED SIZE_MAX
 
 typedef struct column {
     es_text_series series;
-    size_t shape_line; /* line that gave the shape; 0: none yet */
-    size_t index;      /* index in the sink's list */
-    size_t offset, n;  /* position of its values in a step */
-    bool present;      /* the current step has a value */
+    size_t shape_line; /* number of the line that determined the shape; 0 if the
+                          shape is unknown */
+    size_t index;      /* index in the list passed to the sink */
+    size_t offset, n;  /* place of this series in table.values */
+    bool present;      /* true if the current step has a value */
 } column;
 
 typedef struct table {
@@ -30,17 +32,17 @@ typedef struct table {
     const char *file;
     char separator;
     size_t n_columns, n_rows;
-    int64_t n_layer, n_head; /* as found, later those of the run */
+    int64_t n_layer, n_head; /* largest ones found; later those of the run */
 
     /* The current step. */
     int64_t step;
     bool open;
-    float *values;       /* values of all series, one after another */
-    unsigned char *seen; /* 1 if the file gave the value */
+    float *values;       /* all series of the step, one after another */
+    unsigned char *seen; /* 1 for each value that the file gives */
     column columns[MAX_COLUMNS];
 } table;
 
-/* The position of a row's values. */
+/* Step, layer, head and shape that a row's keys determine. */
 typedef struct place {
     int64_t step, layer, head;
     es_shape shape;
@@ -77,7 +79,7 @@ static bool is_same(const es_text_series *a, const es_text_series *b)
     return a->phase == b->phase && strcmp(a->name, b->name) == 0;
 }
 
-/* Applies the comment before the header that describes the series. */
+/* Applies the comment before the header that describes this series, if any. */
 static void describe(column *target, es_about *about)
 {
     for (size_t i = 0; i < about->n_series; i++) {
@@ -101,7 +103,7 @@ static es_status add_column(table *t, const es_cells *cells, const char *text)
     if (es_column_parse(&target->series.name, &target->series.phase, text) !=
         ES_OK)
         return es_cells_fail(cells, "%s", es_message());
-    t->n_columns++; /* the table owns the column from here on */
+    t->n_columns++; /* The table now owns the column. */
     for (size_t i = 0; i + 1 < t->n_columns; i++)
         if (is_same(&t->columns[i].series, &target->series))
             return es_cells_fail(cells, "'%.80s' is already column %zu", text,
@@ -246,7 +248,7 @@ static es_status survey_cell(table *t, const es_cells *cells,
         name, here, target->shape_line, there);
 }
 
-/* A series without any value has no shape, and is skipped. */
+/* Begins the run. A series without any value has no shape, and is skipped. */
 static es_status begin(table *t)
 {
     es_text_series list[MAX_COLUMNS];
@@ -332,7 +334,7 @@ static es_status value_cell(table *t, const es_cells *cells,
         index = (size_t)position->layer;
     if (position->shape == ES_SHAPE_HEAD)
         index = index * (size_t)t->n_head + (size_t)position->head;
-    /* The first pass checked this, so the file has been changed since. */
+    /* The first pass has checked this, so the file has changed since then. */
     if (position->shape != target->series.shape || !target->n ||
         position->layer >= t->n_layer || position->head >= t->n_head)
         return es_cells_fail(cells, "the file was changed while it was read");

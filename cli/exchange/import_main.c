@@ -1,4 +1,5 @@
-/* entropy-scan import: the command line, and the report of an import. */
+/* Implements the command line of entropy-scan import, and prints the report of
+   an import. */
 #include "analyzer/base/text.h"
 #include "cli/exchange/import_write.h"
 #include "cli/exchange/tags.h"
@@ -26,8 +27,8 @@ static const es_option options[] = {
     {"output", 'o', "RUN.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
     {"from", 0, "FORMAT",
-     "matrix, long, wide, log, history or tensorboard, if the content does not "
-     "show it",
+     "matrix, long, wide, log, history or tensorboard (detected from the "
+     "content)",
      ES_OPT_CALL(arguments, format, read_format)},
     {"name", 0, "TEXT", "name of the run (FILE without its extension)",
      ES_OPT_TEXT(arguments, given.name)},
@@ -67,34 +68,35 @@ const es_command es_import_command = {
     .summary = "make a run file of a CSV, a log, JSON lines or events",
     .details =
         "FILE (- is standard input) has one of these formats:\n"
-        "  matrix  L lines of H numbers: one step of one series, such as a\n"
-        "          published heatmap\n"
-        "  long    a CSV with the header step,layer,head,SERIES...; head is\n"
-        "          empty in rows of a layer, layer and head in rows of the\n"
-        "          run; an empty cell is no value, NA a missing one; NaN,\n"
-        "          inf, -inf; SERIES is a name, with the prefix eval: in\n"
-        "          that phase; rows must be sorted by step; reads back what\n"
-        "          export writes bit for bit, including its comments\n"
-        "  wide    a CSV with a column for each number, named like those of\n"
-        "          a history, and one for the step, as written by\n"
-        "          Lightning's CSVLogger, W&B's charts and TensorBoard\n"
-        "  log     any text with lines like 'Step 100 - Layer 3: 2.5': one\n"
-        "          mean per layer; a step that goes back is a restart, and\n"
-        "          invalidates the later steps\n"
-        "  history  a JSON object per line, with a step and named numbers:\n"
+        "  matrix  L text lines of H numbers: one step of one series, such as\n"
+        "          a published heatmap\n"
+        "  long    a CSV with the header step,layer,head,SERIES...; a row\n"
+        "          with an empty head describes a layer, a row with empty\n"
+        "          layer and head the run; an empty cell means no value, NA\n"
+        "          a missing value; NaN, inf and -inf are allowed. SERIES\n"
+        "          is a name, with the prefix eval: for evaluation. Rows\n"
+        "          must be sorted by step. Import restores what export\n"
+        "          writes bit for bit\n"
+        "  wide    a CSV with a step column and a column for each number,\n"
+        "          named like those of a history, as written by Lightning's\n"
+        "          CSVLogger, W&B's charts and TensorBoard\n"
+        "  log     any text with lines like 'Step 100 - Layer 3: 2.5',\n"
+        "          which give the mean of a layer. A step that goes back is\n"
+        "          a restart, and invalidates later steps\n"
+        "  history  one JSON object per line, with a step and named numbers:\n"
         "          attn.3.head.7.x (W&B), x/layer_3/head_7, x/L3H7,\n"
         "          x[3][7], x/layer_3, also with _orig_mod. or module.\n"
-        "          before layers; a list of lists is read as heads; NaN and\n"
-        "          Infinity as in Python; null is missing; the prefixes\n"
-        "          eval/, val/ and train/ give the phase; any other name is\n"
-        "          a number of the run. Names of llm-internal-medicine are\n"
-        "          known: the entropy_avg, max and sink of its qk_stats\n"
-        "          become entropy, max_logit and sink of a layer; the\n"
-        "          prefixes swa_, full_, mla_, csa_ give the layer's kind.\n"
-        "          A step that goes back is a restart. A JSON document is\n"
-        "          read as well: an array of objects, or the\n"
+        "          before layers; a list of lists holds layers of heads.\n"
+        "          NaN and Infinity are spelled as in Python; null is\n"
+        "          missing. The prefixes eval/, val/ and train/ give the\n"
+        "          phase. Any other name is a number of the run. For\n"
+        "          llm-internal-medicine, the entropy_avg, max and sink of\n"
+        "          its qk_stats become entropy, max_logit and sink of a\n"
+        "          layer; the prefixes swa_, full_, mla_, csa_ give the\n"
+        "          layer's kind. A step that goes back is a restart. A JSON\n"
+        "          document is accepted too: an array of objects, or the\n"
         "          trainer_state.json of transformers\n"
-        "  tensorboard  an event file: scalars with the same names; to join\n"
+        "  tensorboard  an event file with scalars of the same names; to join\n"
         "          several files of a run: cat DIR/*tfevents* |\n"
         "          entropy-scan import - -o RUN.db\n"
         "FILE may also be the folder of an MLflow run,\n"
@@ -102,25 +104,26 @@ const es_command es_import_command = {
         "\n"
         "The steps of a history or a wide table come from one counter: of\n"
         "trainer/global_step, train/global_step, global_step, step and\n"
-        "_step the one with the most numbers of heads and layers, or the\n"
-        "first of these if there are several. If the file has more than one\n"
-        "counter, a line names the one chosen; --step-key chooses another,\n"
-        "such as epoch. Rows without a step are skipped and counted. Names\n"
-        "that look like entropies of heads but are unknown are printed with\n"
-        "the --tags that reads them.\n"
+        "_step, the one whose rows have the most numbers of heads and\n"
+        "layers, or the first of several equal ones. If the file has more\n"
+        "than one counter, a note names the chosen one; --step-key selects\n"
+        "another, such as epoch. Rows without a step are skipped and\n"
+        "counted. If unknown names look like entropies of heads, import\n"
+        "prints the --tags option that reads them.\n"
         "\n"
-        "The history of a W&B run, also of a .wandb file after wandb sync:\n"
+        "To import the history of a W&B run (run wandb sync on a .wandb file\n"
+        "first):\n"
         "  python3 -c 'import json, sys, wandb; [print(json.dumps(row))\n"
         "      for row in wandb.Api().run(sys.argv[1]).scan_history()]' \\\n"
         "      ENTITY/PROJECT/RUN | entropy-scan import - -o RUN.db\n"
         "\n"
-        "An incomplete last line or record is skipped and reported, as are\n"
-        "damaged records, and rows whose step is not a whole number from 0\n"
-        "on. Numbers are separated by commas, semicolons, tabs or blanks;\n"
-        "if commas do not separate, they may be decimal commas (1,5).\n"
-        "Messages name the line and the column: the cell of a CSV, the\n"
-        "character of a log. RUN.db is written whole or not at all; it\n"
-        "replaces only a run file.",
+        "Import skips and reports an incomplete last line or record,\n"
+        "damaged records, and rows whose step is not a non-negative integer.\n"
+        "Numbers are separated by commas, semicolons, tabs or blanks; if the\n"
+        "separator is not a comma, numbers may have decimal commas (1,5).\n"
+        "Messages name the line and the column: the number of the cell in a\n"
+        "CSV, of the character in a log. RUN.db is written whole or not at\n"
+        "all. An existing RUN.db is replaced only if it is a run file.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = import_main,
@@ -142,11 +145,12 @@ static es_status check(const arguments *given)
                                         (char *const *)&given->input, 1);
 }
 
-/* Returns "heat" for "maps/heat.csv"; freed by the caller. */
+/* Returns "heat" for "maps/heat.csv"; the caller frees the string. */
 static char *stem_of(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* a folder ends with a slash */
+    while (n > 1 && path[n - 1] == '/') /* the path of a folder may end with
+                                           slashes */
         n--;
     const char *slash = memrchr(path, '/', n);
     char *stem = strcmp(path, "-") == 0
@@ -175,8 +179,8 @@ static void report_run(const arguments *given, const es_imported *about)
                       "--step-key",
                       given->input, report->step_key, report->other_keys);
     if (*report->tags)
-        es_print_note("%s: no entropies of heads among its names: for names "
-                      "like '%s' use --tags '%s'",
+        es_print_note("%s: no name is a known entropy of heads: to read names "
+                      "like '%s', use --tags '%s'",
                       given->input, report->tag, report->tags);
     if (report->n_above)
         es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest is "
@@ -184,7 +188,7 @@ static void report_run(const arguments *given, const es_imported *about)
                       given->input, report->ceiling, report->n_above,
                       (double)report->largest);
     if (report->n_ignored)
-        es_print_note("%s: other lines, skipped: %zu", given->input,
+        es_print_note("%s: lines without an entry or a step, skipped: %zu", given->input,
                       report->n_ignored);
     if (report->n_names)
         es_print_note("%s: names that are too long, or with a layer or head "
@@ -194,11 +198,11 @@ static void report_run(const arguments *given, const es_imported *about)
         es_print_note("%s: damaged records, skipped: %zu", given->input,
                       report->n_damaged);
     if (report->n_cut)
-        es_print_note("%s: ends within a line or record, which is skipped",
+        es_print_note("%s: the last line or record is incomplete, and skipped",
                       given->input);
     if (report->n_replaced)
         es_print_note(
-            "%s: values given more than once, of which the last counts: %zu",
+            "%s: values given more than once, of which the last is used: %zu",
             given->input, report->n_replaced);
     if (report->n_again)
         es_print_note("%s: restarts, which invalidate later steps: %zu",

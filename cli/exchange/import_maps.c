@@ -8,7 +8,7 @@
 
 static const char key[] = "# attention_map:";
 
-/** Returns the next word of a line, and its length in *n. */
+/** Returns the next word of the text at *at, and its length in *n. */
 static const char *next_word(const char **at, size_t *n)
 {
     const char *word = *at + strspn(*at, " ");
@@ -23,13 +23,14 @@ static es_status take_number(int64_t *out, const char **at, int64_t low,
     char text[24];
     size_t n;
     const char *word = next_word(at, &n);
-    if (n > 0 && word[n - 1] == ':') /* ends the numbers before the values */
+    if (n > 0 && word[n - 1] == ':') /* a colon ends the numbers that precede
+                                        the values */
         n--;
     snprintf(text, sizeof text, "%.*s", n < 23 ? (int)n : 23, word);
     return es_int_parse(out, text, low, high);
 }
 
-/** Parses the part before the values. */
+/** Parses the words before the values: phase, step, layer, head and sizes. */
 static es_status take_place(es_map *map, const char **at,
                             const es_run_info *info)
 {

@@ -1,12 +1,12 @@
-/* The parser of a matrix: one line for each layer, one number for each head,
-   which form one step of one series. */
+/* Parses a matrix: one text line per layer with one number per head. The matrix
+   is one step of one series. */
 #include "analyzer/base/checked.h"
 #include "cli/exchange/import_internal.h"
 
 #include <string.h>
 
 typedef struct matrix {
-    float *values; /* (n_rows,n_columns), and the current row */
+    float *values; /* (n_rows,n_columns) complete rows, then the current row */
     size_t n, capacity, n_rows, n_columns;
     char separator;
 } matrix;
@@ -60,7 +60,7 @@ static es_status read_row(matrix *m, const char *file, const es_line *line)
     return ES_OK;
 }
 
-/* Returns true if the first row is 0,1,2,...: table libraries write it as a
+/* Returns true if the first row is 0,1,2,..., which table libraries write as a
    header. */
 static bool has_header(const matrix *m)
 {

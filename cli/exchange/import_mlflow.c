@@ -1,7 +1,7 @@
-/* Folders of MLflow: the file RUN/metrics/NAME has a line "time value step" for
-   each number; a name with slashes is a path. Since the files are sorted by
-   name, not by step, the numbers are written to an event file, in which any
-   order is allowed. */
+/* Converts the folder of an MLflow run to an event file. The file
+   RUN/metrics/NAME has a line "time value step" for each number; NAME may
+   contain slashes. The files are read by name, so steps arrive out of order; an
+   event file allows this. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@
 enum { DEPTH_MAX = 16 };
 
 typedef struct folder {
-    const char *root; /* the folder "metrics" */
+    const char *root; /* path of the folder "metrics" */
     FILE *out;
     es_event_builder event;
 } folder;
@@ -62,7 +62,7 @@ static es_status add_file(folder *to, const char *path, const char *tag)
         number++;
         if (!read_line(&time, &value, &step, line)) {
             if (!is_whole && feof(in))
-                break; /* the writer was interrupted */
+                break; /* The line is truncated: its writer was interrupted. */
             status =
                 es_fail(ES_EFORMAT,
                         "%s: line %zu: expected time, value and step of MLflow",

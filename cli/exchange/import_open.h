@@ -1,5 +1,5 @@
-/** Opens the input of import. Inputs that no parser reads directly are first
- *  converted to a format that one reads. */
+/** Opens the input of import. Formats without a parser are first converted to a
+ *  format that has a parser. */
 #ifndef ES_IMPORT_OPEN_H
 #define ES_IMPORT_OPEN_H
 
@@ -9,22 +9,22 @@
  * Opens a file, standard input ("-"), or the folder of an MLflow run, which is
  * converted to an event file.
  *
- *   what  set to the input in words, "an MLflow folder"; NULL: its format says
- * enough
+ *   what  set to a description of the input for messages, such as "an MLflow
+ *         folder"; NULL if the name of the format suffices
  *
  * Returns ES_OK; ES_EFORMAT; ES_EIO; ES_ENOMEM.
  */
 es_status es_import_open(es_line_reader **out, const char **what,
                          const char *path) ES_MUST_USE;
 
-/** If the file is one JSON document, replaces `lines` by its rows as JSON
- *  lines. Returns ES_OK, also for any other file; ES_EFORMAT; ES_EIO;
+/** If the file is one JSON document, replaces *lines by a reader of its rows as
+ *  JSON lines. Returns ES_OK, also for any other file; ES_EFORMAT; ES_EIO;
  *  ES_ENOMEM. */
 es_status es_import_unpack(bool *is_document,
                            es_line_reader **lines) ES_MUST_USE;
 
-/** Writes the numbers of an MLflow run as an event file to *out; `path` is the
- *  run's folder or its folder metrics. Returns ES_OK; ES_EFORMAT; ES_EIO;
+/** Writes the metrics of an MLflow run as an event file to *out; `path` is the
+ *  run's folder or its subfolder metrics. Returns ES_OK; ES_EFORMAT; ES_EIO;
  *  ES_ENOMEM. */
 es_status es_import_mlflow(FILE **out, const char *path) ES_MUST_USE;
 

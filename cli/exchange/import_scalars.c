@@ -1,5 +1,6 @@
-/* Collects named numbers into samples: a hash table of names, and for each
-   series its samples sorted by step. Most numbers arrive in that order. */
+/* Collects named numbers into samples, with a hash table of names, and for each
+   series an array of samples sorted by step. Most numbers arrive in that
+   order. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/tag_guess.h"
 
@@ -10,18 +11,18 @@
 
 enum { NO_SERIES = -1 };
 
-/* A name, and the position to which its numbers belong. */
+/* A name, with the series, layer and head of its numbers. */
 typedef struct name {
     char *tag;
-    int series; /* NO_SERIES: numbers are skipped */
+    int series; /* index of the series; NO_SERIES if the numbers are skipped */
     int64_t layer, head;
-    es_layer_kind kind; /* kind of the layer */
-    bool is_mtp;        /* its layer is numbered from first_mtp */
+    es_layer_kind kind; /* kind of the layer's attention */
+    bool is_mtp;        /* true if `layer` counts from first_mtp */
 } name;
 
 typedef struct sample {
     int64_t step;
-    float *values; /* (n_values of the series) */
+    float *values; /* (n_values) of the series */
 } sample;
 
 typedef struct series {
@@ -29,18 +30,20 @@ typedef struct series {
     sample *samples; /* (n) by step */
     size_t n, capacity;
     size_t n_values;
-    size_t next; /* next sample to pass on */
+    size_t next; /* index of the next sample for the sink */
 } series;
 
 struct es_scalars {
     es_import *import;
     const es_tag_rules *rules;
-    name *names; /* (capacity) hash table; tag NULL: free */
+    name *names; /* (capacity) hash table; an entry is free if its tag is
+                    NULL */
     size_t n_names, capacity;
     series *list; /* (n_series) */
     size_t n_series;
-    int64_t n_layer, n_head;    /* size of the decoder */
-    int64_t first_mtp, end_mtp; /* range of MTP layers; empty if equal */
+    int64_t n_layer, n_head;    /* layers and heads of the decoder */
+    int64_t first_mtp, end_mtp; /* range [first_mtp, end_mtp) of multi-token
+                                   prediction layers */
 };
 
 es_status es_scalars_new(es_scalars **out, es_import *import,
@@ -88,8 +91,8 @@ static uint64_t hash(const char *text)
     return h;
 }
 
-/* Returns the entry of a name, or the free one where it belongs. capacity is a
-   power of two. */
+/* Returns the entry of a name, or the free entry in which to store the name.
+   capacity is a power of two. */
 static name *find_name(name *names, size_t capacity, const char *tag)
 {
     size_t i = hash(tag) & (capacity - 1);
@@ -137,7 +140,7 @@ static es_status guess_tags(const es_scalars *scalars)
         const name *one = &scalars->names[i];
         if (one->tag && one->series != NO_SERIES &&
             (scalars->list[one->series].text.shape == ES_SHAPE_RUN ||
-             strcasestr(one->tag, "head"))) /* such as x/layer_0/head3_y */
+             strcasestr(one->tag, "head"))) /* for example x/layer_0/head3_y */
             tags[i] = one->tag;
     }
     if (es_tag_guess(report->tags, &tag, tags, scalars->capacity))
@@ -188,8 +191,8 @@ static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
     return ES_OK;
 }
 
-/* Returns true if the tag cannot be read at all; means that export writes are
-   not lost, since they follow from the heads. */
+/* Returns true if the tag cannot be read at all. Means over heads that export
+   writes are not lost, since they follow from the heads. */
 static bool is_lost(const es_scalars *scalars, const char *tag)
 {
     es_tag_rules rules = *scalars->rules;
@@ -239,7 +242,7 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
     return ES_OK;
 }
 
-/* Sets the unit that a comment gives for this series. */
+/* Sets the unit of a series if a comment of the file gives one. */
 static es_status describe(es_scalars *scalars, es_text_series *target)
 {
     const es_about *about = &scalars->import->about;
@@ -252,8 +255,8 @@ static es_status describe(es_scalars *scalars, es_text_series *target)
     return status;
 }
 
-/* Renames a series, such as the run's "entropy", if heads or layers have a
-   series of the same name. */
+/* Renames a series of the run, such as "entropy", if a series of heads or
+   layers has the same name. */
 static es_status set_apart(const es_scalars *scalars, es_text_series *target)
 {
     char text[ES_MAX_NAME + 1];
@@ -272,8 +275,9 @@ static es_status set_apart(const es_scalars *scalars, es_text_series *target)
     return es_copy_text(&target->name, text);
 }
 
-/* MTP layers keep their numbers if these follow the decoder's; they are moved
-   after the decoder if a decoder layer has the same number. */
+/* Numbers the MTP layers. They keep their numbers if these follow the decoder's
+   layers; if a decoder layer has the same number, they are moved after the
+   decoder. */
 static es_status place_mtp(es_scalars *scalars)
 {
     if (!scalars->end_mtp)
@@ -293,8 +297,8 @@ static es_status place_mtp(es_scalars *scalars)
     return ES_OK;
 }
 
-/* Sets "layers" in the run's configuration, the kinds of the layers and which
-   ones are MTP layers, if the names give them and the file has no
+/* Adds "layers" (the kinds of the layers, and which are MTP layers) to the
+   run's configuration, if the names give this and the file has no
    configuration. */
 static es_status describe_layers(es_scalars *scalars)
 {
@@ -455,7 +459,7 @@ void es_scalars_void(es_scalars *scalars, int64_t step)
         drop(&scalars->list[i], find_step(&scalars->list[i], step));
 }
 
-/* Finds the lowest step of the samples that were not passed on yet. */
+/* Finds the lowest step of all samples that still have to be passed on. */
 static bool find_next(const es_scalars *scalars, int64_t *step)
 {
     bool any = false;

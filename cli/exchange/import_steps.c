@@ -1,14 +1,15 @@
-/* Chooses the counter that has the steps. Loggers write their own counter next
-   to the training's (W&B's _step counts calls), rows may have either, and the
-   steps of two counters do not form one series. The parsers of named numbers
-   count how many numbers each counter would give, and use one for the whole
-   file. */
+/* Chooses the counter that provides the steps. Loggers write their own counter
+   in addition to the step of the training run (W&B's _step counts calls); a row
+   may have either, and the two cannot be mixed. The parsers of named numbers
+   count how many numbers each counter would give, and use a single counter for
+   the whole file. */
 #include "cli/exchange/import_steps.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* In order of preference: the training's counters before the logger's. */
+/* In order of preference: counters of the training loop, then those of
+   loggers. */
 static const char *const names[ES_STEP_KEYS] = {
     "trainer/global_step", "train/global_step", "global_step", "step", "_step"};
 

@@ -1,9 +1,9 @@
-/* The parser of wide tables: a column of steps and a column for each number, as
-   Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column names
-   are tags, as in a history. Reads the file up to three times: for the column
-   of steps if there are several candidates, for the columns that have numbers,
-   and for the numbers. Empty cells and texts are skipped; a row whose step is
-   not a whole number from 0 on is skipped and counted. */
+/* Parses wide tables: CSV with a step column and a column for each number, as
+   written by Lightning's CSVLogger, W&B's charts and TensorBoard. Column names
+   are tags, as in a history. Reads the file up to three times: to choose the
+   step column if there are several candidates, to find the columns that have
+   numbers, and to read the numbers. Empty cells and text are skipped; a row
+   whose step is not a non-negative integer is skipped and counted. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 
@@ -20,10 +20,10 @@ typedef struct wide {
     es_scalars *scalars;
     es_tag_rules rules;
     char separator;
-    char **names; /* (n) of the columns; owned */
+    char **names; /* (n) names of the columns; owned */
     size_t n, n_step_columns, step_column;
-    bool numbers; /* true in the last pass */
-    int64_t step; /* step of the last row with one */
+    bool numbers; /* true in the last pass, which reads the numbers */
+    int64_t step; /* step of the last row that has a step */
     size_t n_steps;
 } wide;
 
@@ -82,7 +82,7 @@ static es_status read_header(wide *w)
 
 /* --- rows -----------------------------------------------------------------*/
 
-/* Returns false if the text is not a whole number from 0 on. */
+/* Returns false if the text is not a non-negative integer. */
 static bool read_step(int64_t *out, const es_cells *cells, const char *text)
 {
     char copy[64];
@@ -102,7 +102,8 @@ static bool find_step(int64_t *out, const wide *w, es_cells cells)
     return read_step(out, &cells, text);
 }
 
-/* Counts the numbers that each candidate for the steps would give. */
+/* Counts, for each candidate for the step column, the numbers that would be
+   imported with its steps. */
 static es_status count_steps(const wide *w, es_step_keys *keys, es_line *line)
 {
     es_cells cells;
@@ -130,7 +131,7 @@ static es_status count_steps(const wide *w, es_step_keys *keys, es_line *line)
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Reads the header, and chooses the column of steps. */
+/* Reads the header, and chooses the step column. */
 static es_status choose_steps(wide *w)
 {
     es_line line;
@@ -152,7 +153,8 @@ static es_status choose_steps(wide *w)
     return ES_OK;
 }
 
-/* Skips times, which TensorBoard and W&B write next to the numbers. */
+/* Returns false for columns of times, which TensorBoard and W&B write next to
+   the numbers. */
 static bool is_wanted(const wide *w, size_t column)
 {
     const char *name = w->names[column];
@@ -192,7 +194,7 @@ static es_status take_row(wide *w, const es_line *line)
     es_status status = es_cells_begin(&cells, file, line, w->separator);
     if (status != ES_OK)
         return status;
-    /* Cells are split in place, so the step is read from a copy. */
+    /* Splitting modifies the line, so the step is read from a copy. */
     if ((status = es_copy_text(&text, line->text)) < 0)
         return status;
     copy.text = text;

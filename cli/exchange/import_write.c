@@ -1,4 +1,4 @@
-/* Writes the run that a parser of import reads to a run file, which appears
+/* Writes the run that a parser of import passes on to a run file, which appears
    whole or not at all. */
 #include "cli/exchange/import_write.h"
 
@@ -8,7 +8,7 @@
 #include "cli/output/progress.h"
 #include "store/map.h"
 
-/* The sink of the parsers; writes to a temporary file. */
+/* The sink of the parsers, which writes to a temporary run file. */
 typedef struct target {
     es_writer *writer;
     es_imported *about;
@@ -17,7 +17,7 @@ typedef struct target {
     int64_t run_id;
     int64_t *series; /* (about->n_series) */
     es_run_status status;
-    size_t pending; /* bytes since the last commit */
+    size_t pending; /* bytes written since the last commit */
     const es_output *output;
 } target;
 
@@ -72,7 +72,7 @@ static es_status sample(void *user, size_t series, int64_t step,
     t->pending += n * sizeof *values;
     if (status != ES_OK || t->pending < BATCH)
         return of_output(t, status);
-    /* Commits limit the size of SQLite's write-ahead log. */
+    /* Regular commits limit the size of SQLite's write-ahead log. */
     t->pending = 0;
     status = es_writer_commit(t->writer);
     if (status == ES_OK)

@@ -9,15 +9,16 @@ typedef struct es_imported {
     es_import_report report;
     int64_t n_layer, n_head;
     size_t n_series;
-    const char *what; /* the input in words, as from es_import_open; or NULL */
+    const char *what; /* description of the input from es_import_open; may be
+                         NULL */
 } es_imported;
 
 /**
  * Reads the text file `input` ("-": standard input) and writes the run file
  * `output`, which appears whole or not at all.
  *
- *   format   NULL: detected by content
- *   quiet    no line of progress
+ *   format   NULL to detect the format by content
+ *   quiet    if true, no progress is printed
  *
  * Returns ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.
  */

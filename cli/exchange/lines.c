@@ -1,5 +1,5 @@
-/* Reads the lines of a text file, with any line ends, into a buffer of a fixed
-   size. Used by the parsers of import and the readers of a sweep's files. */
+/* Reads the lines of a text file, with any line ends, into a buffer of fixed
+   size. The parsers of import and the readers of a sweep's files use this. */
 #include "cli/exchange/lines.h"
 
 #include "analyzer/base/checked.h"
@@ -16,11 +16,12 @@ enum { BLOCK = 1 << 16 };
 struct es_line_reader {
     FILE *stream;
     const char *name;
-    char *line; /* (ES_LINE_MAX + 1) */
+    char *line; /* (ES_LINE_MAX + 1) bytes of the current line */
     size_t number;
     uint64_t bytes;
-    void (*watch)(uint64_t bytes); /* called after each read; or NULL */
-    bool after_cr;                 /* the last line ended at CR: skip an LF */
+    void (*watch)(uint64_t bytes); /* called after each read; may be NULL */
+    bool after_cr;                 /* the last line ended with CR, so an LF that
+                                      follows is skipped */
     size_t start, end;
     unsigned char block[BLOCK];
 };
@@ -165,7 +166,7 @@ static const unsigned char *find_end(const unsigned char *from, size_t n)
     return cr ? cr : lf;
 }
 
-/* Moves bytes of the block into the line; returns true if the line is
+/* Copies bytes of the block into the line; returns true if the line is
    complete. */
 static bool take(es_line_reader *lines, es_line *line)
 {
@@ -179,7 +180,7 @@ static bool take(es_line_reader *lines, es_line *line)
     return end != NULL;
 }
 
-/* Moves to the first byte of the next line, after the LF of a CR LF. */
+/* Moves to the first byte of the next line, after the LF of a CR LF pair. */
 static es_status start_line(es_line_reader *lines)
 {
     for (;;) {

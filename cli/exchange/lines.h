@@ -7,34 +7,36 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_LINE_MAX (1 << 20) /* limit of bytes of a line that are kept */
+#define ES_LINE_MAX (1 << 20) /* maximum length of a line in bytes; the rest is
+                                 cut */
 
 typedef struct es_line_reader es_line_reader;
 
-/** One line, without its end. */
+/** One line, without its line end. */
 typedef struct es_line {
-    char *text; /* (n) bytes, which may include 0, and a final 0; the caller
-                   may modify them until the next line is read */
+    char *text; /* (n) bytes, which may include 0, then a terminating 0; the
+                   caller may modify them until the next line is read */
     size_t n;
     size_t number; /* from 1 */
-    bool cut;      /* truncated at ES_LINE_MAX */
+    bool cut;      /* true if the line was cut at ES_LINE_MAX bytes */
 } es_line;
 
 /**
- * Opens a regular file, or standard input for "-", which is first copied to a
- * temporary file, since the parsers read everything twice.
+ * Opens a regular file, or standard input for "-". Standard input is first
+ * copied to a temporary file, since the parsers read everything twice.
  *
  * Returns ES_OK; ES_EIO (no such file, a directory, a FIFO, no permission).
  */
 es_status es_line_reader_open(es_line_reader **out,
                               const char *path) ES_MUST_USE;
 
-/** The same for a stream that can be rewound; the reader owns the stream, also
- *  if this fails. `name`: of the file, for messages; borrowed. */
+/** Same as es_line_reader_open, but reads a stream that can be rewound. The
+ *  reader owns the stream, also on failure. `name` is used in messages;
+ *  borrowed. */
 es_status es_line_reader_new(es_line_reader **out, FILE *stream,
                              const char *name) ES_MUST_USE;
 
-/** Returns the name given, or "standard input". Borrowed. */
+/** Returns the name of the file, or "standard input". Borrowed. */
 const char *es_line_reader_name(const es_line_reader *lines);
 
 /**
@@ -45,24 +47,24 @@ const char *es_line_reader_name(const es_line_reader *lines);
  */
 es_status es_line_reader_next(es_line_reader *lines, es_line *out) ES_MUST_USE;
 
-/** Reads the next n bytes unchanged, for files that are not text. *got:
- *  number of bytes read, less than n at the end of the file. Returns ES_OK
- *  or ES_EIO. */
+/** Reads the next n bytes unchanged, for binary files. Sets *got to the number
+ *  of bytes read, which is less than n at the end of the file. Returns ES_OK or
+ *  ES_EIO. */
 es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
                                     size_t *got) ES_MUST_USE;
 
-/** Returns the size of the file, or of the copy of standard input; 0 if it is
- *  unknown. */
+/** Returns the size in bytes of the file, or of the copy of standard input; 0
+ *  if the size is unknown. */
 uint64_t es_line_reader_size(const es_line_reader *lines);
 
-/** Calls `watch` with es_line_reader_bytes after each read. */
+/** Sets a function that is called with es_line_reader_bytes after each read. */
 void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes));
 
-/** Returns the bytes read since the first line: those that were returned, and
- *  at most 64 KiB more. */
+/** Returns the number of bytes read since the first line. This includes up to
+ *  64 KiB that were read ahead. */
 uint64_t es_line_reader_bytes(const es_line_reader *lines);
 
-/** Returns to the first line. ES_OK, ES_EIO or ES_EFORMAT (UTF-16). */
+/** Returns to the first line. Returns ES_OK, ES_EIO or ES_EFORMAT (UTF-16). */
 es_status es_line_reader_rewind(es_line_reader *lines) ES_MUST_USE;
 
 void es_line_reader_close(es_line_reader *lines); /* lines may be NULL */

@@ -1,5 +1,6 @@
-/* Fragments for merge. They wait, with open readers, until all inputs have been
-   read, because the fragments of a run may come in any order. */
+/* Collects and joins fragments for merge. Fragments wait, with open readers,
+   until all inputs have been read, because the fragments of a run may come in
+   any order. */
 #include "cli/exchange/merge_fragments.h"
 
 #include "analyzer/base/checked.h"
@@ -12,15 +13,15 @@
 
 typedef struct waiting {
     es_fragment fragment;
-    bool is_over; /* joined, skipped or failed */
+    bool is_over; /* true once the fragment was joined, skipped or failed */
     bool is_joined;
-    bool is_complete; /* all ranks of its run are present */
+    bool is_complete; /* true if all ranks of its run are present */
 } waiting;
 
 struct es_fragments {
     waiting *all; /* (n) */
     size_t n;
-    es_reader **readers; /* (n_readers) each reader once */
+    es_reader **readers; /* (n_readers) distinct readers, kept open */
     size_t n_readers;
 };
 
@@ -73,7 +74,8 @@ static void print_gap(void *user, const char *line)
         es_print_note("%s: %s", es_reader_path(about->first->reader), line);
 }
 
-/** Takes the fragments of one run: *run (n), freed by the caller. */
+/** Collects the waiting fragments of one run in *run (n), which the caller
+ *  frees. */
 static es_status take_run(es_fragments *fragments, const waiting *first,
                           es_fragment **run, size_t *n)
 {
@@ -110,9 +112,9 @@ static void mark_joined(es_fragments *fragments, const char *uuid,
     }
 }
 
-/** Skips the fragments of a run that was joined before and is among the inputs.
- *  If the fragments have later steps than that run, these steps would be lost,
- *  so the note recommends to omit the joined run. */
+/** Skips the fragments of a run that another input contains already joined. If
+ *  the fragments have later steps than the joined run, merge fails, because
+ *  these steps would be lost; the message recommends to omit the joined run. */
 static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
                           bool quiet, es_merged *merged)
 {
@@ -146,7 +148,7 @@ static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
     return status;
 }
 
-/** Adds the row of the run that was joined last. */
+/** Adds the row of the most recently joined run to the table summary. */
 static es_status add_row(es_writer *writer, es_merge_handler *handler)
 {
     es_reader *reader = NULL;
@@ -201,8 +203,8 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
     return status;
 }
 
-/** Sets *out if no fragment of the same rank and run was joined that has at
- *  least as many samples. */
+/** Sets *out to false if a joined fragment of the same rank and run has at
+ *  least as many samples as `found`, else to true. */
 static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
                                   const es_fragment *found)
 {
@@ -222,7 +224,8 @@ static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
     return status;
 }
 
-/** Returns true if the run was joined again, but without all its ranks. */
+/** Returns true if this merge joined the run anew, but without all its
+ *  ranks. */
 static bool is_run_lost(const es_fragments *fragments, const char *uuid)
 {
     for (size_t i = 0; i < fragments->n; i++) {

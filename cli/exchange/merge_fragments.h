@@ -1,5 +1,5 @@
-/** The fragments among the inputs of merge: collects them from all files, then
- *  joins them run by run. */
+/** Collects the fragments among the inputs of merge from all files, then joins
+ *  them run by run. */
 #ifndef ES_MERGE_FRAGMENTS_H
 #define ES_MERGE_FRAGMENTS_H
 
@@ -12,17 +12,16 @@ typedef struct es_fragments es_fragments;
 typedef struct es_merged {
     size_t n_runs;       /* runs written */
     size_t n_failed;     /* files that could not be merged */
-    size_t n_incomplete; /* joined runs that lack ranks, fragments that do
-                            not fit, and fragments that could not be read
-                            completely */
+    size_t n_incomplete; /* joined runs that lack ranks, plus fragments that do
+                            not fit or could not be read completely */
 } es_merged;
 
-/** Returns ES_OK or ES_ENOMEM. */
+/** Creates an empty collection. Returns ES_OK or ES_ENOMEM. */
 es_status es_fragments_make(es_fragments **out) ES_MUST_USE;
 
-/** Adds a run if it is a fragment; the reader must then stay open until
- *  es_fragments_free. Returns ES_OK; ES_DONE: not a fragment; errors of
- *  es_fragment_read. */
+/** Adds a run if it is a fragment; its reader must then stay open until
+ *  es_fragments_free. Returns ES_OK; ES_DONE if the run is not a fragment;
+ *  errors of es_fragment_read. */
 es_status es_fragments_add(es_fragments *fragments, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
@@ -36,8 +35,8 @@ es_status es_fragments_keep(es_fragments *fragments, es_reader *reader,
  * reported, counted and omitted.
  *
  *   handler  called for each joined run, with a reader of the output
- *   quiet    do not print gaps
- *   merged   counts are added
+ *   quiet    if true, gaps are not printed
+ *   merged   the function adds its counts to these
  *
  * Returns ES_OK; otherwise a failure to write the output.
  */
@@ -46,12 +45,12 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
                             bool quiet, es_merged *merged) ES_MUST_USE;
 
 /**
- * Checks a run of the file that will be replaced.
+ * Checks whether a run of the file that will be replaced would be lost.
  *
- *   is_fragment  set if the run is a fragment
- *   lost         set if the run would be lost: a fragment that no joined run
- * contains, or only with fewer samples; or a run that was joined again, but
- * without all its ranks
+ *   is_fragment  set to true if the run is a fragment
+ *   lost         set to true if the run would be lost: it is a fragment that no
+ *                joined run contains with at least as many samples; or it is a
+ *                joined run that this merge joined anew without all its ranks
  *
  * Returns ES_OK; errors of es_fragment_read.
  */

@@ -1,5 +1,5 @@
-/* entropy-scan merge: copies the runs of many files into one, and joins the
-   fragments of a distributed training to one run. */
+/* Implements entropy-scan merge: copies the runs of many files into one, and
+   joins the fragments of distributed training to one run. */
 #include "analyzer/base/value.h"
 #include "cli/exchange/copies.h"
 #include "cli/exchange/merge_fragments.h"
@@ -52,31 +52,31 @@ const es_command es_merge_command = {
     .summary = "make one run file of many",
     .details =
         "Every run is copied with its series, samples and events, bit for\n"
-        "bit. Of several copies of a run (the same uuid) the one with the\n"
-        "most readable samples is taken, or the first of these. ALL.db is\n"
-        "written whole or not at all. If it exists it is replaced, but only\n"
-        "if no run and no sample of it would be lost: to add runs to it,\n"
-        "name it among the inputs. If an input cannot be read, the others\n"
-        "are merged, and the exit code is 4. It is also 4 if copied samples\n"
-        "are damaged: ALL.db then has missing values instead, and an event\n"
-        "of the kind damaged for each.\n"
+        "bit. If several inputs have copies of a run (the same uuid), the\n"
+        "copy with the most readable samples is kept; of equal copies, the\n"
+        "first. ALL.db is written whole or not at all. An existing ALL.db is\n"
+        "replaced only if none of its runs and samples would be lost: to add\n"
+        "runs to it, name it among the inputs. If an input cannot be read,\n"
+        "the others are merged, and the exit code is 4. The exit code is also\n"
+        "4 if copied samples are damaged: ALL.db then has missing values\n"
+        "and an event of the kind damaged for each of them.\n"
         "\n"
-        "The files that the ranks of a distributed training write, RUN.db\n"
-        "and RUN.rank1.db, are fragments: those with the same uuid are\n"
-        "joined to one run. Different layers or heads (pipeline stages,\n"
-        "tensor parallel) are put side by side; for the same ones (data\n"
-        "parallel) means are weighted by the rows of each rank, extremes\n"
-        "and counts are combined; the loss is the mean of the ranks. A\n"
-        "series without such a rule is kept where the ranks agree and is\n"
+        "The files that the ranks of distributed training write, RUN.db and\n"
+        "RUN.rank1.db, are fragments: those with the same uuid are joined to\n"
+        "one run. Ranks with different layers or heads (pipeline or tensor\n"
+        "parallel) are placed side by side. For ranks with the same layers\n"
+        "and heads (data parallel), means are weighted by the rows of each\n"
+        "rank, extremes and counts are combined, and the loss is the mean\n"
+        "over ranks. Any other series is kept where the ranks agree, and is\n"
         "missing elsewhere. A step that a rank lacks is computed from the\n"
         "other ranks; the number of these steps is printed and stored as an\n"
-        "event of the kind gap. If a rank has no fragment, the exit code is\n"
-        "4; so it is if fragments do not fit (a rank twice, overlapping\n"
-        "heads), which are then omitted.\n"
+        "event of the kind gap. The exit code is 4 if a rank has no fragment,\n"
+        "or if fragments do not fit (a rank twice, overlapping heads), which\n"
+        "are then omitted.\n"
         "\n"
         "The table summary of ALL.db has a row for each run, for plain SQL:\n"
-        "its last step, losses, heads in each quarter of the ceiling,\n"
-        "flags. NULL is a number that was not recorded; a number that is\n"
+        "its last step, losses, heads in each quarter of the ceiling, and\n"
+        "flags. NULL means that a number was not recorded; a number that is\n"
         "not finite is the text NaN, inf or -inf. SQL's avg and sum treat a\n"
         "text as 0: add filter (where typeof(eval_ppl) = 'real').",
     .options = options,
@@ -94,7 +94,7 @@ static es_status check(const arguments *given)
     return es_output_check_run_file(given->output);
 }
 
-/* Writes the run's summary as a row of the table summary. */
+/* Writes the summary of a run as a row of the table summary. */
 static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
 {
     char flags[1024] = "no entropy";
@@ -139,7 +139,8 @@ static void count_sample(size_t n_bytes)
     es_progress_line_add(n_bytes);
 }
 
-/* Returns 0 if the size is unknown; reading the file then reports why. */
+/* Returns the size of a file in bytes; 0 if it is unknown, in which case the
+   reader reports the reason later. */
 static uint64_t size_of(const char *path)
 {
     const es_stamp stamp = es_stamp_of(path);
@@ -156,7 +157,7 @@ typedef struct merging {
     es_merged *merged;
 } merging;
 
-/* Copies a run; a fragment waits for the others of its run. */
+/* Copies a run. A fragment is kept until all inputs have been read. */
 static es_status merge_run(merging *m, es_reader *reader, size_t run,
                            bool *is_fragment)
 {
@@ -166,7 +167,7 @@ static es_status merge_run(merging *m, es_reader *reader, size_t run,
     if (status == ES_DONE)
         status = es_merge_run(m->writer, reader, run, &m->merged->n_runs,
                               &skipped, add_row, count_sample);
-    if (skipped) { /* not among the copies that were found at first */
+    if (skipped) { /* this run is new since es_copies_find */
         es_print_note(
             "%s: a run was added during the merge, and is omitted: merge again",
             es_reader_path(reader));
@@ -175,7 +176,8 @@ static es_status merge_run(merging *m, es_reader *reader, size_t run,
     return status;
 }
 
-/* Copies the runs of a file; keeps the reader if it has fragments. */
+/* Copies the runs of a file. Keeps the reader open if the file has
+   fragments. */
 static es_status merge_one(merging *m, size_t input)
 {
     const char *path = m->given->inputs[input];
@@ -212,7 +214,8 @@ static es_status merge_one(merging *m, size_t input)
     return status;
 }
 
-/* An input that fails is reported and counted; the others are merged. */
+/* Merges all inputs. An input that fails is reported and counted, and the
+   others are merged. */
 static es_status merge_all(merging *m)
 {
     const arguments *given = m->given;
@@ -243,8 +246,8 @@ static es_status merge_all(merging *m)
     return status;
 }
 
-/* Sets *out if a run of the file that will be replaced is not in the new
-   one. */
+/* Sets *out to true if a run of the replaced file is absent from the new file,
+   or has fewer samples there. */
 static es_status is_lost(bool *out, const merging *m, es_reader *old,
                          size_t run, es_reader *made, const es_run_index *index)
 {
@@ -279,8 +282,8 @@ static es_status count_lost(size_t *n_lost, const merging *m, es_reader *old)
     return status;
 }
 
-/* Checks that every run and every sample of the replaced file is in the new
-   file. */
+/* Checks that the new file contains every run and every sample of the file that
+   it replaces. */
 static es_status check_replaced(const merging *m)
 {
     const char *path = m->given->output;

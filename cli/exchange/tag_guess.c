@@ -1,6 +1,7 @@
-/* Guesses which numbers in a name are the layer and the head. If a name has two
-   numbers, they are the layer and the head, unless the words before them say
-   otherwise; if it has more, the ones that differ between names. */
+/* Guesses which numbers in a name are the layer and the head. In a name with
+   two numbers, the first is the layer and the second the head, unless the words
+   before them indicate otherwise. In a name with more numbers, the two that
+   differ between names are chosen. */
 #include "cli/exchange/tag_guess.h"
 
 #include <ctype.h>
@@ -8,10 +9,11 @@
 
 enum { MAX_NUMBERS = 8 };
 
-/* Positions of the numbers in a name. */
+/* Start and end of each number in a name. */
 typedef struct numbers {
     size_t at[MAX_NUMBERS], n_digits[MAX_NUMBERS];
-    size_t n; /* MAX_NUMBERS + 1: more than MAX_NUMBERS */
+    size_t n; /* number of numbers; MAX_NUMBERS + 1 if there are more than
+                 MAX_NUMBERS */
 } numbers;
 
 static bool is_digit(char c)
@@ -41,7 +43,8 @@ static numbers find_numbers(const char *tag)
     return found;
 }
 
-/* Returns true for names with "entropy", "Entropies", or the word "ent". */
+/* Returns true if the name contains "entropy", "Entropies", or the word
+   "ent". */
 static bool is_of_entropy(const char *tag)
 {
     if (strcasestr(tag, "entrop"))
@@ -52,8 +55,8 @@ static bool is_of_entropy(const char *tag)
     return false;
 }
 
-/* Returns true if the name can be in a pattern between single quotes of a
-   shell. */
+/* Returns true if the name can be part of a pattern in single quotes on a shell
+   command line. */
 static bool is_plain(const char *tag)
 {
     for (const char *c = tag; *c; c++)
@@ -62,8 +65,8 @@ static bool is_plain(const char *tag)
     return true;
 }
 
-/* Marks the numbers of `a` that differ in `b`, if all other text is the
-   same. */
+/* Marks the numbers of `a` that differ from those of `b`, if the names are
+   otherwise equal. */
 static void compare(bool *differs, const char *a, const numbers *of_a,
                     const char *b)
 {
@@ -88,8 +91,8 @@ static void compare(bool *differs, const char *a, const numbers *of_a,
         differs[i] = differs[i] || here[i];
 }
 
-/* Returns the first letter, in lower case, of the word before a number; 0 if
-   there is no word. */
+/* Returns the first letter, in lower case, of the word before a number; 0 if no
+   word precedes the number. */
 static int word_before(const char *tag, size_t at)
 {
     while (at > 0 && !is_letter(tag[at - 1]) && !is_digit(tag[at - 1]))
@@ -101,8 +104,8 @@ static int word_before(const char *tag, size_t at)
     return tolower((unsigned char)tag[at]);
 }
 
-/* Chooses the numbers of the layer and the head; only the layer if the name has
-   one number. */
+/* Chooses the numbers of the layer and the head. If the name has one number,
+   chooses only the layer. */
 static void choose(size_t *layer, size_t *head, const char *tag,
                    const numbers *of, const bool *differs)
 {
@@ -118,7 +121,8 @@ static void choose(size_t *layer, size_t *head, const char *tag,
     if (n != 2 || word_before(tag, of->at[chosen[0]]) != 'h')
         return;
     const int second = word_before(tag, of->at[chosen[1]]);
-    if (second == 'l' || second == 'b') { /* head3.layer0, h3.block0 */
+    if (second == 'l' || second == 'b') { /* head before layer, as in
+                                             head3.layer0 or h3.block0 */
         *layer = chosen[1];
         *head = chosen[0];
     }
@@ -142,8 +146,8 @@ static bool print_pattern(char out[ES_TAG_MAX], const char *tag,
     return n < ES_TAG_MAX;
 }
 
-/* Returns the alphabetically first name of an entropy with two or more numbers;
-   if there is none, with one number; NULL if no name has a number. */
+/* Returns the alphabetically first entropy name with two or more numbers;
+   otherwise the first with one number; NULL if no entropy name has a number. */
 static const char *find_example(const char *const *tags, size_t n)
 {
     const char *found = NULL;

@@ -1,5 +1,4 @@
-/** Guesses a pattern for names that look like attention entropies, but have no
- *  known spelling. */
+/** Guesses a pattern for unknown names that look like attention entropies. */
 #ifndef ES_TAG_GUESS_H
 #define ES_TAG_GUESS_H
 
@@ -10,13 +9,14 @@
            ignored */
 
 /**
- * Makes "attn_ent_b{layer}_{head}" of attn_ent_b0_0, attn_ent_b0_1, ...
+ * Derives the pattern "attn_ent_b{layer}_{head}" from attn_ent_b0_0,
+ * attn_ent_b0_1, ...
  *
  *   out   the pattern, for es_tag_rules
- *   tag   one of `tags`, from which it was made; borrowed
- *   tags  (n) NULL elements are skipped
+ *   tag   one of `tags`, from which the pattern was derived; borrowed
+ *   tags  (n) names; NULL elements are skipped
  *
- * Returns false if no name looks like an entropy and has a number.
+ * Returns false if no name looks like an entropy and contains a number.
  */
 bool es_tag_guess(char out[ES_TAG_MAX], const char **tag,
                   const char *const *tags, size_t n);

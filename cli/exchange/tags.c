@@ -1,6 +1,6 @@
-/* Tags of scalars: matches patterns with {layer}, {head} and {series} by
-   backtracking; the length of tags is limited. Also writes the tags of
-   export. */
+/* Parses the tags of scalars: matches patterns with {layer}, {head} and
+   {series} by backtracking, which is cheap because the length of tags is
+   limited. Also writes the tags of export. */
 #include "cli/exchange/tags.h"
 
 #include "analyzer/base/text.h"
@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The texts and numbers that the placeholders matched. */
+/* The strings and numbers that the placeholders matched. */
 typedef struct match {
     const char *series, *monitor;
     size_t n_series, n_monitor;
@@ -38,7 +38,8 @@ static const char *take_index(int64_t *out, const char *tag)
 
 static bool matches(match *out, const char *pattern, const char *tag);
 
-/* Matches a text placeholder: the shortest text for which the rest matches. */
+/* Matches a string placeholder with the shortest string for which the rest of
+   the tag matches. */
 static bool match_text(match *out, const char **text, size_t *n,
                        const char *pattern, const char *tag)
 {
@@ -51,7 +52,8 @@ static bool match_text(match *out, const char **text, size_t *n,
     return false;
 }
 
-/* Recursion is limited by the pattern's placeholders: es_tag_pattern_check. */
+/* The recursion depth is limited by the number of placeholders, which
+   es_tag_pattern_check restricts. */
 static bool matches(match *out, const char *pattern, const char *tag)
 {
     for (; *pattern; pattern++, tag++) {
@@ -129,9 +131,10 @@ static bool copy_name(es_tag *out, const char *text, size_t n, bool escaped)
     return k > 0;
 }
 
-/* Removes the prefix of a name of qk_stats, and returns the kind of attention:
-   windows; full attention, also with compressed keys (MLA) or one head of them
-   (MQA); sparse: windows together with compressed or selected keys. */
+/* Removes the attention prefix from a name of qk_stats, and returns the kind of
+   attention that the prefix stands for. Full attention includes compressed keys
+   (MLA) and a single key head (MQA); sparse attention combines windows with
+   compressed or selected keys. */
 static es_layer_kind take_kind(const char **name)
 {
     static const struct {
@@ -147,8 +150,8 @@ static es_layer_kind take_kind(const char **name)
     return ES_LAYER_UNKNOWN;
 }
 
-/* Translates names of llm-internal-medicine that have the meaning of a standard
-   series: the mean of row entropies, the largest logit, the weight of the first
+/* Translates names of llm-internal-medicine to the standard series with the
+   same meaning: mean of the row entropies, largest logit, weight of the first
    key. */
 static bool name_monitor(es_tag *out, const match *found)
 {
@@ -184,7 +187,8 @@ const char *es_tag_without_phase(es_phase *phase, const char *tag)
     return tag;
 }
 
-/* Matches the given pattern; its series may be given separately. */
+/* Matches the pattern that the user gave. If the pattern has no {series}, the
+   rules name the series. */
 static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
 {
     *out = (match){.layer = -1, .head = -1};
@@ -197,13 +201,14 @@ static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
     return true;
 }
 
-/* `plain` is the tag without the names of wrappers around modules. */
+/* Finds the first known pattern that matches. `plain` is the tag without the
+   names of module wrappers. */
 static bool find_match(match *out, const char *tag, const char *plain,
                        const es_tag_rules *rules)
 {
     static const struct {
         const char *pattern;
-        bool is_ours; /* written by export */
+        bool is_ours; /* true: only export writes such tags */
         bool is_mtp;
     } known[] = {
         {"{series}/layer_{layer}/head_{head}", true, false},
@@ -229,7 +234,7 @@ static bool find_match(match *out, const char *tag, const char *plain,
                 : matches(out, known[i].pattern, plain))
             return true;
     }
-    /* Other tags are numbers of the run, and keep their name. */
+    /* Any other tag is a number of the run, and keeps its name. */
     *out = (match){
         .series = tag, .n_series = strlen(tag), .layer = -1, .head = -1};
     return *tag;
@@ -248,7 +253,7 @@ bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
     if (!find_match(&found, tag, plain, rules))
         return false;
     if (found.monitor && rules->is_ours)
-        return false; /* a mean written by export */
+        return false; /* a mean that export writes; import ignores it */
     if (found.layer >= ES_MAX_LAYERS || found.head >= ES_MAX_HEADS)
         return false;
     out->shape = found.head >= 0    ? ES_SHAPE_HEAD

@@ -1,5 +1,5 @@
-/** Tags: names of single numbers in records of other tools, such as
- *  attn.3.head.7.entropy, which give a series, layer and head. */
+/** Parses tags: names of single numbers in records of other tools, such as
+ *  attn.3.head.7.entropy, which encode a series, layer and head. */
 #ifndef ES_TAGS_H
 #define ES_TAGS_H
 
@@ -7,30 +7,32 @@
 #include "store/run.h"
 #include <stdio.h>
 
-#define ES_TAG_MAX 512 /* limit of bytes of a tag; longer ones are refused */
+#define ES_TAG_MAX 512 /* maximum length of a tag in bytes; longer tags are
+                          refused */
 
-/** The position that a tag gives. */
+/** Series, layer and head that a tag encodes. */
 typedef struct es_tag {
     char series[ES_MAX_NAME + 1]; /* never empty */
     es_phase phase;
     es_shape shape;
-    int64_t layer, head; /* 0 if the shape has none */
+    int64_t layer, head; /* 0 if the shape has no layer or head */
     es_layer_kind kind;  /* kind of the layer's attention */
-    bool is_mtp; /* a multi-token prediction layer, which is numbered after
-                    the decoder's, or separately */
+    bool is_mtp; /* true for a multi-token prediction layer; these are numbered
+                    after the decoder's layers, or separately */
 } es_tag;
 
-/** How the tags of a file are read. */
+/** Rules by which the tags of a file are parsed. */
 typedef struct es_tag_rules {
-    const char *pattern; /* takes precedence, such as "h{layer}.{head}";
-                            NULL: none; {series} matches the name of the
-                            series */
-    const char *series;  /* name for a pattern without {series} */
-    bool is_ours;        /* written by es_tag_print */
+    const char *pattern; /* pattern that takes precedence, such as
+                            "h{layer}.{head}" or one with {series}; NULL for
+                            none */
+    const char *series;  /* name of the series if the pattern has no {series} */
+    bool is_ours;        /* true if es_tag_print wrote the tags */
 } es_tag_rules;
 
-/** Returns ES_OK, or ES_EUSAGE: the pattern has neither {layer} nor {series}, a
- *  {head} without a {layer}, a placeholder twice, or another brace. */
+/** Checks a pattern. Returns ES_OK, or ES_EUSAGE: the pattern has neither
+ *  {layer} nor {series}, has {head} without {layer}, repeats a placeholder, or
+ *  contains another brace. */
 es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
 
 /**
@@ -55,13 +57,13 @@ es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
  */
 bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules);
 
-/** Returns the tag without "eval/", "val/" or "train/", which give the
- *  phase. */
+/** Removes the prefix "eval/", "val/" or "train/" from a tag and sets *phase
+ *  accordingly. Returns the rest of the tag. */
 const char *es_tag_without_phase(es_phase *phase, const char *tag);
 
-/** Prints a tag that es_tag_parse reads back, as UTF-8; other bytes and
- *  separators are written %XX. `mean`: the tag of the mean of the layer's
- *  heads. */
+/** Prints a tag that es_tag_parse can read back, as UTF-8. Invalid bytes and
+ *  separators in a name are written as %XX. If `mean` is true, prints the tag
+ *  of the mean over the layer's heads. */
 void es_tag_print(FILE *out, const es_tag *tag, bool mean);
 
 #endif

@@ -1,6 +1,6 @@
-/* Notes of damaged samples and rows. A program may read a file several times,
-   and different samples each time. The notes are kept by file and outlive the
-   readers, so that each file gets one line and each sample counts once. */
+/* Collects damaged samples and rows, by file. A program may read a file several
+   times, and different samples each time. The notes outlive the readers, so
+   that each file gets one line and each sample counts once. */
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
@@ -12,22 +12,26 @@
 
 typedef struct damaged_file {
     char *path;
-    es_damaged *samples; /* (n) by (run, step); series names are owned */
+    es_damaged *samples; /* (n) sorted by run, then by step; owns the names of
+                            series */
     size_t n, n_printed;
-    bool is_behind, behind_printed; /* a part of it could not be read */
+    bool is_behind, behind_printed; /* true if a part of the file could not be
+                                       read */
 } damaged_file;
 
 static struct {
     damaged_file *files; /* (n) */
     size_t n;
-    bool accepted, incomplete; /* notes are missing for lack of memory */
+    bool accepted, incomplete; /* --salvage was given; notes are missing because
+                                  memory ran out */
 } notes;
 
 /* --- noting -------------------------------------------------------------- */
 
 static damaged_file *file_of(const char *path)
 {
-    for (size_t i = notes.n; i-- > 0;) /* mostly the last file */
+    for (size_t i = notes.n; i-- > 0;) /* Usually the last file is the right
+                                          one. */
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
     damaged_file new = {.n = 0};
@@ -93,7 +97,8 @@ void es_damage_close(es_reader *reader)
 {
     const es_event *events;
     size_t n_events;
-    if (reader && es_reader_n_runs(reader)) /* lists lost frames */
+    if (reader && es_reader_n_runs(reader)) /* es_reader_events also makes the
+                                               reader list lost frames */
         (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -131,7 +136,7 @@ static void print_rows(const damaged_file *file, const es_damaged *row,
 static void print_file(const damaged_file *file, const char *remedy)
 {
     const char *least = file->n == ES_MAX_DAMAGED ? "at least " : "";
-    /* the first of each kind */
+    /* the first damage of each kind */
     const es_damaged *sample = NULL, *frame = NULL, *row = NULL, *lost = NULL;
     unsigned long long n_samples = 0, n_frames = 0, n_rows = 0, n_lost = 0;
     for (size_t i = 0; i < file->n; i++) {
@@ -140,7 +145,7 @@ static void print_file(const damaged_file *file, const char *remedy)
                                    : at->is_lost  ? &lost
                                    : at->n_frames ? &frame
                                                   : &sample;
-        if (!*first || first == &lost) /* `lost` is the last event */
+        if (!*first || first == &lost) /* for `lost`, the last event counts */
             *first = at;
         n_frames += at->is_lost ? 0 : at->n_frames;
         n_lost += at->is_lost ? at->n_frames : 0;

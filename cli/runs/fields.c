@@ -1,7 +1,7 @@
-/* The table of fields. A field is a member of es_run_summary, whose type
-   decides the field's type, or a function of the summary. To add a field, add a
-   row. A field has two rows if two outputs show it at different places or under
-   different names. */
+/* The table of fields: one row per value of a run that the outputs show. A
+   field is a member of es_run_summary, whose type determines the field's type,
+   or a function of the summary. To add a field, add a row. A field has two rows
+   if two outputs show it at different places or under different names. */
 #include "cli/runs/fields.h"
 
 #include "analyzer/base/value.h"
@@ -31,7 +31,7 @@ static int64_t severity(const es_run_summary *run)
     return run->judged ? (int64_t)es_summary_severity(run) : ES_UNKNOWN;
 }
 
-/* Returns modelled costs in GB and minutes. */
+/* Returns the modelled costs, converted to GB or minutes. */
 static es_modelled shown_cost(es_cost_kind kind, const es_run_summary *run)
 {
     const es_modelled cost = es_cost_predict(kind, &run->model);
@@ -130,14 +130,15 @@ enum {
     COMPARED = ES_FIELD_IN_COMPARED,
 };
 
-/* clang-format off: one row per field */
+/* clang-format off: keep one row per field */
 static const es_field fields[] = {
     {"flag", WHERE, .kind = ES_FIELD_FLAGS, .judged = true},
     {"path", TABLE | CSV | JSON | WHERE, MEMBER(path), .kind = ES_FIELD_FILE,
      .title = "file"},
     {"run", CSV | JSON, MEMBER(number)},
     {"run", WHERE, MEMBER(name)},
-    {"number", WHERE, MEMBER(number)}, /* of the run within its file, from 1 */
+    {"number", WHERE, MEMBER(number)}, /* number of the run within its file,
+                                          counted from 1 */
     {"uuid", WHERE, MEMBER(uuid)},
     {"name", TABLE | CSV | JSON, MEMBER(name), .title = "run"},
     {"arch", TABLE | CSV | JSON | WHERE | SETTINGS, MEMBER(arch)},

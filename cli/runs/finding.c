@@ -1,7 +1,6 @@
-/* Converts findings to bytes and back. The same functions write and read a
-   member, depending on bytes.writing, so that the two directions cannot differ.
-   When reading, counts are compared with the remaining bytes before memory is
-   allocated. */
+/* Serialises findings. The same functions write and read a member, depending on
+   bytes.writing, so that the two directions cannot differ. When reading, counts
+   are compared with the remaining bytes before memory is allocated. */
 #include "cli/runs/finding.h"
 
 #include "analyzer/base/checked.h"
@@ -9,15 +8,16 @@
 
 #include <string.h>
 
-/* Limit of a finding: every kept episode may list 2^20 heads. */
+/* Maximum size of a finding in bytes: each of its episodes may list 2^20
+   heads. */
 #define BYTES_MOST ((uint64_t)1 << 32)
 
 typedef struct bytes {
     bool writing;
-    unsigned char *data; /* (n) owned when writing */
-    size_t n, at;        /* at: bytes read so far */
+    unsigned char *data; /* (n) owned while writing, borrowed while reading */
+    size_t n, at;        /* size in bytes; number of bytes read so far */
     size_t capacity;
-    es_status status; /* first failure; later calls do nothing */
+    es_status status; /* first failure, after which all calls do nothing */
 } bytes;
 
 static void fail_bytes(bytes *b)
@@ -51,8 +51,8 @@ static void pass(bytes *b, void *value, size_t size)
     b->n += size;
 }
 
-/* Passes an array of n elements; `pointer` points to a pointer that may be
-   NULL. */
+/* Writes or reads an array of n elements; `pointer` is the address of a
+   pointer, which may be NULL. */
 static void pass_array(bytes *b, void *pointer, size_t n, size_t size)
 {
     void *array;
@@ -83,8 +83,8 @@ static void pass_text(bytes *b, char **text)
 
 #define PASS(b, member) pass(b, &(member), sizeof(member))
 
-/* Passes an enum that is used as an index; the finding is invalid if the value
-   is not below n. */
+/* Writes or reads an enum that is used as an index. A value that is not below n
+   makes the finding invalid. */
 #define PASS_INDEX(b, member, n)                                               \
     do {                                                                       \
         PASS(b, member);                                                       \
@@ -94,7 +94,8 @@ static void pass_text(bytes *b, char **text)
 
 /* --- a summary ------------------------------------------------------------*/
 
-/* Passes the status as an index, since the words (see summary.h) are static. */
+/* Writes or reads the status as an index, since its strings (see summary.h) are
+   static. */
 static void pass_status(bytes *b, const char **status)
 {
     static const char *const words[] = {"running", "finished", "failed",
@@ -133,9 +134,9 @@ static void pass_flag(bytes *b, es_flag *flag, const es_rules_file *rules)
         flag->rule = &rules->rules[rule];
 }
 
-/* Passes the count of a list of structs that contain pointers. When reading,
-   checks that the remaining bytes can hold the list, and allocates it
-   zeroed. */
+/* Writes or reads the length of a list of structs that contain pointers. When
+   reading, checks that the remaining bytes can hold the list, and allocates the
+   list with zeros. */
 static size_t pass_count(bytes *b, void *list, size_t n, size_t size)
 {
     PASS(b, n);
@@ -340,7 +341,9 @@ typedef struct envelope {
 es_status es_finding_write(FILE *stream, const es_finding *finding)
 {
     bytes b = {.writing = true};
-    es_finding copy = *finding; /* is only read */
+    es_finding copy = *finding; /* The copy is needed because the pass functions
+                                   take a pointer to non-const, though they do
+                                   not modify the finding while writing. */
     pass_finding(&b, &copy, finding->run ? finding->run->rules : NULL);
     if (b.status == ES_OK) {
         const envelope head = {.n = b.n, .crc = es_crc32c(0, b.data, b.n)};

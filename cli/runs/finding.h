@@ -1,11 +1,11 @@
 /**
- * Findings as bytes: run summaries, failures and damage, passed from the
- * processes that read files to the one that prints, through pipes, a temporary
- * file, or the files of Slurm tasks.
+ * Serialises findings: run summaries, failures and damage. Processes that read
+ * files pass them to the process that prints, through pipes, a temporary file,
+ * or the files of Slurm tasks.
  *
  * Only the same build of the program on the same kind of machine can read the
- * bytes; es_finding_head identifies it. A finding is written as its length, the
- * CRC-32C of its bytes, and the bytes.
+ * bytes; es_finding_head identifies both. A finding is written as its length,
+ * the CRC-32C of its bytes, and the bytes.
  */
 #ifndef ES_RUN_FINDING_H
 #define ES_RUN_FINDING_H
@@ -14,7 +14,8 @@
 
 #include <stdio.h>
 
-/** Kinds of findings, in a stream in the order of the inputs. */
+/** Kinds of findings. A stream has the findings of each input in the order of
+ *  the inputs. */
 typedef enum es_finding_kind {
     ES_FINDING_RUN,     /* the summary of a run */
     ES_FINDING_FAILURE, /* a run or a file failed */
@@ -26,13 +27,13 @@ typedef enum es_finding_kind {
 /** One finding. Members that its kind does not use are zero. */
 typedef struct es_finding {
     es_finding_kind kind;
-    es_run_summary *run; /* owned: es_summary_free; its rules are those of
-                            es_finding_read */
+    es_run_summary *run; /* summary; free it with es_summary_free; its rules are
+                            those passed to es_finding_read */
     es_status code;      /* status of a failure */
-    char *text;          /* message of a failure, or series of a damaged
-                            sample; owned */
-    char *path;          /* file of a damaged sample; owned */
-    size_t index;        /* run of a damaged sample, within its file */
+    char *text;          /* message of a failure, or series of a damaged sample;
+                            owned */
+    char *path;          /* file with the damaged sample; owned */
+    size_t index;        /* index of the damaged sample's run within its file */
     int64_t step;
     uint64_t n_frames;
     es_row_table table;
@@ -41,27 +42,27 @@ typedef struct es_finding {
     es_phase phase;
 } es_finding;
 
-/** Frees the members; NULL is allowed. */
+/** Frees the members of a finding; NULL is allowed. */
 void es_finding_clear(es_finding *finding);
 
-/** Writes a finding, which stays owned by the caller. The caller checks the
- *  stream for errors. Returns ES_OK or ES_ENOMEM. */
+/** Writes a finding; the caller keeps ownership of it and checks the stream for
+ *  errors. Returns ES_OK or ES_ENOMEM. */
 es_status es_finding_write(FILE *stream, const es_finding *finding) ES_MUST_USE;
 
 /**
  * Reads a finding.
  *
- *   out    to be cleared by es_finding_clear, also after a failure
- *   rules  those of the options of the summaries, or NULL; borrowed
+ *   out    the caller clears it with es_finding_clear, also after a failure
+ *   rules  rules file that the summaries will refer to, or NULL; borrowed
  *
- * Returns ES_OK; ES_DONE: the stream has ended; ES_EFORMAT: the stream ends
- * within a finding, or the bytes are invalid; ES_ENOMEM.
+ * Returns ES_OK; ES_DONE at the end of the stream; ES_EFORMAT if the stream
+ * ends within a finding or the bytes are invalid; ES_ENOMEM.
  */
 es_status es_finding_read(es_finding *out, FILE *stream,
                           const es_rules_file *rules) ES_MUST_USE;
 
-/** Returns the first line of a stream that outlives the program: it identifies
- *  the build, and is the same for all programs that can read each other's
+/** Returns the first line of a stream that is stored in a file: it identifies
+ *  the build. Programs that return the same line can read each other's
  *  streams. */
 const char *es_finding_head(void);
 

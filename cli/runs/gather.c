@@ -1,9 +1,9 @@
-/* Reads the runs of many files by several processes. Process k of n reads the
+/* Reads the runs of many files with several processes. Process k of n reads the
    files k, k + n, ... and writes its findings into its own pipe. The caller
    reads the pipes alternately, so findings arrive in the order of the files,
-   and no process gets further ahead than its pipe can hold. Processes instead
-   of threads, because SQLite with a memory limit takes a global lock for each
-   malloc, and because a crash then costs only one file. */
+   and no process runs ahead further than its pipe can hold. Processes are used
+   instead of threads because SQLite with a memory limit takes a global lock for
+   each malloc, and because a crash then affects only one file. */
 #include "cli/runs/gather.h"
 
 #include "analyzer/base/process.h"
@@ -21,14 +21,14 @@ size_t es_gather_processors(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return (size_t)CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a
-                                                     cpu_set_t holds */
+    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* there are more CPUs than a
+                                                     cpu_set_t can hold */
     return n > 0 ? (size_t)n : 1;
 }
 
 /* --- one input ------------------------------------------------------------*/
 
-/* Opens an input at its current state; fails if it has no run. */
+/* Opens an input, with the runs that it has now; fails if it has no run. */
 static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
     *n_runs = 0;
@@ -122,7 +122,8 @@ static void write_end(void *stream)
 {
     const es_finding finding = {.kind = ES_FINDING_END};
     (void)!es_finding_write(stream, &finding);
-    fflush(stream); /* the reader of the pipe gets the input at once */
+    fflush(stream); /* the reader of the pipe shall receive the findings of this
+                       input at once */
 }
 
 es_gather_sink es_gather_to(FILE *stream)
@@ -188,9 +189,11 @@ es_status es_gather_from(FILE *stream, const es_gather_job *job, size_t i)
 typedef struct worker {
     const es_gather_job *job;
     es_process process;
-    FILE *pipe;           /* NULL: no process; the caller reads its files */
-    int out;              /* writing end of the pipe */
-    size_t first, stride; /* inputs of the worker */
+    FILE *pipe;           /* findings of the process; NULL: the caller reads the
+                             files itself */
+    int out;              /* file descriptor of the writing end of the pipe */
+    size_t first, stride; /* this worker reads the inputs first, first + stride,
+                             ... */
 } worker;
 
 static int work(void *argument)
@@ -199,7 +202,8 @@ static int work(void *argument)
     const worker *w = argument;
     es_gather_job job = *w->job;
     FILE *stream = fdopen(w->out, "w");
-    /* The caller's handlers would remove the caller's temporary files. */
+    /* The signal handlers of the parent would remove the parent's temporary
+       files. */
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         signal(defaults[i], SIG_DFL);
     if (!stream)
@@ -211,8 +215,8 @@ static int work(void *argument)
     return ferror(stream) || fclose(stream) != 0;
 }
 
-/* Starts a process from input `first` on. If that fails, w->pipe is NULL, and
-   the caller reads the files itself. */
+/* Starts a process that reads its inputs from `first` on. If that fails,
+   w->pipe is NULL, and the caller reads the files itself. */
 static void start(worker *w, size_t first)
 {
     int ends[2];
@@ -235,16 +239,16 @@ static void stop(worker *w, char *reason, size_t size)
         return;
     fclose(w->pipe);
     w->pipe = NULL;
-    /* The process ends by itself: it has written everything, or its pipe is
-       closed. */
+    /* The process ends without a signal: it has written everything, or writing
+       fails because its pipe is closed. */
     es_process_wait(&end, &w->process, -1);
     es_process_free(&w->process);
     if (reason)
         es_process_end_text(reason, size, &end);
 }
 
-/* Passes on the findings of input i. If the process was lost, this input fails,
-   and a new process continues with the next one. */
+/* Passes on the findings of input i. If its process died, this input fails, and
+   a new process continues with the next input. */
 static void read_from(worker *w, size_t i)
 {
     char reason[64];

@@ -1,14 +1,14 @@
 /**
- * Reads the runs of many files, by several processes if there are many, since
- * opening SQLite files keeps a processor busy. Findings arrive in the order of
- * the files, independent of which process is first.
+ * Reads the runs of many files, with several processes if there are many files,
+ * since opening SQLite files keeps a CPU busy. Findings arrive in the order of
+ * the files, whichever process finishes first.
  */
 #ifndef ES_RUN_GATHER_H
 #define ES_RUN_GATHER_H
 
 #include "cli/runs/finding.h"
 
-/** With fewer files, the calling process reads all of them. */
+/** With fewer files than this, the calling process reads all of them. */
 #define ES_GATHER_FEW 32
 
 /** Callbacks that receive the findings; borrowed. */
@@ -19,19 +19,19 @@ typedef struct es_gather_sink {
     /**
      * Called for each run.
      *
-     *   run     owned by the callback: es_summary_free
+     *   run     owned by the callback, which frees it with es_summary_free
      *   reader  borrowed, open; NULL if another process read the run
-     *   index   of the run in the file
+     *   index   index of the run in the file
      *
-     * A failure that it returns is reported as a failure of the run.
+     * If the callback fails, the failure is reported as a failure of the run.
      */
     es_status (*run)(void *user, es_run_summary *run, es_reader *reader,
                      size_t index);
-    /** Called if a run or a file failed: es_message() is the reason, `code` the
-     *  status. */
+    /** Called if a run or a file failed, with the status `code`; es_message()
+     *  returns the reason. */
     void (*failed)(void *user, es_status code);
-    /** Called for each damaged sample; its series is borrowed. sample NULL: a
-     *  part of the fragment could not be read (es_merge_is_behind). */
+    /** Called for each damaged sample, whose series name is borrowed. sample is
+     *  NULL if a part of a fragment could not be read (es_merge_is_behind). */
     void (*damaged)(void *user, const char *path, const es_damaged *sample);
     /** Called after each input. May be NULL. */
     void (*end)(void *user);
@@ -41,16 +41,17 @@ typedef struct es_gather_job {
     char *const *inputs; /* (n_inputs) files */
     size_t n_inputs;
     const es_summary_options *options;
-    bool settings;      /* also read the settings of each run */
-    bool readers;       /* sink.run needs a reader: use one process */
-    size_t n_processes; /* limit; 0: one for each processor */
+    bool settings;      /* if true, the settings of each run are read too */
+    bool readers;       /* if true, sink.run needs a reader, so one process
+                           reads all files */
+    size_t n_processes; /* maximum number of processes; 0: one per CPU */
     es_gather_sink sink;
 } es_gather_job;
 
-/** Reads all inputs. Failures are passed to the sink. */
+/** Reads all inputs, and passes their findings and failures to the sink. */
 void es_gather(const es_gather_job *job);
 
-/** Returns the number of processors that this process may use, at least 1. */
+/** Returns the number of CPUs that this process may use, at least 1. */
 size_t es_gather_processors(void);
 
 /* --- streams --------------------------------------------------------------*/
@@ -63,8 +64,8 @@ es_gather_sink es_gather_to(FILE *stream);
  * Reads the findings of input `i` from a stream and passes them to the job's
  * sink.
  *
- * Returns ES_OK; ES_DONE: the stream ends before this input; ES_EFORMAT or
- * ES_ENOMEM: findings before the failure have been passed on.
+ * Returns ES_OK; ES_DONE if the stream ends before this input; ES_EFORMAT or
+ * ES_ENOMEM, after the findings before the failure have been passed on.
  */
 es_status es_gather_from(FILE *stream, const es_gather_job *job,
                          size_t i) ES_MUST_USE;

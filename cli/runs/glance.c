@@ -1,4 +1,5 @@
-/* Values that summarise a run in one line among many. */
+/* Computes the values that summarise a run when many runs are shown with one
+   line each. */
 #include "cli/runs/glance.h"
 
 #include "analyzer/base/value.h"
