@@ -81,7 +81,7 @@ static es_status grow(es_import *import, int64_t *said, int64_t found,
                       const char *noun)
 {
     if (*said != ES_UNKNOWN && *said < found)
-        return es_fail(ES_EFORMAT, "%s: has %lld %s, but %lld were announced",
+        return es_fail(ES_EFORMAT, "%s: has %lld %s, but %lld were declared",
                        es_line_reader_name(import->lines), (long long)found,
                        noun, (long long)*said);
     if (*said == ES_UNKNOWN)

@@ -60,7 +60,7 @@ es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high) ES_MUST_USE;
 
 /** Calls the sink's `begin`. L and H are the given values, or larger if the
- *  file or the caller announces more. Returns ES_EFORMAT if the announced
+ *  file or the caller declares more. Returns ES_EFORMAT if the declared
  *  values are smaller, or if L*H is too large. */
 es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
                           const es_text_series *series,

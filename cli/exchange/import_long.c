@@ -15,7 +15,7 @@ enum {
                                  over all series */
 };
 
-/* Value of `shape_line` if a comment announced the shape. */
+/* Value of `shape_line` if a comment declared the shape. */
 #define ANNOUNCED SIZE_MAX
 
 typedef struct column {
@@ -241,7 +241,7 @@ static es_status survey_cell(table *t, const es_cells *cells,
     const char *there = es_shape_name(target->series.shape);
     if (target->shape_line == ANNOUNCED)
         return es_cells_fail(
-            cells, "%.80s: has a value for a %s, but was announced for a %s",
+            cells, "%.80s: has a value for a %s, but was declared for a %s",
             name, here, there);
     return es_cells_fail(
         cells, "%.80s: has a value for a %s, but line %zu has one for a %s",

@@ -188,8 +188,8 @@ static void report_run(const arguments *given, const es_imported *about)
                       given->input, report->ceiling, report->n_above,
                       (double)report->largest);
     if (report->n_ignored)
-        es_print_note("%s: lines without an entry or a step, skipped: %zu", given->input,
-                      report->n_ignored);
+        es_print_note("%s: lines without an entry or a step, skipped: %zu",
+                      given->input, report->n_ignored);
     if (report->n_names)
         es_print_note("%s: names that are too long, or with a layer or head "
                       "above %d, skipped: %zu",

@@ -115,7 +115,7 @@ static es_status hand_on(es_import *import, const matrix *m)
         info->n_head != (int64_t)m->n_columns)
         return es_fail(ES_EFORMAT,
                        "%s: %zu lines of %zu numbers, but L = %lld, H = %lld "
-                       "were announced",
+                       "were declared",
                        es_line_reader_name(import->lines), m->n_rows,
                        m->n_columns, (long long)info->n_layer,
                        (long long)info->n_head);

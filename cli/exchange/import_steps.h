@@ -33,8 +33,8 @@ void es_step_keys_add(es_step_keys *keys, const char *name, size_t n_attention,
  * Chooses the counter whose rows have the most numbers of heads and layers, or,
  * if the file has none, the most numbers. Of counters with equal counts, the
  * first of trainer/global_step, train/global_step, global_step, step, _step is
- * chosen. Returns the counter's name, borrowed from `keys`; NULL if no row has a
- * step. Writes the alternatives to the report.
+ * chosen. Returns the counter's name, borrowed from `keys`; NULL if no row has
+ * a step. Writes the alternatives to the report.
  */
 const char *es_step_keys_choose(const es_step_keys *keys,
                                 es_import_report *report);

@@ -5,8 +5,8 @@
 #include "cli/exchange/tags.h"
 
 #define ES_TAG_GUESS_MAX                                                       \
-    128 /* limit of bytes of a name; longer ones are                           \
-           ignored */
+    128 /* maximum length of a name in bytes; longer                           \
+           names are ignored */
 
 /**
  * Derives the pattern "attn_ent_b{layer}_{head}" from attn_ent_b0_0,

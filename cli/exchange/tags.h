@@ -7,8 +7,9 @@
 #include "store/run.h"
 #include <stdio.h>
 
-#define ES_TAG_MAX 512 /* maximum length of a tag in bytes; longer tags are
-                          refused */
+#define ES_TAG_MAX                                                             \
+    512 /* maximum length of a tag in bytes; longer tags are                   \
+           refused */
 
 /** Series, layer and head that a tag encodes. */
 typedef struct es_tag {

@@ -24,10 +24,10 @@ void es_damage_accept(void);
 void es_damage_print(void);
 
 /**
- * Returns the exit code of a program that would exit with `code` if no file were
- * damaged: 3 if a file was damaged, or 4 if there are several inputs. Returns
- * `code` itself if `code` is above 1, or after es_damage_accept. Prints the
- * damage that has not been printed yet.
+ * Returns the exit code of a program that would exit with `code` if no file
+ * were damaged: 3 if a file was damaged, or 4 if there are several inputs.
+ * Returns `code` itself if `code` is above 1, or after es_damage_accept. Prints
+ * the damage that has not been printed yet.
  */
 int es_damage_exit(int code, size_t n_inputs);
 

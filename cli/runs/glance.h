@@ -23,8 +23,8 @@ float es_yardstick_of(const es_yardstick *measure, const es_run_summary *run);
  *  NULL if no flag is active. */
 const es_flag *es_glance_worst(const es_run_summary *run);
 
-/** Returns the mean entropy of a layer in nats; NaN if a head is not finite;
- *  missing if all heads are missing. */
+/** Returns the mean of a layer's heads; NaN if a head is not finite; missing if
+ *  all heads are missing. */
 float es_glance_layer(const es_run_summary *run, size_t layer);
 
 #endif

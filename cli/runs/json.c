@@ -1,5 +1,5 @@
-/* `--json`: writes the fields of cli/runs/fields.c, and the lists and objects
-   of a run: bands, layers, flags, damaged samples, configuration. */
+/* Implements --json: writes the fields of cli/runs/fields.c, and the lists and
+   objects of a run: bands, layers, flags, damaged samples, configuration. */
 #include "cli/runs/json.h"
 
 #include "cli/runs/fields.h"
@@ -57,8 +57,8 @@ void es_json_advice(es_json_writer *json, const char *name,
     es_json_write_end(json, "}");
 }
 
-/* by_name: write only the name of the advice, for a page that has the advice of
-   each kind elsewhere. */
+/* Writes a flag. If `by_name` is true, writes only the name of its advice, for
+   a page that contains the advice of each kind elsewhere. */
 static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads,
                      bool by_name)
 {
@@ -133,7 +133,7 @@ static void put_damage(es_json_writer *json, const es_run_summary *summary)
 }
 
 /* Writes the ceiling by which the layer's heads are judged: a number, or an
-   array if the heads have different ones. */
+   array if the heads have different ceilings. */
 static void put_ceiling(es_json_writer *json, const es_run_summary *summary,
                         size_t layer)
 {

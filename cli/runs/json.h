@@ -43,34 +43,37 @@
 
 #define ES_JSON_SCHEMA 2
 
-/** Writes the document. No call fails; the caller checks the stream for
- *  errors. */
+/** State of a JSON document. No function fails; the caller checks the stream
+ *  for errors. */
 typedef struct es_json {
     es_json_writer writer;
-    bool ended;          /* the array "runs" is closed */
-    bool advice_by_name; /* write "advice":"collapse", for a caller that
-                            writes the advice of each kind itself
-                            (es_json_advice) */
+    bool ended;          /* true once the array "runs" is closed */
+    bool advice_by_name; /* if true, "advice" is the name of the advice, such as
+                            "collapse", and the caller writes the advice of each
+                            kind (es_json_advice) */
 } es_json;
 
-/** Begins the document. observed: the m that all runs share; ignored under
- *  policies with an m for each run, where "value" is null. */
+/** Begins the document. `observed` is the m that all runs share; it is ignored
+ *  under policies with a separate m for each run, where "value" is null. */
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 void es_json_run(es_json *json, const es_run_summary *summary);
-/** Writes the object of a run as one line, without the document around it. */
+/** Writes the JSON object of a run as one line, without a document around
+ *  it. */
 void es_json_line(FILE *stream, const es_run_summary *summary);
-/** Writes {"causes","remedies","sources":[..]}; null if `info` is NULL. */
+/** Writes an object {"causes","remedies","sources":[..]}; null if `info` is
+ *  NULL. */
 void es_json_advice(es_json_writer *json, const char *name,
                     const es_flag_info *info);
-/** Closes the array "runs"; returns the writer for members that follow it. */
+/** Closes the array "runs"; returns the writer, with which the caller adds
+ *  members after the array. */
 es_json_writer *es_json_end_runs(es_json *json);
-/** Writes the member "rules" if a rules file is set; rules may be NULL. */
+/** Writes the member "rules" if a rules file is used; `rules` may be NULL. */
 void es_json_rules(es_json *json, const es_rules_file *rules);
 void es_json_end(es_json *json);
 
-/** Writes "fractions": the share of heads in each band; all null if there are
- *  no heads. */
+/** Writes the member "fractions": the share of heads in each band; all null if
+ *  there are no heads. */
 void es_json_fractions(es_json_writer *json, const es_bands *bands);
 
 #endif

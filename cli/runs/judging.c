@@ -1,9 +1,9 @@
 /* Judges a run: opens a cursor on each series that a flag or a rule needs, and
-   passes the samples on in the order of their steps. Used for the summary of a
-   run, and by `watch`, which repeatedly reads a growing run; a hash of the last
-   judged sample shows if the run was resumed from an earlier step. If a rule
-   refers to the series "forecast", which no run has, it is computed from the
-   inputs of the forecast. */
+   passes the samples on in the order of their steps. The summary of a run uses
+   this, and so does `watch`, which reads a growing run repeatedly; a hash of
+   the last judged sample reveals that the run was resumed from an earlier step.
+   The series "forecast", which rules may refer to but no run has, is computed
+   from the inputs of the forecast. */
 #include "cli/runs/judging.h"
 #include "cli/runs/damage.h"
 
@@ -14,16 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appended samples of several series. */
+/* Samples of several series that were appended to a run. */
 typedef struct batch {
     const es_growth_sample *samples; /* (n) */
     size_t n, run;
 } batch;
 
-/* A series during one reading, and its current sample. */
+/* Position of a reading in a series, and the current sample. */
 typedef struct stream {
-    es_cursor *cursor;  /* NULL: the run does not have the series */
-    const batch *added; /* read instead of a cursor; NULL: none */
+    es_cursor *cursor;  /* NULL if the run does not have the series */
+    const batch *added; /* source of the samples; NULL: the cursor is the
+                           source */
     size_t next;        /* index of the next sample in `added` */
     bool live;
     size_t n_values;
@@ -31,18 +32,19 @@ typedef struct stream {
     const float *values;
 } stream;
 
-/* A series that the judge or a rule needs. */
+/* A series that the flag judge or a rule needs. */
 typedef struct feed {
     const char *name;
     es_phase phase;
-    es_judge_series role; /* OTHER: not needed by the judge */
-    bool foretells;       /* is an input of the forecast */
+    es_judge_series role; /* OTHER: the flag judge does not need the series */
+    bool foretells;       /* true if the series is an input of the forecast */
     es_forecast_input input;
-    bool compared; /* a rule compares it with the baseline */
-    size_t n;      /* values of a sample; 0: the run does not have the series */
-    bool begun;    /* a sample was judged; it is `done` */
-    int64_t done;  /* newest step judged */
-    uint64_t hash; /* hash of the values of that step */
+    bool compared; /* true if a rule compares the series with the baseline */
+    size_t n;      /* number of values per sample; 0: the run does not have the
+                      series */
+    bool begun;    /* true once a sample was judged; `done` is then set */
+    int64_t done;  /* step of the newest judged sample */
+    uint64_t hash; /* hash of the values at step `done` */
     stream own, baseline;
 } feed;
 
@@ -50,11 +52,12 @@ struct es_judging {
     es_judging_options options;
     int64_t step;
     void *judge_space, *rules_space;
-    es_judge *judge;            /* NULL: flags are not judged */
-    es_rules *rules;            /* NULL: there are no rules */
-    es_forecast *forecast;      /* NULL: no rule needs it; owned */
-    bool is_owed, has_forecast; /* rules still need that of `step`; there was
-                                   one */
+    es_judge *judge;            /* NULL if flags are not judged */
+    es_rules *rules;            /* NULL if no rules are given */
+    es_forecast *forecast;      /* owned; NULL if no rule needs the forecast */
+    bool is_owed, has_forecast; /* is_owed: the rules still need the forecast of
+                                   `step`; has_forecast: rules have received a
+                                   forecast */
     feed *feeds;                /* (n_feeds) */
     size_t n_feeds;
 };
@@ -76,7 +79,8 @@ static void ignore_rule(void *user, size_t rule, const es_episode *episode)
     (void)user, (void)rule, (void)episode;
 }
 
-/* Allocates `size` bytes. A size of 0 means that the computation overflowed. */
+/* Allocates `size` bytes; fails if `size` is 0, which means that computing the
+   size overflowed. */
 static es_status allocate(void **out, size_t size)
 {
     return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
@@ -102,7 +106,7 @@ static es_status make_forecast(es_judging *j)
     return status;
 }
 
-/* Makes the judge and the rules that the options ask for. */
+/* Creates the flag judge and the rules that the options ask for. */
 static es_status make_judges(es_judging *j)
 {
     const es_judging_options *o = &j->options;
@@ -140,7 +144,7 @@ static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
     return NULL;
 }
 
-/* Returns the feed of a series and phase; adds it if it is new. */
+/* Returns the feed of a series and phase; adds the feed if none exists. */
 static feed *want(es_judging *j, const char *name, es_phase phase)
 {
     feed *found = find_feed(j, name, phase);
@@ -195,7 +199,8 @@ es_status es_judging_open(es_judging **out, const es_judging_options *options)
     if (status < 0)
         return status;
     j->options = *options;
-    /* An evaluation judges the trained model, so the run is not open-ended. */
+    /* Evaluation samples describe a trained model, so the run counts as
+       complete. */
     if (options->phase == ES_PHASE_EVAL)
         j->options.run.is_open_ended = false;
     if ((status = make_judges(j)) < 0 || (status = make_feeds(j)) < 0) {
@@ -253,7 +258,7 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
     es_status status =
         es_reader_find(reader, run, wanted->name, wanted->phase, &series);
     if (status == ES_ENOTFOUND)
-        return ES_OK; /* flags and rules of this series stay silent */
+        return ES_OK; /* without the series, its flags and rules never hold */
     if (status < 0)
         return status;
     out->n_values = series.n_values;
@@ -263,7 +268,8 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
 
 static uint64_t hash_of(const stream *at)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a over 32-bit words */
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, applied to 32-bit
+                                                     words */
     for (size_t i = 0; i < at->n_values; i++) {
         uint32_t bits;
         memcpy(&bits, &at->values[i], sizeof bits);
@@ -285,7 +291,7 @@ static es_status open_compared(feed *from, es_reader *baseline)
                    from->baseline.n_values, from->own.n_values);
 }
 
-/* Refuses a rule that could never hold. */
+/* Refuses a rule that can never hold. */
 static es_status check_rule(es_judging *j, const es_rule *rule)
 {
     const bool forecast = is_forecast(rule);
@@ -320,7 +326,8 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
         const stream *own = &from->own;
         if (!from->begun)
             continue;
-        /* The last judged sample must still exist; it is not judged again. */
+        /* The last judged sample must still exist unchanged; it is not judged
+           again. */
         if (!own->live || own->step != from->done || hash_of(own) != from->hash)
             return ES_DONE;
         if ((status = advance(&from->own)) < 0)
@@ -349,7 +356,8 @@ static es_status push(es_judging *j, feed *from)
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
-    if (j->rules) { /* the baseline's sample of this step comes first */
+    if (j->rules) { /* rules need the baseline's sample of this step before the
+                       run's sample */
         while (baseline->live && baseline->step < own->step)
             if ((status = advance(baseline)) < 0)
                 return status;
@@ -368,9 +376,9 @@ static es_status push(es_judging *j, feed *from)
     return ES_OK;
 }
 
-/* Passes the forecast of the newest step to the rules, when all samples of that
-   step have been read: a run that is read while it grows is then judged like a
-   finished one. */
+/* Passes the forecast of the newest step to the rules, once all samples of that
+   step have been read. A run that is read while it grows thus gives the same
+   result as a finished run. */
 static void judge_forecast(es_judging *j)
 {
     const float p =
@@ -434,8 +442,8 @@ done:
     return status;
 }
 
-/* Returns true if the added samples of a feed follow the judged ones, in order
-   and with the same shape. */
+/* Returns true if the appended samples of a feed continue its judged samples,
+   in order and with the same shape. */
 static bool goes_on(const feed *from, const batch *added)
 {
     int64_t last = from->done;

@@ -1,5 +1,5 @@
 /**
- * Judging a run: passes its samples to the judge of the flags and to the rules
+ * Judges a run: passes its samples to the judge of the flags and to the rules
  * of a rules file. A finished run is read once; a growing run is read
  * repeatedly, each time from the end of the last reading, with the same result.
  */
@@ -12,69 +12,75 @@
 
 typedef struct es_judging_options {
     es_judge_run run;
-    es_phase phase;             /* phase of the flags; rules have their own */
-    const es_rules_file *rules; /* borrowed until closing; NULL: the default
-                                   thresholds, no rules */
-    es_episode_handler *flag;   /* NULL: judge only rules */
+    es_phase phase;             /* phase that flags judge; each rule names its
+                                   phase */
+    const es_rules_file *rules; /* borrowed until closing; NULL: default
+                                   thresholds and no rules */
+    es_episode_handler *flag;   /* called for episodes of flags; NULL: judge
+                                   only rules */
     es_rule_handler *rule;
     void *user;
-    bool growing; /* the run will be read again; handlers are called when an
-                     episode opens or its severity rises, not when it ends */
+    bool growing; /* if true, the run will be read again; handlers are called
+                     when an episode opens or its severity rises, not when it
+                     ends */
 } es_judging_options;
 
 typedef struct es_judging es_judging;
 
-/** Copies the options. Returns ES_OK or ES_ENOMEM. */
+/** Creates the judging state of a run; copies the options. Returns ES_OK or
+ *  ES_ENOMEM. */
 es_status es_judging_open(es_judging **out,
                           const es_judging_options *options) ES_MUST_USE;
 
 /**
- * Judges the samples since the last reading of this run. If not `growing`,
- * there is only one reading.
+ * Judges the samples since the last reading of this run. If `growing` is false,
+ * it may be called only once.
  *
- *   reader  of the same file, opened or refreshed since
+ *   reader  reader of the same file, opened or refreshed since the last reading
  *
- * Returns ES_OK; ES_DONE: samples judged before no longer exist, as after a
- * resumption from an earlier step: start again; ES_EUSAGE: a rule does not fit
- * its series, or the baseline does not fit the run; ES_EFORMAT, ES_EIO,
- * ES_ENOMEM. After any other status than ES_OK only es_judging_close is
- * allowed.
+ * Returns ES_OK; ES_DONE: samples that were already judged no longer exist, for
+ * example because the run was resumed from an earlier step, so the caller must
+ * start again; ES_EUSAGE: a rule does not fit its series, or the baseline does
+ * not fit the run; ES_EFORMAT, ES_EIO, ES_ENOMEM. After any status but ES_OK,
+ * only es_judging_close is allowed.
  */
 es_status es_judging_read(es_judging *judging, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
 /**
- * Judges samples (n) that were appended since the last reading, with the same
+ * Judges (n) samples that were appended since the last reading, with the same
  * result as es_judging_read, but without a reader. Samples of other runs are
  * skipped.
  *
- * Returns ES_OK; ES_DONE: nothing was judged, and the samples must be read with
- * es_judging_read: there was no reading yet, a series is new or steps back, or
- * a rule compares with a baseline; ES_ENOMEM, as from es_judging_read.
+ * Returns ES_OK; ES_DONE: nothing was judged, and the caller must read the
+ * samples with es_judging_read, because nothing was read before, a series is
+ * new or its steps decrease, or a rule compares with a baseline; ES_ENOMEM,
+ * with the same consequences as in es_judging_read.
  */
 es_status es_judging_add(es_judging *judging, size_t run,
                          const es_growth_sample *samples, size_t n) ES_MUST_USE;
 
-/** Returns true if the series of rule `rule` has had a sample; without one the
- *  rule never holds. */
+/** Returns true if the series of rule `rule` has had a sample; until then the
+ *  rule cannot hold. */
 bool es_judging_heard(const es_judging *judging, size_t rule);
 
-/** Returns the number of values that rule `rule` could not compare: NaN and
- *  infinities. */
+/** Returns the number of values, NaN or infinite, that rule `rule` could not
+ *  compare. */
 uint64_t es_judging_nonfinite(const es_judging *judging, size_t rule);
 
 #define ES_JUDGING_REASON_MAX 160
 
-/** Called in a handler: returns the reason why the rule holds, in words, for
- *  rules about the forecast; NULL for others, whose value is the reason. */
+/** Returns the reason why the rule holds, in words, for a rule about the
+ *  forecast; NULL for any other rule, whose value is the reason. For use in
+ *  handlers. */
 const char *es_judging_reason(char out[ES_JUDGING_REASON_MAX],
                               const es_judging *judging, size_t rule);
 
-/** Returns the step of the sample judged last; for handlers. */
+/** Returns the step of the most recently judged sample. For use in handlers. */
 int64_t es_judging_step(const es_judging *judging);
 
-/** Ends the run. Handlers are called for results that only the end of the run
- *  shows. */
+/** Ends the run. Calls the handlers for results that depend on the end of the
+ *  run. */
 void es_judging_finish(es_judging *judging);
 
 void es_judging_close(es_judging *judging); /* judging may be NULL */

@@ -1,7 +1,7 @@
-/* Labels of runs. Chooses the fewest settings that distinguish the runs:
-   repeatedly adds the setting that distinguishes most of them until no other
-   one helps, then drops those that later ones made redundant. Labels that are
-   still equal get names, files and numbers. */
+/* Creates the labels of runs. Chooses the fewest settings that distinguish the
+   runs: repeatedly adds the setting that separates the most runs until none
+   separates more, then drops settings that later ones made redundant. Runs
+   whose labels are still equal get names, file names and numbers. */
 #include "cli/runs/labels.h"
 
 #include "analyzer/base/checked.h"
@@ -16,7 +16,7 @@
 
 /* --- choosing settings ----------------------------------------------------*/
 
-/* A run's value of a setting. */
+/* Value of a setting in one run. */
 typedef struct holding {
     const es_run_setting *value;
     size_t run;
@@ -28,12 +28,15 @@ typedef struct maker {
     es_difference *differences; /* (n_keys) */
     size_t n_keys;
     const es_run_setting **values; /* (n,n_keys) */
-    bool *unused;                  /* (n,n_keys) setting of a part that the
-                                      run lacks */
-    uint32_t *classes;             /* (n_keys,n) equal values: equal numbers */
+    bool *unused;                  /* (n,n_keys) true if the setting belongs to
+                                      a part, such as EReg, that the run
+                                      lacks */
+    uint32_t *classes;             /* (n_keys,n) number of each run's value:
+                                      equal values have equal numbers */
     bool *chosen;                  /* (n_keys) */
     holding *holdings;             /* (n) */
-    uint64_t *joint;               /* (n) classes by all chosen settings */
+    uint64_t *joint;               /* (n) number of each run's combination of
+                                      chosen settings */
     uint64_t *space, *sorted;      /* (n) each */
 } maker;
 
@@ -43,8 +46,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Replaces n numbers by their ranks among the distinct ones; returns the number
-   of distinct ones. */
+/* Replaces each of n numbers by its rank among the distinct numbers; returns
+   how many distinct numbers there are. */
 static size_t rank(uint64_t *numbers, uint64_t *sorted, size_t n)
 {
     size_t n_distinct = 0;
@@ -67,7 +70,8 @@ static int by_value(const void *a, const void *b)
                                  ((const holding *)b)->value);
 }
 
-/* Numbers the runs by their values of setting k. */
+/* Numbers the values of setting k: runs with equal values get the same
+   number. */
 static void classify(maker *m, size_t k)
 {
     uint32_t *classes = m->classes + k * m->n, class = 0;
@@ -80,8 +84,8 @@ static void classify(maker *m, size_t k)
     }
 }
 
-/* Computes the runs' classes by `base` (n) and setting k together, in m->space;
-   returns their number. */
+/* Numbers the combinations of `base` (n) and setting k in m->space; returns how
+   many different combinations there are. */
 static size_t combine(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -89,8 +93,8 @@ static size_t combine(const maker *m, const uint64_t *base, size_t k)
     return rank(m->space, m->sorted, m->n);
 }
 
-/* Computes the runs' classes by all chosen settings, in m->joint; returns their
-   number. */
+/* Numbers the runs' combinations of all chosen settings in m->joint; returns
+   how many different combinations there are. */
 static size_t join_chosen(maker *m)
 {
     size_t n_distinct = 1;
@@ -104,8 +108,8 @@ static size_t join_chosen(maker *m)
     return n_distinct;
 }
 
-/* Chooses settings as long as one of them helps. seed: choose only the seed, or
-   only other settings. */
+/* Chooses settings until no further one separates more runs. Considers only the
+   seed if `seed` is true, otherwise only the other settings. */
 static void take(maker *m, bool seed)
 {
     for (;;) {
@@ -131,9 +135,8 @@ static bool is_arch(const es_difference *key)
     return strcmp(key->key, "arch") == 0;
 }
 
-/* Chooses both settings of a pair if one is chosen: the strength of EReg refers
-   to a sum over tokens or to a mean, so one setting is ambiguous without the
-   other. */
+/* Some settings are ambiguous alone: the strength of EReg refers to a sum over
+   tokens or to a mean. If one of such a pair is chosen, chooses both. */
 static void choose_pairs(maker *m)
 {
     static const char *const pairs[][2] = {{"lambda", "ereg_reduce"}};
@@ -167,8 +170,9 @@ static void choose(maker *m)
 
 /* --- settings of parts ----------------------------------------------------*/
 
-/* Returns true if setting k belongs to a part that some run has, and all runs
-   without the part have the same value: it then says nothing about them. */
+/* Returns true if setting k belongs to a part that some run has, and has the
+   same value in all runs without the part. Labels of these runs then omit
+   it. */
 static bool is_idle(const maker *m, size_t k)
 {
     const char *key = m->differences[k].key;
@@ -281,7 +285,7 @@ static bool is_known(const char *text)
     return text && *text;
 }
 
-/* Prints the file name without its extension. */
+/* Prints the file name without its folder and extension. */
 static void put_file(FILE *stream, const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
@@ -290,10 +294,11 @@ static void put_file(FILE *stream, const char *path)
     fprintf(stream, "%.*s", (int)(dot && dot != base ? dot - base : 200), base);
 }
 
-/* Additions that are tried in turn until each label is unique. */
+/* Parts that are added to labels one after another until each label is
+   unique. */
 typedef enum level { SETTINGS, NAME, FILE_NAME, PLACE, N_LEVELS } level;
 
-/* Returns true if only the architecture was chosen. */
+/* Returns true if no setting other than the architecture was chosen. */
 static bool is_arch_alone(const maker *m)
 {
     for (size_t k = 0; k < m->n_keys; k++)
@@ -302,9 +307,9 @@ static bool is_arch_alone(const maker *m)
     return true;
 }
 
-/* Prints the chosen settings of run i; or its name, if only the architecture
-   was chosen and `named`; or the architecture, name or file if neither gives a
-   text. */
+/* Prints the chosen settings of run i. If only the architecture was chosen and
+   `named` is true, prints the name instead. If the result is empty, prints the
+   architecture, the name or the file. */
 static void put_label(writing *to, const maker *m, size_t i, bool named)
 {
     const es_run_summary *run = m->runs[i];
@@ -359,8 +364,9 @@ static int by_text(const void *a, const void *b)
     return order ? order : (x->run > y->run) - (x->run < y->run);
 }
 
-/* Sets alike[i] if another label equals label i. Returns true if there is one.
-   entries: (n) workspace, afterwards sorted by text. */
+/* Sets alike[i] to true if another label equals label i. Returns true if any
+   labels are equal. `entries` (n) is workspace, and is sorted by label on
+   return. */
 static bool find_alike(bool *alike, entry *entries, char *const *labels,
                        size_t n)
 {
@@ -375,7 +381,7 @@ static bool find_alike(bool *alike, entry *entries, char *const *labels,
     return any;
 }
 
-/* Sets named[i] if a run with the same label has another name. */
+/* Sets named[i] to true if runs that share label i have different names. */
 static void find_named(bool *named, const bool *alike, const entry *entries,
                        const maker *m)
 {
@@ -400,7 +406,7 @@ static es_status rewrite(char **label, const maker *m, size_t i, bool plain,
     return write_label(label, m, i, plain, named, last);
 }
 
-/* Replaces a label by a prefix and a text, shortened. */
+/* Replaces a label by `prefix` and `text`, shortened to ES_LABEL_COLUMNS. */
 static es_status replace(char **label, const char *prefix, const char *text)
 {
     size_t size = strlen(prefix) + strlen(text) + 1;
@@ -415,8 +421,8 @@ static es_status replace(char **label, const char *prefix, const char *text)
     return ES_OK;
 }
 
-/* Returns the length of the common beginning of the labels of entries from..to,
-   in whole characters. */
+/* Returns the length in bytes of the longest common prefix of the labels of
+   entries [from, to), without cutting a UTF-8 character. */
 static size_t common_length(char *const *labels, const entry *entries,
                             size_t from, size_t to)
 {
@@ -434,8 +440,9 @@ static size_t common_length(char *const *labels, const entry *entries,
     return same;
 }
 
-/* Labels whose shortened forms are equal are replaced by their text from the
-   first difference on. entries: sorted by the shortened forms. */
+/* Replaces labels whose shortened forms are equal by the part of the whole
+   label that begins at the first difference. `entries` is sorted by the
+   shortened forms. */
 static es_status shorten_start(char **labels, char *const *whole,
                                const bool *alike, const entry *entries,
                                size_t n)
@@ -468,9 +475,9 @@ static es_status add_places(char **labels, char *const *whole,
     return status;
 }
 
-/* Shortens long labels in the middle. Labels that become equal show the text
-   from the first difference on; if they are still equal, they begin with the
-   run's number. */
+/* Shortens long labels in the middle. Labels that become equal then show the
+   part from the first difference on; if they are still equal, they begin with
+   the number of the run. */
 static es_status shorten(char **labels, bool *alike, entry *entries, size_t n)
 {
     char **whole = NULL;
@@ -516,7 +523,7 @@ static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
     return shorten(out->plain, alike, entries, m->n);
 }
 
-/* Allocates the maker's arrays; its differences must be known. */
+/* Allocates the arrays of the maker; the differences must already be set. */
 static es_status prepare(maker *m)
 {
     const size_t n = m->n, n_keys = m->n_keys;

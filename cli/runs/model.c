@@ -1,5 +1,5 @@
-/* The cost model of a run, from the columns and the configuration of its file;
-   for costs in tables, figures and the verb cost. */
+/* Reads the cost model of a run from the columns and the configuration of its
+   file. Tables, figures and the verb cost use it. */
 #include "cli/runs/model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/** The model of a run as analyzer/cost counts it, as far as its file describes
- *  it. */
+/** Reads the model of a run in the form that analyzer/cost needs, as far as the
+ *  run's file describes the model. */
 #ifndef ES_RUN_MODEL_H
 #define ES_RUN_MODEL_H
 
@@ -7,20 +7,22 @@
 #include "store/reader.h"
 
 /**
- * Reads the model: architecture, L, H, d, T and V of the run; from its
- * configuration m ("mlp_mult"; 4 if absent) and "final_norm".
+ * Reads the model: architecture, L, H, d, T and V from the run; the MLP
+ * multiplier m ("mlp_mult"; 4 if absent) and "final_norm" from its
+ * configuration.
  *
- *   user  subject of messages: "a figure of FLOPs"
+ *   user  subject of messages, such as "a figure of FLOPs"
  *
  * Returns ES_OK; V is below 1 if it is unknown. Returns ES_ENOTFOUND if the
- * architecture cannot be parsed, or if d or T is unknown: the message says what
- * is missing, and *out has no size. Otherwise errors of es_reader_run.
+ * architecture cannot be parsed, or if d or T is unknown: the message reports
+ * the missing value, and the sizes in *out are not set. Otherwise returns the
+ * errors of es_reader_run.
  */
 es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
                             const char *user) ES_MUST_USE;
 
-/** Converts the bytes of a forward pass to GB, or its seconds to minutes, as
- *  tables show them. */
+/** Converts the modelled cost of a forward pass to the unit of tables: bytes to
+ *  GB, or seconds to minutes. */
 double es_cost_shown(es_cost_kind kind, double modelled);
 
 #endif

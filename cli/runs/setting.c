@@ -1,4 +1,4 @@
-/* Settings of a run: finds them by key, compares and frees them. */
+/* Settings of a run: finds settings by key, compares them, and frees them. */
 #include "cli/runs/setting.h"
 
 #include <math.h>
@@ -31,7 +31,8 @@ const es_run_setting *es_run_settings_find(const es_run_settings *settings,
                        : NULL;
 }
 
-/* Returns true if `key` is NAME nested in other members: "a.b.NAME". */
+/* Returns true if `key` is a nested key that ends in the name, as
+   "a.b.NAME". */
 static bool ends_in(const char *key, const char *name)
 {
     const size_t n_key = strlen(key), n = strlen(name);
@@ -50,7 +51,7 @@ const es_run_setting *es_run_settings_inner(const es_run_settings *settings,
     return NULL;
 }
 
-/* Returns true for a number that a double represents exactly. */
+/* Returns true if the setting is a number that a double represents exactly. */
 static bool is_exact(const es_run_setting *setting)
 {
     static const double exact = 9007199254740992.0; /* 2^53 */

@@ -5,41 +5,42 @@
 
 #include "store/reader.h"
 
-/** Limit of the members of a configuration that are kept; `cut` is set if there
- *  were more. */
+/** Maximum number of members of a configuration that are kept; if there are
+ *  more, `cut` is set. */
 #define ES_SETTINGS_MOST 4096
 
 /** One setting of a run; owns its strings. */
 typedef struct es_run_setting {
-    char *key, *text; /* formatted as in es_config_member */
+    char *key, *text; /* formatted like an es_config_member */
     es_config_kind kind;
     double number;
-    size_t order; /* position within the run */
+    size_t order; /* position among the settings of the run */
 } es_run_setting;
 
-/** The settings of a run. Zero-initialised: none. */
+/** The settings of a run. A zero-initialised list is empty. */
 typedef struct es_run_settings {
     es_run_setting *list; /* (n) sorted by key */
     size_t n;
-    bool cut; /* there were more than ES_SETTINGS_MOST */
+    bool cut; /* true if there were more than ES_SETTINGS_MOST members */
 } es_run_settings;
 
 void es_run_setting_clear(es_run_setting *setting);
 void es_run_settings_free(es_run_settings *settings);
 
-/** Returns the setting with that key, borrowed; NULL if there is none. */
+/** Returns the setting with the key, borrowed; NULL if the run has no such
+ *  setting. */
 const es_run_setting *es_run_settings_find(const es_run_settings *settings,
                                            const char *key);
 
-/** Returns the first setting after `after` (NULL: of all) that is nested and
- *  named `name`, such as "optimizer.lr" for "lr". Borrowed; NULL if there is
- *  none. */
+/** Returns the first setting after `after` (or the first of all if `after` is
+ *  NULL) that is nested and named `name`, such as "optimizer.lr" for "lr".
+ *  Borrowed; NULL if there is no further one. */
 const es_run_setting *es_run_settings_inner(const es_run_settings *settings,
                                             const char *name,
                                             const es_run_setting *after);
 
-/** Compares two settings of the same key, either of which may be NULL; 0 if
- *  they are equal. */
+/** Compares two settings with the same key, for sorting; either may be NULL.
+ *  Returns 0 if they are equal. */
 int es_run_settings_order(const es_run_setting *a, const es_run_setting *b);
 
 /** Returns true if the settings are equal; either may be NULL. Numbers are

@@ -1,5 +1,6 @@
-/* Settings of runs: reads a run's fields and the members of its configuration,
-   finds those in which runs differ, and groups runs by configuration. */
+/* Reads the settings of runs: their fields and the members of their
+   configuration. Finds the settings in which runs differ, and groups runs by
+   configuration. */
 #include "cli/runs/settings.h"
 
 #include "analyzer/arch/arch.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Settings that describe where or how a run was made, not the training
+/* Settings that describe where or how a run was executed, not the training
    itself. */
 static const char *const incidental_keys[] = {
     "checkpoint",   "checkpoint_every", "host",      "keep",
@@ -26,11 +27,11 @@ static const char *const incidental_keys[] = {
 
 /* --- reading --------------------------------------------------------------*/
 
-#define COLUMNS_MOST 12 /* limit of columns in the tables */
+#define COLUMNS_MOST 12 /* maximum number of columns in tables */
 
 static es_status append(es_run_settings *to, const es_config_member *member)
 {
-    /* Capacities are powers of two, so they follow from the number of
+    /* Capacities are powers of two and thus follow from the number of
        elements. */
     const size_t n = to->n;
     es_status status = ES_OK;
@@ -62,7 +63,8 @@ static es_status append_field(es_run_summary *run, const es_field *field)
     return member.text ? append(&run->settings, &member) : ES_OK;
 }
 
-/* Appends a member; the run's own fields, appended earlier, take precedence. */
+/* Appends a member of the configuration. A field of the run with the same key
+   takes precedence. */
 static es_status append_member(void *user, const es_config_member *member)
 {
     es_run_settings *to = user;
@@ -92,8 +94,9 @@ es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
     if ((status = es_reader_config_each(reader, index, append_member, to)) < 0)
         return status;
     qsort(to->list, to->n, sizeof *to->list, by_key);
-    /* Settings with the same key are in their original order. Keep the run's
-       own field, or else the last member, as most JSON parsers do. */
+    /* Settings with equal keys are in their original order. The run's field is
+       kept if there is one, otherwise the last member, as most JSON parsers
+       do. */
     size_t kept = 0;
     for (size_t i = 0; i < to->n; i++) {
         es_run_setting *next = &to->list[i];
@@ -147,7 +150,8 @@ static int by_order(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Lists the keys of all runs, each once, at its first position. */
+/* Lists the distinct keys of all runs, in the order of their first
+   occurrence. */
 static es_status list_keys(es_difference **out, size_t *n,
                            const es_run_summary *const *runs, size_t n_runs)
 {
@@ -175,7 +179,8 @@ static es_status list_keys(es_difference **out, size_t *n,
     return ES_OK;
 }
 
-/* Returns true if the runs' values of a key differ; also sets key->number. */
+/* Returns true if the runs have different values of a key; also sets
+   key->number. */
 static bool differs(es_difference *key, const es_run_summary *const *runs,
                     size_t n_runs)
 {
@@ -207,7 +212,7 @@ es_status es_run_differences(es_difference **out, size_t *n_found,
     for (size_t i = 0; i < n; i++) {
         list[i].incidental = is_incidental(list[i].key, runs, n_runs);
         list[i].seed = strcmp(list[i].key, "seed") == 0;
-        if (list[i].seed) /* the seed comes last */
+        if (list[i].seed) /* The seed comes last. */
             list[i].order = SIZE_MAX;
     }
     if (n > 0)
@@ -245,7 +250,7 @@ int es_run_has_part(const es_run_summary *run, const char *key)
 
 /* --- configurations -------------------------------------------------------*/
 
-/* The settings of one run. */
+/* The values of all compared settings of one run. */
 typedef struct row {
     const es_run_setting *const *values; /* (n) */
     const es_difference *differences;    /* (n) */
@@ -284,7 +289,7 @@ es_status es_run_configurations(size_t *group, size_t *n_groups,
             (row){values + i * n_differences, differences, n_differences, i};
     if (n_runs > 0)
         qsort(rows, n_runs, sizeof *rows, by_configuration_and_run);
-    size_t first = 0; /* first row of the current configuration */
+    size_t first = 0; /* index of the first row of the current configuration */
     for (size_t i = 0; i < n_runs; i++) {
         if (i > 0 && by_configuration(&rows[i - 1], &rows[i]) != 0)
             first = i;

@@ -1,18 +1,20 @@
 /**
- * The settings of a run: its fields (cli/runs/fields.c) and the members of its
- * configuration; the settings in which runs differ; runs with the same
- * configuration.
+ * Reads the settings of a run: its fields (cli/runs/fields.c) and the members
+ * of its configuration. Finds the settings in which runs differ, and runs with
+ * the same configuration.
  *
- * A setting that describes where or how a run was made, such as out or threads,
- * is incidental: like the seed, it does not make another configuration.
+ * Settings that describe where or how a run was executed, such as out or
+ * threads, are incidental. Runs that differ only in the seed or in incidental
+ * settings have the same configuration.
  */
 #ifndef ES_RUN_SETTINGS_H
 #define ES_RUN_SETTINGS_H
 
 #include "cli/runs/summary.h"
 
-/** Reads run->settings, once, for a loaded summary. Labels, sorting and
- *  comparison need them. Returns ES_OK, ES_ENOMEM or ES_EARGUMENT. */
+/** Reads the settings of a loaded summary into run->settings, once. Labels,
+ *  sorting and comparison need them. Returns ES_OK, ES_ENOMEM or
+ *  ES_EARGUMENT. */
 es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
                                size_t index) ES_MUST_USE;
 
@@ -21,8 +23,10 @@ typedef struct es_difference {
     const char *key; /* borrowed from a run */
     size_t order;
     bool incidental, seed;
-    bool column; /* shown as a column; others are listed below */
-    bool number; /* a number in all runs that have it */
+    bool column; /* true if tables show a column; other settings are listed
+                    below the table */
+    bool number; /* true if the value is a number in all runs that have the
+                    setting */
 } es_difference;
 
 /**
@@ -30,7 +34,7 @@ typedef struct es_difference {
  *
  *   out     (*n) in order of appearance, the seed last; freed by the caller
  *   values  (n_runs,*n) settings of each run, borrowed, NULL if absent; the
- * array is freed by the caller
+ *           caller frees the array
  *
  * Returns ES_OK or ES_ENOMEM.
  */
@@ -39,17 +43,18 @@ es_status es_run_differences(es_difference **out, size_t *n,
                              const es_run_summary *const *runs,
                              size_t n_runs) ES_MUST_USE;
 
-/** Tells if the run's architecture has the part to which a setting belongs,
- *  EReg or SM(t). Returns 1: it has; 0: it has not; -1: the setting belongs to
- *  neither part, or the architecture cannot be parsed. */
+/** Checks if the run's architecture has the part (EReg or SM(t)) to which a
+ *  setting belongs. Returns 1 if it has the part; 0 if not; -1 if the setting
+ *  belongs to neither part, or the architecture cannot be parsed. */
 int es_run_has_part(const es_run_summary *run, const char *key);
 
 /**
  * Groups runs by configuration: runs of a group differ only in the seed and in
  * incidental settings.
  *
- *   group  (n_runs) number of each run's configuration, in the order in which
- * the configurations first appear values, differences  of es_run_differences
+ *   group                (n_runs) number of each run's configuration, in the
+ *                        order in which the configurations first appear
+ *   values, differences  results of es_run_differences
  *
  * Returns ES_OK or ES_ENOMEM.
  */

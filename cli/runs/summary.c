@@ -1,7 +1,7 @@
-/* Reads the summary of a run: identity, the sample shown, losses, bands, and
+/* Reads the summary of a run: identity, the shown sample, losses, bands, and
    the flags that cli/runs/judging.c finds in all samples. Keeps the first
-   ES_FLAGS_KEPT episodes of each kind; later ones extend the last of them. Of
-   other series only the newest value is read. */
+   ES_FLAGS_KEPT episodes of each kind; later episodes extend the last kept one.
+   Of series that are neither shown nor judged only the newest value is read. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -51,7 +51,7 @@ double es_peak_of(double a, double b)
     return fmax(a, b); /* ignores a NaN */
 }
 
-/* Finds the series to show, in the first of the allowed phases that has
+/* Finds the series to show, in the first allowed phase in which it has
    samples. */
 static es_status find_series(es_series *out, es_reader *reader, size_t run,
                              const es_summary_options *options)
@@ -94,8 +94,8 @@ static es_status read_sample(float **values, int64_t *step, es_reader *reader,
     return status;
 }
 
-/* Reads the newest value of a run series at or before `step`; missing if there
-   is none. */
+/* Reads the newest value of a run series at or before `step`; the result is
+   missing if there is no such sample. */
 static es_status newest_value(float *out, es_reader *reader, size_t run,
                               const char *name, es_phase phase, int64_t step)
 {
@@ -110,7 +110,8 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
     if (series.n_values != 1 || series.last_step == ES_UNKNOWN)
         return ES_OK;
     if (series.last_step < step)
-        step = series.last_step; /* avoids reading all samples up to `step` */
+        step = series.last_step; /* This avoids reading all samples up to
+                                    `step`. */
     status = es_reader_sample(reader, &series, step, out, 1, &found);
     if (status != ES_ENOTFOUND)
         return status;
@@ -180,8 +181,8 @@ void es_summary_shares(float *out, const es_run_summary *summary,
                                           : es_missing();
 }
 
-/* Reads the layers' descriptions, their ceilings and the planned number of
-   steps. */
+/* Reads the descriptions of the layers, their ceilings and the planned number
+   of steps. */
 static es_status read_layers(es_run_summary *summary, es_reader *reader,
                              size_t run)
 {
@@ -271,9 +272,9 @@ void es_summary_set_max(es_run_summary *summary, double observed)
     size_t n = summary->n_rows * summary->n_columns;
     summary->m = es_max_value(&summary->max, observed, summary->peak,
                               summary->ceiling, ctx_of(summary));
-    /* Without m a finite value belongs to no band. */
+    /* Without m, finite values cannot be assigned to bands. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
-    /* A number given for m is in nats, not a share of a ceiling. */
+    /* An m that the user gives is in nats, not relative to a ceiling. */
     bool scaled = summary->scaled && summary->max.policy != ES_MAX_NUMBER;
     es_bands_count(&summary->bands, scaled ? summary->scaled : summary->values,
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,
@@ -282,17 +283,20 @@ void es_summary_set_max(es_run_summary *summary, double observed)
 
 /* --- flags ----------------------------------------------------------------*/
 
-/* Collects episodes. The first failure is kept, because a callback cannot stop
+/* Collects episodes. Keeps the first failure, because a callback cannot stop
    the judge. */
 typedef struct collector {
     es_run_summary *summary;
     const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */
-    size_t *n_of_kind, *newest; /* (n_kinds) flags, then rules */
-    size_t n_heads;             /* number of heads in all kept flags */
+    size_t *n_of_kind, *newest; /* (n_kinds) for each kind of flag, then for
+                                   each rule: number of episodes, and index of
+                                   the newest */
+    size_t n_heads;             /* total number of heads that the kept flags
+                                   list */
     es_status status;
 } collector;
 
-/* Merges the indices of set marks into an ascending list. */
+/* Adds the indices of the set marks to an ascending list. */
 static es_status list_marks(uint32_t **list, size_t *n_list,
                             const unsigned char *marks, size_t n_marks)
 {
@@ -322,7 +326,7 @@ static es_status append_flag(collector *to, size_t kind,
                              const es_episode *episode)
 {
     es_run_summary *summary = to->summary;
-    /* Capacities are powers of two, so they follow from the number of
+    /* Capacities are powers of two and thus follow from the number of
        elements. */
     const size_t n = summary->n_flags;
     es_status status = ES_OK;
@@ -419,9 +423,9 @@ static es_status note_heard(es_run_summary *summary, const es_judging *judging,
     return ES_OK;
 }
 
-/* Passes all samples of the run to a judge and the rules, and sets `judged` and
-   `flags`, sorted by onset, kind and rule. rules NULL: the default thresholds.
-   The flags are valid even after a failure. */
+/* Passes all samples of the run to the flag judge and the rules. Sets `judged`
+   and `flags`, which are sorted by onset, kind and rule. If `rules` is NULL,
+   the default thresholds apply. The flags are valid even after a failure. */
 static es_status judge(es_run_summary *summary, es_reader *reader, size_t run,
                        const es_rules_file *rules)
 {
@@ -472,8 +476,8 @@ static bool is_judged(const es_run_summary *summary, const char *series,
     return judged;
 }
 
-/* Returns true if flags or rules need a series that ends with this sample, or
-   with one that may have been in these frames. */
+/* Returns true if the damaged sample, or a sample lost with the damaged frames,
+   may be the last one of a series that flags or rules need. */
 static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
                                const es_damaged *sample)
 {
@@ -498,8 +502,8 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
 {
     const es_event *events;
     size_t n_events;
-    /* The events list the lost frames. Events that cannot be read count
-       as damage. */
+    /* es_reader_events also makes the reader list lost frames. Events that
+       cannot be read count as damage. */
     es_status status = es_reader_events(reader, run, &events, &n_events);
     if (status < 0 && status != ES_EFORMAT)
         return status;
@@ -531,8 +535,9 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
 static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                       const es_summary_options *options)
 {
-    /* An evaluation belongs to the model before its step, so the evaluation
-       after the last step belongs to the final model. */
+    /* An evaluation measures the model before the training step of the same
+       number, so the evaluation after the last step measures the final
+       model. */
     int64_t newest_eval = ES_STEP_LAST;
     es_series series;
     es_status status;

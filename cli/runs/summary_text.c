@@ -1,4 +1,5 @@
-/* The texts about a run: its active flags, its layers, and the line about m. */
+/* Creates the strings about a run: its active flags, its layers, and the line
+   about m. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -26,14 +27,15 @@ const es_flag_info *es_flag_advice(const es_flag *flag)
                         : es_flag_info_at(flag->kind);
 }
 
-/* Appends the active flags of a kind or rule if `severity` is the highest of
-   them, with the layers (L <= ES_MAX_LAYERS) of all its episodes: "overload
-   L0-2,9-11 (error)". */
+/* Appends the active flags of a kind or rule, if `severity` is their highest
+   severity, with the layers (L <= ES_MAX_LAYERS) of all their episodes:
+   "overload L0-2,9-11 (error)". */
 static void append_kind(es_text *to, const es_run_summary *summary,
                         es_severity severity, es_flag_kind kind,
                         const es_rule *rule)
 {
-    bool layers[ES_MAX_LAYERS + 1]; /* the last element ends a range */
+    bool layers[ES_MAX_LAYERS + 1]; /* the extra last element is false, to end
+                                       the last range */
     const size_t n_layers = (size_t)summary->n_layer;
     es_severity highest = ES_SEVERITY_NONE;
     memset(layers, 0, (n_layers + 1) * sizeof *layers);
@@ -88,8 +90,8 @@ bool es_summary_lacks_ceiling(const es_run_summary *summary)
     return summary->ctx == ES_UNKNOWN && !(summary->ceiling > 0);
 }
 
-/* Returns true if two layers have the same kind and, to four digits,
-   ceiling. */
+/* Returns true if two layers have the same kind, and the same ceiling to four
+   digits. */
 static bool is_alike(const es_run_summary *summary, size_t a, size_t b)
 {
     char of_a[ES_FLOAT_TEXT_MAX], of_b[ES_FLOAT_TEXT_MAX];
@@ -194,7 +196,8 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
 
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
 {
-    for (size_t i = 0; i < summary->n_flags; i++) { /* sorted by onset */
+    for (size_t i = 0; i < summary->n_flags; i++) { /* The flags are sorted by
+                                                       onset. */
         const es_flag *flag = &summary->flags[i];
         if (flag->kind == ES_FLAG_NAN)
             return flag->collapse_reported < 0

@@ -1,10 +1,10 @@
-/* The symbols of quantities in figures, by their names in configurations and
-   series. */
+/* Symbols of quantities for figures, looked up by the name that configurations
+   and series use. */
 #include "cli/runs/labels.h"
 
 #include <string.h>
 
-/* clang-format off: one row per quantity */
+/* clang-format off: keep one row per quantity */
 static const struct {
     const char *name, *symbol;
 } symbols[] = {

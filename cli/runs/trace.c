@@ -1,6 +1,6 @@
-/* Lines over the steps in constant memory, for --tui, the curves of cli/figures
-   and the report: an array of slots; when it is full, every four neighbours are
-   joined into one. */
+/* Stores curves over steps in constant memory, for --tui, the curves of
+   cli/figures and the report. The points are in an array of slots; whenever the
+   array is full, every JOIN neighbouring slots are merged into one. */
 #include "cli/runs/trace.h"
 
 #include "analyzer/base/checked.h"
@@ -8,24 +8,25 @@
 
 enum {
     JOIN = 4
-}; /* a joined slot gives up to 3 points, so it must replace
-      at least 3 */
+}; /* number of slots merged at once; a merged slot gives up to 3 points and
+      must replace at least 3 */
 
-/* The values of one line within a slot. */
+/* Values of one curve within a slot. */
 typedef struct span {
-    float low, high; /* of the finite values; the value itself if count is 1;
-                        missing if there is no finite value */
-    bool broken;     /* some value is NaN or infinite */
+    float low, high; /* smallest and largest finite value; the value itself if
+                        count is 1; missing without a finite value */
+    bool broken;     /* true if some value is NaN or infinite */
 } span;
 
-/* One step, or JOIN^k consecutive ones. */
+/* One step, or up to JOIN^k consecutive steps after k merges. */
 typedef struct slot {
     int64_t first, second, last;
     size_t count;
 } slot;
 
 struct es_trace {
-    size_t n_lines, capacity, n, width; /* width: steps of a full slot */
+    size_t n_lines, capacity, n, width; /* width: number of steps in a full
+                                           slot */
     slot *slots;                        /* (capacity) */
     span *spans;                        /* (capacity,n_lines) */
 };
@@ -72,7 +73,7 @@ void es_trace_free(es_trace *trace)
 static void add_span(span *to, const span *from)
 {
     to->broken = to->broken || from->broken;
-    /* Compare only finite numbers here, since low may be NaN. */
+    /* Only finite numbers are compared, since low may be NaN. */
     if (!isfinite(from->low))
         return;
     if (!isfinite(to->low)) {
@@ -86,7 +87,7 @@ static void add_span(span *to, const span *from)
         to->high = from->high;
 }
 
-/* Joins every JOIN slots into one. */
+/* Merges every JOIN consecutive slots into one. */
 static void join(es_trace *trace)
 {
     const size_t n = trace->n_lines;

@@ -1,12 +1,12 @@
 /**
- * Lines over the steps in constant memory: enough for a picture of a run of any
+ * Stores curves over steps in constant memory: enough to draw a run of any
  * length.
  *
- * Up to a limit (ES_TRACE_MOST points per line, fewer with very many lines)
- * every point is kept. Beyond it four neighbours are joined into one, which
- * keeps their smallest and largest value, and whether one of them was not
- * finite. This is still finer than the columns of a picture, so every dip and
- * every NaN remains visible.
+ * Up to a limit (ES_TRACE_MOST points per curve, fewer with very many curves)
+ * every point is kept. Beyond the limit, every four neighbouring points are
+ * merged into one entry, which keeps the smallest and largest value, and
+ * whether a value was not finite. This is still finer than the pixel columns of
+ * a figure, so every dip and every NaN remains visible.
  */
 #ifndef ES_TRACE_H
 #define ES_TRACE_H
@@ -15,34 +15,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ES_TRACE_MOST 16384 /* points of a line before joining */
-#define ES_TRACE_LEAST 1024 /* limit with very many lines */
+#define ES_TRACE_MOST                                                          \
+    16384                   /* maximum number of points per curve before       \
+                               merging */
+#define ES_TRACE_LEAST 1024 /* smaller maximum if there are very many curves   \
+                             */
 
 typedef struct es_trace es_trace;
 
-/** n_lines >= 1. Returns ES_OK or ES_ENOMEM. */
+/** Creates a trace of n_lines >= 1 curves. Returns ES_OK or ES_ENOMEM. */
 es_status es_trace_new(es_trace **out, size_t n_lines) ES_MUST_USE;
 
-/** The same with at most `most` points per line before joining (at least 8),
- *  which result in at most three times as many points. */
+/** Same as es_trace_new, but with at most `most` points per curve before
+ *  merging (at least 8). es_trace_n_points is then at most 3 * `most`. */
 es_status es_trace_new_within(es_trace **out, size_t n_lines,
                               size_t most) ES_MUST_USE;
 
 void es_trace_free(es_trace *trace); /* trace may be NULL */
 
-/** Adds a step, which must follow the earlier ones. values: (n_lines), missing
- *  where a line has no value. */
+/** Adds a step, which must be larger than the earlier ones. `values` (n_lines)
+ *  are missing where a curve has no value at this step. */
 void es_trace_push(es_trace *trace, int64_t step, const float *values);
 
-/** Returns the number of points that es_trace_steps and es_trace_line write;
- *  the same for all lines. */
+/** Returns the number of points that es_trace_steps and es_trace_line write; it
+ *  is the same for all curves. */
 size_t es_trace_n_points(const es_trace *trace);
 
-/** Writes steps (n_points), strictly increasing if the added ones were. */
+/** Writes the steps (n_points) of the points; they increase strictly if the
+ *  added steps did. */
 void es_trace_steps(const es_trace *trace, int64_t *steps);
 
-/** Writes values (n_points) of one line: as added, or for each join the
- *  smallest, the largest, and NaN if one of them was not finite. */
+/** Writes the values (n_points) of one curve. A point that was not merged has
+ *  its value; merged points give their smallest and largest value, and a NaN if
+ *  a value was not finite. */
 void es_trace_line(const es_trace *trace, size_t line, float *values);
 
 #endif

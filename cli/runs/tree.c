@@ -1,6 +1,6 @@
-/* Finds run files below folders, for all verbs; and makes stamps of run files,
-   for the live view and for watch. The stamp includes the write-ahead log
-   (-wal), because a writer appends there first. */
+/* Finds run files below folders, for all verbs, and takes stamps of run files,
+   for the live view and for watch. A stamp includes the write-ahead log (-wal),
+   because a writer appends to the log first. */
 #include "cli/runs/tree.h"
 
 #include "analyzer/base/checked.h"
@@ -21,7 +21,7 @@
 es_status es_paths_add(es_paths *to, const char *path)
 {
     es_status status = ES_OK;
-    /* Capacities are powers of two, so they follow from the number of
+    /* Capacities are powers of two and thus follow from the number of
        elements. */
     if ((to->n & (to->n - 1)) == 0)
         status = es_grow(&to->paths, to->n ? 2 * to->n : 1, sizeof *to->paths,
@@ -40,10 +40,10 @@ void es_paths_free(es_paths *paths)
     *paths = (es_paths){0};
 }
 
-/* Paths still to be visited; the next one is last. */
+/* Folders still to be visited, as a stack: the next folder is the last one. */
 typedef struct walk {
     es_paths left;
-    es_paths *files, *folders; /* found; folders may be NULL */
+    es_paths *files, *folders; /* results; `folders` may be NULL */
 } walk;
 
 static int backwards(const struct dirent **a, const struct dirent **b)
@@ -62,8 +62,8 @@ static es_status fail_unread(const char *path)
                    path, strerror(errno));
 }
 
-/* Lists a folder completely or fails: fts would ignore a listing that breaks
-   off, which would hide runs. */
+/* Lists a folder completely or fails. fts is not used, because it ignores
+   errors while reading a folder, which would hide runs. */
 static es_status open_folder(walk *w, const char *folder)
 {
     struct dirent **entries = NULL;
@@ -99,7 +99,7 @@ static es_status visit(walk *w, const char *path)
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     if (lstat(path, &about) != 0)
-        return errno == ENOENT ? ES_OK /* was just removed */
+        return errno == ENOENT ? ES_OK /* the entry has just been removed */
                                : fail_unread(path);
     if (S_ISDIR(about.st_mode))
         return open_folder(w, path);

@@ -1,4 +1,4 @@
-/** Run files: finds those below a folder, and detects changes of a file without
+/** Finds run files below a folder, and detects changes of a file without
  *  opening it. */
 #ifndef ES_TREE_H
 #define ES_TREE_H
@@ -19,11 +19,10 @@ typedef struct es_paths {
  * Appends the run files below `folder`, sorted by name: every regular file
  * named *.db or *.esf whose name does not begin with a dot.
  *
- *   out       appended to; freed by es_paths_free, also after a failure
- *   folders   appended to: all folders, `folder` first; may be NULL
- *   n_failed  increased by the number of folders that cannot be read; the
- * others are read quiet     true: only count these; false: also print a line on
- * standard error for each
+ *   out       receives the files; freed by es_paths_free, also after a failure
+ *   folders   receives all folders, `folder` first; may be NULL
+ *   n_failed  increased by the number of unreadable folders, which are skipped
+ *   quiet     if false, prints a line on standard error for each of these
  *
  * Symbolic links are not followed, so no file is found twice and the walk
  * always ends; other file systems are entered. Returns ES_OK; ES_EIO if
@@ -33,29 +32,30 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
                             const char *folder, bool quiet) ES_MUST_USE;
 
 /**
- * Appends the inputs (n); each folder is replaced by the run files below it.
+ * Appends the inputs (n), replacing each folder by the run files below it.
  *
- *   n_failed  as in es_paths_walk_all
+ *   n_failed  increased by the number of unreadable folders
  *
- * Returns ES_OK; ES_ENOTFOUND: there is no run file; errors of
+ * Returns ES_OK; ES_ENOTFOUND if there is no run file; errors of
  * es_paths_walk_all.
  */
 es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n) ES_MUST_USE;
 
 /**
- * Expands the inputs (*n) of a command line, an array from malloc, if one of
- * them is a folder: frees the array, and sets *inputs to the paths of `found`.
- * Free both with es_inputs_free in every case.
+ * Expands the folders among the inputs (*n) of a command line, an array from
+ * malloc. If an input is a folder, frees the array, and sets *inputs to the
+ * paths in `found`. The caller frees both with es_inputs_free in every case.
  */
 es_status es_inputs_expand(char ***inputs, size_t *n, es_paths *found,
                            size_t *n_failed) ES_MUST_USE;
 void es_inputs_free(char **inputs, es_paths *found);
 
-/** Returns true if the name ends like a run file, .db, or a fragment, .esf. */
+/** Returns true if the name ends like that of a run file (.db) or a fragment
+ *  (.esf). */
 bool es_path_is_run(const char *name);
 
-/** Returns true for a folder, or a link to one. */
+/** Returns true if the path is a folder, or a symbolic link to a folder. */
 bool es_path_is_folder(const char *path);
 
 /** Appends a copy of a path. Returns ES_OK or ES_ENOMEM. */
@@ -63,24 +63,25 @@ es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
 
 void es_paths_free(es_paths *paths);
 
-/** State of a file or database: while the stamp is unchanged, nothing was
- *  written. All zero: it does not exist. */
+/** State of a file or database. While the stamp stays the same, nothing was
+ *  written. A stamp of a missing file is all zero. */
 typedef struct es_stamp {
     dev_t device;
     ino_t inode;
-    off_t size, log_size; /* of the file, and of its write-ahead log, which
-                             is 0 if there is none */
+    off_t size, log_size; /* sizes of the file and of its write-ahead log in
+                             bytes; 0 without a log */
     struct timespec changed, log_changed;
-    struct timespec marked, log_marked; /* st_ctime, which users cannot set */
+    struct timespec marked, log_marked; /* st_ctime of both, which users cannot
+                                           set */
 } es_stamp;
 
 es_stamp es_stamp_of(const char *path);
 
 bool es_stamp_same(const es_stamp *a, const es_stamp *b);
 
-/** Returns true if the file was written less than `seconds` ago: it may still
- *  be being copied, or, within a tick of the system's coarse clock, have been
- *  written again with the same stamp. */
+/** Returns true if the file was written less than `seconds` ago. Such a file
+ *  may still be growing, or may have been written again with the same stamp,
+ *  since the file system's clock is coarse. */
 bool es_stamp_is_fresh(const es_stamp *stamp, double seconds);
 
 #endif

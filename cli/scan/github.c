@@ -1,5 +1,5 @@
-/* Annotations for GitHub Actions. A workflow command is a line of a log that
-   terminals also show, so control bytes are escaped as for a terminal; in
+/* Prints annotations for GitHub Actions. A workflow command is a line of a log
+   that terminals also show, so control bytes are escaped as for a terminal. In
    addition, "%" is escaped in the message, and "%", ":" and "," in the
    properties. */
 #include "cli/scan/github.h"

@@ -1,9 +1,9 @@
-/* A scan as an array of Slurm tasks. Part k of n covers a range of the files
-   and stores their findings in the format that the processes of es_gather send
-   each other. The parts are joined one after the other, so memory does not grow
-   with their number. A part is written whole or not at all, and its existence
-   is the only sign that its task succeeded; the state that Slurm reports only
-   goes into messages. */
+/* Runs a scan as an array of Slurm tasks. Part k of n covers a range of the
+   files and stores their findings in the format in which the processes of
+   es_gather pass them. The parts are joined one after another, so memory does
+   not grow with their number. A part is written whole or not at all; its
+   existence is the only sign that its task succeeded, and the state that Slurm
+   reports appears only in messages. */
 #include "cli/scan/parts.h"
 
 #include "analyzer/base/checked.h"
@@ -26,11 +26,9 @@
 #define JOB_NAME "entropy-summarise"
 #define LIST_MOST ((size_t)1 << 30) /* bytes */
 #define TROUBLE_MOST                                                           \
-    20 /* limit of consecutive failures of                                     \
-          squeue */
-#define LATE_MS                                                                \
-    3000 /* milliseconds until a file of another node is visible               \
-          */
+    20               /* maximum number of consecutive failures                 \
+                        of squeue */
+#define LATE_MS 3000 /* ms until a file written on another node is visible */
 
 typedef struct work_file {
     char path[PATH_MAX];
@@ -41,7 +39,7 @@ static work_file file_of(const es_scan_options *options, const char *name)
     work_file file;
     if (snprintf(file.path, sizeof file.path, "%s/%s", options->work, name) >=
         (int)sizeof file.path)
-        file.path[0] = '\0'; /* an empty path cannot be opened */
+        file.path[0] = '\0'; /* An empty path cannot be opened. */
     return file;
 }
 
@@ -58,7 +56,8 @@ static size_t n_parts(const es_scan_options *options)
     return n < options->n_inputs ? n : options->n_inputs;
 }
 
-/* Returns the first file of part k; the part ends before first_of(k + 1). */
+/* Returns the index of the first file of part k. The part ends before
+   first_of(k + 1). */
 static size_t first_of(const es_scan_options *options, size_t k)
 {
     const size_t n = n_parts(options), each = options->n_inputs / n;
@@ -88,8 +87,9 @@ static void sleep_ms(long ms)
 /* --- the folder of --work
    -------------------------------------------------- */
 
-/* Writes text to path, unless the file already has that content (*same). Fails
-   with the message `busy` if the file would change while a job uses it. */
+/* Writes text to path; if the file already has this content, only sets *same.
+   If `busy` is not NULL, a job is using the file: fails with this message
+   instead of changing the file. */
 static es_status write_text(bool *same, const char *path, const char *text,
                             size_t n, const char *busy)
 {
@@ -113,7 +113,7 @@ static es_status write_text(bool *same, const char *path, const char *text,
     return es_outfile_close(file);
 }
 
-/* Prints the content of a file of the folder. */
+/* Prints the content of a file of the work folder. */
 typedef es_status printer(FILE *stream, const es_scan_options *options);
 
 static es_status write_file(bool *same, const es_scan_options *options,
@@ -133,7 +133,7 @@ static es_status write_file(bool *same, const es_scan_options *options,
     return status;
 }
 
-/* Names are terminated by NUL, because they may contain any other byte. */
+/* Each name ends with a NUL, because it may contain any other byte. */
 static es_status print_list(FILE *stream, const es_scan_options *options)
 {
     for (size_t i = 0; i < options->n_inputs; i++)
@@ -158,7 +158,7 @@ static es_status find_places(char self[PATH_MAX], char here[PATH_MAX],
 }
 
 /* The script repeats the command line in the folder where it was given, so that
-   each task summarises with the same options. */
+   each task uses the same options. */
 static es_status print_script(FILE *stream, const es_scan_options *options)
 {
     char self[PATH_MAX], here[PATH_MAX], work[PATH_MAX];
@@ -187,9 +187,9 @@ static es_status print_script(FILE *stream, const es_scan_options *options)
     return ES_OK;
 }
 
-/* Makes the folder, its list and its script, and removes parts that belong to
-   another list or script. busy: the message if the folder must not change; or
-   NULL. */
+/* Creates the work folder, its list and its script, and removes parts that
+   belong to another list or script. `busy` is the error message if the folder
+   must not change; otherwise NULL. */
 static es_status prepare(const es_scan_options *options, const char *busy)
 {
     bool same_list = false, same_script = false;
@@ -208,8 +208,8 @@ static es_status prepare(const es_scan_options *options, const char *busy)
     return ES_OK;
 }
 
-/* Returns the number of the job that was submitted last; -1 if there is
-   none. */
+/* Returns the number of the most recently submitted job; -1 if no job was
+   submitted. */
 static int64_t read_job(const es_scan_options *options)
 {
     int64_t job = -1;
@@ -233,14 +233,16 @@ void es_parts_remove(const es_scan_options *options)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(file_of(options, names[i]).path);
-    rmdir(options->work); /* fails if logs of earlier attempts remain */
+    rmdir(options->work); /* fails if the folder still has logs of earlier
+                             attempts */
 }
 
 /* --- the job --------------------------------------------------------------*/
 
-/* Tells whether Slurm's queue still has a task of the job whose part is
-   missing. A task whose part exists may stay in the queue, but writes nothing
-   more. QUEUE_UNKNOWN: squeue did not answer. */
+/* QUEUE_HAS means that Slurm's queue contains a task of the job whose part is
+   missing, QUEUE_LEFT that it contains none. A task whose part exists may stay
+   in the queue, but writes nothing more. QUEUE_UNKNOWN means that squeue did
+   not answer. */
 typedef enum queue { QUEUE_UNKNOWN, QUEUE_LEFT, QUEUE_HAS } queue;
 
 static queue state_of(const char *lines, const es_scan_options *options)
@@ -271,7 +273,8 @@ static queue look_into_queue(char *reason, size_t size,
     if (answer.code == 0)
         state = state_of(answer.text, options);
     else if (strstr(answer.trouble, "Invalid job id"))
-        state = QUEUE_LEFT; /* the job ended long ago */
+        state = QUEUE_LEFT; /* the job ended long ago, and Slurm has forgotten
+                               it */
     free(answer.text);
     return state;
 }
@@ -300,8 +303,9 @@ static es_status submit(int64_t *job, const es_scan_options *options)
     char *array = NULL, **argv = NULL, number[32];
     size_t n = 0;
     bool same;
-    const size_t n_missing = count_missing(options); /* running tasks may
-                                                        write parts soon */
+    const size_t n_missing = count_missing(options); /* count before submission,
+                                                        since tasks may write
+                                                        parts at once */
     es_status status = es_alloc(&argv, (size_t)options->n_slurm_words + 6,
                                 sizeof *argv, "a command line");
     if (status < 0 || (status = print_array(&array, options)) < 0)
@@ -327,8 +331,8 @@ done:
     return status;
 }
 
-/* Waits until all parts exist, or no task in Slurm's queue can write
-   another. */
+/* Waits until all parts exist, or Slurm's queue has no task that could write a
+   missing part. */
 static es_status wait_for(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options);
@@ -360,8 +364,8 @@ static es_status wait_for(const es_scan_options *options, int64_t job)
 
 /* --- the state of a failed task ------------------------------------------ */
 
-/* Reads a task's state, such as "TIMEOUT", from scontrol; *out is empty if
-   Slurm no longer knows the task. */
+/* Reads the state of a task, such as "TIMEOUT", from scontrol; *out is empty if
+   Slurm has forgotten the task. */
 static void read_state(char out[32], int64_t job, size_t k)
 {
     char program[] = "scontrol", verb[] = "show", kind[] = "job", line[] = "-o",
@@ -388,7 +392,7 @@ static const char *remedy_of(const char *state)
     return "repeat the command";
 }
 
-/* Prints a line for each missing part, ten at most, and returns the failure. */
+/* Prints a line for each missing part, at most ten, and returns the failure. */
 static es_status report_missing(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options), missing = count_missing(options);
@@ -400,7 +404,7 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
         read_state(state, job, k);
         snprintf(log, sizeof log, "slurm-%" PRId64 "_%zu.out", job, k);
         const work_file file = file_of(options, log);
-        if (access(file.path, R_OK) != 0) /* Slurm forgets a task that never
+        if (access(file.path, R_OK) != 0) /* without a log the task never
                                              began */
             es_print_note("task %" PRId64 "_%zu of Slurm left the queue before "
                           "it began: there is no %s: %s",
@@ -442,8 +446,8 @@ es_status es_parts_submit(const es_scan_options *options)
 
 /* --- parts ----------------------------------------------------------------*/
 
-/* A part begins with this line, so that only the same build joins it, and only
-   for the same list of files. */
+/* Prints the first line of a part, so that only the same build, with the same
+   list of files, accepts the part. */
 static void print_head(FILE *stream, const es_scan_options *options, size_t k)
 {
     fprintf(stream, "%.90s%zu of %zu, %zu files\n", es_finding_head(), k,
@@ -499,7 +503,8 @@ es_status es_parts_join(const es_scan_options *options,
 
 /* --- a task ---------------------------------------------------------------*/
 
-/* Reads the file names of the list; they point into *text, which owns them. */
+/* Reads the file names from the list; they point into *text, which the caller
+   frees. */
 static es_status read_list(char **text, char ***names, size_t *n,
                            const es_scan_options *options)
 {

@@ -19,61 +19,69 @@ typedef enum es_text_kind {
 } es_text_kind;
 
 /** Tag of options that apply only to pictures. An option that applies only to
- *  some figures also has the tag 1 << figure for each of them. */
+ *  some figures also has the tag 1 << figure for each of these figures. */
 #define ES_SCAN_PICTURE_TAG (1u << 31)
 
 #define ES_SCAN_TASKS_MOST                                                     \
-    1000 /* Slurm's default limit of an array is 1001                          \
-          */
+    1000 /* by default Slurm limits an array to 1001 tasks */
 
-/** Strings are borrowed from argv. */
+/** Options of a scan. Strings are borrowed from argv. */
 typedef struct es_scan_options {
-    char **inputs; /* (n_inputs) run files, folders already expanded;
-                      capacity for one more if there is a baseline */
+    char **inputs; /* (n_inputs) run files, after folders were expanded; has
+                      capacity for the baseline */
     size_t n_inputs;
-    size_t n_unreadable; /* folders that cannot be read; reported already */
-    es_paths found;      /* files found in folders; `inputs` points into it */
+    size_t n_unreadable; /* number of folders that cannot be read; each has been
+                            reported */
+    es_paths found;      /* owns the files found in folders; `inputs` points
+                            into it */
     es_where where;
     es_order order;
     es_summary_options summary;
-    es_rules_file rules; /* of --rules and --forecast; summary.rules points
-                            to it */
+    es_rules_file rules; /* from --rules and --forecast; summary.rules points to
+                            it */
     es_forecast_choice forecast;
     es_figure_options figures;
     es_text_kind text;
     const char *text_file; /* "-": standard output */
     bool quiet;
-    es_severity check; /* exit 1 from this severity on; NONE: never */
+    es_severity check; /* least severity for exit code 1; NONE: always exit 0 */
     int check_format;  /* 0: table; 1: github */
-    bool tui, follow;  /* draw on the terminal instead of a table */
+    bool tui, follow;  /* draw on the terminal instead of printing a table */
     bool compare, trends;
-    bool best_first;       /* with compare: print only configurations, best
+    bool best_first;       /* with --compare: print only configurations, best
                               first */
-    const char *baseline;  /* file of --baseline; NULL: no baseline */
+    const char *baseline;  /* file given by --baseline; NULL without a
+                              baseline */
     size_t baseline_input; /* index of the baseline in `inputs` */
-    bool baseline_added;   /* the baseline was not an input: it was appended */
+    bool baseline_added;   /* true if the baseline was not among the inputs, and
+                              was appended to them */
 
-    /* As given on the command line; es_scan_judge derives the members above. */
+    /* As given on the command line; es_scan_judge derives the members above
+       from these. */
     bool json, jsonl, csv;
-    const char *output; /* NULL: not given */
+    const char *output; /* NULL if no -o was given */
     es_format format;
-    int64_t n_processes; /* readers; 0: one for each processor */
-    bool slurm;          /* read by tasks of Slurm: cli/scan/parts.h */
-    int64_t n_tasks;     /* limit of the number of tasks */
-    const char *work;    /* folder of the tasks */
-    int64_t part;        /* part that this process writes; -1: none */
-    char **words;        /* (n_words) command line of a task, borrowed */
-    char **slurm_words;  /* (n_slurm_words) options of sbatch, borrowed */
+    int64_t n_processes; /* maximum number of processes that read; 0: one per
+                            CPU */
+    bool slurm;          /* if true, Slurm tasks read the files
+                            (cli/scan/parts.h) */
+    int64_t n_tasks;     /* maximum number of Slurm tasks */
+    const char *work;    /* folder of the Slurm tasks */
+    int64_t part;        /* number of the part that this process writes; -1 if
+                            it is not a task */
+    char **words;        /* (n_words) command line for the tasks, borrowed */
+    char **slurm_words;  /* (n_slurm_words) options for sbatch, borrowed */
     int n_words, n_slurm_words;
 
-    bool given[ES_MAX_OPTIONS]; /* indexed by row of es_scan_command */
+    bool given[ES_MAX_OPTIONS]; /* true if the option was given; indexed by row
+                                   of es_scan_command */
 } es_scan_options;
 
 /**
- * Sets the options that an empty command line gives.
+ * Sets the options to those of an empty command line.
  *
- *   out       freed by es_scan_options_free, also after a failure
- *   n_inputs  capacity of out->inputs, which stays empty
+ *   out       the caller frees it with es_scan_options_free, also after a
+ * failure n_inputs  capacity of out->inputs, which stays empty
  *
  * Returns ES_OK or ES_ENOMEM.
  */
@@ -83,8 +91,8 @@ es_status es_scan_options_default(es_scan_options *out,
 /**
  * Parses and checks the command line.
  *
- *   out      freed by es_scan_options_free, also after a failure
- *   command  the scan, or the verb summarise
+ *   out      the caller frees it with es_scan_options_free, also after a
+ * failure command  the scan without a verb, or the verb summarise
  *
  * Returns ES_OK; ES_DONE (--help or --version was printed); ES_EUSAGE;
  * ES_ENOMEM.
@@ -93,8 +101,8 @@ es_status es_scan_options_parse(es_scan_options *out, const es_command *command,
                                 int argc, char **argv) ES_MUST_USE;
 
 /**
- * Checks the options together: which exclude each other, which output goes
- * where, which files are meant. Completes *options.
+ * Checks options that depend on each other: refuses contradictions, determines
+ * the file of each output, and expands folders. Completes *options.
  *
  * Returns ES_OK; ES_EUSAGE; ES_ENOTFOUND or ES_EIO for a folder; ES_ENOMEM.
  */

@@ -1,5 +1,5 @@
-/* Checks the options of a scan together: which exclude each other, which output
-   goes where, and which files are meant. */
+/* Checks options of a scan that depend on each other: refuses contradictions,
+   determines the file of each output, and expands folders. */
 #include "cli/scan/scan.h"
 
 #include "analyzer/base/text.h"
@@ -16,7 +16,7 @@ static bool has(const es_scan_options *options, const char *name)
     return es_options_has(&es_scan_command, options->given, name);
 }
 
-/* A baseline that is not an input becomes the last input. */
+/* Appends the baseline to the inputs if it is not among them. */
 static void place_baseline(es_scan_options *to)
 {
     size_t i = 0;
@@ -26,8 +26,7 @@ static void place_baseline(es_scan_options *to)
         i++;
     to->baseline_input = i;
     to->baseline_added = i == to->n_inputs;
-    if (to->baseline_added) /* the baseline's own word on the command line
-                               left space in the array */
+    if (to->baseline_added) /* the array has space for it */
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
 }
 
@@ -57,8 +56,8 @@ static es_status choose_text(es_scan_options *to)
     return ES_OK;
 }
 
-/* -o names the file of JSON or CSV; otherwise of the figures that have no file
-   name; otherwise of the table. */
+/* Assigns -o: to JSON or CSV; otherwise to the figures without a file name;
+   otherwise to the table. */
 static es_status place_output(es_scan_options *to)
 {
     es_format format;
@@ -81,7 +80,7 @@ static es_status place_output(es_scan_options *to)
     return ES_OK;
 }
 
-/* Drops the table if a picture goes to standard output. Refuses two outputs
+/* Omits the table if a picture goes to standard output. Refuses two outputs
    with the same name, and an output that would overwrite an input. */
 static es_status check_places(es_scan_options *to)
 {
@@ -128,7 +127,9 @@ static es_status check_users(const es_scan_options *to)
                            "--%s applies only to pictures: add --heatmap, "
                            "--curves or --figure",
                            option->name);
-        for (int k = 0; k < ES_N_FIGURES; k++) { /* "curves, nans or loss" */
+        for (int k = 0; k < ES_N_FIGURES; k++) { /* Lists the figures to which
+                                                    the option applies: "curves,
+                                                    nans or loss". */
             unsigned later = figures & ~((2u << k) - 1);
             if (figures & (1u << k))
                 es_text_append(&list, "%s%s", es_figure_name((es_figure_kind)k),
@@ -153,8 +154,8 @@ static es_status check_users(const es_scan_options *to)
     return ES_OK;
 }
 
-/* Replaces folders by the run files below them. A baseline that was appended
-   but is also in a folder is removed from the end. */
+/* Replaces folders by the run files below them. If a folder contains the
+   appended baseline, the baseline is removed from the end. */
 static es_status find_inputs(es_scan_options *to)
 {
     size_t i = 0;
@@ -181,7 +182,7 @@ static bool is_absent(const char *path)
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Verbs of other programs, and the command that does the same here. */
+/* Verbs that users know from other programs, and the equivalent command. */
 static const char *const verbs_of_others[][2] = {
     {"show", "entropy-scan RUN.db"},
     {"view", "entropy-scan RUN.db"},
@@ -224,7 +225,7 @@ static es_status check_first(const char *word)
                           word);
 }
 
-/* Catches "--heatmap x.png", which means --heatmap=x.png, before a picture is
+/* Refuses "--heatmap x.png", which means --heatmap=x.png, before a picture is
    written under another name. */
 static es_status check_picture_names(const es_scan_options *to)
 {
@@ -290,8 +291,8 @@ es_status es_scan_judge(es_scan_options *to)
     place_baseline(to);
     if ((status = choose_text(to)) != ES_OK)
         return status;
-    /* A JSON line is printed before the later runs are read, so the largest
-       value of all runs is not known yet. */
+    /* A JSON line is printed before the later runs are read, when the largest
+       value of all runs is still unknown. */
     if (to->jsonl && !has(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
     if ((status = place_output(to)) != ES_OK ||
@@ -301,5 +302,6 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->part < 0 ? find_inputs(to) : ES_OK; /* tasks have a list */
+    return to->part < 0 ? find_inputs(to) : ES_OK; /* a task has a list of files
+                                                      instead */
 }

@@ -1,8 +1,8 @@
-/* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Each file is
-   read once, by several processes if there are many. Under the policy
-   `observed` a table, JSON or CSV begins when the largest value of all runs is
-   known: the first summaries wait in memory, the others in a temporary file.
-   Pictures, --sort and --compare need all runs at once. */
+/* Implements entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Each
+   file is read once, by several processes if there are many files. Under the
+   policy `observed`, a table, JSON or CSV begins only when the largest value of
+   all runs is known: the first summaries wait in memory, the others in a
+   temporary file. Pictures, --sort and --compare need all runs at once. */
 #include "analyzer/base/checked.h"
 #include "cli/compare/compare.h"
 #include "cli/output/output.h"
@@ -27,8 +27,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Limits of the summaries that wait in memory: runs, and the sum of their
-   values. */
+/* Limits of the summaries that wait in memory: number of runs, and total number
+   of values. */
 enum { KEPT_MOST = 64, KEPT_VALUES_MOST = 1 << 18 };
 
 typedef struct scan {
@@ -36,21 +36,26 @@ typedef struct scan {
     double observed;         /* largest value of all runs */
     size_t input;            /* index of the current input */
 
-    es_run_summary **kept; /* (n_kept) for pictures and the comparison, or
-                              waiting for the largest value */
+    es_run_summary **kept; /* (n_kept) runs for pictures and the comparison, or
+                              waiting until the largest value is known */
     size_t n_kept, n_kept_values;
-    FILE *waiting;             /* later summaries that wait; NULL: none */
-    es_comparison *comparison; /* NULL: no --compare */
-    es_trends *trends;         /* NULL: no --trends */
-    size_t n_shown, n_failed;  /* runs; failed runs and files */
-    size_t n_left_out;         /* shown runs that --where excludes */
-    es_members_seen seen;      /* members that --where and --sort name */
+    FILE *waiting;             /* temporary file with later summaries that wait;
+                                  NULL if not used */
+    es_comparison *comparison; /* NULL without --compare */
+    es_trends *trends;         /* NULL without --trends */
+    size_t n_shown, n_failed;  /* number of shown runs; number of failed runs
+                                  and files */
+    size_t n_left_out;         /* number of runs that --where excludes; included
+                                  in n_shown */
+    es_members_seen seen;      /* names of members in --where and --sort, and
+                                  which were found */
     int output_code;           /* exit code of the first output that failed */
-    es_severity highest;       /* severity of the active flags of all inputs */
+    es_severity highest;       /* highest severity of the active flags of all
+                                  inputs */
     struct heard {
-        bool any;           /* some run has a sample */
-        uint64_t nonfinite; /* values of all runs */
-    } * heard;              /* (rules->n) by rule; NULL: no rules */
+        bool any;           /* a run has a sample of the rule's series */
+        uint64_t nonfinite; /* number of NaN and infinite values in all runs */
+    } * heard;              /* (rules->n) for each rule; NULL without rules */
 
     es_output *output;
     FILE *stream;
@@ -88,7 +93,8 @@ static es_status add_text(scan *s, const es_run_summary *summary)
         es_json_run(&s->json, summary);
     } else if (s->options.text == ES_TEXT_JSON_LINES) {
         es_json_line(s->stream, summary);
-        fflush(s->stream); /* the reader of a pipe gets each run at once */
+        fflush(s->stream); /* The reader of a pipe shall receive each run at
+                              once. */
     } else if (s->options.text == ES_TEXT_CSV) {
         status = es_csv_run(s->stream, summary);
     } else if (s->options.text == ES_TEXT_GITHUB) {
@@ -133,7 +139,7 @@ static es_status end_text(scan *s)
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* A failure is reported and counted; the other runs are still shown. */
+/* Reports and counts a failure; the other runs are still shown. */
 static void report_failure(scan *s)
 {
     es_print_failure();
@@ -157,9 +163,9 @@ static bool is_left_out(const scan *s, const es_run_summary *summary)
     return !is_baseline(s) && !es_where_holds(&s->options.where, summary);
 }
 
-/* Checks that some run has each member that --where and --sort name. A plain
-   name without a match is an error, since it is probably misspelled;
-   "config.KEY" without a match only gives a note. */
+/* Checks that each member that --where and --sort name exists in some run. A
+   plain name without a match is an error, since it is probably misspelled;
+   "config.KEY" without a match only causes a note. */
 static es_status check_members(const scan *s)
 {
     const es_status status =
@@ -177,8 +183,8 @@ static bool keeps_runs(const scan *s)
            es_figures_any(&s->options.figures);
 }
 
-/* Begins a line of progress for a pass over many files. There is no such line
-   if text is printed to a terminal during the pass. */
+/* Begins the progress line of a pass over many files; shows none if text is
+   printed to a terminal during the pass. */
 static void begin_pass(const scan *s, const char *verb)
 {
     const es_text_kind text = s->options.text;
@@ -202,8 +208,8 @@ static es_status keep(scan *s, es_run_summary *run)
     return status;
 }
 
-/* Appends a summary to the temporary file, which has no name and disappears
-   with the process. */
+/* Appends a summary to an unnamed temporary file, which disappears with the
+   process. */
 static es_status wait_in_file(scan *s, const es_run_summary *run)
 {
     const es_finding finding = {.kind = ES_FINDING_RUN,
@@ -218,8 +224,8 @@ static es_status wait_in_file(scan *s, const es_run_summary *run)
     return status;
 }
 
-/* Lets a summary wait until the largest value is known. *run becomes NULL if it
-   is kept in memory. */
+/* Stores a summary until the largest value of all runs is known. Sets *run to
+   NULL if the summary is kept in memory. */
 static es_status let_wait(scan *s, es_run_summary **run)
 {
     const size_t n = (*run)->n_rows * (*run)->n_columns;
@@ -233,7 +239,7 @@ static es_status let_wait(scan *s, es_run_summary **run)
     return status;
 }
 
-/* Keeps a run for pictures, --sort and --compare; *run becomes NULL. */
+/* Keeps a run for pictures, --sort and --compare; sets *run to NULL. */
 static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
                               size_t index)
 {
@@ -326,7 +332,7 @@ static es_status read_inputs(scan *s)
 
 /* --- outputs --------------------------------------------------------------*/
 
-/* Reports the failure of an output; the other outputs are still made. */
+/* Reports the failure of an output; the other outputs are still written. */
 static void note_output(scan *s, es_status status)
 {
     int code = status < 0 ? es_command_exit(status) : 0;
@@ -359,9 +365,8 @@ static es_status print_together(scan *s)
     return end_text(s);
 }
 
-/* Shows runs that are all kept, whose largest value is therefore known.
-   Pictures come first, because the reader of the table may close its pipe
-   early. */
+/* Shows the kept runs; since all are kept, their largest value is known. Writes
+   pictures first, because the reader of the table may close its pipe early. */
 static es_status show_together(scan *s)
 {
     es_status status = read_inputs(s);
@@ -476,8 +481,8 @@ static es_status show_runs(scan *s)
                            "rules")) < 0)
         return status;
     note_output(s, keeps_runs(s) ? show_together(s) : show_one_by_one(s));
-    /* A rule whose series is missing would otherwise be silent, even if its
-       name is misspelled; so would a rule whose values are NaN. */
+    /* A rule never holds if its series is missing or its values are NaN; report
+       this, since the name may be misspelled. */
     for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
         const es_rule *rule = &s->options.rules.rules[i];
         const struct heard *heard = &s->heard[i];

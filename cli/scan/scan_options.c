@@ -1,5 +1,6 @@
-/* The option table and the command line of a scan, entropy-scan RUN.db..., and
-   of the verb summarise; scan_judge.c checks the options together. */
+/* Defines the options of a scan, entropy-scan RUN.db..., and of the verb
+   summarise, and parses the command line. scan_judge.c checks options that
+   depend on each other. */
 #include "cli/scan/scan.h"
 
 #include "analyzer/base/checked.h"
@@ -34,7 +35,8 @@ static es_status set_heads(es_figure_options *figures, const char *value)
                    value);
 }
 
-/* Reader of --heatmap[=FILE] and its like: option->least is the figure. */
+/* Reads --heatmap[=FILE] and the other options that draw a figure;
+   option->least is the kind of figure. */
 static es_status read_picture(void *field, const es_option *option,
                               const char *value, const char *where)
 {
@@ -64,15 +66,16 @@ ES_OPTION_READER(read_order, es_order_parse)
 
 /* --- the table ------------------------------------------------------------*/
 
-/* Names in the order of es_heads_spread, es_grouping and es_cost. */
+/* Each list has the names in the order of its enum: es_heads_spread,
+   es_grouping, es_cost. */
 static const char *const spreads[] = {"none", "range", "quartiles", NULL};
 static const char *const groupings[] = {"none", "seed", NULL};
 static const char *const check_formats[] = {"table", "github", NULL};
 static const char *const costs[] = {"flops",   "params", "communication",
                                     "latency", "tokens", NULL};
 
-/* Tags of an option: it applies only to pictures, only to certain figures; the
-   verb summarise also has it. */
+/* Tags of an option: PICTURE for options of pictures, OF(figure) for options of
+   certain figures, SUMMARY for options that the verb summarise also has. */
 #define PICTURE ES_SCAN_PICTURE_TAG
 #define OF(figure) (1u << ES_FIGURE_##figure)
 #define SUMMARY ES_SUMMARY_TAG
@@ -120,18 +123,19 @@ static const es_option table[] = {
      "png, svg or pdf (by the extension of FILE, else png)",
      ES_OPT_CALL(es_scan_options, format, read_format), .tags = PICTURE},
     {"size", 0, "WxH",
-     "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
+     "size in pixels (PNG) or points (SVG, PDF), or such as 89x60mm, "
+     "3.25x2.5in",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
-     "width of the picture: column, page, slide, icml (its column), neurips "
-     "(its text) or screen, which is as wide as the content needs (screen)",
+     "width of the picture: column, page, slide, icml (one column), neurips "
+     "(text width) or screen, which is as wide as the content needs (screen)",
      ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
      .expects = ES_MEDIA_EXPECTED, .tags = PICTURE},
     {"letters", 0, NULL,
      "label the panels (a), (b), ..., as on a page of several figures",
      ES_OPT_FLAG(es_scan_options, figures.letters), .tags = PICTURE},
     {"font-size", 0, "POINTS",
-     "size of most labels; does not change the picture's size (8.5)",
+     "font size of most labels; does not change the picture's size (8.5)",
      ES_OPT_REAL(es_scan_options, figures.letters_size, 4, 40),
      .tags = PICTURE},
     {"title", 0, "TEXT", "title above the picture",
@@ -156,13 +160,13 @@ static const es_option table[] = {
      ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"spikes", 0, "[N]",
-     "curves, loss: mark outliers among the N samples around them by a ring "
-     "(31)",
+     "curves, loss: draw a ring around a sample that is an outlier among the N "
+     "samples around it (31)",
      ES_OPT_CALL(es_scan_options, figures, read_spikes),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY",
-     "overview, heatmap, curves, nans, slopes, loss: seed: average runs that "
-     "differ only in the seed; lines also show their range",
+     "overview, heatmap, curves, nans, slopes, loss: with seed, average the "
+     "runs that differ only in the seed; lines also show their range",
      ES_OPT_CHOICE(es_scan_options, figures.group, groupings),
      .expects = "none or seed",
      .tags = PICTURE | OF(OVERVIEW) | OF(HEATMAP) | OF(CURVES) | OF(NANS) |
@@ -184,15 +188,13 @@ static const es_option table[] = {
      .expects = "flops, params, communication, latency or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
     ES_RECURSIVE_OPTION,
-    {"jobs", 'j', "N",
-     "number of processes that read if there are many files (one for each "
-     "processor)",
+    {"jobs", 'j', "N", "number of processes that read many files (one per CPU)",
      ES_OPT_INT(es_scan_options, n_processes, 1, 256), .tags = SUMMARY},
     {"slurm", 0, NULL,
-     "read the files by an array of Slurm tasks, wait for it, and join the "
-     "results; options after -- are passed to sbatch",
+     "read the files in an array of Slurm tasks, wait for the tasks, and join "
+     "their results; options after -- are passed to sbatch",
      ES_OPT_FLAG(es_scan_options, slurm), .tags = SUMMARY},
-    {"tasks", 0, "N", "with --slurm: limit of the number of tasks",
+    {"tasks", 0, "N", "with --slurm: maximum number of tasks",
      ES_OPT_INT(es_scan_options, n_tasks, 1, ES_SCAN_TASKS_MOST), .value = "8",
      .tags = SUMMARY},
     {"work", 0, "DIR",
@@ -200,11 +202,12 @@ static const es_option table[] = {
      "must see it; removed at the end",
      ES_OPT_TEXT(es_scan_options, work), .value = "summary.parts",
      .tags = SUMMARY},
-    {"part", 0, "K", "used by each task: write part K into --work",
+    {"part", 0, "K",
+     "used by the tasks of --slurm: write part K into the folder of --work",
      ES_OPT_INT(es_scan_options, part, 0, ES_SCAN_TASKS_MOST - 1),
      .tags = SUMMARY},
     {"where", 0, "CONDITIONS",
-     "show only runs that meet all conditions on fields or members of the "
+     "show only runs that meet all conditions on fields or members of their "
      "configuration, such as 'arch=SM* flag=collapse lr<0.01'",
      ES_OPT_CALL(es_scan_options, where, read_where), .tags = SUMMARY},
     {"sort", 0, "FIELD",
@@ -219,7 +222,7 @@ static const es_option table[] = {
      ES_OPT_TEXT(es_scan_options, baseline)},
     {"trends", 0, NULL,
      "list below the table which layers rise or fall, and when they would "
-     "cross a threshold; curves: dashed lines with their ranges",
+     "cross a threshold; curves: draw the trends as dashed lines with ranges",
      ES_OPT_FLAG(es_scan_options, trends)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_scan_options, json), .tags = SUMMARY},
@@ -241,9 +244,9 @@ static const es_option table[] = {
     {"quiet", 'q', NULL, "print no table, only errors",
      ES_OPT_FLAG(es_scan_options, quiet), .tags = SUMMARY},
     {"output", 'o', "FILE",
-     "file for JSON or CSV, else for the one figure without a FILE, else for "
-     "the table (-: standard output); for several figures: a folder, or a PDF "
-     "with one page for each",
+     "file for JSON or CSV; without these, for the figure that has no FILE; "
+     "otherwise for the table (-: standard output); for several figures: a "
+     "folder, or a PDF with one page per figure",
      ES_OPT_TEXT(es_scan_options, output), .tags = SUMMARY},
     {"check", 0, "[SEVERITY]",
      "exit 1 if a flag of this severity or above is active at the last step: "
@@ -266,8 +269,8 @@ static const es_option table[] = {
      .type = ES_OPTION_END},
 };
 
-/* Returns the index of "--", after which a command line with --slurm has
-   options of sbatch; argc if there are none. */
+/* Returns the index of "--", after which the options of sbatch follow if
+   --slurm is given; argc if there is no "--". */
 static int find_slurm_words(int argc, char **argv)
 {
     bool slurm = false;
@@ -329,21 +332,23 @@ const es_command es_scan_command = {
         "picture and one colour scale.\n"
         "\n"
         "Figures of --figure:\n" ES_FIGURES_HELP "\n"
-        "Several on one page, aligned and with one legend: --figure\n"
-        "heatmap+curves+nans -o page.pdf\n"
+        "Several figures on one page, aligned and with one legend:\n"
+        "--figure heatmap+curves+nans -o page.pdf\n"
         "\n"
         "A sample whose checksum is wrong is shown as a missing value, and\n"
         "the exit code is 3. Files of older versions (schema 1) have no\n"
-        "checksums; --json shows which.\n"
+        "checksums; the member checksums of --json reports this.\n"
         "\n"
         "If the run file describes its layers, the table, JSON, flags and\n"
-        "the rows of heatmaps show their kinds and names, each head is\n"
-        "judged by its own ceiling, and heatmaps under --max ceiling show\n"
-        "shares of it. A run that does not state its planned steps is too\n"
-        "short to judge for overload in its first 1000 steps.\n"
+        "the rows of heatmaps show the kinds and names of the layers, each\n"
+        "head is judged by its own ceiling, and heatmaps under --max\n"
+        "ceiling show the share of that ceiling. A run with an unknown\n"
+        "number of planned steps is too short to judge for overload in its\n"
+        "first 1000 steps.\n"
         "\n"
-        "JSON has \"schema\":2: the step at which a flag was reported is\n"
-        "\"reported\", which schema 1 called \"told\".\n"
+        "JSON has \"schema\":2: the member \"reported\" of a flag, the step "
+        "at\n"
+        "which it could be reported, was \"told\" in schema 1.\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 success; 1 --check found something; 2 the command line is\n"
@@ -356,26 +361,27 @@ const es_command es_scan_command = {
 
 static const es_named_text summarise_examples[] = {
     {"entropy-scan summarise runs --csv -o runs.csv",
-     "Summarise all runs below a folder, with all processors"},
+     "Summarise all runs below a folder, using all CPUs"},
     {"entropy-scan summarise runs --slurm --tasks 64 --csv -o runs.csv -- "
      "--time=0:30:00 --partition=short",
-     "Do the same with 64 tasks of Slurm"},
+     "Do the same with 64 Slurm tasks"},
     {NULL, NULL}};
 
 const es_command es_summarise_command = {
     .name = "entropy-scan summarise",
     .synopsis = "DIR... [OPTION...] [-- SBATCH-OPTION...]",
     .examples = summarise_examples,
-    .summary = "print one line for each of very many runs, here or by Slurm",
+    .summary =
+        "print one line per run for very many runs, here or through Slurm",
     .details =
-        "Prints the same as entropy-scan DIR, with all processors. With\n"
-        "--slurm the files are split into parts, each task of an array\n"
-        "reads one part, and this process waits and joins the results. If a\n"
-        "task failed, was cancelled or ran out of time, the message names\n"
-        "its log, and no output is written; the other parts stay in the\n"
-        "folder of --work, so repeating the command submits only the\n"
-        "missing parts. If this process is ended, the job continues, and\n"
-        "repeating the command joins its results.",
+        "Prints the same as entropy-scan DIR, using all CPUs. With --slurm,\n"
+        "the files are split into parts, each task of a Slurm array reads\n"
+        "one part, and this process waits and joins the results. If a task\n"
+        "fails, is cancelled or runs out of time, a message names its log,\n"
+        "and no output is written; the other parts stay in the folder of\n"
+        "--work, so repeating the command submits only the missing parts.\n"
+        "If this process is ended, the job continues, and repeating the\n"
+        "command joins its results.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .takes = SUMMARY,

@@ -1,7 +1,7 @@
-/* The table of runs, and the CSV of runs: one column for each field of
-   cli/runs/fields.c that is marked for it, in the order of the fields. The
-   table omits columns in which no run has a value, so its cells are kept as
-   text until all runs have been added. */
+/* Prints the table of runs and the CSV of runs: one column for each field of
+   cli/runs/fields.c that is marked for the output, in the order of the fields.
+   The table omits columns in which no run has a value, so the text of its cells
+   is stored until all runs have been added. */
 #include "cli/scan/table.h"
 
 #include "analyzer/base/checked.h"
@@ -14,19 +14,27 @@
 
 struct es_table {
     es_table_options options;
-    es_sheet sheet;           /* a column for each field; some are hidden */
-    size_t name;              /* column of the run names */
-    bool no_ctx, interrupted; /* true for some run */
-    bool scaled;              /* bands of some run are shares of ceilings */
+    es_sheet sheet;           /* one column per field, including hidden ones */
+    size_t name;              /* index of the column of run names */
+    bool no_ctx, interrupted; /* true if some run has no ctx, or was
+                                 interrupted */
+    bool scaled;              /* true if the bands of some run refer to the
+                                 ceiling of each head */
     bool several_files;
-    bool unlike_file;             /* some run is not named after its file */
-    es_max_policy policy;         /* the same policy for all runs */
+    bool unlike_file;             /* true if the name of some run differs from
+                                     its file name */
+    es_max_policy policy;         /* policy of m, the same for all runs */
     double m;                     /* m of the last run */
-    char *path;                   /* path of the first run; NULL: none yet */
-    char *series, *unit;          /* the first run's; NULL: none yet */
-    char *layers;                 /* text on the runs' layers; or NULL */
-    size_t n_layers, n_described; /* bytes of `layers`; runs in it */
-    bool stands[ES_N_FLAG_KINDS + 1]; /* flag is active, by es_flag_info_at */
+    char *path;                   /* path of the first run; NULL before the
+                                     first run */
+    char *series, *unit;          /* series and unit of the first run; NULL
+                                     before the first run */
+    char *layers;                 /* lines about the runs' layers; may be
+                                     NULL */
+    size_t n_layers, n_described; /* length of `layers` in bytes; number of runs
+                                     it describes */
+    bool stands[ES_N_FLAG_KINDS + 1]; /* true if a run has this flag active;
+                                         indexed like es_flag_info_at */
 };
 
 es_status es_table_new(es_table **out, const es_table_options *options)
@@ -97,7 +105,8 @@ static void put_field(es_sheet *to, const es_field *field,
         es_sheet_put(to, title, "%.4g", number);
 }
 
-/* Returns true for a name such as "a" and a path such as "runs/a.db". */
+/* Returns true if the file name without extension is the name: "a" and
+   "runs/a.db". */
 static bool is_named_as_file(const char *name, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -116,7 +125,7 @@ static const char *colour_of(const es_run_summary *summary)
     return es_summary_is_ok(summary) ? "\033[32m" : "\033[33m";
 }
 
-/* Appends a line on the layers of the run; only the first 8 runs get one. */
+/* Appends a line about the layers of the run, for the first 8 runs only. */
 static es_status add_layers(es_table *table, const es_run_summary *run)
 {
     enum { MOST = 8 };
@@ -139,7 +148,7 @@ done:
     return status;
 }
 
-/* Notes the kinds of the run's active warnings, errors and critical flags. */
+/* Records the kinds of the run's active flags of severity warning or above. */
 static void note_flags(es_table *table, const es_run_summary *run)
 {
     const es_flag_info *info;
@@ -169,7 +178,7 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
          (field = es_field_next(field, ES_FIELD_IN_TABLE)); column++) {
         const bool file = field->kind == ES_FIELD_FILE;
         put_field(sheet, field, run);
-        if (sheet->status < 0) /* the other runs keep their rows */
+        if (sheet->status < 0) /* If layers fail, the rows stay valid. */
             return es_sheet_take_back(sheet, n_rows);
         es_grid_column *shown = &sheet->columns[column];
         if (n_rows == 0) {
@@ -201,7 +210,8 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
 
 /* --- printing -------------------------------------------------------------*/
 
-/* Prints "why, and what helps: entropy-scan explain collapse overload". */
+/* Prints the line "why, and what helps: entropy-scan explain collapse
+   overload". */
 static void print_pointer(const es_table *table, FILE *stream)
 {
     const char *before = "why, and what helps: entropy-scan explain";
@@ -229,7 +239,7 @@ es_status es_table_print(es_table *table, FILE *stream)
         return status;
     for (size_t i = 0; i < sheet->n_rows; i++)
         names[i] = es_sheet_cell(sheet, i, table->name);
-    /* Show the column of files if the names do not identify the runs. */
+    /* Shows the file column if the names do not identify the runs. */
     if (es_names_repeat(names, sheet->n_rows) ||
         (table->several_files && table->unlike_file))
         for (const es_field *field = NULL;
@@ -295,7 +305,8 @@ static es_status print_value(FILE *stream, const es_field *field,
     if (field->type == ES_FIELD_MEASURED) {
         float value = es_field_measured(field, summary);
         if (isnan(value) && !es_is_missing(value))
-            value = NAN; /* drop the NaN's payload, which only export keeps */
+            value = NAN; /* Drops the payload of a NaN, which only export
+                            keeps. */
         fputs(es_float_print(text, value), stream);
     } else if (field->type == ES_FIELD_INTEGER) {
         const int64_t value = es_field_integer(field, summary);

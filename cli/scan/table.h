@@ -1,4 +1,4 @@
-/** Prints runs, one line each: as an aligned table, and as CSV. */
+/** Prints runs, one row per run, as an aligned table or as CSV. */
 #ifndef ES_TABLE_H
 #define ES_TABLE_H
 
@@ -10,24 +10,24 @@ typedef struct es_table es_table;
 es_status es_table_new(es_table **out,
                        const es_table_options *options) ES_MUST_USE;
 
-/** Adds one line. Copies its text, and does not keep the summary, whose m must
- *  be final. */
+/** Adds a row. Copies the text of its cells and does not keep the summary,
+ *  whose m must be final. */
 es_status es_table_add(es_table *table,
                        const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the aligned lines, followed by m and its policy; prints nothing if no
+/** Prints the aligned rows, followed by m and its policy; prints nothing if no
  *  run was added. The caller checks the stream for errors. Returns ES_OK or
  *  ES_ENOMEM. */
 es_status es_table_print(es_table *table, FILE *stream) ES_MUST_USE;
 
 void es_table_free(es_table *table); /* table may be NULL */
 
-/* `--csv`: one line for each run under a fixed header. A missing number is an
-   empty field; other values that are not finite are written NaN, inf and -inf.
-   The caller checks the stream for errors. */
+/* CSV has one row per run under a fixed header. A missing number is an empty
+   field; other values that are not finite are written NaN, inf and -inf. The
+   caller checks the stream for errors. */
 
 void es_csv_header(FILE *stream);
-/** Prints one run. Returns ES_OK or ES_ENOMEM. */
+/** Prints the CSV row of a run. Returns ES_OK or ES_ENOMEM. */
 es_status es_csv_run(FILE *stream, const es_run_summary *summary) ES_MUST_USE;
 
 #endif

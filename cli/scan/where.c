@@ -1,6 +1,6 @@
-/* --where and --sort: parses conditions and an order, and applies them to runs.
-   cli/runs/fields.c defines the fields; other names are members of the runs'
-   configurations. */
+/* Implements --where and --sort: parses conditions and an order, and applies
+   them to runs. cli/runs/fields.c defines the fields; other names refer to
+   members of the runs' configurations. */
 #include "cli/scan/where.h"
 
 #include "analyzer/base/relation.h"
@@ -52,12 +52,12 @@ static es_status find_criterion(es_criterion *out, const char *option,
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Relations as other languages write them, and their form here. */
+/* Pairs: a relation as other languages write it, and the form used here. */
 static const char *const others[][2] = {
     {"==", "="}, {"=<", "<="}, {"=>", ">="}, {"<>", "!="}, {"!==", "!="}};
 
-/* Parses the relation that begins at text[n_name]; sets *n_sign to its
-   length. */
+/* Parses the relation that begins at text[n_name]; sets *n_sign to the
+   relation's length. */
 static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
                                size_t n_name)
 {
@@ -79,7 +79,8 @@ static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
         text);
 }
 
-/* Reads the number of a condition; a severity may be given by its name. */
+/* Parses the value of a condition as a number; a severity may be given by
+   name. */
 static es_status read_number(es_condition *c)
 {
     const es_field *field = c->by.field;
@@ -100,7 +101,7 @@ static es_status read_number(es_condition *c)
         severity ? " or severity (none, info, warning, error, critical)" : "");
 }
 
-/* Parses one condition, such as "arch=SM*", which is the whole text. */
+/* Parses one condition, such as "arch=SM*"; `text` contains nothing else. */
 static es_status parse_one(es_condition *out, const char *text)
 {
     const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
@@ -230,7 +231,7 @@ bool es_where_reads(const es_where *where)
 
 /* --- order ----------------------------------------------------------------*/
 
-/* Ranks numbers before texts, and texts before missing values. */
+/* Ranks numbers before text, and text before missing values. */
 static int rank_of(const es_run_setting *setting)
 {
     if (setting && setting->kind == ES_CONFIG_NUMBER)

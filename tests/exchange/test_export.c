@@ -1,4 +1,4 @@
-/* Runs that are exported and imported again have the same bits. */
+/* Checks that runs that are exported and imported again have the same bits. */
 #include "analyzer/base/value.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import_write.h"
@@ -37,7 +37,7 @@ static uint32_t next_random(uint32_t *state)
     return bits >> 16 | bits << 16;
 }
 
-/* Returns a float with random bits, or often a special value. */
+/* Returns a float with random bits, often a special value. */
 static float random_value(uint32_t *random)
 {
     static const uint32_t special[] = {
@@ -55,7 +55,7 @@ static float random_value(uint32_t *random)
     return value;
 }
 
-/* Names that need care in a CSV, a comment line or a spreadsheet. */
+/* Series whose names need escapes in a CSV, a comment line or a spreadsheet. */
 static const struct {
     const char *name, *unit;
     es_shape shape;
@@ -99,7 +99,7 @@ static void write_run(const es_run_info *info, uint32_t seed)
                 es_shape_values(table[i].shape, info->n_layer, info->n_head);
             if (next_random(&random) % 4 == 0)
                 continue;
-            /* Samples may consist of missing values only. */
+            /* A sample may contain only missing values. */
             bool none = next_random(&random) % 8 == 0;
             for (size_t v = 0; v < n; v++)
                 values[v] = none ? es_missing() : random_value(&random);
@@ -196,7 +196,7 @@ static void test_export__an_export_is_imported_bit_for_bit(void **state)
     }
 }
 
-/* Compares the bits of each sample that has a measured value; returns the
+/* Compares the bits of all samples that have a measured value; returns the
    number of these samples. */
 static size_t assert_measured_samples(es_reader *x, es_reader *y)
 {
@@ -228,8 +228,8 @@ static size_t assert_measured_samples(es_reader *x, es_reader *y)
     return n_samples;
 }
 
-/* A sample of missing values only has no scalar in an event file; all other
-   samples are imported. */
+/* An event file has no scalar for a sample that contains only missing values;
+   import restores all other samples. */
 static void test_export__events_are_imported_bit_for_bit(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void assert_json_sample(const json_t *line, es_reader *reader)
     const char *name = json_string_value(json_object_get(line, "series"));
     json_t *value = json_object_get(line, "value");
     es_status status = ES_ENOTFOUND;
-    /* The only name that is not UTF-8 has replacement characters. */
+    /* JSON replaces the invalid bytes of the only name that is not UTF-8. */
     for (size_t i = 0; status != ES_OK && i < N_SERIES; i++) {
         if (strcmp(name, table[i].name) == 0 || name[0] == 'a')
             status = es_reader_find(

@@ -1,4 +1,5 @@
-/* The parsers of import, with a sink that records their calls. */
+/* Tests the parsers of import with a sink that records the calls of its
+   callbacks. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import.h"
@@ -52,7 +53,8 @@ static void test_import__any_line_end_is_read(void **state)
     assert_calls("\n\n1,2\n\n3,4\n\n\n", same);
 }
 
-/* A CR LF across the border of two blocks of the reader is one line end. */
+/* A CR at the end of one block of the reader and the LF that begins the next
+   are one line end. */
 static void test_import__a_cr_lf_on_a_block_border_is_one_line_end(void **state)
 {
     (void)state;
@@ -93,9 +95,8 @@ static void test_import__a_malformed_matrix_is_refused(void **state)
     assert_refused("# ctx: many\n1,2\n",
                    "f: line 1: 'many' is not a whole number");
     assert_refused("# n_layer: 3\n1,2\n",
-                   "f: 1 lines of 2 numbers, but L = 3, H = 2 were announced");
-    assert_refused("# n_head: 1\n1,2\n",
-                   "f: has 2 heads, but 1 were announced");
+                   "f: 1 lines of 2 numbers, but L = 3, H = 2 were declared");
+    assert_refused("# n_head: 1\n1,2\n", "f: has 2 heads, but 1 were declared");
     assert_refused("hello\nworld\n",
                    "f: unknown format: expected a matrix, a long CSV "
                    "(step,layer,head,...) or other table with steps, a log "
@@ -128,7 +129,7 @@ static void test_import__a_line_that_is_too_long_is_refused(void **state)
     text[4] = '3';
     assert_int_equal(calls_of_bytes(text, n), ES_EFORMAT);
     assert_string_equal(es_message(), "f: line 2 is longer than 1048576 bytes");
-    /* Other lines of a log may have any length. */
+    /* In a log, lines without an entry may have any length. */
     strcpy(text + n, "\nStep 3 - Layer 1: 2.5\n");
     memset(text, 'x', n);
     assert_int_equal(calls_of_bytes(text, n + strlen(text + n)), ES_OK);
@@ -176,8 +177,8 @@ static void test_import__a_long_csv_is_read(void **state)
                  "run:eval:loss\n"
                  "0@5 _ _ NaN 0.25 _ _\n1@5 _ -0\n2@5 2.5\n"
                  "0@7 _ _ _ _ _ _\n2@7 -inf\n3@7 3\n");
-    /* Series without values are omitted; indices may be floating-point
-       numbers. */
+    /* Series without values are omitted; indices may be written as floating-
+       point numbers. */
     assert_calls("Step;Layer;Head;nothing;train:eval:x\n3.0;1.0;0.0;;4\n",
                  "L2 H1 head:train:eval:x\n0@3 _ 4\n");
     assert_calls("step,layer,head,\"a,\"\"b\"\n0,,,1\n",
@@ -188,7 +189,7 @@ static void test_import__a_long_csv_is_read(void **state)
                  "0@1 _ 3 _ _\n1@1 4 _ _ _\n");
 }
 
-/* Decimal commas and spellings of spreadsheets and other programs. */
+/* Spreadsheets and other programs write decimal commas and other spellings. */
 static void test_import__a_long_csv_of_other_programs_is_read(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static void test_import__a_long_csv_of_other_programs_is_read(void **state)
                    "f: line 2, column 4: '1.000,5' is not a number");
 }
 
-/* Tables as Lightning, W&B's charts and TensorBoard write them. */
+/* Lightning, W&B's charts and TensorBoard write such tables. */
 static void test_import__a_wide_table_is_read(void **state)
 {
     (void)state;
@@ -289,12 +290,13 @@ static void test_import__a_malformed_long_csv_is_refused(void **state)
                    "f: line 1, column 5: a column has no name");
     assert_refused("# series: head - e\nstep,layer,head,e\n1,0,,3\n",
                    "f: line 3, column 4: e: has a value for a layer, but was "
-                   "announced for a head");
+                   "declared for a head");
     assert_refused("# n_layer: 1\nstep,layer,head,e\n1,1,0,3\n",
-                   "f: has 2 layers, but 1 were announced");
+                   "f: has 2 layers, but 1 were declared");
 }
 
-/* The file is read twice, and comments must have the same effect both times. */
+/* The file is read twice, and a comment must have the same effect both
+   times. */
 static void test_import__comments_after_the_header_are_ignored(void **state)
 {
     (void)state;
@@ -318,7 +320,8 @@ static void test_import__a_log_is_read(void **state)
                  "L3 H1 layer:train:entropy\n0@10 2.5 _ NaN\n0@20 _ 1e-3 _\n");
     assert_int_equal(calls_report.n_ignored, 2);
     assert_int_equal(calls_report.n_samples, 2);
-    /* Two processes may print the same line; a restart goes back. */
+    /* If a line occurs twice, the later value counts; a step that goes back is
+       a restart. */
     assert_calls("Step 1 - Layer 0: 1\nStep 1 - Layer 0: 2\n"
                  "Step 3 - Layer 0: 3\nStep 2 - Layer 0: 4\n",
                  "L1 H1 layer:train:entropy\n0@1 2\n0@3 3\nagain 2\n0@2 4\n");
@@ -342,8 +345,8 @@ static void test_import__a_malformed_log_is_refused(void **state)
 
 /* --- robustness ----------------------------------------------------------- */
 
-/* Puts a word into text (n), over up to two bytes of it; returns the new
-   length. */
+/* Writes a random word at a random place of text (n), over up to two bytes;
+   returns the new length. */
 static size_t mutate(char *text, size_t n, uint32_t *random)
 {
     static const char *const pieces[] = {
@@ -379,14 +382,14 @@ static size_t mutate(char *text, size_t n, uint32_t *random)
     const char *piece = pieces[congruence_below(random, 28)];
     size_t at = congruence_below(random, (uint32_t)n), m = strlen(piece);
     size_t cut = congruence_below(random, 3);
-    m = m ? m : 1; /* the word is a NUL byte */
+    m = m ? m : 1; /* an empty word stands for a NUL byte */
     cut = at + cut > n ? 0 : cut;
     memmove(text + at + m, text + at + cut, n - at - cut);
     memcpy(text + at, piece, m);
     return n + m - cut;
 }
 
-/* Parses mutations of valid files, and words in random order. */
+/* Parses random mutations of valid files, and files of random words. */
 static void test_import__mutated_files_do_not_crash(void **state)
 {
     (void)state;
@@ -411,14 +414,14 @@ static void test_import__mutated_files_do_not_crash(void **state)
         n_ok += status == ES_OK;
         n_refused += status != ES_OK;
     }
-    /* The test is only useful if both outcomes are frequent. */
+    /* The test is useful only if both outcomes are frequent. */
     assert_true(n_ok > 500 && n_refused > 500);
 }
 
 /* --- limits
    ---------------------------------------------------------------- */
 
-/* Parses n lines of one series: each is `fmt` with its number. */
+/* Parses n lines of one series: `fmt` with the numbers from 0 to n - 1. */
 static es_status parse_lines(const char *head, const char *fmt, int n)
 {
     char *text;
@@ -458,7 +461,7 @@ static void test_import__a_small_text_cannot_make_a_large_run(void **state)
     assert_too_large(
         "f: 4096 layers of 1 heads, from line 1: ", "Step 0 - Layer 4095: 1\n",
         "Step %d - Layer 4095: 1\n", 20000);
-    /* A single head of a model may be exported at any number of steps. */
+    /* Files of a single head of a model may have any number of steps. */
     es_status status = parse_lines(header, "%d,47,47,1.5\n", 20000);
     assert_int_equal(status, ES_OK);
     assert_int_equal(calls_report.n_samples, 20000);
@@ -474,7 +477,7 @@ static void test_import__entropies_above_the_ceiling_are_counted(void **state)
     assert_int_equal(calls_report.n_above, 2);
     assert_true(calls_report.largest == 3.5F);
     assert_float_equal(calls_report.ceiling, 2.0794415416798357, 1e-12);
-    text = "1,900\n"; /* no context is known */
+    text = "1,900\n"; /* Without a context length, no ceiling is known. */
     assert_int_equal(calls_of_bytes(text, strlen(text)), ES_OK);
     assert_int_equal(calls_report.n_above, 0);
     text = "# ctx: 8\n# series: head bits train:entropy\n"

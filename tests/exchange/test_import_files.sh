@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan import of files as other programs write them, and its messages on
-# how to read files that it does not recognise.
+# Tests entropy-scan import with files written by other programs, and its advice
+# about files that it cannot read.
 . tests/support/tap.sh
 plan_dir
 cd "$dir" || exit 1

@@ -1,5 +1,6 @@
-/* Numbers with names: tags of other tools, histories as JSON lines, event
-   files; which are recognised, and which are refused with which position. */
+/* Tests the import of named numbers from tags of other tools, JSON lines and
+   event files: which names are recognised, and which input is refused at which
+   position. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/event_file.h"
@@ -107,7 +108,7 @@ static void test_tags__wrong_patterns_are_refused(void **state)
     assert_int_equal(es_tag_pattern_check("{series}"), ES_OK);
 }
 
-/* The suggested pattern reads names with an unknown spelling. */
+/* The suggested pattern matches names with an unknown spelling. */
 static void test_tags__a_pattern_is_guessed_for_unknown_names(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void test_history__nan_missing_and_infinite_are_distinct(void **state)
                  "6@1 1e-45\n");
 }
 
-/* A diverging perplexity or a 64-bit hash must not make a run unreadable. */
+/* A diverging perplexity or a 64-bit hash must not prevent an import. */
 static void test_history__numbers_beyond_float32_are_infinite(void **state)
 {
     (void)state;
@@ -204,8 +205,9 @@ static void test_history__files_of_llm_internal_medicine_are_read(void **state)
                  "3@50 _ _ _ 2\n");
 }
 
-/* Names begin with the attention of the layer. Layers that predict later tokens
-   keep their number after the decoder's, or are moved there. */
+/* A prefix of the name gives the attention of the layer. MTP layers, which
+   predict later tokens, keep numbers after the decoder's, or are moved
+   there. */
 static void test_history__kinds_of_attention_are_kept(void **state)
 {
     (void)state;
@@ -250,7 +252,7 @@ static void test_history__a_given_pattern_and_step_key_are_used(void **state)
     calls_options.tags = calls_options.step_key = NULL;
 }
 
-/* With the suggested pattern, the numbers are read as heads. */
+/* With the suggested pattern, import reads the numbers as heads. */
 static void test_history__a_pattern_is_suggested_for_unknown_names(void **state)
 {
     (void)state;
@@ -285,7 +287,7 @@ static void test_history__a_pattern_is_suggested_for_unknown_names(void **state)
         "'b{layer}.entropy.{head}'");
 }
 
-/** Numbers that no run can have are counted, not silently lost. */
+/** Names with impossible layers or heads are counted, not silently skipped. */
 static void test_history__skipped_names_are_counted(void **state)
 {
     (void)state;
@@ -298,7 +300,8 @@ static void test_history__skipped_names_are_counted(void **state)
                    "exceed 4095");
 }
 
-/* Evaluations before the first step, rows of other metrics, an overflow. */
+/* The rows are evaluations before the first step, rows of other metrics, and a
+   number that overflows. */
 static void test_history__rows_without_a_step_are_skipped(void **state)
 {
     (void)state;
@@ -310,8 +313,9 @@ static void test_history__rows_without_a_step_are_skipped(void **state)
     assert_int_equal(calls_report.n_ignored, 6);
 }
 
-/* One counter gives the steps of the whole file: the one with the most numbers
-   of heads, or the training's before the logger's if they have as many. */
+/* One counter gives the steps of the whole file: the one whose rows have the
+   most numbers of heads, or, among equals, that of the training loop before
+   that of the logger. */
 static void test_history__one_of_several_counters_is_chosen(void **state)
 {
     (void)state;
@@ -375,7 +379,7 @@ static void test_history__errors_name_the_line(void **state)
                    "its CSV: use entropy-scan export --format csv");
 }
 
-/* Two distant positions make samples that are much larger than their text. */
+/* Two distant heads imply samples that are much larger than the text. */
 static void test_history__a_few_bytes_cannot_make_gigabytes(void **state)
 {
     (void)state;
@@ -392,10 +396,10 @@ static void test_history__a_few_bytes_cannot_make_gigabytes(void **state)
 
 /* --- event files -----------------------------------------------------------*/
 
-static long events_size; /* bytes of the whole file */
+static long events_size; /* size of the whole file in bytes */
 
-/* Parses the first n bytes of a file of three steps, with byte `changed`
-   flipped. */
+/* Parses the first n bytes of an event file with three steps, after flipping a
+   bit of the byte at `changed`. */
 static es_status parse_events(long n, long changed)
 {
     char *bytes = NULL;
@@ -433,7 +437,7 @@ static void test_events__scalars_of_each_step_are_read(void **state)
     assert_int_equal(calls_report.n_cut, 0);
 }
 
-/* The records before the truncated one are imported, wherever the file ends. */
+/* Wherever the file is cut, the complete records are imported. */
 static void test_events__a_truncated_file_is_read_up_to_its_end(void **state)
 {
     (void)state;
@@ -476,7 +480,7 @@ static void test_events__bytes_between_records_are_skipped(void **state)
     for (int64_t step = 0; step < 2; step++) {
         es_event_put_scalar(&event, "loss", (float)step);
         assert_int_equal(es_event_write(&event, out, 2.5, step), ES_OK);
-        fwrite(bytes, 1, 4096, out); /* zeros, as after a crash */
+        fwrite(bytes, 1, 4096, out); /* zeros, as a crash may leave them */
         fputs("some text", out);
     }
     assert_int_equal(fclose(out), 0);
@@ -489,7 +493,7 @@ static void test_events__bytes_between_records_are_skipped(void **state)
 
 static uint32_t masked(const void *bytes, size_t n);
 
-/* Parses a file of records with any content and correct checksums. */
+/* Parses a file of records with the given bodies and correct checksums. */
 static es_status parse_records(const char *const *records, const size_t *sizes,
                                size_t n)
 {
@@ -507,7 +511,7 @@ static es_status parse_records(const char *const *records, const size_t *sizes,
     return calls_of_stream(stream);
 }
 
-/* The masked CRC-32C of TFRecord, computed bit by bit. */
+/* Computes the masked CRC-32C of TFRecord, bit by bit. */
 static uint32_t masked(const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
@@ -521,9 +525,9 @@ static uint32_t masked(const void *bytes, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Scalars as TensorFlow 2 writes them: a tensor with its number in
-   tensor_content, in float_val, packed or not, or a double; the step before or
-   after the summary. */
+/* TensorFlow 2 writes a scalar as a tensor: in tensor_content, in float_val
+   (packed or not), or as a double; the step comes before or after the
+   summary. */
 static void test_events__scalars_in_tensors_are_read(void **state)
 {
     (void)state;
@@ -592,11 +596,11 @@ static void test_events__malformed_messages_are_skipped(void **state)
         const char *bytes;
         size_t n;
     } broken[] = {
-        {"*\x7f", 2},       /* longer than the record */
+        {"*\x7f", 2},       /* a length beyond the end of the record */
         {"\xff", 1},        /* an incomplete key */
         {"\x09\x00", 2},    /* an incomplete double */
         {"\x0b", 1},        /* a group */
-        {"*\x02\n\x7f", 4}, /* the same in the summary */
+        {"*\x02\n\x7f", 4}, /* a length beyond the end of the summary */
         {"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01*\n\n\x08\n\x01"
          "a\x15\x00\x00 @",
          23}, /* step -1 */

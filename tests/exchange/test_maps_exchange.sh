@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Attention maps as text and as arrays keep every bit; errors name the line.
+# Attention maps keep every bit when they are exported as text or arrays and
+# imported again; error messages name the line.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# entropy-scan merge joins the fragments of a distributed training: rank 0 in
-# run.db, rank 1 in run.rank1.db, made here from long CSV.
+# Checks that entropy-scan merge joins the fragments of a distributed training
+# run: rank 0 in run.db, rank 1 in run.rank1.db, both created here from long
+# CSV.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

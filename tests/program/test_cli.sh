@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# entropy-scan as users run it: import, show, draw, compare, export, merge.
+# Tests entropy-scan from the command line: import, show, draw, compare, export,
+# merge.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden
 heatmaps=$PWD/samples/published
 cd "$dir"
 
-# NAME GOLDEN COMMAND...: standard output equals the golden file byte for byte.
+# same NAME GOLDEN COMMAND...: checks that standard output equals the golden
+# file byte for byte.
 same() {
     local name=$1 file=$golden/$2
     shift 2
@@ -15,7 +17,7 @@ same() {
     if text=$(diff "$file" printed); then pass "$name"; else fail "$name" "$text"; fi
 }
 
-# NAME TEXT COMMAND...: standard error equals TEXT.
+# says NAME TEXT COMMAND...: checks that standard error equals TEXT.
 says() {
     local name=$1 want=$2
     shift 2
@@ -45,7 +47,8 @@ check 'and no verbs' sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
 exits 'one of two at a time' 2 'only --man takes a verb' "$scan" help import --completion
 rm page.txt
 
-# Every example of the manual is run next to the runs and files that it names.
+# Every example of the manual is run in a folder with the runs and files that it
+# names.
 mkdir examples
 for run in sm sm-ln-g; do cp "$root/samples/runs/$run.db" examples/; done
 cp "$root/samples/runs/sm.db" examples/again.db # importance needs three
@@ -82,7 +85,8 @@ completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr
 completes 'completes a verb to help with' 'export explain' help ex
 
-# The arguments of zsh's own functions, and the words that fish offers.
+# Prints the options that zsh completes after WORD...; stubs print the arguments
+# of zsh's completion functions.
 zsh_options() { # WORD...
     "$scan" help --completion=zsh >_entropy-scan
     zsh -fc '_arguments() { print -rl -- "$@" }; _describe() { print -rl -- $verbs }
@@ -212,7 +216,8 @@ printf '# name: a\\x1b[31m\\x9bb\\xc2\\x9bc,\\x0a"<c>\n# arch: \\x1b]0;x\\x07\ns
 clean() { # NAME COMMAND...: prints no control characters on either stream
     local name=$1
     shift
-    # C0 and DEL; C1 as UTF-8 and as a single byte
+    # The bytes are C0 control characters and DEL, C1 as UTF-8, and C1 as a
+    # single byte.
     text=$("$@" 2>&1 </dev/null | tr -d '\n' |
         LC_ALL=C grep -caP '[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|^[\x80-\xbf]|[\x00-\x7f][\x80-\xbf]')
     if [ "$text" = 0 ]; then pass "$name"; else fail "$name" "$("$@" 2>&1 | cat -v)"; fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Invalid input and invalid command lines: the exit code, and one line that
-# names the object and the remedy.
+# Checks the exit code for invalid input and invalid command lines, and that the
+# error message is one line that names the object and the remedy.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# NAME CODE REGEX COMMAND...: like exits, and the message must be one line.
+# fails NAME CODE REGEX COMMAND...: like exits, but the message must also be a
+# single line.
 fails() {
     local name=$1 text
     exits "$@"
@@ -76,7 +77,7 @@ exits 'a full disk, export' 3 '/dev/full: .*No space left' "$scan" export good.d
 
 awk 'BEGIN { for (s = 0; s < 20000; s++) for (l = 0; l < 3; l++)
     printf "Step %d - Layer %d: %.3f\n", s, l, (s * 7 + l) % 31 / 8 }' >big.log
-# A limit on the size of files simulates a full disk.
+# A limit on file sizes simulates a full disk.
 limited() { (ulimit -f "${MOST-100}"; "$@"); }
 MOST=0 exits 'a full disk, export' 3 '^entropy-scan: good.npz: cannot write: File too large' \
     limited "$scan" export good.db -o good.npz
@@ -121,7 +122,7 @@ code=${PIPESTATUS[0]}
 if [ "$code" = 141 ] && [ ! -s messages ]; then pass 'a closed pipe ends quietly'
 else fail 'a closed pipe ends quietly' "exit $code: $(cat messages)"; fi
 
-# A signal removes the temporary file.
+# A signal during an import removes the temporary file.
 awk '{ print; print "other words, many of them, that take their time to be read" }' big.log big.log big.log big.log big.log >slow.log
 "$scan" import -q slow.log -o slow.db 2>/dev/null &
 pid=$!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages: built from the existing objects, accepted by lintian, and their
-# programs work after unpacking.
+# Builds the Debian packages from the existing objects, and checks that lintian
+# accepts them and that their programs work after unpacking.
 . tests/support/tap.sh
 plan_dir
 unset MAKEFLAGS MAKELEVEL

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# `make deps` installs all that the build and the demo need: neither installs packages
-# that only tests need, nor takes flags from them.
+# Checks that `make deps` installs everything that the build and the demo need,
+# and that neither depends on packages that only tests need.
 . tests/support/tap.sh
 plan_dir
 unset MAKEFLAGS MAKELEVEL
 
 # --- installed packages -----------------------------------------------------
 
-# A machine without any package, whose apt-get lists what it would install.
+# Simulates a machine without any package; its apt-get prints the packages it
+# would install.
 mkdir "$dir/bare"
 printf '#!/bin/sh\nexit 1\n' >"$dir/bare/dpkg-query"
 printf '#!/bin/sh\n[ "$1" = update ] || printf "%%s\\n" "$@" >>%s\n' "$dir/wanted" \
@@ -33,7 +34,8 @@ same_text 'the demo installs those of the build alone' tests/tools/deps.sh \
 
 # --- dependencies of the flags -----------------------------------------------
 
-# pkg-config as after `make deps`: without the packages of the tests.
+# pkg-config behaves as after `make deps`: packages that only tests need are
+# absent.
 mkdir "$dir/pc"
 IFS=: read -ra folders <<<"$(pkg-config --variable pc_path pkg-config)"
 for folder in "${folders[@]}"; do

@@ -1,4 +1,5 @@
-/** Widths on a terminal, shortened names, and shortest decimals. */
+/** Tests the width of text on a terminal, shortened names, and shortest
+ *  decimals. */
 #include "cli/output/print.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
@@ -45,7 +46,7 @@ TEST(shortening_keeps_both_ends)
     }
 }
 
-/* Any text is shortened to any width without splitting a character. */
+/* Any string can be shortened to any width without splitting a character. */
 TEST(shortened_text_fits)
 {
     static const char *const pieces[] = {"a", CJK, ACCENT, "\xce\xb1", "-"};

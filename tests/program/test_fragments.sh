@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Simulates a file system that hosts share: recordings are written to fragments,
-# all programs read them, and a run file with a log of SQLite is refused.
+# Simulates a file system that several hosts share. Recordings are written as
+# fragments, which all programs can read; a run file with a write-ahead log of
+# SQLite is refused.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

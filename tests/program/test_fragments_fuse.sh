@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A fuse file system, mounted twice to simulate two hosts: a recording through
-# one mount is followed through the other, which sees no locks, sizes that are
-# up to two seconds old (attr_timeout), and its own cached pages.
+# Mounts a fuse file system twice to simulate two hosts. The recording that is
+# written through one mount is followed through the other, which sees no locks,
+# sizes up to two seconds old (attr_timeout), and separately cached pages.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The files of `make install` are enough to build and run a program outside this
-# repository.
+# Checks that the files of `make install` suffice to build and run a program
+# outside this repository.
 . tests/support/tap.sh
 plan_dir
 

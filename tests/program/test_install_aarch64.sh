@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# make wheel ARCH=aarch64: the commands of its rules; and, if it was built here,
-# that it runs under qemu's emulation with the libc that it downloaded.
+# Checks the commands of `make wheel ARCH=aarch64`. If that wheel was built
+# here, also checks that it runs under qemu with the libc that the build
+# downloaded.
 . tests/support/tap.sh
 plan_dir
 
-# Replaces zig, which only has to name its target here.
+# This stub replaces zig; it only has to print its target.
 cat >"$dir/zig" <<'END'
 #!/bin/sh
 case "$*" in *-dumpmachine*) echo "${3%%-*}-unknown-linux-gnu" ;; esac
@@ -35,8 +36,8 @@ not_run() { skip 'what is made for aarch64 runs' "$1"; finish; exit; }
 [ -n "$emulator" ] || not_run 'no qemu-aarch64-static: apt install qemu-user-static'
 . tests/support/corpus.sh
 own_corpus "$dir/corpus.tok"
-# The kernel cannot start the programs directly, so each gets a script that
-# does.
+# The kernel cannot start aarch64 programs, so each gets a script that starts
+# qemu.
 for program in entropy-scan entropy-train entropy-recorder; do
     printf '#!/bin/sh\nexec "%s" -L "%s" "%s" "$@"\n' "$emulator" "$made/packages/root" \
         "$root/$made/$program" >"$dir/$program"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The two libraries as seen by a program outside this repository: one header, no
-# exports that it does not declare, no SQLite in the training process, the same
-# error messages, shared or static.
+# Uses both libraries from a program outside this repository: one header
+# suffices, the libraries export only what the header declares, SQLite is absent
+# from the training process, and shared and static libraries give the same error
+# messages.
 . tests/support/tap.sh
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The requirements of clusters: no function newer than glibc 2.28; and, linked
-# by zig for that glibc, no newer version of any symbol, no dependency on
+# Checks the requirements of clusters: no function newer than glibc 2.28. If zig
+# linked the programs for that glibc: no newer symbol version, no dependency on
 # SQLite, and a recording that works, also on an old kernel.
 . tests/support/tap.sh
 plan_dir
@@ -9,8 +9,8 @@ none() { skip 'linked for glibc 2.28' "$1"; finish; exit; }
 newer() { # FILE: prints the symbols that need a glibc newer than 2.28
     nm -D --undefined-only "$1" | grep -oE '[A-Za-z_0-9]+@+GLIBC_2\.(29|[3-9][0-9])\b'
 }
-# These functions are older than 2.28, but got a new version when they moved or
-# changed.
+# These functions are older than glibc 2.28, but later versions of glibc gave
+# them a new symbol version.
 moved='exp2?|log2?|pow|hypot|[fl]?stat|fstatat|mknod|dl[a-z]+|__libc_start_main'
 moved+='|pthread_(create|join|detach|once|sigmask|atfork|setname_np|[gs]etaffinity_np)'
 moved+='|pthread_(mutex|cond|rwlock|attr|key|setspecific|getspecific)[a-z_]*|sem_[a-z]+'

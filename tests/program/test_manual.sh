@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The manual as HTML: it has every guide and every verb, and its links lead somewhere.
-# test_readme.sh, test_cli.sh and tests/python/test_package.py run its examples.
+# Checks the manual as HTML: it contains every guide and every verb, and its
+# links work. test_readme.sh, test_cli.sh and tests/python/test_package.py run
+# its examples.
 . tests/support/tap.sh
 plan_dir
 if ! command -v pandoc >/dev/null || ! command -v mandoc >/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Long operations show one line of progress on a terminal, which is removed at the end;
-# other outputs get no such line.
+# Checks that long operations show a progress line on a terminal, which
+# disappears at the end, and none in other outputs.
 . tests/support/tap.sh
 plan_dir
 . tests/support/corpus.sh
@@ -24,7 +24,7 @@ for i in 1 2 3 4 5 6 7 8 9; do echo "x = $i" >modules/m$i.py; done
 on_terminal() { # COMMAND: prints all that it writes to a terminal of 100 columns
     script -qec "stty cols 100; $1" /dev/null </dev/null
 }
-# Prints the final screen: nothing of an erased line remains.
+# Prints what the terminal finally shows, without erased lines.
 shown() { sed 's/.*\r\x1b\[K//; s/\r$//'; }
 draws() { # NAME REGEX COMMAND
     local text

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every command of README.md and samples/README.md works: their ```sh blocks are
-# run one after the other, in a folder with copies of the recorded runs.
+# Checks that every command of README.md and samples/README.md works: runs their
+# ```sh blocks one after another, in a folder with copies of the recorded runs.
 . tests/support/tap.sh
 . tests/support/optuna.sh
 plan_dir
@@ -9,9 +9,10 @@ ln -s "$root/samples" "$dir/samples"
 cp samples/runs/*.db "$dir"
 ln -s "$bin" "$dir/build"
 
-# The programs are already built, because `make test` runs this, and the demo is
-# shortened; make install stays in the folder. Trainings by schedulers have a
-# hundred steps; tests/sweep/test_tuners.sh uses a thousand.
+# The programs are already built, because `make test` runs this. The demo is
+# shortened; make install writes into the test folder. Training runs that
+# schedulers start take a hundred steps here, and a thousand in
+# tests/sweep/test_tuners.sh.
 mkdir "$dir/short"
 cat >"$dir/short/entropy-train" <<END
 #!/bin/bash
@@ -52,7 +53,7 @@ for ((i = 1; i <= blocks; i++)); do
         set -euo pipefail && . ./block$i"
 done
 
-# Every link leads to an existing file.
+# Every link must lead to an existing file.
 while IFS=: read -r page path; do
     check "link $path" test -e "$(dirname "$page")/$path"
 done < <(grep -oE '\]\([^)#]+\)' -- *.md samples/*.md tests/*.md tests/*/*.md | tr -d '()]' |

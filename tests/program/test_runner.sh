@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/tools/run.sh, which runs all other tests: what it counts as failed, and
-# which tests it runs at the same time.
+# Tests tests/tools/run.sh, which runs all other tests: which tests count as
+# failed, and which tests run at the same time.
 . tests/support/tap.sh
 plan_dir
 runner=$PWD/tests/tools/run.sh
@@ -11,7 +11,8 @@ write_script() { # NAME: a test, from standard input
     { echo '#!/bin/bash'; cat; } >"$dir/$1"
     chmod +x "$dir/$1"
 }
-# Runs tests: the output without times in $dir/out, the exit code in $outcome.
+# Runs the tests NAME...; sets $outcome to the exit code and writes the output
+# without times to $dir/out.
 run() { # NAME...
     env BUILD="$dir/build" JOBS=2 "${with[@]}" "$runner" "${@/#/$dir/}" \
         >"$dir/all" 2>&1 </dev/null
@@ -113,7 +114,7 @@ END
 done
 for name in first.sh second.sh; do
     write_script $name <<END
-# alone: it looks for others
+# alone: it checks that no other test is running
 touch "$dir/$name.runs"; sleep 0.1
 [ "\$(echo "$dir"/*.runs)" = "$dir/$name.runs" ] && echo ok 1
 rm "$dir/$name.runs"; echo 1..1

@@ -1,4 +1,4 @@
-/* Reading the runs of many files by one process and by several. */
+/* Tests reading the runs of many files with one process and with several. */
 #include "cli/runs/gather.h"
 #include "cli/runs/json.h"
 #include "cli/runs/settings.h"
@@ -32,8 +32,8 @@ static int end(void **state)
     return es_folder_remove(state);
 }
 
-/* Writes a run whose heads fall by `i`; at the end one is NaN and one
-   missing. */
+/* Writes a run whose head entropies are lower for larger `i`; at the end one
+   head is NaN and one missing. */
 static void write_run(const char *path, int i, const char *name)
 {
     es_run_info info = es_run_of(L, H);
@@ -146,7 +146,7 @@ TEST(a_truncated_or_changed_finding_is_refused)
 typedef struct journal {
     FILE *stream;
     size_t n_runs, n_failed, n_damaged;
-    bool kills; /* kill the first process that is seen */
+    bool kills; /* if true, the first process found is killed */
 } journal;
 
 static void log_begin(void *user, size_t i)
@@ -200,8 +200,8 @@ static void log_end(void *user)
     fputs("]\n", l->stream);
 }
 
-/* Gathers the files with `n_processes` and returns the journal, freed by the
-   caller. */
+/* Reads the files with `n_processes` and returns the journal, which the caller
+   frees. */
 static char *gathered(journal *l, char **files, size_t n_processes)
 {
     char *text = NULL;
@@ -268,7 +268,7 @@ TEST(several_processes_give_the_findings_of_one)
 TEST(a_process_that_is_killed_costs_one_file)
 {
     char *files[N_FILES];
-    /* Makes a summary longer than half of a pipe's capacity. */
+    /* Makes the summary longer than half of a pipe's capacity. */
     static float values[96 * 96];
     es_run_info info = es_run_of(96, 96);
     es_recorded to = es_record(run_db, &info);

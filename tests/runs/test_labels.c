@@ -9,13 +9,13 @@
 
 enum { MOST = 60 };
 
-/* A run to be made; NULL: unknown. */
+/* A run to create; NULL members are unknown. */
 typedef struct given {
     const char *name, *arch, *config;
     int64_t seed;
 } given;
 
-/* The labels of runs, each in its own file. */
+/* Runs, each in a separate file, and their labels. */
 typedef struct labelled {
     es_run_summary *runs[MOST];
     size_t n;
@@ -51,7 +51,7 @@ static void clear(labelled *l)
     es_run_labels_free(&l->labels);
 }
 
-/* texts, plains: (n) expected labels */
+/* Checks the labels of n runs against the expected `texts` and `plains` (n). */
 static void expect(void **state, const given *runs, size_t n,
                    const char *const *texts, const char *const *plains)
 {
@@ -113,7 +113,7 @@ TEST(seeds_come_last_and_only_where_they_are_needed)
     EXPECT(runs, texts, plains);
 }
 
-/* z distinguishes the most runs, x and y together distinguish all. */
+/* z alone distinguishes the most runs, but x and y together distinguish all. */
 TEST(a_setting_that_later_ones_made_redundant_is_omitted)
 {
     enum { SIDE = 3, N = SIDE * SIDE };
@@ -134,7 +134,7 @@ TEST(a_setting_that_later_ones_made_redundant_is_omitted)
     expect(state, runs, N, wanted, plain);
 }
 
-/* Either setting alone would distinguish the runs. */
+/* Either of the two settings alone would distinguish the runs. */
 TEST(the_strength_of_ereg_is_named_with_its_reduction)
 {
     static const given runs[] = {
@@ -233,7 +233,7 @@ static void assert_all_differ(const labelled *l)
     }
 }
 
-/* The labels differ in the middle, where long labels are shortened. */
+/* The labels differ in the middle, which is cut when they are shortened. */
 TEST(long_labels_are_shortened_and_still_differ)
 {
     enum { N = 4, LONG = 300 };

@@ -1,13 +1,14 @@
-/** Summaries of runs read from files: contents, flags, and texts about them. */
+/** Tests summaries of runs that are read from files: contents, flags, and
+ *  strings about them. */
 #include "cli/runs/summary.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Used by each test. */
+/* path of the run file that the current test uses */
 static char *path;
 static es_summary_options options;
-static es_run_summary *summary; /* NULL: none loaded */
+static es_run_summary *summary; /* the loaded summary; NULL if none is loaded */
 
 static int make(void **state)
 {
@@ -34,7 +35,7 @@ static es_run_info known_run(void)
     return info;
 }
 
-/* Begins a file with this run only, replacing the previous file. */
+/* Replaces the file by a new one that contains only this run. */
 static es_recorded begin_run(const es_run_info *info)
 {
     remove(path);
@@ -60,7 +61,7 @@ static void end(es_recorded *to)
     show();
 }
 
-/* Loads run 0; the reader, from which it borrowed, is closed. */
+/* Loads the summary of run 0, then closes the reader from which it borrowed. */
 static es_status try_load(void)
 {
     es_run_summary *loaded = NULL;
@@ -139,8 +140,8 @@ TEST(a_step_is_shown_with_the_newest_loss_at_or_before_it)
 {
     write_steps();
     const int64_t wanted[] = {ES_STEP_FIRST, 30, ES_STEP_LAST};
-    const float losses[] = {4.0F, 3.0F, 2.0F}; /* newest value at or before
-                                                  the step */
+    const float losses[] = {4.0F, 3.0F, 2.0F}; /* the newest value at or before
+                                                  the shown step is expected */
     for (int i = 0; i < 3; i++) {
         options.step = wanted[i];
         show();
@@ -165,7 +166,7 @@ TEST(a_loss_that_comes_later_is_missing)
     assert_true(es_is_missing(summary->ppl));
 }
 
-/* The loss may include a regulariser, which perplexity must not. */
+/* The loss may include a regulariser, which must not affect perplexity. */
 TEST(perplexity_is_computed_from_the_cross_entropy)
 {
     const float eval[] = {2.5F, 2.25F};
@@ -182,7 +183,7 @@ TEST(perplexity_is_computed_from_the_cross_entropy)
     assert_true(near(summary->eval_ppl, exp(2.25), 1e-5));
 }
 
-/* The last evaluation belongs to the model after the last step. */
+/* The last evaluation measures the model after the last step. */
 TEST(the_last_evaluation_is_the_result)
 {
     const float eval[] = {3.0F, 2.25F};
@@ -358,7 +359,7 @@ TEST(published_models_have_the_expected_flags)
     }
 }
 
-/* Samples of different series reach the judge in the order of steps. */
+/* Samples of different series must reach the judge in the order of steps. */
 TEST(series_with_different_steps_are_judged_together)
 {
     es_recorded to = begin();
@@ -383,7 +384,8 @@ TEST(series_with_different_steps_are_judged_together)
     assert_true(es_summary_alarms(summary));
 }
 
-/* Series are merged by step: the NaN continues from one to the other. */
+/* Samples of all series are judged in step order, so a NaN in one series can
+   continue a NaN in another. */
 TEST(a_nan_may_continue_in_another_series)
 {
     es_recorded to = begin();
@@ -419,8 +421,8 @@ TEST(a_flag_that_has_ended_raises_no_alarm)
     assert_false(es_summary_alarms(summary));
 }
 
-/* Writes a run that collapses at step 40, which is reported at the third
-   sample, and has a NaN at `nan_step`. */
+/* Writes and loads a run that collapses at step 40, which can be reported at
+   the third sample, and that has a NaN at `nan_step`. */
 static void load_fallen(int64_t nan_step)
 {
     es_recorded to = begin();
@@ -442,7 +444,7 @@ TEST(a_collapse_before_a_nan_is_named)
         const char *said;
     } cases[] = {
         {90, 40, "nan L0-2 (critical, 40 steps after collapse)"},
-        /* the collapse is not reported before its end */
+        /* here the NaN comes before the collapse can be reported */
         {50, ES_UNKNOWN, "nan L0-2 (critical)"},
         {40, ES_UNKNOWN, "nan L0-2 (critical)"},
         {1000, ES_UNKNOWN, "collapse L0-2 (critical)"},
@@ -496,7 +498,8 @@ TEST(layers_are_printed_as_ranges)
     assert_int_equal(es_summary_print_flags(NULL, 0, summary), 25);
 }
 
-/* The flag changes at every sample, more often than flags are kept. */
+/* The flag opens and closes at every sample, so it has more episodes than are
+   kept. */
 TEST(the_number_of_kept_flags_is_limited)
 {
     enum { N = 2 * (ES_FLAGS_KEPT + 500) };
@@ -529,7 +532,7 @@ TEST(a_damaged_run_costs_only_itself)
     es_record_run(&to, &info);
     es_record_all(&to, "entropy", 0, 1.0F);
     es_record_close(&to);
-    es_make_schema_1(path); /* with checksums only the sample would be
+    es_make_schema_1(path); /* with checksums, only the sample would count as
                                damaged */
     es_sqlite(path, "UPDATE sample SET value = x'0011' "
                     "WHERE step = 2 AND series_id = 1;");
@@ -540,7 +543,8 @@ TEST(a_damaged_run_costs_only_itself)
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
     assert_int_equal(summary->number, 2);
     assert_int_equal(summary->n_in_file, 2);
-    /* its last sample is intact, and without judging nothing else is read */
+    /* The last sample is intact, and without judging no other sample is
+       read. */
     es_summary_free(summary);
     options.without_flags = true;
     es_assert_ok(es_summary_load(&summary, reader, 0, &options));

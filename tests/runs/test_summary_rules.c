@@ -1,4 +1,4 @@
-/** Rules of a rules file, judged over finished and growing runs. */
+/** Tests rules of a rules file on finished and growing runs. */
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
@@ -36,8 +36,9 @@ static void assert_says(const es_run_summary *summary, const char *expected)
     assert_string_equal(said, expected);
 }
 
-/* Writes a run with ctx: entropy 1 at steps 0, 10, ... 90, but `low` in layer 1
-   from step 60 on; loss at every step, eval loss at 50. */
+/* Writes a run with a context length: entropy 1 at steps 0, 10, ... 90, except
+   `low` in layer 1 from step 60 on; loss at every step; eval loss at step
+   50. */
 static char *write_run(void **state, const char *name, float low)
 {
     char *path = es_folder_file(state, name);
@@ -96,7 +97,7 @@ TEST(rules_are_listed_among_the_flags)
     assert_says(summary, "ok");
 }
 
-/* With other thresholds the low entropy of layer 1 becomes a collapse. */
+/* With other thresholds, the low entropy of layer 1 counts as a collapse. */
 TEST(a_rules_file_sets_the_thresholds_of_flags)
 {
     char *path = write_run(state, "own.db", 0.5F);
@@ -126,8 +127,8 @@ TEST(a_rule_compares_with_a_baseline)
     assert_int_equal(summary->flags[0].heads[1], 3);
     assert_true(summary->flags[0].value == 0.5);
     es_summary_free(summary);
-    es_assert_ok(load(&summary, baseline, &rules)); /* a comparison with
-                                                       itself */
+    es_assert_ok(load(&summary, baseline, &rules)); /* the baseline compared
+                                                       with itself */
     assert_says(summary, "ok");
 }
 
@@ -188,7 +189,7 @@ static void draw_rules(es_rule *rules)
 }
 
 /* Pushes the samples from step `from` on; returns the step after the last
-   one. */
+   sample. */
 static int64_t push_new(es_ruled *ruled, es_reader *reader, int64_t from)
 {
     es_series series;
@@ -243,8 +244,8 @@ static void assert_same_as_finished(es_ruled *ruled, const char *path,
     assert_int_equal(n, ruled->n);
 }
 
-/* Reads the file while it is written, after random numbers of samples: one,
-   some, all. Returns the number of episodes. */
+/* Reads the file repeatedly while it is written, after one, several or all
+   samples at random. Returns the number of episodes. */
 static size_t follow_one(void **state, uint64_t seed)
 {
     char name[32];
@@ -287,7 +288,7 @@ static size_t follow_one(void **state, uint64_t seed)
 
 static uint64_t seed_now; /* 0: none yet */
 
-/* Prints the seed of a failed test. */
+/* Prints the seed if a test failed. */
 static int clean(void **state)
 {
     if (seed_now)

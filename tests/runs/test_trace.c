@@ -1,8 +1,8 @@
-/* Lines over any number of steps, in constant memory. */
+/* Tests curves over any number of steps in constant memory. */
 #include "cli/runs/trace.h"
 #include "tests/support/test.h"
 
-/* The properties of a line, computed from its points. */
+/* Properties of a curve, computed from its points. */
 typedef struct seen {
     float low, high;
     size_t n_finite, n_broken, n;
@@ -60,7 +60,8 @@ TEST(a_short_line_is_kept_whole)
     es_trace_free(trace);
 }
 
-/* A single dip, peak and NaN among many steps remain, wherever the run ends. */
+/* A single dip, peak or NaN among many steps must remain, wherever the run
+   ends. */
 TEST(a_long_line_keeps_its_extremes)
 {
     const int lengths[] = {ES_TRACE_MOST,         ES_TRACE_MOST + 1,
@@ -108,7 +109,7 @@ TEST(many_lines_have_fewer_points)
     es_trace_free(trace);
 }
 
-/* A lower limit gives fewer points, but keeps all extremes. */
+/* A lower limit must give fewer points, but keep all extremes. */
 TEST(a_limit_of_points_is_respected)
 {
     for (size_t most = 0; most < 40; most += 7) {

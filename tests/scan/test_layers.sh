@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs whose file describes their layers: names, kinds, and the ceiling of each
-# layer; and trainings of unknown length.
+# Tests runs whose file describes their layers (names, kinds, ceilings), and
+# training runs of unknown length.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# A model of two window layers with a ceiling of 2 nats, and a full layer with
-# 4.5. The window layers are uniform; by the single ceiling of the run no head
-# would be high.
+# Writes a run of a model with two window layers, whose ceiling is 2 nats, and a
+# full layer with 4.5 nats. The window layers are uniform, but no head would be
+# high relative to the single ceiling of the run.
 run() { # PATH STEPS-APART CONFIG [PROGRAM]
     {
         printf '# name: gemma\n# arch: SM\n# ctx: 256\n# config: %s\n' "$3"
@@ -43,7 +43,8 @@ check 'and the bands count these shares' says gemma.db 'bands: each head by its 
 check 'but only if the file describes them' not says plain.db 'L2'
 exits 'and --check fails' 1 '' "$scan" gemma.db --check -q
 
-# The same with a single high window layer, whose name has a control sequence.
+# In this run only one window layer is high; its name contains a control
+# sequence.
 run named.db 100 '{"ceiling": 9, "layers": [{"name": "a"}, {"name": "b\x5cu001b[31m", "kind": "window", "ceiling": 2}, null]}'
 check 'a single layer is named, escaped' says named.db 'overload L1 window b\x1b[31m (warning)'
 check 'and cannot steer a terminal' not says named.db $'\033[31m'

@@ -1,5 +1,5 @@
-/** Table, JSON and CSV are compared byte for byte with golden files, and
- *  parsed. */
+/** Compares table, JSON and CSV byte for byte with golden files, and parses
+ *  JSON and CSV. */
 #include "cli/output/output.h"
 #include "cli/runs/json.h"
 #include "cli/scan/table.h"
@@ -27,7 +27,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-/* Closes a stream of memory and returns its text, freed by the caller. */
+/* Closes a memory stream and returns its text, which the caller frees. */
 static char *close_page(FILE *stream, char **text)
 {
     assert_false(ferror(stream));
@@ -120,7 +120,7 @@ TEST(a_narrow_terminal_shortens_names)
                   "table_narrow.txt");
 }
 
-/* Files are shown if the names do not distinguish the runs. */
+/* The file column is shown if names do not distinguish the runs. */
 TEST(files_are_shown_if_names_are_ambiguous)
 {
     es_shown_troubled(&shown, state, observed);
@@ -132,7 +132,7 @@ TEST(files_are_shown_if_names_are_ambiguous)
     shown.n = n;
 }
 
-/* No control character of a name reaches a terminal, in any output. */
+/* Control characters in names must not reach a terminal, in any output. */
 TEST(names_cannot_steer_a_terminal)
 {
     es_shown_troubled(&shown, state, observed);
@@ -146,8 +146,8 @@ TEST(names_cannot_steer_a_terminal)
     }
 }
 
-/* Checks that a null has a state next to it, unless the member is a list, a
-   text or an object elsewhere; and that the bands count every head. */
+/* Checks that each null has a state member next to it, except where a list, a
+   string or an object would stand; and that the bands count every head. */
 static void assert_states(json_t *object)
 {
     static const char *const others[] = {"arch", "config", "flags"};
@@ -214,7 +214,8 @@ TEST(names_and_configurations_come_back_from_json)
     es_shown_troubled(&shown, state, observed);
     char *text = print_json();
     size_t index;
-    assert_null(strstr(text, "\xc2\x9b")); /* CSI on a terminal */
+    assert_null(strstr(text, "\xc2\x9b")); /* CSI, which begins a control
+                                              sequence on a terminal */
     assert_null(strchr(text, 0x7f));
     json_t *root = parse(text), *run;
     json_t *runs = json_object_get(root, "runs");
@@ -241,7 +242,8 @@ TEST(json_without_runs_is_an_empty_list)
     assert_int_equal(strchr(csv, '\n')[1], 0);
 }
 
-/* Every line has as many cells as the header; quotes are respected. */
+/* Every row must have as many cells as the header, with quotes taken into
+   account. */
 TEST(csv_is_rectangular)
 {
     es_shown_troubled(&shown, state, observed);
@@ -300,8 +302,8 @@ TEST(a_terminal_has_colours_unless_no_color)
     close(primary);
 }
 
-/* Runs in a child: another program truncates the -shm of a run file that is
-   being written. */
+/* Runs in a child process: another program truncates the -shm file of a run
+   file while it is being written. */
 static void write_truncated(const char *path)
 {
     es_output *output;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan summarise --slurm with a real Slurm, which tests/slurm starts.
+# Tests entropy-scan summarise --slurm with a real Slurm, which tests/slurm
+# starts.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 . tests/support/background.sh
@@ -77,7 +78,8 @@ front() { # OPTION...: starts a summary in the background
 joined() { wait "$front"; code=$?; front=; }
 job_of() { cat summary.parts/job; }
 
-# All tasks wait for the partition: one of them is cancelled, the others run.
+# All tasks are pending because the partition is down; one of them is cancelled,
+# the others run later.
 scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
@@ -99,7 +101,7 @@ file_has 'repeating the command submits the missing parts' err ' 1 of 8 parts$'
 check 'and has the same bytes' cmp one table
 rm -f table
 
-# The joining process is killed meanwhile: the job continues.
+# The joining process is killed while tasks are pending; the job continues.
 scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
@@ -112,7 +114,8 @@ check 'the job continues without the joining process' until_true all_there
 check 'repeating the command submits nothing' sh -c '! grep "of Slurm" err'
 check 'and joins the existing parts' cmp one table
 
-# Other files or another command line make other parts; a modified part is not accepted.
+# Parts are not reused for other files or another command line, and a modified
+# part is refused.
 with_parts() { # leaves a failed attempt in which all parts but one exist
     rm -rf summary.parts
     scontrol update PartitionName=all State=DOWN
@@ -135,8 +138,8 @@ exits 'a modified part is refused' 3 'summary.parts/part-2: not a part of this s
     "$scan" summarise tree --slurm --csv -o table
 check 'no output is written' test ! -e table
 rm summary.parts/part-2
-# A task that has written its part may stay in the queue for a while, and
-# another task may have written its part before sbatch ends.
+# A task whose part is written may stay in the queue for a while, and a part may
+# be written before sbatch returns.
 mkdir fake
 printf '#!/bin/sh\necho 5\nexec %s "$@"\n' "$(command -v squeue)" >fake/squeue
 printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep 0.1; done\n' \
@@ -146,8 +149,8 @@ PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --csv -o table 2>err
 file_has 'only that part is read again' err ' 1 of 8 parts$'
 check 'with the same bytes' cmp one table
 
-# Slurm's limits are minutes long: scripts in place of its programs report that
-# a task has exceeded them.
+# Real Slurm limits are minutes long, so scripts replace Slurm's programs and
+# report that a task has exceeded its limit.
 says() { # STATE
     printf '#!/bin/sh\necho 7\n' >fake/sbatch
     printf '#!/bin/sh\n' >fake/squeue

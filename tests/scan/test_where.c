@@ -1,4 +1,4 @@
-/* --where selects runs, --sort orders them. */
+/* Tests --where, which selects runs, and --sort, which orders them. */
 #include "cli/scan/where.h"
 #include "tests/support/test.h"
 
@@ -36,8 +36,8 @@ static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
                             .n_flags = flag ? 1 : 0};
 }
 
-/* Asserts for each of the conditions, separated by bars, if it holds for the
-   run. */
+/* Checks for each of the conditions, separated by bars, whether it holds for
+   the run. */
 static void assert_each(const es_run_summary *run, bool wanted,
                         const char *conditions)
 {
@@ -76,7 +76,8 @@ TEST(numbers_are_compared)
                 "eval_ppl<9.5|eval_ppl>9.5|layers=7|d_model>0|loss>2 ppl<12");
 }
 
-/* NaN and missing values are not above, below or equal to any number. */
+/* NaN and missing values must not count as above, below or equal to a
+   number. */
 TEST(nan_and_missing_satisfy_only_inequality)
 {
     es_run_summary run = run_of("SM", NAN, NULL);
@@ -171,7 +172,7 @@ TEST(nan_comes_last_in_both_directions)
     assert_true(es_order_compare(&order, &low, &high) < 0);
 }
 
-/* Numbers by value, then texts, then values that are not numbers or are
+/* Numbers come first by value, then text, then members that are NaN or
    missing. */
 TEST(runs_are_sorted_by_a_member_of_the_configuration)
 {
@@ -209,7 +210,8 @@ static es_run_setting members[] = {
     {(char[]){"seed"}, (char[]){"9"}, ES_CONFIG_NUMBER, 9, 0},
     {(char[]){"tied"}, (char[]){"true"}, ES_CONFIG_BOOLEAN, NAN, 0}};
 
-/* The run's own seed is 3: a field precedes a member with the same name. */
+/* The run's own seed is 3: a field takes precedence over a member with the same
+   name. */
 TEST(members_of_the_configuration_are_compared)
 {
     es_run_summary run = run_of("SM", 9, NULL);
