@@ -203,7 +203,7 @@ static es_status put_values(archive *a, es_reader *reader,
     }
     es_cursor_close(cursor);
     if (status == ES_DONE)
-        status = es_fail(ES_EIO, "%s: %s: changed while it was read",
+        status = es_fail(ES_EIO, "%s: %s: changed during the export: try again",
                          es_reader_path(reader), series->name);
     if (status == ES_OK)
         end_member(a);

@@ -103,7 +103,7 @@ static es_status refuse_others(es_line_reader *lines)
         const char *bytes, *what;
     } others[] = {
         {":W&B",
-         "is W&B's own log of a run (.wandb): wandb sync it, and save the "
+         "is W&B's own log of a run (.wandb): run wandb sync, then save the "
          "history as JSON lines, as entropy-scan import --help shows"},
         {"PAR1", "is a Parquet file: convert it to CSV, with to_csv of pandas"},
         {"\x1f\x8b", "is compressed: gunzip it"},

@@ -4,9 +4,9 @@
    training loops. Reads the file three times: to choose the step member, to
    collect the names, and to read the numbers. NaN and Infinity may be spelled
    as in Python; a number beyond float32 becomes infinite, as in a training run
-   that records it. A line is skipped and counted if its step is not a non-
-   negative integer, or if a number exceeds double. A list of lists is a series
-   of heads. */
+   that records it. A line is skipped and counted if its step is
+   negative or not an integer, or if a number exceeds double. A list of lists is
+   a series of heads. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 

@@ -32,7 +32,7 @@ typedef struct table {
     const char *file;
     char separator;
     size_t n_columns, n_rows;
-    int64_t n_layer, n_head; /* largest ones found; later those of the run */
+    int64_t n_layer, n_head; /* largest found so far; later those of the run */
 
     /* The current step. */
     int64_t step;
@@ -161,7 +161,7 @@ static es_status read_place(place *out, es_cells *cells)
     if (status == ES_OK)
         status = read_key(&out->head, cells, ES_MAX_HEADS - 1);
     if (status == ES_OK && out->layer < 0 && out->head >= 0)
-        return es_cells_fail(cells, "a head has no layer");
+        return es_cells_fail(cells, "the row has a head but no layer");
     out->shape = out->head >= 0    ? ES_SHAPE_HEAD
                  : out->layer >= 0 ? ES_SHAPE_LAYER
                                    : ES_SHAPE_RUN;

@@ -230,7 +230,7 @@ static es_status check_steps(const wide *w)
     return w->n_steps
                ? ES_OK
                : es_fail(ES_EFORMAT,
-                         "%s: no row has a whole number from 0 on in column "
+                         "%s: no row has a non-negative integer in column "
                          "'%.80s': name another column with --step-key",
                          es_line_reader_name(w->import->lines),
                          w->names[w->step_column]);

@@ -139,7 +139,7 @@ static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
         merged->n_incomplete++;
         es_print_note(
             "%s: continues after the end of run %s, which another input "
-            "already contains joined: omit that input, and give all fragments",
+            "contains already joined: omit that input, and name all fragments",
             es_reader_path(beyond->reader), run->info.uuid);
     } else if (status == ES_OK && !quiet) {
         es_print_note("%s: run %s is already joined: its fragments are skipped",

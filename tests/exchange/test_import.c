@@ -235,7 +235,7 @@ static void test_import__a_wide_table_is_read(void **state)
     assert_string_equal(calls_report.other_keys, "'_step'");
     assert_int_equal(calls_report.n_ignored, 1);
     assert_refused("step,a\n-1,2\nx,3\n",
-                   "f: no row has a whole number from 0 on in column 'step': "
+                   "f: no row has a non-negative integer in column 'step': "
                    "name another column with --step-key");
     assert_refused(
         "step,a\n1,2,3\n",
@@ -266,7 +266,7 @@ static void test_import__a_malformed_long_csv_is_refused(void **state)
         {"99999999999999999999,0,0,1,\n",
          "f: line 2, column 1: 99999999999999999999 is not in "
          "0..9223372036854775806"},
-        {"5,,0,1,\n", "f: line 2, column 3: a head has no layer"},
+        {"5,,0,1,\n", "f: line 2, column 3: the row has a head but no layer"},
         {"5,0,0,1,\n5,0,0,2,\n",
          "f: line 3, column 4: e already has a value here at step 5"},
         {"5,0,0,1,\n4,0,0,2,\n", "f: line 3, column 3: step 4 comes after step "

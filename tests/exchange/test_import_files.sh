@@ -27,9 +27,9 @@ cat >kinds.jsonl <<'END'
 {"step": 10, "qk_stats/layer_0/swa_entropy_avg": 1.25, "qk_stats/layer_1/full_entropy_avg": 2, "qk_stats/layer_2_mtp/full_entropy_avg": 2.5}
 END
 "$scan" import -q kinds.jsonl -o kinds.db --ctx 128
-output 'a table has the kinds of layers' 'kinds: L0 window, ceiling [0-9.]*; L1-2 full' "$scan" kinds.db
-output 'JSON has them' '"kind":"window".*"kind":"full".*"name":"layer_2_mtp","kind":"full"' "$scan" --json kinds.db
-check 'an export keeps them' sh -c '"$0" export kinds.db >kinds.csv && "$0" import -q kinds.csv -o again.db &&
+output 'the table shows the kinds of layers of an import' 'kinds: L0 window, ceiling [0-9.]*; L1-2 full' "$scan" kinds.db
+output 'JSON has the kinds of imported layers' '"kind":"window".*"kind":"full".*"name":"layer_2_mtp","kind":"full"' "$scan" --json kinds.db
+check 'export and import keep the kinds of layers' sh -c '"$0" export kinds.db >kinds.csv && "$0" import -q kinds.csv -o again.db &&
     "$0" again.db | grep -q "L0 window"' "$scan"
 
 # --- several counters of steps
@@ -38,15 +38,15 @@ cat >steps.jsonl <<'END'
 {"_step": 1, "gpu": 9}
 {"_step": 2, "trainer/global_step": 10, "entropy/L0H0": 2}
 END
-output 'a line names the counter that has the steps' \
+output 'a note names the counter chosen for the steps' \
     "steps.jsonl: steps are taken from 'trainer/global_step', not from '_step': choose with --step-key" \
     sh -c '"$0" import steps.jsonl -o steps.db 2>&1' "$scan"
-check 'the steps are those of the training' heads steps.db '0,0,0,1 10,0,0,2'
+check 'the steps come from the counter of the training run' heads steps.db '0,0,0,1 10,0,0,2'
 choose_other() {
     "$scan" import steps.jsonl -o steps.db --step-key _step 2>&1 | grep -q 'steps are' && return 1
     heads steps.db '0,0,0,1 2,0,0,2'
 }
-check 'another counter is used if it is named' choose_other
+check '--step-key selects another counter' choose_other
 
 # --- one JSON document
 cat >trainer_state.json <<'END'
@@ -71,24 +71,24 @@ numbers() { "$scan" export "$1" | grep -v '^#' | tr '\n' ' '; } # RUN.db: prints
 reads() { # FILE FORMAT NUMBERS
     "$scan" import "$1" -o read.db 2>&1 | grep -q "from $2\$" && [ "$(numbers read.db)" = "$3 " ]
 }
-check 'trainer_state.json is read' reads trainer_state.json 'a JSON document' \
+check 'trainer_state.json is imported' reads trainer_state.json 'a JSON document' \
     'step,layer,head,epoch,grad_norm,loss 10,,,0.5,NaN,3.5 20,,,,,3.25'
 tr -d '\n' <trainer_state.json >line.json
-check 'also on one line' reads line.json 'a JSON document' \
+check 'trainer_state.json on one line is imported' reads line.json 'a JSON document' \
     'step,layer,head,epoch,grad_norm,loss 10,,,0.5,NaN,3.5 20,,,,,3.25'
-output 'also from standard input' 'from a JSON document' sh -c '"$0" import - -o read.db <line.json 2>&1' "$scan"
+output 'a JSON document is imported from standard input' 'from a JSON document' sh -c '"$0" import - -o read.db <line.json 2>&1' "$scan"
 printf '\n[ {"step": 1, "entropy/L0H0": 1},\n  {"step": 2, "entropy/L0H0": 1.5} ]\n' >array.json
-check 'an array of objects is read' reads array.json 'a JSON document' \
+check 'a JSON array of objects is imported' reads array.json 'a JSON document' \
     'step,layer,head,entropy 1,0,0,1 2,0,0,1.5'
 printf '{\n "step": 1,\n "loss": 2\n}\n' >object.json
-check 'an object over several lines is a row' reads object.json 'a JSON document' 'step,layer,head,loss 1,,,2'
+check 'a JSON object over several lines is one row' reads object.json 'a JSON document' 'step,layer,head,loss 1,,,2'
 printf '[{"step": 1, "loss": 2},\n 3]' >element.json
-exits 'an array of other values is refused' 3 'element.json: element 1 of its array is not a JSON object' \
+exits 'a JSON array with other elements is refused' 3 'element.json: element 1 of the array is not a JSON object' \
     "$scan" import element.json -o no.db
 printf '[{"step": 1, "loss": 2},\n' >cut.json
-exits 'a truncated array is refused with its line' 3 'cut.json: line 2: not JSON: ' "$scan" import cut.json -o no.db
+exits 'a truncated JSON array is refused with its line' 3 'cut.json: line 2: not JSON: ' "$scan" import cut.json -o no.db
 printf '[12:00] Step 1 - Layer 0: 2\n' >time.log
-check 'a log whose lines begin with brackets is a log' reads time.log 'a log' 'step,layer,head,entropy 1,0,,2'
+check 'a log whose lines begin with brackets is not JSON' reads time.log 'a log' 'step,layer,head,entropy 1,0,,2'
 
 # --- MLflow
 mkdir -p mlruns/0/abc/metrics/attn/layer_0/head_1
@@ -96,15 +96,15 @@ printf '1700000000000 3.5 0\n1700000001000 3.25 10\n1700' >mlruns/0/abc/metrics/
 printf '1700000000000 1.5 0\n1700000001000 nan 10\n1700000002000 7 -1\n' \
     >mlruns/0/abc/metrics/attn/layer_0/head_1/entropy
 mlflow='step,layer,head,entropy,loss 0,,,,3.5 0,0,0,NA, 0,0,1,1.5, 10,,,,3.25 10,0,0,NA, 10,0,1,NaN,'
-check "a run's folder of MLflow is read" reads mlruns/0/abc/ 'an MLflow folder' "$mlflow"
-check 'its folder metrics, too' reads mlruns/0/abc/metrics 'an MLflow folder' "$mlflow"
-check 'and is the name of the run' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
+check 'the folder of an MLflow run is imported' reads mlruns/0/abc/ 'an MLflow folder' "$mlflow"
+check 'the metrics folder of an MLflow run is imported' reads mlruns/0/abc/metrics 'an MLflow folder' "$mlflow"
+check 'the run is named after the MLflow folder' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
     grep -q "^# name: abc$"' "$scan"
-exits 'another folder is refused with the folder to name' 3 \
+exits 'any other folder is refused, with advice which folder to name' 3 \
     "mlruns: is a folder: for MLflow name the folder of a run, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
     "$scan" import mlruns -o no.db
 printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
-exits 'a wrong line of a metric is named' 3 'abc/metrics/bad: line 1: expected time, value and step of MLflow' \
+exits 'an invalid line of an MLflow metric is reported with its position' 3 'abc/metrics/bad: line 1: expected time, value and step of MLflow' \
     "$scan" import mlruns/0/abc -o no.db
 
 # --- unsupported files: the message names the format and a remedy
@@ -112,17 +112,17 @@ refused() { # NAME REGEX TEXT: the file is what printf makes of TEXT
     printf "$3" >other.file
     exits "$1" 3 "other.file: $2" "$scan" import other.file -o no.db
 }
-refused "W&B's own log" "is W&B's own log of a run \(.wandb\): wandb sync it, .* import --help shows" \
+refused "W&B's own log" "is W&B's own log of a run \(.wandb\): run wandb sync, then .* import --help" \
     ':W&B\xe1\xbe\0\x01\x02\x03\x04'
 pointer='version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n'
 refused 'a pointer of Git LFS' 'a Git LFS pointer, not the file: run git lfs pull' "$pointer"
-exits 'also from standard input' 3 'standard input: a Git LFS pointer' \
+exits 'a pointer of Git LFS on standard input' 3 'standard input: a Git LFS pointer' \
     sh -c '"$0" import - -o no.db <other.file' "$scan"
-exits 'also as weights' 3 'other.file: a Git LFS pointer' \
+exits 'entropy-train recognises a Git LFS pointer as weights' 3 'other.file: a Git LFS pointer' \
     "$train" probe --init other.file --data none.tok -o no.db
-exits 'also as a run' 3 'other.file: a Git LFS pointer' "$scan" other.file
-refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
-refused 'a compressed file' 'is compressed: gunzip it' '\x1f\x8b\x08\0'
-check 'nothing was written' test ! -e no.db
+exits 'a Git LFS pointer given as run file' 3 'other.file: a Git LFS pointer' "$scan" other.file
+refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
+refused 'a compressed file' 'compressed: gunzip it' '\x1f\x8b\x08\0'
+check 'a refused file writes no run file' test ! -e no.db
 
 finish

@@ -31,13 +31,13 @@ damaged() {
         grep -qE '^# attention_map: eval 5 1 0 4 20:( NA){16}$' "$dir/damaged.csv" &&
         [ "$(grep -c '^# attention_map:' "$dir/damaged.csv")" = 27 ]
 }
-check 'a damaged map is missing values' damaged
+check 'a damaged map is exported as missing values' damaged
 none() {
     "$scan" export "$dir/run.db" --phase train -o "$dir/train.csv" &&
         "$scan" export "$dir/run.db" --series loss -o "$dir/loss.csv" &&
         ! grep -h attention_map "$dir/train.csv" "$dir/loss.csv"
 }
-check 'other series and the other phase are without them' none
+check 'export of another series or phase has no maps' none
 
 json() {
     "$scan" export "$dir/run.db" --format jsonl --series attention_map | python3 -c '
@@ -50,7 +50,7 @@ assert all(one["value"][q][k] is None for q in range(4) for k in range(q + 1, 4)
 assert all(0 < one["value"][q][k] <= 1 for q in range(4) for k in range(q + 1))
 assert any(row["head"] is None for row in rows)'
 }
-check 'JSON lines have the rows of queries' json
+check 'JSON lines have one row per query' json
 
 arrays() { # compares each member of the archive with the run file
     "$scan" export "$dir/run.db" -o "$dir/run.npz" &&
@@ -70,7 +70,7 @@ for name, heads in ("layer_4", [-1]), ("head_4", [0, 1]):
     assert steps[-24:] == b"".join(step.to_bytes(8, "little") for step in (0, 5, 10))
 EOF
 }
-check 'NPZ has an array of layers and one of heads' arrays
+check 'NPZ has one array for layers and one for heads' arrays
 
 broken() { # SED REGEX: a malformed map is an error that names its line
     sed "$1" "$dir/run.csv" >"$dir/bad.csv"

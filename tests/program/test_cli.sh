@@ -42,9 +42,9 @@ for section in NAME SYNOPSIS DESCRIPTION VERBS OPTIONS 'EXIT STATUS' ENVIRONMENT
     file_has "the manual has $section" page.txt "^$section$"
 done
 output 'each verb has its own manual page' '^ *entropy-scan-import +- +make +a +run' page import
-output 'with its options' '^ *--tags=' page import
-check 'and no verbs' sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
-exits 'one of two at a time' 2 'only --man takes a verb' "$scan" help import --completion
+output "a verb's manual page has its options" '^ *--tags=' page import
+check "a verb's manual page lists no verbs" sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
+exits 'help accepts one verb at a time' 2 'only --man takes a verb' "$scan" help import --completion
 rm page.txt
 
 # Every example of the manual is run in a folder with the runs and files that it
@@ -61,15 +61,15 @@ while read -r line; do
     check "example: $line" sh -c "cd examples && PATH=$(dirname "$scan"):\$PATH && $line"
 done < <({ "$scan" help --man; for verb in import export merge sql report cost importance rules explain watch sweep run-file; do
     "$scan" help $verb --man; done; } | sed -n '/^\.RS 4$/,/^\.RE$/{ /^entropy/ { s/\\-/-/g; p } }')
-check 'there are some of each verb' test $n_examples -ge 15
+check 'the manual has examples of each verb' test $n_examples -ge 15
 rm -r examples
 output '--version prints the version' '^entropy-scan [0-9.]+$' "$scan" --version
 output '-V names the libraries' '^SQLite 3\.[0-9.]+, cairo 1.*, libpng 1.*, FreeType 2.*, FriBidi 1' "$scan" -V
 output '-V reports the licence of GSL, or what is missing without it' '^(GSL 2\.[0-9.]+: .* GPL-3|no GSL: no intervals)' "$scan" -V
-check 'no library has GSL, nor the recorder' sh -c '! nm "$@" | grep " gsl_"' - "$bin"/libentropy{record,scan}.{a,so.0} \
+check 'the libraries and the recorder do not use GSL' sh -c '! nm "$@" | grep " gsl_"' - "$bin"/libentropy{record,scan}.{a,so.0} \
     "$bin"/entropy-recorder "$bin"/entropy-train
 output 'entropy-train has -h and -V' '^usage: entropy-train' "$train" -h
-output 'the second is --version' '^own kernels: ' "$train" -V
+output 'entropy-train -V prints the same as --version' '^own kernels: ' "$train" -V
 
 completes() { # NAME WANT WORD...: the words that bash offers for the last word
     local name=$1 want=$2
@@ -93,27 +93,27 @@ zsh_options() { # WORD...
         words=(entropy-scan "$@") CURRENT=$(($# + 1)); . ./_entropy-scan' zsh "$@"
 }
 output 'zsh has options with their help' '^--heatmap=-\[draw a heatmap of layers by heads .*::FILE:_files$' zsh_options ''
-output 'quotes in it are kept' "of a layer.s heads around their mean" zsh_options ''
-output 'choices are offered' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options ''
-output 'verbs are, too' '^import:make a run file' zsh_options ''
-output 'a verb has its own options' '^--tags=' zsh_options import ''
-check 'and no others' sh -c '! echo "$1" | grep -q heatmap' sh "$(zsh_options import '')"
+output 'zsh keeps quotes in the help of options' "of a layer.s heads around their mean" zsh_options ''
+output 'zsh offers the choices of an option' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options ''
+output 'zsh offers verbs' '^import:make a run file' zsh_options ''
+output 'zsh offers the options of a verb' '^--tags=' zsh_options import ''
+check 'zsh offers no other options for a verb' sh -c '! echo "$1" | grep -q heatmap' sh "$(zsh_options import '')"
 fish_offers() { "$scan" help --completion=fish >own.fish && fish -Nc ". ./own.fish; complete -C 'entropy-scan $1'"; }
 output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by the extension of FILE" fish_offers '--form'
 output 'fish offers verbs' '^report.write runs' fish_offers 'rep'
 output 'fish offers choices' '^neurips' fish_offers '--for n'
 output 'fish offers the options of a verb' '^--tags' fish_offers 'import --ta'
-check 'and not those of others' sh -c '! echo "$1" | grep -q heatmap' sh "$(fish_offers 'import --hea')"
+check 'fish offers no other options for a verb' sh -c '! echo "$1" | grep -q heatmap' sh "$(fish_offers 'import --hea')"
 rm _entropy-scan own.fish
-exits 'another shell is refused' 2 "completion 'csh': expected one of bash, zsh, fish" "$scan" help --completion=csh
+exits 'an unknown shell is refused' 2 "completion 'csh': expected one of bash, zsh, fish" "$scan" help --completion=csh
 
 # --- import: messages and results of each format
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv
-says 'import says what it read' \
+says 'import reports what it read' \
     'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix
 entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest is 3.0000: wrong context length, or bits instead of nats?' \
     "$scan" import heat.csv -o heat.db --arch SM --ctx 8 --step 40
-says 'import -q says nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
+says 'import -q prints nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
 
 # --- colours
 coloured() { # SEQUENCE COMMAND...: prints the colour sequence without a terminal
@@ -123,12 +123,12 @@ coloured() { # SEQUENCE COMMAND...: prints the colour sequence without a termina
 }
 uncoloured() { ! coloured "$@"; }
 check 'FORCE_COLOR colours a failure' coloured 31mentropy-scan: env FORCE_COLOR=1 "$scan" none.db
-check 'the line of a training, too' coloured 31mentropy-train: env FORCE_COLOR=1 "$train" --data none.tok -o none.db
-check 'NO_COLOR comes before it' uncoloured 31m env FORCE_COLOR=1 NO_COLOR=1 "$scan" none.db
-check 'empty variables have no effect' uncoloured 31m env FORCE_COLOR= "$scan" none.db
+check 'FORCE_COLOR colours the progress of a training run' coloured 31mentropy-train: env FORCE_COLOR=1 "$train" --data none.tok -o none.db
+check 'NO_COLOR takes precedence over FORCE_COLOR' uncoloured 31m env FORCE_COLOR=1 NO_COLOR=1 "$scan" none.db
+check 'empty colour variables have no effect' uncoloured 31m env FORCE_COLOR= "$scan" none.db
 check '--color=always colours a table' coloured 1m env NO_COLOR=1 "$scan" heat.db --color=always
 check '--color=never does not' uncoloured 1m env FORCE_COLOR=1 "$scan" heat.db --color=never
-check 'no terminal, no colours' uncoloured 1m "$scan" heat.db
+check 'output that is not a terminal has no colours' uncoloured 1m "$scan" heat.db
 
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log
 says 'import of a log reports restarts and skipped lines' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
@@ -136,9 +136,9 @@ entropy-scan: some.log: lines without an entry or a step, skipped: 1
 entropy-scan: some.log: values given more than once, of which the last is used: 1
 entropy-scan: some.log: restarts, which invalidate later steps: 1' \
     "$scan" import some.log -o log.db
-same 'a log that went back exports the later values' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
+same 'after a restart in a log the later values are exported' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
 check 'standard input is imported' sh -c '"$0" import - -o in.db -q <heat.csv' "$scan"
-output 'a run from standard input is named so' 'standard input' "$scan" in.db
+output 'a run from standard input is named after it' 'standard input' "$scan" in.db
 check 'semicolons are recognised as separators' sh -c 'tr , ";" <heat.csv >semi.csv; "$0" import -q semi.csv -o semi.db' "$scan"
 check 'import leaves no file behind' sh -c '! ls -A | grep -E "entropy-scan|-wal|-shm|-lock"'
 printf '# name: kept\n# ctx: 9\n1,2\n' >about.csv
@@ -151,7 +151,7 @@ check 'options override comments' sh -c '"$0" import -q about.csv -o about.db --
 printf '# name: a b\nstep,layer,head,entropy,slope,loss,eval:entropy\n0,,,,,3.25,\n0,0,,,-0,,\n0,0,0,1e-3,,,NA\n0,1,1,inf,,,2\n9,,,,,NaN,\n' >long.csv
 "$scan" import -q long.csv -o long.db --ctx 8 || exit 1
 same 'export prints the golden CSV' cli_export.csv sh -c '"$0" export long.db | grep -vE "uuid|started_at|entropy-scan"' "$scan"
-same 'export of chosen series prints the golden JSON lines' cli_export.jsonl \
+same 'export of selected series prints the golden JSON lines' cli_export.jsonl \
     sh -c '"$0" export long.db --format jsonl --series loss --series slope | sed "s/\"uuid\":\"[^\"]*\"/\"uuid\":\"\"/; s/,\"started_at.*Z\"//"' "$scan"
 check 'an export that is imported exports the same' sh -c '"$0" export long.db >1.csv && "$0" import -q 1.csv -o 1.db &&
     "$0" export 1.db -o 2.csv && cmp 1.csv 2.csv' "$scan"
@@ -164,26 +164,26 @@ output 'the merged file has all runs' '^3$' sh -c '"$0" all.db --csv | grep -c "
 check 'a merged run is the same bit for bit' sh -c '"$0" export all.db --run "a b" >3.csv && cmp 1.csv 3.csv' "$scan"
 output 'merging a file with itself changes nothing' '^3$' \
     sh -c '"$0" merge -q all.db all.db -o all.db && "$0" all.db --csv | grep -c "^all.db"' "$scan"
-output 'JSON lines of a merged file hold all runs' '^3$' sh -c '"$0" export all.db --format jsonl | grep -c "^{\"run\""' "$scan"
+output 'JSON lines of a merged file have all runs' '^3$' sh -c '"$0" export all.db --format jsonl | grep -c "^{\"run\""' "$scan"
 
 # --- streams and exit codes
 printf '1,1.5\n2,1.25\n' >well.csv
 "$scan" import -q well.csv -o well.db --ctx 128 || exit 1
 check '--check of a healthy run exits with 0' "$scan" -q well.db --check
 exits '--check of a flagged run exits with 1' 1 '^$' "$scan" -q heat.db --check
-says '-q says nothing' '' "$scan" -q heat.db
+says '-q prints no message' '' "$scan" -q heat.db
 output '-q prints nothing' '^0$' sh -c '"$0" -q heat.db | wc -c' "$scan"
-output '-q leaves the CSV' '^path,' "$scan" -q heat.db --csv
-check '-o FILE takes the table' sh -c '"$0" heat.db -o t.txt | cmp - /dev/null && grep -q SM t.txt' "$scan"
-check '-o FILE takes JSON' sh -c '"$0" heat.db --json -o t.json && grep -q "\"schema\":2" t.json' "$scan"
+output '-q still prints CSV' '^path,' "$scan" -q heat.db --csv
+check '-o FILE receives the table' sh -c '"$0" heat.db -o t.txt | cmp - /dev/null && grep -q SM t.txt' "$scan"
+check '-o FILE receives JSON' sh -c '"$0" heat.db --json -o t.json && grep -q "\"schema\":2" t.json' "$scan"
 output '-o - is standard output' 'SM' "$scan" heat.db -o -
-check '--step takes first and a number' sh -c '"$0" long.db --series loss --step first --csv | grep -q ",0,3.25," &&
+check '--step accepts first and a number' sh -c '"$0" long.db --series loss --step first --csv | grep -q ",0,3.25," &&
     "$0" long.db --series loss --step 9 --csv | grep -q ",9,NaN,"' "$scan"
 
 # --- pictures
 mkdir elsewhere
 cp heat.db elsewhere/run.db
-says '--heatmap names the picture after the run, in this folder' 'entropy-scan: run-heatmap.png written' \
+says '--heatmap names the picture after the run' 'entropy-scan: run-heatmap.png written' \
     "$scan" elsewhere/run.db --heatmap
 check 'the picture is a PNG' is_png run-heatmap.png
 output 'a picture is drawn in addition to the table' 'SM' "$scan" elsewhere/run.db --heatmap
@@ -193,20 +193,20 @@ for note in 'run heat' 'arch SM' 'step 40' 'series entropy' 'phase train' \
 done
 check '--curves draws a picture' sh -c '"$0" -q long.db log.db --curves && test -s long-curves.png' "$scan"
 check '--curves draws the loss' sh -c '"$0" -q long.db --curves=loss.svg --series loss && grep -q "<svg" loss.svg' "$scan"
-check 'a file name in .pdf makes a PDF' sh -c '"$0" -q heat.db --heatmap=x.pdf && head -c 5 x.pdf | grep -q "%PDF-"' "$scan"
+check 'a file name with .pdf makes a PDF' sh -c '"$0" -q heat.db --heatmap=x.pdf && head -c 5 x.pdf | grep -q "%PDF-"' "$scan"
 check '--format svg makes an SVG' sh -c '"$0" -q heat.db --heatmap --format svg && grep -q "<svg" heat-heatmap.svg' "$scan"
 check 'a picture on standard output replaces the table' sh -c '"$0" heat.db --heatmap=- >o.png' "$scan"
 check 'standard output has the same picture as a file' sh -c '"$0" heat.db -q --heatmap=p.png && cmp o.png p.png' "$scan"
 check '-o names the picture' sh -c '"$0" -q heat.db --heatmap -o q.png && cmp p.png q.png' "$scan"
-check '-o is for the JSON when there is some' sh -c '"$0" heat.db --heatmap --json -o j.json && grep -q schema j.json && cmp heat-heatmap.png p.png' "$scan"
+check '-o is the file of JSON rather than of the picture' sh -c '"$0" heat.db --heatmap --json -o j.json && grep -q schema j.json && cmp heat-heatmap.png p.png' "$scan"
 check '--size is in pixels' sh -c '"$0" -q heat.db --heatmap=s.png --size 901x700' "$scan"
 output 'a PNG has the size of --size to the pixel' '^901x700$' size_of_png s.png
 check '--colormap and --title change the picture' sh -c '"$0" -q heat.db --heatmap=m.png --colormap magma &&
     "$0" -q heat.db --heatmap=t.png --title Hello && ! cmp -s m.png p.png && ! cmp -s t.png p.png' "$scan"
 check '--max changes the picture' sh -c '"$0" -q heat.db --heatmap=l.png --max 9 && ! cmp -s l.png p.png' "$scan"
-output 'a series without a unit has none in what the colours mean' '^m of max_logit \(run: ' "$scan" \
+output 'the colour bar of a series without a unit has no unit' '^m of max_logit \(run: ' "$scan" \
     "$root/samples/runs/sm.db" --series max_logit --max run
-exits 'a run without heads is left out' 4 'log.db: the run has no series with a value per head' \
+exits 'a run without heads is omitted from a picture' 4 'log.db: the run has no series with a value per head' \
     "$scan" -q heat.db log.db --heatmap
 check 'two pictures are drawn at once' sh -c 'rm *.png; "$0" -q heat.db --heatmap --curves && ls heat-heatmap.png heat-curves.png' "$scan"
 
@@ -222,7 +222,7 @@ clean() { # NAME COMMAND...: prints no control characters on either stream
         LC_ALL=C grep -caP '[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|^[\x80-\xbf]|[\x00-\x7f][\x80-\xbf]')
     if [ "$text" = 0 ]; then pass "$name"; else fail "$name" "$("$@" 2>&1 | cat -v)"; fi
 }
-check 'a name with an escape is in the file' grep -q "$(printf '\033\\[31m')" evil.db
+check 'the run file has a name with an escape' grep -q "$(printf '\033\\[31m')" evil.db
 clean 'the table escapes names' "$scan" evil.db
 clean 'JSON escapes names' "$scan" evil.db --json
 clean 'CSV escapes names' "$scan" evil.db --csv
@@ -232,9 +232,9 @@ clean 'messages escape names' "$scan" evil.db --series nothing
 clean 'messages escape arguments' "$scan" "$(printf 'x\033[31m\302\233.db')"
 clean 'messages escape the name of a series' "$scan" evil.db --heatmap --series "$(printf '=1\033[2J')"
 check 'an SVG escapes names' sh -c '"$0" -q evil.db --heatmap=e.svg && ! LC_ALL=C grep -q "$(printf "[\033\a]")" e.svg' "$scan"
-check 'notes of a PNG escape names' sh -c '"$0" -q evil.db --heatmap=e.png && grep -aqF "a\\x1b[31m" e.png &&
+check 'the note in a PNG escapes names' sh -c '"$0" -q evil.db --heatmap=e.png && grep -aqF "a\\x1b[31m" e.png &&
     ! LC_ALL=C grep -aq "$(printf "a\033\\[31m")" e.png' "$scan"
-check 'an export of escaped names comes back' sh -c '"$0" export evil.db >4.csv && "$0" import -q 4.csv -o 4.db && "$0" export 4.db | cmp - 4.csv' "$scan"
+check 'export and import keep escaped names' sh -c '"$0" export evil.db >4.csv && "$0" import -q 4.csv -o 4.db && "$0" export 4.db | cmp - 4.csv' "$scan"
 
 # --- the published heatmaps, whose bands and flags test_bands and test_summary check
 published() {

@@ -43,11 +43,11 @@ fails 'a run without samples' 3 'bare.db: .*no sample' "$scan" bare.db
 ln -s good.db link.db
 fails 'a symbolic link' 3 'link.db: is a symbolic link' "$scan" link.db
 : >good.db-journal
-fails 'a journal beside it' 3 'good.db: has a rollback journal' "$scan" good.db
+fails 'a run file next to a journal' 3 'good.db: has a rollback journal' "$scan" good.db
 rm good.db-journal
 fails 'an unknown series: the message names those that exist' 3 'losss.*entropy.*loss' \
     "$scan" long.db --series losss
-fails 'step out of range: the range is named' 3 'step 8.*1.*7' "$scan" long.db --step 8
+fails 'a step out of range: the message names the range' 3 'step 8.*1.*7' "$scan" long.db --step 8
 fails 'no eval phase' 3 'long.db: .*entropy' "$scan" long.db --phase eval
 fails 'a heatmap of a run series names head series' 3 \
     'long.db: series loss has one value per run, .* entropy$' \
@@ -109,12 +109,12 @@ if unshare -rm true 2>/dev/null; then
     text=$(full_disk 2>&1)
     code=$?
     if [ $code = 3 ] && [ "$(wc -l <<<"$text")" = 1 ] && grep -q 'small/big.db: .*No space left' <<<"$text"; then
-        pass 'a disk that is full indeed, import'
+        pass 'an import to a full disk fails and leaves no file'
     else
-        fail 'a disk that is full indeed, import' "exit $code: $text"
+        fail 'an import to a full disk fails and leaves no file' "exit $code: $text"
     fi
 else
-    skip 'import to a full disk fails' 'no right to mount one'
+    skip 'an import to a full disk fails and leaves no file' 'no right to mount one'
 fi
 "$scan" import -q big.log -o big.db || exit 1
 "$scan" export big.db 2>messages | head -1 >/dev/null
@@ -127,14 +127,14 @@ awk '{ print; print "other words, many of them, that take their time to be read"
 "$scan" import -q slow.log -o slow.db 2>/dev/null &
 pid=$!
 has_begun() { compgen -G '.entropy-scan.*'; }
-await 'an import is at work' has_begun
+await 'an import is running' has_begun
 kill -TERM $pid 2>/dev/null
 wait $pid 2>/dev/null
 code=$?
 if [ $code = 143 ] && [ -z "$(ls -A | grep -E 'slow.db|entropy-scan')" ]; then
-    pass 'a signal leaves nothing behind'
+    pass 'a signal during an import leaves no file'
 else
-    fail 'a signal leaves nothing behind' "exit $code: $(ls -A)"
+    fail 'a signal during an import leaves no file' "exit $code: $(ls -A)"
 fi
 
 # --- command lines
@@ -143,7 +143,7 @@ usage() { # NAME REGEX ARGUMENT...
     shift 2
     fails "$name" 2 "$regex" "$scan" "$@"
 }
-usage 'nothing at all' 'no run file: .*--help'
+usage 'a command line without arguments' 'no run file: .*--help'
 usage 'a misspelled verb' 'wacth: is neither a file nor a verb: did you mean watch' wacth good.db
 usage 'an unknown verb' 'frobnicate: is neither a file nor a verb: see .*--help' frobnicate good.db
 usage 'a verb of another program' 'compare: .*did you mean entropy-scan A.db B.db --compare' compare good.db
@@ -153,32 +153,32 @@ fails 'an option of another trainer' 2 '--learning_rate: .*did you mean --lr\?' 
 fails 'a name that is not an option' 2 '--lerning: no such option: see' "$train" --lerning=1
 usage 'a picture where an input is expected' 'x.png: no such file: did you mean --heatmap=x.png\?' good.db --heatmap x.png
 usage 'a page of several figures where an input is expected' 'x.pdf: .*did you mean -o x.pdf\?' x.pdf good.db --figure curves,bands
-check 'of which none is written' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
+check 'a refused command line writes no picture' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
 usage 'an unknown value of --color' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
-fails '--tui without a terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
-fails '--follow without --tui' 2 'follow needs --tui' "$scan" good.db --follow
-fails '--follow without a terminal' 2 'standard output is none' "$scan" good.db --tui --follow
-fails '--tui with --where' 2 'omit --where' "$scan" good.db --tui --where 'loss>1'
-fails '--tui with --json' 2 'omit the other outputs' "$scan" good.db --tui --json
-fails '--tui with a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
-usage 'format and name' '--format svg contradicts the file name x.png' good.db --heatmap=x.png --format svg
-usage 'a name without a known extension' 'x.jpg: unknown picture format: end the name in .png' good.db --heatmap=x.jpg
-usage 'two pictures of one name' 'x.png: two outputs have this name' good.db --heatmap=x.png --curves=x.png
-usage 'two outputs on standard output' 'standard output: two outputs' good.db --json --heatmap=-
-usage 'a picture over its own run' 'good.db: is both input and output' good.db --format png --heatmap=good.db
-usage 'JSON over its own run' './good.db: is both input and output' good.db --json -o ./good.db
-usage 'a table over its own run' 'good.db: is both input and output' good.db -o good.db
-usage 'JSON over another run' 'long.db: is a database' good.db --json -o long.db
-usage 'an export over another run' 'long.db: is a database' export good.db -o long.db
-usage '-q with -o has no output' '-o x.txt: with --quiet there is no output' good.db -q -o x.txt
-usage 'a title without a picture' '--title applies only to pictures' good.db --title x
-usage 'a step that is not a number' "--step 'x1': expected a number, first or last" good.db --step x1
+fails '--tui without a terminal' 2 'standard output is not one: try --heatmap' "$scan" good.db --tui
+fails '--follow without --tui' 2 'follow is for --tui' "$scan" good.db --follow
+fails '--follow without a terminal' 2 'standard output is not one' "$scan" good.db --tui --follow
+fails '--tui with --where' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
+fails '--tui with --json' 2 'leave out the other outputs' "$scan" good.db --tui --json
+fails '--tui with a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
+usage 'a format that contradicts the file name' '--format svg contradicts the file name x.png' good.db --heatmap=x.png --format svg
+usage 'a file name whose extension is no format' 'x.jpg: unknown picture format: end the name in .png' good.db --heatmap=x.jpg
+usage 'two pictures with the same file name' 'x.png: two outputs' good.db --heatmap=x.png --curves=x.png
+usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
+usage 'a picture over its own run' 'good.db: input and output' good.db --format png --heatmap=good.db
+usage 'JSON over its own run' './good.db: input and output' good.db --json -o ./good.db
+usage 'a table over its own run' 'good.db: input and output' good.db -o good.db
+usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
+usage 'an export over another run' 'long.db: a database' export good.db -o long.db
+usage '--quiet without another output' '-o x.txt: --quiet' good.db -q -o x.txt
+usage 'a title without a picture' '--title is for a picture' good.db --title x
+usage 'a step that is not a number' "--step 'x1': a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
-usage 'a malformed size' "--size '12': expected width and height" good.db --heatmap --size 12
-usage 'more pixels than the memory limit' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
-usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
-usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
+usage 'a size without a valid form' "--size '12': expected width and height" good.db --heatmap --size 12
+usage 'a picture with too many pixels' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
+usage 'a picture with infinitely many points' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
+usage 'one of two pictures is too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
 check 'if one of two pictures is too large, neither is drawn' test ! -e a.svg -a ! -e b.png
 usage 'a size too small for the plot' 'size|small' good.db -q --heatmap --size 20x20
 usage 'an unknown colour map' 'jet' good.db --heatmap --colormap jet
@@ -186,7 +186,7 @@ usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit the series' 'ceiling' long.db --series loss --max ceiling
 usage 'an unknown phase' "--phase: unknown value 'x': expected train or eval" good.db --phase x
 usage 'an unknown format' 'gif' good.db --heatmap --format gif
-usage 'help for no verb' 'walk: unknown verb: expected one of summarise, import' help walk
+usage 'help for an unknown verb' 'walk: unknown verb: expected one of summarise, import' help walk
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: add -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
@@ -194,9 +194,9 @@ usage 'import over its own input' 'heat.csv: is both input and output' import he
 usage 'import to standard output' 'a run file cannot be a stream' import heat.csv -o -
 usage 'an unknown format of import' "unknown format 'x'" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
-usage 'export of nothing' 'no run file to export' export
-usage 'an unknown format of export' "--format 'xml': expected csv, jsonl, npz or tensorboard" export good.db --format xml
-usage 'merge of nothing' 'no run files to merge' merge -o x.db
+usage 'export without a file' 'no run file to export' export
+usage 'export in an unknown format' "--format 'xml': expected csv, jsonl, npz or tensorboard" export good.db --format xml
+usage 'merge without a file' 'no run files to merge' merge -o x.db
 usage 'merge without an output' 'no run file to write: add -o' merge good.db
 
 # --- import
@@ -210,7 +210,7 @@ bad 'a short line' '^entropy-scan: bad.csv: line 2, column 3: ' '1,2,3\n4,5\n'
 bad 'a letter' "^entropy-scan: bad.csv: line 2, column 2: '5x' is not a number" '1,2\n4,5x\n'
 bad 'an empty file' 'bad.csv: empty' ''
 bad 'a NUL byte' 'line 1, column 2: contains a NUL byte' '1,\0002\n'
-bad 'a text that is not data' 'choose with --from' 'Once upon a time\n'
+bad 'text that is not data' 'choose with --from' 'Once upon a time\n'
 bad 'a short row' 'line 3, column 4: the line is too short' 'step,layer,head,e,f\n1,0,0,1,2\n2,0,0,1\n'
 bad 'a letter in a row' "line 2, column 4: 'l' is not" 'step,layer,head,e\n1,0,0,l\n'
 bad 'a cell given twice' 'line 3, column 4: e already has a value here at step 1' \
@@ -218,30 +218,30 @@ bad 'a cell given twice' 'line 3, column 4: e already has a value here at step 1
 bad 'steps that go back' 'line 3, .*sort the rows by step' 'step,layer,head,e\n2,0,0,1\n1,0,0,1\n'
 exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard input' \
     timeout 60 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
-bad 'a log of another file' 'choose with --from' 'Epoch 3: loss 2\n'
+bad 'the write-ahead log of another file' 'choose with --from' 'Epoch 3: loss 2\n'
 fails 'import: a run file' 3 'good.db: is an SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
 fails 'import: a directory' 3 'folder: is a folder: for MLflow name' "$scan" import folder -o bad.db
 fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 60 "$scan" import fifo -o bad.db
-fails 'import: not over another file' 3 'text.db: exists already, and is not a run file' \
+fails 'import: the output is another kind of file' 3 'text.db: exists already, and is not a run file' \
     "$scan" import heat.csv -o text.db
 check 'an import leaves a foreign file alone' grep -q hello text.db
 : >x.db-wal
-fails 'import: not next to the log of an interrupted run' 3 'x.db-wal: ' "$scan" import heat.csv -o x.db
+fails 'import: the output has the log of an interrupted run' 3 'x.db-wal: ' "$scan" import heat.csv -o x.db
 rm x.db-wal
-check 'import: over a run file' "$scan" import -q heat.csv -o long.db
-check 'import: over an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o new.db' "$scan"
+check 'import replaces a run file' "$scan" import -q heat.csv -o long.db
+check 'import replaces an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o new.db' "$scan"
 
 # --- merge and export
 "$scan" import -q heat.csv --name other -o other.db || exit 1
 exits 'merge: some of several inputs fail' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
 output 'a merge with a missing input has the other runs' 'heat' "$scan" all.db
 exits 'merge: all inputs fail' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
-fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are missing from the inputs' \
+fails 'merge: an output whose run would be lost' 3 'all.db: 1 of its runs are missing from the inputs' \
     "$scan" merge -q other.db -o all.db
 exits 'merge: the same run twice' 0 'all.db: 1 of its runs skipped: another file has a copy' \
     "$scan" merge other.db all.db all.db -o all.db
 fails 'export: a merged file needs --run' 2 'all.db: contains 2 runs: choose one with --run=1' "$scan" export all.db
-fails 'export: no such run' 3 "no run 'x' \\(2 runs\\)" "$scan" export all.db --run x
-fails 'export: no such series' 3 'x.*entropy' "$scan" export good.db --series x
+fails 'export: an unknown run' 3 "no run 'x' \\(2 runs\\)" "$scan" export all.db --run x
+fails 'export: an unknown series' 3 'x.*entropy' "$scan" export good.db --series x
 finish

@@ -33,17 +33,17 @@ shows() { # NAME WANT ARGUMENT...: the names of the runs that are shown, in orde
 
 shows '-r shows runs below a folder by name, not hidden ones and links' \
     'two one three zero' -r sweep
-shows '--recursive takes folders and files' 'four three' --recursive other/four.db sweep/b
+shows '--recursive accepts folders and files' 'four three' --recursive other/four.db sweep/b
 shows '--where selects an architecture' 'two zero' -r sweep --where 'arch=SM+LN*'
 shows '--where selects by two conditions' 'zero' -r sweep --where 'arch=*LN* max>3.6'
 shows '--sort max sorts by the largest entropy' \
     'one three two zero' -r sweep --sort max
-shows '--sort=-max sorts falling, ties by path' \
+shows '--sort=-max sorts in descending order, ties by path' \
     'zero two one three' -r sweep --sort=-max
-shows '--where that selects no run shows none' '' -r sweep --where 'arch=EReg*'
-exits '--where that selects no run prints a note' 0 '^entropy-scan: --where: no run matches \(4 runs read\)$' "$scan" -r sweep --where 'arch=EReg*'
-check '-q suppresses the note that no run was selected' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
-check '--where that selects a run prints no note' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
+shows '--where without a match shows no run' '' -r sweep --where 'arch=EReg*'
+exits '--where without a match prints a note' 0 '^entropy-scan: --where: no run matches \(4 runs read\)$' "$scan" -r sweep --where 'arch=EReg*'
+check '-q suppresses the note of --where without a match' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
+check '--where with a match prints no note' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
 m_of() { "$scan" "$@" | sed -n 's/^m = \([0-9.]*\) .*/\1/p'; }
 check 'm is the largest value of the runs shown' test "$(m_of -r sweep)" = 3.8
 check 'm ignores runs that --where excludes' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
@@ -62,7 +62,7 @@ one_max() { # counts the different values of m in the lines
     "$scan" -r sweep --jsonl "$@" | grep -o '"balanced":[0-9.]*,"max":[0-9.]*' |
         cut -d: -f3 | sort -u | wc -l
 }
-check 'each line uses its own largest value' test "$(one_max)" = 3
+check 'each line of --jsonl uses the largest value of its run' test "$(one_max)" = 3
 check '--jsonl with --max observed uses the largest value of all runs' test "$(one_max --max observed)" = 1
 check '--jsonl with a picture has one scale' test "$(one_max --heatmap=x.png)" = 1
 first_line() { "$scan" -r sweep --jsonl --sort=-max | sed -n 1p | grep -q '"zero.db"\|zero'; }
@@ -78,11 +78,11 @@ check 'a damaged file is reported and skipped, exit 4' damaged
 rm sweep/broken.db
 mkdir empty
 exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
-shows 'a folder needs no -r' 'four two one three zero' other/four.db sweep
+shows 'a folder is read without -r' 'four two one three zero' other/four.db sweep
 exits 'an unknown field' 2 "colour.*fields are flag, path" "$scan" -r sweep --where colour=red
 exits 'an unknown order' 2 "weight.*fields are flag, path" "$scan" -r sweep --sort weight
 exits 'an unknown order of pictures' 2 "weight.*fields are flag" "$scan" -r sweep --sort weight --heatmap=w.png
-check 'of which none is drawn' test ! -e w.png
+check 'an unknown order draws no picture' test ! -e w.png
 exits 'a member that no run has' 0 'config.gama: no run has this member' "$scan" -r sweep --where config.gama=1
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
 exits '--check judges the runs shown' 1 '' "$scan" -r sweep -q --check
@@ -159,17 +159,17 @@ same_bytes() { # COMMAND...: a folder gives the same output without and with -r
 }
 sql_of() { "$scan" sql --csv "$@" 'SELECT run, step FROM es_values() LIMIT 9999'; }
 exits 'merge of a folder without -r is the same' 0 'all.db: 4 runs from 4 files' "$scan" merge sweep -o all.db
-check 'sql takes a folder, with -r and without' same_bytes sql_of
+check 'sql accepts a folder, with and without -r' same_bytes sql_of
 check 'sql of a folder has the rows of its files' \
     test "$(sql_of sweep | sort -u | cut -d, -f1 | sort -u | paste -sd' ')" = 'one run three two zero'
-check 'export takes a folder, with -r and without' same_bytes "$scan" export --format jsonl
+check 'export accepts a folder, with and without -r' same_bytes "$scan" export --format jsonl
 check 'export of a folder has the runs of its files' \
     test "$("$scan" export --format jsonl sweep | grep -c '"run":')" = 4
-exits 'a format of one run refuses a folder of several' 2 'sweep: 4 run files, but csv takes one' "$scan" export sweep
-exits 'export of a folder with a broken file has the others' 4 'none.db' \
+exits 'a format for one run refuses a folder with several' 2 'sweep: 4 run files, but csv takes one' "$scan" export sweep
+exits 'export of a folder with a broken file exports the others' 4 'none.db' \
     sh -c 'mkdir -p mixed && cp sweep/zero.db mixed && echo x >mixed/none.db && "$0" export --format jsonl mixed -o mixed.jsonl' "$scan"
-check 'and these are complete' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"
-exits 'watch takes -r' 0 '' "$scan" watch --once -r sweep
+check 'the exported runs of such a folder are complete' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"
+exits 'watch accepts -r' 0 '' "$scan" watch --once -r sweep
 exits 'a merged file is merged with others' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
 check 'a file merged again has a row for each run' test "$(sql 'SELECT count(*) FROM summary')" = 5
 
@@ -191,5 +191,5 @@ flat() {
     few=$(memory many/0) many=$(memory many)
     [ "$many" -lt $((few + 2048)) ] || { echo "$few KiB, then $many KiB"; return 1; }
 }
-check 'memory does not grow with the runs' flat
+check 'memory does not grow with the number of runs' flat
 finish

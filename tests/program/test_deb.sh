@@ -8,13 +8,13 @@ case ${CC:-gcc} in *clang*) skip 'packages' 'Debian builds with gcc'; finish; ex
 
 # --- the folder debian/ -----------------------------------------------------
 
-check 'debian/ is made' env VERSION=1.2 samples/packaging/deb.sh assemble "$dir/made"
-file_has 'it is built with what make deps installs' "$dir/made/debian/control" \
+check 'the debian folder is created' env VERSION=1.2 samples/packaging/deb.sh assemble "$dir/made"
+file_has 'the build dependencies are those of make deps' "$dir/made/debian/control" \
     '^Build-Depends: debhelper-compat \(= 13\), .*, libgsl-dev, .*, zlib1g-dev$'
-check 'and with no compiler, which every such machine has' \
+check 'the build dependencies include no compiler' \
     sh -c "! grep -E '(@[A-Z]|gcc|chromium)' '$dir/made/debian/control'"
-file_has 'it has the version' "$dir/made/debian/changelog" '^entropy-scan \(1\.2\) '
-file_has 'copyright says what the program links' samples/packaging/debian/copyright \
+file_has 'the changelog has the version' "$dir/made/debian/changelog" '^entropy-scan \(1\.2\) '
+file_has 'the copyright file names the linked libraries' samples/packaging/debian/copyright \
     '^License: Expat$' 'GPL-3'
 for file in $(sed -n 's/^COPY --from=build [^ ]*\/\([a-z-]*\)_.*/\1/p' \
     samples/packaging/Containerfile); do
@@ -38,11 +38,11 @@ END
 }
 if python3 -c 'import yaml' 2>/dev/null; then
     text=$(action 'samples/runs/s*.db' warning 2>&1)
-    same_text 'the action fails if a flag is active' 1 $?
-    same_text 'and annotates that run' 1 "$(grep -c '^::warning.*sm.db' <<<"$text")"
-    check 'it passes if no test fails' action samples/runs/sm-ln-g.db warning
+    same_text 'the GitHub action fails if a flag is active' 1 $?
+    same_text 'the GitHub action annotates the run with a flag' 1 "$(grep -c '^::warning.*sm.db' <<<"$text")"
+    check 'the GitHub action passes without an active flag' action samples/runs/sm-ln-g.db warning
 else
-    skip 'the action' 'no python3-yaml'
+    skip 'the GitHub action' 'no python3-yaml'
 fi
 
 # --- the packages ------------------------------------------------------------
@@ -52,7 +52,7 @@ if ! command -v dpkg-buildpackage dh >/dev/null; then
     finish
     exit
 fi
-check 'make deb makes packages' make -s deb BUILD="$BUILD" CUDA=0
+check 'make deb creates the packages' make -s deb BUILD="$BUILD" CUDA=0
 for package in entropy-scan libentropyrecord0 libentropyscan0 libentropyscan-dev; do
     check "$package can be unpacked" dpkg -x "$bin/deb/$package"_*.deb "$dir/root"
 done
@@ -62,23 +62,23 @@ for file in bin/entropy-scan bin/entropy-train bin/entropy-recorder bin/entropy-
     share/bash-completion/completions/entropy-scan lib/HERE/libentropyscan.so.0 \
     lib/HERE/libentropyrecord.so include/entropyscan.h lib/HERE/pkgconfig/entropyscan.pc \
     share/doc/libentropyscan0/copyright; do
-    output "there is $file" "^usr/$file$" echo "$files"
+    output "the packages have $file" "^usr/$file$" echo "$files"
 done
 lib=$(dirname "$dir/root"/usr/lib/*/libentropyscan.so.0)
-output 'the program shows a run' '^SM +SM +2999 ' sh -c \
+output 'the packaged program shows a run' '^SM +SM +2999 ' sh -c \
     "cd samples/runs && '$dir/root/usr/bin/entropy-scan' sm.db"
-check 'a program is built with the files of the packages' ${CC:-gcc} samples/embed/record.c \
+check 'a program compiles with the files of the packages' ${CC:-gcc} samples/embed/record.c \
     -o "$dir/record" -I"$dir/root/usr/include" -L"$lib" -lentropyrecord -lm
-check 'and records with it' env LD_LIBRARY_PATH="$lib" PATH="$dir/root/usr/bin:$PATH" \
+check 'a program built from the packages records a run' env LD_LIBRARY_PATH="$lib" PATH="$dir/root/usr/bin:$PATH" \
     "$dir/record" "$dir/run.db"
-output 'the libraries have no search path of their own' '^0$' sh -c \
+output 'the packaged libraries have no search path' '^0$' sh -c \
     "readelf -d '$lib'/*.so.0 | grep -cE 'RPATH|RUNPATH' || :"
-output 'pkg-config knows the folder' "^libdir=.{prefix}/lib/$(basename "$lib")$" \
+output 'pkg-config names the folder of the headers' "^libdir=.{prefix}/lib/$(basename "$lib")$" \
     cat "$lib/pkgconfig/entropyscan.pc"
 if command -v lintian >/dev/null; then
-    same_text 'lintian has nothing to say' '' \
+    same_text 'lintian accepts the packages' '' \
         "$(lintian --fail-on none "$bin/deb"/*.deb 2>&1 | grep -E '^[EW]:')"
 else
-    skip 'what lintian says' 'no lintian'
+    skip 'lintian accepts the packages' 'no lintian'
 fi
 finish

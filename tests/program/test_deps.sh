@@ -24,12 +24,12 @@ for package in libsqlite3-dev libcairo2-dev libgsl-dev python3; do
     check "make deps installs $package" grep -qx "$package" "$dir/deps"
 done
 for package in chromium slurm-wlm libcmocka-dev clang man-db; do
-    check "it does not install $package" sh -c "! grep -qx $package '$dir/deps'"
-    check "make test-deps does" grep -qx "$package" "$dir/test-deps"
+    check "make deps does not install $package" sh -c "! grep -qx $package '$dir/deps'"
+    check "make test-deps installs $package" grep -qx "$package" "$dir/test-deps"
 done
-same_text 'make test-deps installs what the build needs, too' '' \
+same_text 'make test-deps includes the packages of the build' '' \
     "$(comm -23 "$dir/deps" "$dir/test-deps")"
-same_text 'the demo installs those of the build alone' tests/tools/deps.sh \
+same_text 'the demo installs only the packages of the build' tests/tools/deps.sh \
     "$(make -n demo | grep deps.sh)"
 
 # --- dependencies of the flags -----------------------------------------------
@@ -47,8 +47,8 @@ flags() { # prints how often each compiler and linker flag is used for the progr
         grep -oE ' -(I|isystem |l|L|D)[^ ]*' | sort | uniq -c
 }
 all=$(flags)
-output 'the build has flags of packages' cairo echo "$all"
+output 'the build uses the flags of installed packages' cairo echo "$all"
 export PKG_CONFIG_LIBDIR=$dir/pc
-check 'without cmocka' sh -c '! pkg-config --exists cmocka && pkg-config --exists cairo'
-same_text 'it has the same' "$all" "$(flags)"
+check 'the build does not need cmocka' sh -c '! pkg-config --exists cmocka && pkg-config --exists cairo'
+same_text 'the demo uses the same flags as the build' "$all" "$(flags)"
 finish

@@ -19,11 +19,11 @@ small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 2 --d-model 16 --ctx 1
     --batch 2 --threads 1 --eval-every 10 -q)
 "$train" "${small[@]}" --steps 30 --out local.db
 "$train" "${small[@]}" --steps 30 --out here/run.db 2>note
-same_text 'fuse is a file system that hosts share' \
+same_text 'a recording on fuse is a fragment' \
     'entropy-recorder: here/run.db: on fuse, which hosts share: recording into here/run.esf' \
     "$(cat note)"
 entropy() { "$scan" export "$1" --series entropy | grep -v '^#'; }
-same_text 'its samples through the other mount' "$(entropy local.db)" "$(entropy there/run.esf)"
+same_text 'the other mount shows the same samples' "$(entropy local.db)" "$(entropy there/run.esf)"
 
 old_sizes() { # true if a stale size is seen in one of twenty attempts, however slow the machine is
     local i
@@ -35,24 +35,24 @@ old_sizes() { # true if a stale size is seen in one of twenty attempts, however 
     done
     return 1
 }
-check 'the other mount has old sizes' old_sizes
+check 'the other mount shows outdated sizes' old_sizes
 
 "$train" "${small[@]}" --steps 100000000 --out here/long.db 2>/dev/null &
 trainer=$!
 step() { "$scan" there/long.esf --json 2>/dev/null | grep -oE '"step":[0-9]+' | cut -d: -f2; }
 has_step() { first=$(step) && [ -n "$first" ]; }
-await 'the other host sees a step' has_step
-output 'a run that the other host is writing' '"status":"running"' "$scan" there/long.esf --json
+await 'a step is visible through the other mount' has_step
+output 'a run is read while another host writes it' '"status":"running"' "$scan" there/long.esf --json
 goes_on() { [ "$(step)" -gt "$first" ]; }
-check 'is followed' until_true goes_on
+check 'later steps become visible through the other mount' until_true goes_on
 kill $trainer
 wait $trainer
 is_over() { "$scan" there/long.esf --json | grep -E '"status":"(stopped|failed)"'; }
-check 'until its end' until_true is_over
-check 'without damage' test "$("$scan" there/long.esf --json | grep -o '"damaged":\[\]')" = '"damaged":[]'
+check 'the end of the run becomes visible through the other mount' until_true is_over
+check 'the run has no damage through the other mount' test "$("$scan" there/long.esf --json | grep -o '"damaged":\[\]')" = '"damaged":[]'
 
 cp local.db disk/logged.db
 : >disk/logged.db-wal
-exits 'a run file with a log is refused' 3 'there/logged.db: is on fuse and has a log' \
+exits 'a run file with a write-ahead log on fuse is refused' 3 'there/logged.db: is on fuse and has a log' \
     "$scan" there/logged.db
 finish

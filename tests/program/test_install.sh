@@ -5,17 +5,17 @@
 plan_dir
 
 export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig LD_LIBRARY_PATH=$dir/prefix/lib
-check 'installs' make -s install BUILD="$BUILD" CC="$CC" PREFIX="$dir/prefix" CUDA="${CUDA:-0}"
-check 'the compiler may be behind another program' make -s CC='ccache gcc -m64' help
-check 'a C program compiles against it' \
+check 'make install succeeds' make -s install BUILD="$BUILD" CC="$CC" PREFIX="$dir/prefix" CUDA="${CUDA:-0}"
+check 'CC may start the compiler through another program' make -s CC='ccache gcc -m64' help
+check 'a C program compiles with the installed files' \
     $CC samples/embed/record.c -o "$dir/record" \
     $(pkg-config --cflags --libs entropyrecord) -lm
-check 'it records with the installed recorder' \
+check 'the C program records with the installed recorder' \
     env PATH="$dir/prefix/bin:$PATH" "$dir/record" "$dir/run.db"
-check 'the run can be shown' "$dir/prefix/bin/entropy-scan" "$dir/run.db"
+check 'the installed program shows the run' "$dir/prefix/bin/entropy-scan" "$dir/run.db"
 output 'the run is finished' '"status":"finished"' \
     "$dir/prefix/bin/entropy-scan" "$dir/run.db" --json
-check 'a C program computes attention entropy with it' \
+check 'a C program that computes attention entropy compiles' \
     $CC samples/embed/entropy.c -o "$dir/entropy" \
     $(pkg-config --cflags --libs entropyrecord)
 head -c $((2 * 4 * 3 * 8 * 4)) /dev/zero >"$dir/zeros.f32"
@@ -27,7 +27,7 @@ exits 'files that are too short are refused' 3 'zeros.f32: not 216 float32' \
 same_text 'sqlite3 loads the installed extension' 'entropy' "$(sqlite3 -readonly \
     -cmd ".load $dir/prefix/lib/entropyscan/entropyscan_sqlite" "$dir/run.db" \
     "SELECT DISTINCT series FROM es_values('entropy')")"
-output 'and the installed views' '^entropy ' sqlite3 -readonly -separator ' ' \
+output 'sqlite3 reads the installed views' '^entropy ' sqlite3 -readonly -separator ' ' \
     -init "$dir/prefix/share/entropyscan/views.sql" "$dir/run.db" \
     "SELECT series, n_samples FROM run_series WHERE series = 'entropy'"
 check 'each verb has a manual page' test "$(ls "$dir/prefix/share/man/man1" | wc -l)" -ge 16
@@ -38,14 +38,14 @@ done
 for program in entropy-scan entropy-train; do
     check "$program's completions are bash" \
         bash -n "$dir/prefix/share/bash-completion/completions/$program"
-    check 'those of zsh are zsh' zsh -n "$dir/prefix/share/zsh/site-functions/_$program"
-    check 'those of fish are fish' \
+    check "$program's zsh completions are valid" zsh -n "$dir/prefix/share/zsh/site-functions/_$program"
+    check "$program's fish completions are valid" \
         fish -n "$dir/prefix/share/fish/vendor_completions.d/$program.fish"
 done
-check 'uninstalls' make -s uninstall BUILD="$BUILD" PREFIX="$dir/prefix"
-output 'and leaves nothing' '^0$' sh -c "find '$dir/prefix' ! -type d | wc -l"
+check 'make uninstall succeeds' make -s uninstall BUILD="$BUILD" PREFIX="$dir/prefix"
+output 'make uninstall leaves no file' '^0$' sh -c "find '$dir/prefix' ! -type d | wc -l"
 
 needs() { readelf -d "$1" | grep NEEDED; }
-check 'the trainer holds no SQLite' sh -c '! echo "$1" | grep -q sqlite' sh \
+check 'the trainer does not link SQLite' sh -c '! echo "$1" | grep -q sqlite' sh \
     "$(needs "$BUILD/entropy-train")"
 finish

@@ -15,23 +15,23 @@ rules() { # NAME [ARCH=...]
     env -u BUILD -u CC -u SAN -u MAKEFLAGS make -n -j1 wheel ZIG="$dir/zig" \
         PORTABLE="$dir/portable" "${@:2}" >"$dir/$1" 2>&1
 }
-check 'the rules of make wheel' rules x86_64
-check 'those of ARCH=aarch64' rules aarch64 ARCH=aarch64
+check 'make wheel prints its commands' rules x86_64
+check 'make wheel ARCH=aarch64 prints its commands' rules aarch64 ARCH=aarch64
 for machine in x86_64 aarch64; do
-    check "$machine: its packages" grep -q "packages.sh .* $machine sqlite3 " "$dir/$machine"
-    check "$machine: its wheel" \
+    check "$machine: the wheel is built with packages of this machine" grep -q "packages.sh .* $machine sqlite3 " "$dir/$machine"
+    check "$machine: the wheel names this machine" \
         grep -q "ENTROPYSCAN_PLATFORM=manylinux_2_28_$machine " "$dir/$machine"
-    same_text "$machine: everything is compiled for it" "zig cc -target $machine-linux-gnu.2.28" \
+    same_text "$machine: everything is compiled for this machine" "zig cc -target $machine-linux-gnu.2.28" \
         "$(grep -o "zig cc -target [^ ']*" "$dir/$machine" | sort -u)"
 done
-check 'vector instructions of x86-64 are for x86-64' grep -q -- -mavx512f "$dir/x86_64"
-same_text 'and for nothing else' '' "$(grep -o -m1 -- '-mavx[0-9a-z]*' "$dir/aarch64")"
-exits 'another machine has no packages' 1 "^riscv64: Debian's name .* aarch64 or x86_64$" \
+check 'the x86-64 wheel has vector instructions of x86-64' grep -q -- -mavx512f "$dir/x86_64"
+same_text 'the aarch64 wheel has no vector instructions of x86-64' '' "$(grep -o -m1 -- '-mavx[0-9a-z]*' "$dir/aarch64")"
+exits 'an unknown machine is refused' 1 "^riscv64: Debian's name .* aarch64 or x86_64$" \
     tests/tools/packages.sh "$dir/packages" riscv64 z
 
 made=build/portable/aarch64-linux-gnu.2.28
 emulator=$(type -P qemu-aarch64-static || true)
-not_run() { skip 'what is made for aarch64 runs' "$1"; finish; exit; }
+not_run() { skip 'the aarch64 programs run' "$1"; finish; exit; }
 [ -e "$made/entropy-train" ] || not_run 'nothing was made for it: make wheel ARCH=aarch64'
 [ -n "$emulator" ] || not_run 'no qemu-aarch64-static: apt install qemu-user-static'
 . tests/support/corpus.sh
@@ -47,13 +47,13 @@ train() { # NAME PROGRAM
     "$2" --arch SM+LN+G --data "$dir/corpus.tok" --out "$dir/$1.db" --n-layer 2 --n-head 3 \
         --d-model 24 --ctx 16 --steps 3 --record-every 1
 }
-check 'it trains and records' env ENTROPY_RECORDER="$dir/entropy-recorder" \
+check 'the emulated program trains and records' env ENTROPY_RECORDER="$dir/entropy-recorder" \
     bash -c "$(declare -f train); dir=$dir; train emulated $dir/entropy-train"
-check 'as this machine does' train own "$bin/entropy-train"
+check 'the program of this machine trains and records' train own "$bin/entropy-train"
 mean() { "$1" "$dir/$2.db" --json | grep -oE '"mean":[0-9]\.[0-9]{4}'; }
-same_text 'all entropies are the same' "$(mean "$scan" own)" "$(mean "$dir/entropy-scan" emulated)"
+same_text 'the emulated program records the same entropies' "$(mean "$scan" own)" "$(mean "$dir/entropy-scan" emulated)"
 draw() { "$1" samples/runs/sm.db --heatmap="$dir/$2.png" -q; }
-check 'it draws' draw "$dir/entropy-scan" emulated
-check 'as this machine does' draw "$scan" own
-check 'both are the same picture' cmp "$dir/emulated.png" "$dir/own.png"
+check 'the emulated program draws a heatmap' draw "$dir/entropy-scan" emulated
+check 'the program of this machine draws a heatmap' draw "$scan" own
+check 'the emulated program draws the same picture' cmp "$dir/emulated.png" "$dir/own.png"
 finish

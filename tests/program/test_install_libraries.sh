@@ -6,7 +6,7 @@
 . tests/support/tap.sh
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib
-check 'installs' make -s install BUILD="$BUILD" CC="$CC" PREFIX="$dir" CUDA="${CUDA:-0}"
+check 'the libraries are installed' make -s install BUILD="$BUILD" CC="$CC" PREFIX="$dir" CUDA="${CUDA:-0}"
 header=$dir/include/entropyscan.h
 
 # --- exported symbols ---------------------------------------------------------
@@ -24,8 +24,8 @@ record=$(exports "$dir/lib/libentropyrecord.so")
 scan=$(exports "$dir/lib/libentropyscan.so")
 same_text 'the libraries export what the header declares, each name once' \
     "$(declared "$header")" "$(printf '%s\n' "$record" "$scan" | sort)"
-check 'errors belong to the recording library' grep -qx es_message <(echo "$record")
-check 'readers belong to the reading library' grep -qx es_reader_open <(echo "$scan")
+check 'error functions are in the recording library' grep -qx es_message <(echo "$record")
+check 'reader functions are in the reading library' grep -qx es_reader_open <(echo "$scan")
 names() { nm -g --defined-only "$1" | awk 'NF == 3 { print $3 }' | grep '^es_' | sort; }
 for library in record scan; do
     same_text "libentropy$library.a defines the names of the shared one" \
@@ -40,18 +40,18 @@ check 'the recording library needs neither SQLite, BLAS nor OpenMP' \
 
 # --- the header --------------------------------------------------------------
 
-output 'pkg-config knows one folder for headers' "^-I$dir/include *$" \
+output 'pkg-config names one folder for headers' "^-I$dir/include *$" \
     pkg-config --cflags entropyrecord
-same_text 'in which there is one header' entropyscan.h "$(ls "$dir/include")"
-check 'which includes no other header of this repository' sh -c "! grep '#include \"' '$header'"
+same_text 'the folder contains one header' entropyscan.h "$(ls "$dir/include")"
+check 'the header includes no other header of this repository' sh -c "! grep '#include \"' '$header'"
 echo '#include <entropyscan.h>
 int main(void) { return es_message()[0]; }' | tee "$dir/main.c" >"$dir/main.cc"
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'
 for compiler in 'gcc -std=c99' 'gcc -std=c17' 'clang -std=c99' 'clang -std=c17'; do
-    check "$compiler compiles it" $compiler $strict -I"$dir/include" "$dir/main.c"
+    check "$compiler compiles the header" $compiler $strict -I"$dir/include" "$dir/main.c"
 done
 for compiler in 'g++ -std=c++11' 'g++ -std=c++20' 'clang++ -std=c++11' 'clang++ -std=c++20'; do
-    check "$compiler compiles it" $compiler $strict -I"$dir/include" "$dir/main.cc"
+    check "$compiler compiles the header" $compiler $strict -I"$dir/include" "$dir/main.cc"
 done
 
 # --- both in one process -----------------------------------------------------
@@ -77,9 +77,9 @@ build_both() { # FLAG...
 }
 check 'a program links the shared libraries' \
     build_both $(pkg-config --cflags --libs entropyscan)
-same_text 'and both have the same messages' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
+same_text 'shared libraries share the error message' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
 rm "$dir"/lib/*.so*
 check 'a program links the static libraries' \
     build_both $(pkg-config --static --cflags --libs entropyscan)
-same_text 'and both have the same messages there' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
+same_text 'static libraries share the error message' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
 finish

@@ -16,7 +16,7 @@ moved+='|pthread_(create|join|detach|once|sigmask|atfork|setname_np|[gs]etaffini
 moved+='|pthread_(mutex|cond|rwlock|attr|key|setspecific|getspecific)[a-z_]*|sem_[a-z]+'
 for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan entropy-train; do
     [ -e "$BUILD/$file" ] || { fail "$file is built" "make all first"; continue; }
-    same_text "$file calls no function that glibc 2.28 has not" '' \
+    same_text "$file calls no function that glibc 2.28 lacks" '' \
         "$(newer "$BUILD/$file" | grep -vE "^($moved)@")"
 done
 
@@ -28,34 +28,34 @@ portable=build/portable/$target
 check 'libraries and programs are built for glibc 2.28' \
     env -u BUILD -u CC -u SAN make -s portable-programs ZIG="$zig" TARGET="$target"
 for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan entropy-train; do
-    check "$file is there" test -s "$portable/$file"
-    same_text "$file wants no newer version there" '' "$(newer "$portable/$file")"
-    same_text "$file holds its SQLite, if any" '' \
+    check "$file is built" test -s "$portable/$file"
+    same_text "$file needs no newer symbol version" '' "$(newer "$portable/$file")"
+    same_text "$file does not link a shared SQLite" '' \
         "$(readelf -d "$portable/$file" | grep -i sqlite)"
 done
 for file in entropy-scan entropy-train; do
-    same_text "$file needs nothing but libc" '' "$(readelf -d "$portable/$file" |
+    same_text "$file needs only libc" '' "$(readelf -d "$portable/$file" |
         grep NEEDED | grep -vE 'lib(m|c|dl|pthread|rt)\.so|ld-linux')"
 done
 own_kernels() { "$1/entropy-train" --version | sed -n 's/^own kernels: //p'; }
-same_text 'kernels are chosen by what the processor has' "$(own_kernels "$BUILD")" \
+same_text 'the portable trainer chooses the same kernels' "$(own_kernels "$BUILD")" \
     "$(own_kernels "$portable")"
 draw() { "$1/entropy-scan" samples/runs/sm.db --heatmap="$dir/$2.png" -q; }
-check 'it draws' draw "$portable" portable
-check 'what this machine'\''s own draws' draw "$BUILD" own
-check 'both are the same picture' cmp "$dir/portable.png" "$dir/own.png"
+check 'the portable program draws a heatmap' draw "$portable" portable
+check 'the native program draws a heatmap' draw "$BUILD" own
+check 'the portable program draws the same picture' cmp "$dir/portable.png" "$dir/own.png"
 same_text 'SQLite is not exported' '' \
     "$(nm -D --defined-only "$portable/libentropyscan.so" | grep -i sqlite)"
 
-check 'a program is linked with the library' gcc samples/embed/record.c -o "$dir/record" \
+check 'a program links the portable library' gcc samples/embed/record.c -o "$dir/record" \
     -I"$portable/include" -L"$portable" -lentropyrecord -lm
-check 'the filter compiles' gcc -o "$dir/old_kernel" tests/recorder/old_kernel.c
+check 'the system call filter compiles' gcc -o "$dir/old_kernel" tests/recorder/old_kernel.c
 records() { # NAME COMMAND...
     local name=$1
     shift
-    output "it records$name" '^200 frames recorded$' env -u ENTROPY_RECORDER \
+    output "a program records$name" '^200 frames recorded$' env -u ENTROPY_RECORDER \
         LD_LIBRARY_PATH="$portable" "$@" "$dir/record" "$dir/run.db"
-    output "and the run is whole" '"status":"finished".*"step":199' \
+    output "the run recorded$name is complete" '"status":"finished".*"step":199' \
         "$BUILD/entropy-scan" "$dir/run.db" --json
     rm -f "$dir/run.db"
 }

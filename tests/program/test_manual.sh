@@ -9,15 +9,15 @@ if ! command -v pandoc >/dev/null || ! command -v mandoc >/dev/null; then
     finish
 fi
 manual=$dir/manual
-check 'builds' samples/packaging/manual/build.sh "$manual"
+check 'the manual is built' samples/packaging/manual/build.sh "$manual"
 for verb in $("$scan" help --completion | sed -n "s/^ *local verbs='\(.*\)'$/\1/p"); do
-    [ "$verb" = help ] || check "has a page for $verb" grep -q "<h1[^>]*>.*OPTIONS\|id=\"OPTIONS\"" "$manual/entropy-scan-$verb.html"
+    [ "$verb" = help ] || check "the manual has a page for $verb" grep -q "<h1[^>]*>.*OPTIONS\|id=\"OPTIONS\"" "$manual/entropy-scan-$verb.html"
 done
-check 'has the training loop' grep -q 'es.watch' "$manual/README.html"
-check 'has the picture of the first page' cmp samples/runs/heatmap.png "$manual/images/samples-runs-heatmap.png"
+check 'the manual has the training loop' grep -q 'es.watch' "$manual/README.html"
+check 'the manual has the picture of its first page' cmp samples/runs/heatmap.png "$manual/images/samples-runs-heatmap.png"
 check 'the index has every page' sh -c 'cd "$0" && for page in *.html; do
     [ $page = index.html ] || grep -q "href=\"$page\"" index.html || { echo $page; exit 1; }; done' "$manual"
-check 'links and pictures exist' python3 - "$manual" <<'END'
+check 'all links and pictures exist' python3 - "$manual" <<'END'
 import html.parser
 import os
 import sys
@@ -58,5 +58,5 @@ END
 check 'a second build replaces the first' samples/packaging/manual/build.sh "$manual"
 exits 'without a program nothing is written' 3 'pandoc is missing: make test-deps' \
     env PATH=/nowhere "$BASH" samples/packaging/manual/build.sh "$dir/none"
-check 'and no folder appears' test ! -e "$dir/none" -a ! -e "$dir/none.new"
+check 'without a program no folder is created' test ! -e "$dir/none" -a ! -e "$dir/none.new"
 finish

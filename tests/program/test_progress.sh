@@ -30,39 +30,39 @@ draws() { # NAME REGEX COMMAND
     local text
     text=$(on_terminal "$3")
     if ! grep -qE -- $'\r'"$2"$'.*\e\\[K' <<<"$text"; then
-        fail "$1 draws a line" "$text"
+        fail "$1 draws a progress line" "$text"
     elif shown <<<"$text" | grep -qE -- "$2"; then
-        fail "$1 removes it" "$(shown <<<"$text")"
+        fail "$1 removes the progress line" "$(shown <<<"$text")"
     else
-        pass "$1 draws a line, and removes it"
+        pass "$1 draws a progress line, and removes it"
     fi
-    same_text "$1 draws none where the cursor cannot be moved" 0 \
+    same_text "$1 draws no progress line on a dumb terminal" 0 \
         "$(TERM=dumb on_terminal "$3" | grep -c $'\e')"
-    same_text "$1 draws none off a terminal" 0 \
+    same_text "$1 draws no progress line without a terminal" 0 \
         "$(bash -c "$3" 2>&1 </dev/null | grep -c $'\e\\|\r')"
 }
 draws import 'importing run1.csv: 0\.0 of 0\.0 MB' "'$scan' import run1.csv -o i.db"
 draws merge 'merging into all.db: 0\.0 of 0\.[0-9] MB' \
     "rm -f all.db; '$scan' merge run?.db -o all.db"
 draws report 'reading: 0 of 3 files' "'$scan' report run?.db -o r.html"
-draws 'its page' 'writing r.html: [0-9]+ of 120 samples' "'$scan' report run?.db -o r.html"
+draws 'the page of a report' 'writing r.html: [0-9]+ of 120 samples' "'$scan' report run?.db -o r.html"
 draws 'a scan' 'reading: 0 of 3 files' "'$scan' -r runs"
 draws 'a picture' 'reading: 0 of 3 files' "'$scan' run?.db --heatmap=h.png"
 draws corpus 'reading: 1 of 9 files' "'$corpus' -o c.tok modules"
-draws 'its encoding' 'encoding: [0-9.]+ of 0\.0 MB' "'$corpus' -o c.tok modules"
+draws 'the encoding of a corpus' 'encoding: [0-9.]+ of 0\.0 MB' "'$corpus' -o c.tok modules"
 
 for command in "'$scan' import run1.csv -o i.db" "'$scan' merge run1.db -o all2.db" \
     "'$scan' report run1.db run2.db -o r.html" "'$corpus' -o c.tok modules"; do
     same_text "-q draws nothing: ${command##*/}" 0 "$(on_terminal "$command -q" | grep -c $'\e')"
 done
 text=$(on_terminal "'$scan' run1.db run2.db --csv")
-same_text 'text that is printed to the terminal suppresses the line' 0 \
+same_text 'text printed to the terminal suppresses the progress line' 0 \
     "$(grep -c $'\e' <<<"$text")"
 
 # --- notes are printed above the line --------------------------------------
 
 echo broken >run2.db
-same_text 'a failure is printed on its own line' 1 "$(on_terminal \
+same_text 'a failure is printed on a separate line' 1 "$(on_terminal \
     "NO_COLOR=1 '$scan' report run?.db -o r.html" | shown | grep -c '^entropy-scan: run2.db: ')"
 
 # --- the trainer -------------------------------------------------------------
@@ -91,7 +91,7 @@ eval-batches = 2
 steps = 2000
 END
 text=$(on_terminal "'$scan' sweep sweep.ini -o swept -j 1")
-same_text 'a sweep trains' 2 "$(ls swept/*.db | wc -l)"
-output 'it says how much time is left' '^1 of 2 runs done, 0 broken, [0-9]+s left' \
+same_text 'a sweep on a terminal trains its runs' 2 "$(ls swept/*.db | wc -l)"
+output 'a sweep prints the remaining time' '^1 of 2 runs done, 0 broken, [0-9]+s left' \
     echo "$text"
 finish

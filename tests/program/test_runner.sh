@@ -42,34 +42,34 @@ write_script ends_early.sh <<<'echo ok 1 - it; exit 0; echo 1..1'
 write_script is_interrupted.sh <<<'echo ok 1 - it; echo 1..1; kill -INT $$; sleep 1'
 write_script is_bytes.sh <<<'printf "\0\377\nok 1 - it\n1..1\n"'
 run passes.sh skips.sh is_bytes.sh
-check 'tests that pass' closes 0 '5 passed, 0 failed, 1 skipped'
+check 'passing and skipped tests are counted' closes 0 '5 passed, 0 failed, 1 skipped'
 check 'a skipped test is listed with its reason' grep -qx '    no GPU: skips.sh: that' "$dir/out"
-check 'passing tests add nothing' test "$(wc -l <"$dir/out")" = 7
+check 'passing tests print one line each' test "$(wc -l <"$dir/out")" = 7
 with=(TEST_SECONDS=2)
 run passes.sh hangs.sh skips.sh fails.sh exits.sh dies.sh is_silent.sh \
     stops_short.sh ends_early.sh is_interrupted.sh none.sh
 with=()
 check 'every other end of a test is a failure' closes 1 '11 passed, 9 failed, 1 skipped'
-check 'one that fails' counts fails.sh 1 1 0
-check 'its output follows its line' sh -c "grep -A4 '^fails.sh' '$dir/out' |
+check 'a failing test is counted' counts fails.sh 1 1 0
+check 'the output of a failing test follows its line' sh -c "grep -A4 '^fails.sh' '$dir/out' |
     tail -n 4 | tr '\n' ';' |
     grep -qx '    ok 1 - it;    not ok 2 - that;    # the reason;    1..2;'"
-check 'an exit code' counts exits.sh 1 1 0
-check 'a signal' counts dies.sh 1 1 0
-check 'is named' grep -qx '    not ok - dies.sh ended with exit code 139' "$dir/out"
-check 'one that hangs is ended' counts hangs.sh 1 1 0
-check 'one without tests' counts is_silent.sh 0 1 0
-check 'fewer tests than planned' counts stops_short.sh 1 1 0
-check 'more tests than planned' counts ends_early.sh 1 1 0
-check 'an interrupt reaches a test' counts is_interrupted.sh 1 1 0
-check 'a missing test' counts none.sh 0 1 0
-check 'the other tests pass' counts passes.sh 3 0 0
+check 'a test that exits with an error is a failure' counts exits.sh 1 1 0
+check 'a test that dies of a signal is a failure' counts dies.sh 1 1 0
+check 'a test that dies of a signal is listed with its exit code' grep -qx '    not ok - dies.sh ended with exit code 139' "$dir/out"
+check 'a test that hangs is ended and counted as a failure' counts hangs.sh 1 1 0
+check 'a test without results is a failure' counts is_silent.sh 0 1 0
+check 'a test with fewer results than planned is a failure' counts stops_short.sh 1 1 0
+check 'a test that exits before its plan is a failure' counts ends_early.sh 1 1 0
+check 'a test that interrupts itself is a failure' counts is_interrupted.sh 1 1 0
+check 'a missing test is a failure' counts none.sh 0 1 0
+check 'the other tests of the run still pass' counts passes.sh 3 0 0
 run skips.sh
-check 'one that is skipped in part' closes 0 '1 passed, 0 failed, 1 skipped'
+check 'a test that is skipped in part passes' closes 0 '1 passed, 0 failed, 1 skipped'
 write_script all_skipped.sh <<<'printf "ok 1 - it # SKIP no PyTorch\n1..1\n"'
 run all_skipped.sh
 check 'a run in which no test passes is a failure' closes 1 '0 passed, 0 failed, 1 skipped'
-check 'a script gives the reason in its line' grep -qx '    no PyTorch: all_skipped.sh: it' "$dir/out"
+check "the reason of a script's skipped test is listed" grep -qx '    no PyTorch: all_skipped.sh: it' "$dir/out"
 for name in kernels.sh more_kernels.sh; do
     write_script $name <<<'# needs: nvcc
 printf "ok 1 - it\n1..1\n"'
@@ -77,10 +77,10 @@ done
 with=(CUDA=0)
 run passes.sh kernels.sh more_kernels.sh
 check 'tests that need nvcc are one skipped test without it' closes 0 '3 passed, 0 failed, 1 skipped'
-check 'and are named' grep -qE '^    no nvcc: (kernels.sh more_kernels.sh|more_kernels.sh kernels.sh)$' "$dir/out"
+check 'tests that need nvcc are listed' grep -qE '^    no nvcc: (kernels.sh more_kernels.sh|more_kernels.sh kernels.sh)$' "$dir/out"
 with=(CUDA=1)
 run passes.sh kernels.sh more_kernels.sh
-check 'and run with it' closes 0 '5 passed, 0 failed, 0 skipped'
+check 'tests that need nvcc run with nvcc' closes 0 '5 passed, 0 failed, 0 skipped'
 with=()
 run
 check 'a run without tests fails' closes 1 '0 passed, 0 failed, 0 skipped'
@@ -99,13 +99,13 @@ END
 meets one.sh other.sh
 meets other.sh one.sh
 run one.sh other.sh
-check 'two run at the same time' closes 0 '2 passed, 0 failed, 0 skipped'
+check 'two tests run at the same time' closes 0 '2 passed, 0 failed, 0 skipped'
 rm "$dir"/*.here
 with=(JOBS=1)
 sed -i 's/400/4/' "$dir/one.sh" "$dir/other.sh"
 run one.sh other.sh
 with=()
-check 'JOBS=1: one after the other' closes 1 '1 passed, 1 failed, 0 skipped'
+check 'with JOBS=1 tests run one after another' closes 1 '1 passed, 1 failed, 0 skipped'
 for name in early.sh late.sh; do
     write_script $name <<END
 touch "$dir/$name.runs"; sleep 0.3; rm "$dir/$name.runs"
@@ -122,12 +122,12 @@ END
 done
 run first.sh early.sh second.sh late.sh
 check 'a test marked as alone runs alone' closes 0 '4 passed, 0 failed, 0 skipped'
-same_text 'the times of a run are kept' 'early.sh first.sh late.sh second.sh' \
+same_text 'the times of a run are stored' 'early.sh first.sh late.sh second.sh' \
     "$(cut -d' ' -f2 "$dir/build/test-times" | sort | xargs)"
 printf '1 passes.sh\n9 skips.sh\n' >"$dir/build/test-times"
 with=(JOBS=1)
 run passes.sh skips.sh
-same_text 'the longest of the last run is first' 'skips.sh passes.sh' \
+same_text 'the longest test of the last run starts first' 'skips.sh passes.sh' \
     "$(grep -oE '^[a-z]+\.sh' "$dir/out" | xargs)"
 with=()
 
@@ -151,7 +151,7 @@ for signal in INT:130 TERM:143; do
     until_true began
     kill -${signal%:*} $runner_process
     wait $runner_process
-    same_text "SIG${signal%:*} ends it" ${signal#*:} $?
-    check 'and all that its tests began' until_true gone
+    same_text "SIG${signal%:*} ends the runner" ${signal#*:} $?
+    check 'the interrupted runner ends all processes of its tests' until_true gone
 done
 finish

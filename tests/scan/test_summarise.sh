@@ -20,13 +20,13 @@ code=$?
 
 # --- without Slurm
 "$scan" summarise tree -j 3 >out 2>err
-same_text 'summarise ends as a scan of the folder does' "$code" "$?"
-same_text 'and prints the same' "$(cat here here.err)" "$(cat out err)"
+same_text 'summarise has the exit code of a scan of the folder' "$code" "$?"
+same_text 'summarise prints the same as a scan of the folder' "$(cat here here.err)" "$(cat out err)"
 exits '--tasks without --slurm' 2 '\-\-tasks needs --slurm' "$scan" summarise tree --tasks 4
-exits 'pictures are not for --slurm' 2 'omit the other outputs' "$scan" tree --slurm --heatmap
-exits 'and no option of the verb' 2 "heatmap" "$scan" summarise tree --heatmap
-exits 'no sbatch' 3 '^entropy-scan: sbatch: cannot run: No such file' env PATH=/none "$scan" summarise tree --slurm -o table
-check 'without sbatch nothing is written' test ! -e table
+exits '--slurm refuses pictures' 2 'omit the other outputs' "$scan" tree --slurm --heatmap
+exits 'summarise has no option for pictures' 2 "heatmap" "$scan" summarise tree --heatmap
+exits 'a missing sbatch is reported' 3 '^entropy-scan: sbatch: cannot run: No such file' env PATH=/none "$scan" summarise tree --slurm -o table
+check 'without sbatch no output is written' test ! -e table
 rm -r summary.parts
 
 missing=$(cluster_missing)
@@ -46,11 +46,11 @@ fi
 
 # --- eight tasks
 "$scan" summarise tree --slurm >out 2>err
-same_text 'eight tasks end as one process does' "$code" "$?"
-same_text 'and print the same' "$(cat here)" "$(cat out)"
-same_text 'and which file failed, after the job' "$(cat here.err)" "$(grep -v 'job [0-9]* of Slurm: 8 of 8 parts$' err)"
-file_has 'the job is named' err '^entropy-scan: summary.parts: job [0-9]* of Slurm: 8 of 8 parts$'
-check 'the folder is gone' test ! -e summary.parts
+same_text 'eight tasks give the exit code of one process' "$code" "$?"
+same_text 'eight tasks print the same as one process' "$(cat here)" "$(cat out)"
+same_text 'eight tasks report the file that failed' "$(cat here.err)" "$(grep -v 'job [0-9]* of Slurm: 8 of 8 parts$' err)"
+file_has 'the job is reported' err '^entropy-scan: summary.parts: job [0-9]* of Slurm: 8 of 8 parts$'
+check 'the work folder is removed' test ! -e summary.parts
 for kind in --json --csv --jsonl '--sort=-max --max ceiling' "--where max>3 --csv"; do
     # shellcheck disable=SC2086
     "$scan" tree $kind >one 2>/dev/null
@@ -62,13 +62,13 @@ printf '[rule falls]\nseries=entropy\naggregate=layer_min\nbelow=1.3\nseverity=e
 "$scan" tree --rules r.ini --check >one 2>/dev/null
 code=$?
 "$scan" summarise tree --rules r.ini --check --slurm >many 2>/dev/null
-same_text 'tasks use the rules by which --check judges' "$code" "$?"
-check 'and they are in the table' cmp one many
+same_text 'tasks use the rules file of --check' "$code" "$?"
+check 'the table shows the flags of rules' cmp one many
 "$scan" summarise tree/a/run1.db tree/a/run2.db --slurm >many 2>err
-file_has 'not more tasks than files' err ' 2 of 2 parts$'
+file_has 'no more tasks than files are submitted' err ' 2 of 2 parts$'
 
 # --- failures
-exits 'a failure of sbatch is reported with its message' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
+exits 'a failure of sbatch is reported with the message of sbatch' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
     "$scan" summarise tree --slurm -o table -- --partition=nowhere
 parts() { find summary.parts -name 'part-*' | wc -l; }
 front() { # OPTION...: starts a summary in the background
@@ -89,16 +89,16 @@ exits 'repeating the command does not submit twice' 3 "summary.parts: job $job i
 scancel "${job}_3"
 scontrol update PartitionName=all State=UP
 joined
-same_text 'a task that was cancelled is a failure' 3 "$code"
-check 'it is named with its log and the remedy' \
+same_text 'a cancelled task is a failure' 3 "$code"
+check 'a cancelled task is reported with its log and a remedy' \
     grep -q "^entropy-scan: task ${job}_3 of Slurm left the queue before it began: there is no summary.parts/slurm-${job}_3.out: repeat the command$" err
-file_has 'and the number of kept parts' err 'summary.parts: 1 of 8 parts are missing: no output is written: the other 7 parts are kept'
-check 'nothing is written' test ! -e table
-same_text 'seven parts are there' 7 "$(parts)"
+file_has 'the number of kept parts is reported' err 'summary.parts: 1 of 8 parts are missing: no output is written: the other 7 parts are kept'
+check 'a failed attempt writes no output' test ! -e table
+same_text 'a failed attempt keeps seven parts' 7 "$(parts)"
 "$scan" tree --csv >one 2>/dev/null
 "$scan" summarise tree --slurm --csv -o table 2>err
 file_has 'repeating the command submits the missing parts' err ' 1 of 8 parts$'
-check 'and has the same bytes' cmp one table
+check 'the second attempt has the output of one process' cmp one table
 rm -f table
 
 # The joining process is killed while tasks are pending; the job continues.
@@ -112,7 +112,7 @@ all_there() { [ "$(parts)" = 8 ]; }
 check 'the job continues without the joining process' until_true all_there
 "$scan" summarise tree --slurm --csv -o table 2>err
 check 'repeating the command submits nothing' sh -c '! grep "of Slurm" err'
-check 'and joins the existing parts' cmp one table
+check 'repeating the command joins the existing parts' cmp one table
 
 # Parts are not reused for other files or another command line, and a modified
 # part is refused.
@@ -129,14 +129,14 @@ with_parts
 run tree/z.db 2
 "$scan" tree --csv >one 2>/dev/null
 "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'another file makes other parts' err ' 8 of 8 parts$'
-check 'and the output has all runs' cmp one table
+file_has 'parts are not reused after a file was added' err ' 8 of 8 parts$'
+check 'the output includes the added file' cmp one table
 with_parts
 rm -f table
 printf '\377' | dd of=summary.parts/part-2 bs=1 seek=200 conv=notrunc status=none
 exits 'a modified part is refused' 3 'summary.parts/part-2: not a part of this summary by this version: remove it' \
     "$scan" summarise tree --slurm --csv -o table
-check 'no output is written' test ! -e table
+check 'a modified part writes no output' test ! -e table
 rm summary.parts/part-2
 # A task whose part is written may stay in the queue for a while, and a part may
 # be written before sbatch returns.
@@ -146,8 +146,8 @@ printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep
     "$(command -v sbatch)" >fake/sbatch
 chmod +x fake/*
 PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'only that part is read again' err ' 1 of 8 parts$'
-check 'with the same bytes' cmp one table
+file_has 'only the removed part is read again' err ' 1 of 8 parts$'
+check 'the repeated attempt has the output of one process' cmp one table
 
 # Real Slurm limits are minutes long, so scripts replace Slurm's programs and
 # report that a task has exceeded its limit.
