@@ -95,8 +95,7 @@ static es_status find_head(es_event_reader *reader, es_line_reader *lines,
     } while (status == ES_OK &&
              (!es_event_begins(head) || load_64(head) > ES_EVENT_MAX));
     if (status == ES_DONE)
-        reader->cut = false; /* The file ends with a damaged record, not within
-                                a sound one. */
+        reader->cut = false; /* it ends with a damaged record */
     return status;
 }
 

@@ -24,9 +24,7 @@
 
 /* --- reading ---------------------------------------------------------------*/
 
-#define ES_EVENT_MAX                                                           \
-    (64 << 20) /* maximum size of a record in bytes; images are                \
-                  smaller */
+#define ES_EVENT_MAX (64 << 20) /* maximum bytes of a record */
 
 /** State of a reader of records. Zero-initialise it before the first record;
  *  free it with es_event_reader_free. */

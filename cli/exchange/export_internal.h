@@ -28,9 +28,7 @@ es_status es_export_begin(es_export *e, FILE *out, es_reader *reader,
                           const es_export_options *options) ES_MUST_USE;
 void es_export_end(es_export *e);
 
-#define ES_EXPORT_MAPS                                                         \
-    "attention_map" /* name of the attention maps for                          \
-                       --series */
+#define ES_EXPORT_MAPS "attention_map" /* name for --series */
 
 /** Returns true if the options select attention maps. */
 bool es_export_wants_maps(const es_export_options *options);

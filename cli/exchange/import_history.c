@@ -279,8 +279,7 @@ static es_status read_all(history *h)
             continue;
         }
         if (!object && h->n_steps && is_last(h->import)) {
-            h->import->report->n_cut = 1; /* The line is truncated: its writer
-                                             was interrupted. */
+            h->import->report->n_cut = 1; /* the last line is truncated */
             return ES_OK;
         }
         if (!object)

@@ -149,8 +149,8 @@ static es_status check(const arguments *given)
 static char *stem_of(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* the path of a folder may end with
-                                           slashes */
+    while (n > 1 && path[n - 1] == '/') /* a folder's path may end with a
+                                           slash */
         n--;
     const char *slash = memrchr(path, '/', n);
     char *stem = strcmp(path, "-") == 0

@@ -7,9 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_LINE_MAX                                                            \
-    (1 << 20) /* maximum length of a line in bytes; the rest is                \
-                 cut */
+#define ES_LINE_MAX (1 << 20) /* maximum bytes of a line */
 
 typedef struct es_line_reader es_line_reader;
 

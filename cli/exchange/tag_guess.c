@@ -121,8 +121,8 @@ static void choose(size_t *layer, size_t *head, const char *tag,
     if (n != 2 || word_before(tag, of->at[chosen[0]]) != 'h')
         return;
     const int second = word_before(tag, of->at[chosen[1]]);
-    if (second == 'l' || second == 'b') { /* head before layer, as in
-                                             head3.layer0 or h3.block0 */
+    if (second == 'l' || second == 'b') { /* head first: head3.layer0,
+                                             h3.block0 */
         *layer = chosen[1];
         *head = chosen[0];
     }

@@ -4,9 +4,7 @@
 
 #include "cli/exchange/tags.h"
 
-#define ES_TAG_GUESS_MAX                                                       \
-    128 /* maximum length of a name in bytes; longer                           \
-           names are ignored */
+#define ES_TAG_GUESS_MAX 128 /* bytes; longer names are ignored */
 
 /**
  * Derives the pattern "attn_ent_b{layer}_{head}" from attn_ent_b0_0,

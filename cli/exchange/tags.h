@@ -7,9 +7,7 @@
 #include "store/run.h"
 #include <stdio.h>
 
-#define ES_TAG_MAX                                                             \
-    512 /* maximum length of a tag in bytes; longer tags are                   \
-           refused */
+#define ES_TAG_MAX 512 /* maximum bytes of a tag */
 
 /** Series, layer and head that a tag encodes. */
 typedef struct es_tag {
@@ -39,17 +37,17 @@ es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
 /**
  * Recognises a tag, after an optional "eval/", "val/" or "train/":
  *
- *     the rules' pattern
- *     {series}/layer_{layer}/head_{head}     export's
- *     attn.{layer}.head.{head}.{series}      often used with W&B; tags.c
- *         lists further spellings of a layer and a head
- *     {series}/layer_{layer}                 export's
- *     {monitor}/layer_{layer}/{series}       llm-internal-medicine's, also
- *         layer_{layer}_mtp; its qk_stats entropy_avg, max and sink become
+ *     the pattern of the rules
+ *     {series}/layer_{layer}/head_{head}     written by export
+ *     attn.{layer}.head.{head}.{series}      common with W&B; tags.c lists more
+ *         patterns with a layer and a head
+ *     {series}/layer_{layer}                 written by export
+ *     {monitor}/layer_{layer}/{series}       written by llm-internal-medicine,
+ *         also layer_{layer}_mtp. The qk_stats entropy_avg, max and sink become
  *         entropy, max_logit and sink of a layer; their prefix (swa_, full_,
- *         mla_, ...) gives the kind of the layer's attention; other names
- *         keep their monitor: moe_health/x
- *     anything else                          a number of the run
+ *         mla_, ...) gives the kind of the layer's attention. Other names keep
+ *         the monitor: moe_health/x
+ *     any other tag                          a number of the run
  *
  * The prefixes module. and _orig_mod. of wrapped PyTorch modules are ignored.
  *

@@ -30,8 +30,7 @@ static struct {
 
 static damaged_file *file_of(const char *path)
 {
-    for (size_t i = notes.n; i-- > 0;) /* Usually the last file is the right
-                                          one. */
+    for (size_t i = notes.n; i-- > 0;) /* usually the last file matches */
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
     damaged_file new = {.n = 0};
@@ -97,8 +96,8 @@ void es_damage_close(es_reader *reader)
 {
     const es_event *events;
     size_t n_events;
-    if (reader && es_reader_n_runs(reader)) /* es_reader_events also makes the
-                                               reader list lost frames */
+    if (reader && es_reader_n_runs(reader)) /* this call also lists lost
+                                               frames */
         (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
     for (size_t i = 0; i < n; i++) {

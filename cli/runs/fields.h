@@ -56,8 +56,7 @@ typedef struct es_field {
     unsigned outputs;
     es_field_type type;
     es_field_kind kind;
-    size_t member; /* offset in es_run_summary; used if all functions are
-                      NULL */
+    size_t member; /* offset in es_run_summary, if no function is given */
     const char *(*text)(const es_run_summary *run);
     int64_t (*integer)(const es_run_summary *run);
     double (*computed)(const es_run_summary *run);

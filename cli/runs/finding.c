@@ -341,9 +341,8 @@ typedef struct envelope {
 es_status es_finding_write(FILE *stream, const es_finding *finding)
 {
     bytes b = {.writing = true};
-    es_finding copy = *finding; /* The copy is needed because the pass functions
-                                   take a pointer to non-const, though they do
-                                   not modify the finding while writing. */
+    es_finding copy = *finding; /* not modified; the functions take no const
+                                   pointer */
     pass_finding(&b, &copy, finding->run ? finding->run->rules : NULL);
     if (b.status == ES_OK) {
         const envelope head = {.n = b.n, .crc = es_crc32c(0, b.data, b.n)};

@@ -21,8 +21,8 @@ size_t es_gather_processors(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return (size_t)CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* there are more CPUs than a
-                                                     cpu_set_t can hold */
+    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a cpu_set_t
+                                                     can hold */
     return n > 0 ? (size_t)n : 1;
 }
 
@@ -122,8 +122,7 @@ static void write_end(void *stream)
 {
     const es_finding finding = {.kind = ES_FINDING_END};
     (void)!es_finding_write(stream, &finding);
-    fflush(stream); /* the reader of the pipe shall receive the findings of this
-                       input at once */
+    fflush(stream); /* so that the reader of the pipe gets all findings now */
 }
 
 es_gather_sink es_gather_to(FILE *stream)

@@ -268,8 +268,8 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
 
 static uint64_t hash_of(const stream *at)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, applied to 32-bit
-                                                     words */
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a over words of 32
+                                                     bits */
     for (size_t i = 0; i < at->n_values; i++) {
         uint32_t bits;
         memcpy(&bits, &at->values[i], sizeof bits);

@@ -110,8 +110,7 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
     if (series.n_values != 1 || series.last_step == ES_UNKNOWN)
         return ES_OK;
     if (series.last_step < step)
-        step = series.last_step; /* This avoids reading all samples up to
-                                    `step`. */
+        step = series.last_step; /* avoids reading all samples up to `step` */
     status = es_reader_sample(reader, &series, step, out, 1, &found);
     if (status != ES_ENOTFOUND)
         return status;
@@ -272,9 +271,10 @@ void es_summary_set_max(es_run_summary *summary, double observed)
     size_t n = summary->n_rows * summary->n_columns;
     summary->m = es_max_value(&summary->max, observed, summary->peak,
                               summary->ceiling, ctx_of(summary));
-    /* Without m, finite values cannot be assigned to bands. */
+    /* Without their upper edge m, values cannot be assigned to bands. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
-    /* An m that the user gives is in nats, not relative to a ceiling. */
+    /* A value of m that the user gives is in nats, not relative to a
+       ceiling. */
     bool scaled = summary->scaled && summary->max.policy != ES_MAX_NUMBER;
     es_bands_count(&summary->bands, scaled ? summary->scaled : summary->values,
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,

@@ -3,8 +3,9 @@
  * the table, JSON, CSV and figures.
  *
  * Under the policy `observed`, the bands of a run depend on the other runs:
- * load all runs, set m to the largest value of all runs with
- * es_summary_set_max, then print. A run that cannot be loaded is not shown.
+ * load all runs, set the upper edge m of their bands to the largest value of
+ * all runs with es_summary_set_max, then print. A run that cannot be loaded is
+ * not shown.
  */
 #ifndef ES_SUMMARY_H
 #define ES_SUMMARY_H
@@ -162,11 +163,11 @@ typedef struct es_run_summary {
  *
  *   out   the caller frees it with es_summary_free
  *
- * m and bands are computed; under `observed`, m is the peak of this run until
- * es_summary_set_max is called. The first ES_FLAGS_KEPT episodes of each kind
- * are kept, or fewer if the kept episodes list ES_FLAG_HEADS_KEPT heads in
- * total; later episodes extend the last kept one of their kind, including the
- * gaps between them.
+ * The bands and their upper edge m are computed; under `observed`, m is the
+ * peak of this run until es_summary_set_max is called. The first ES_FLAGS_KEPT
+ * episodes of each kind are kept, or fewer if the kept episodes list
+ * ES_FLAG_HEADS_KEPT heads in total; later episodes extend the last kept one of
+ * their kind, including the gaps between them.
  *
  * Returns ES_OK; ES_ENOTFOUND: no such series, sample or step (the message
  * lists the existing ones); ES_EFORMAT, ES_EIO: the run is damaged (other runs
@@ -190,8 +191,8 @@ es_status es_summary_eval_ppl(float *out, es_reader *reader,
 /** Returns the larger of two peaks, either of which may be NaN. */
 double es_peak_of(double a, double b);
 
-/** Sets m and the bands. `observed` is the largest peak of all shown runs
- *  (es_peak_of). */
+/** Sets the bands and their upper edge m. `observed` is the largest peak of all
+ * shown runs (es_peak_of). */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
 /** Returns a description of the run for the flag judge; its ceilings are
@@ -244,9 +245,9 @@ size_t es_summary_print_flags(char *out, size_t size,
 es_status es_summary_copy_flags(char **out,
                                 const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the line about m: its value if all runs share the same m, its policy,
- *  the unit, and the series unless it is entropy. Unit and series are
- *  escaped. */
+/** Prints the line about m, the upper edge of the bands: its value if all runs
+ * share the same m, its policy, the unit, and the series unless it is entropy.
+ * Unit and series are escaped. */
 void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series);
 

@@ -1,5 +1,5 @@
 /* Creates the strings about a run: its active flags, its layers, and the line
-   about m. */
+   about the upper edge m of the bands. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -34,8 +34,7 @@ static void append_kind(es_text *to, const es_run_summary *summary,
                         es_severity severity, es_flag_kind kind,
                         const es_rule *rule)
 {
-    bool layers[ES_MAX_LAYERS + 1]; /* the extra last element is false, to end
-                                       the last range */
+    bool layers[ES_MAX_LAYERS + 1]; /* the last element stays false */
     const size_t n_layers = (size_t)summary->n_layer;
     es_severity highest = ES_SEVERITY_NONE;
     memset(layers, 0, (n_layers + 1) * sizeof *layers);
@@ -196,8 +195,7 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
 
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
 {
-    for (size_t i = 0; i < summary->n_flags; i++) { /* The flags are sorted by
-                                                       onset. */
+    for (size_t i = 0; i < summary->n_flags; i++) { /* sorted by onset */
         const es_flag *flag = &summary->flags[i];
         if (flag->kind == ES_FLAG_NAN)
             return flag->collapse_reported < 0

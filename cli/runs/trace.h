@@ -15,11 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ES_TRACE_MOST                                                          \
-    16384                   /* maximum number of points per curve before       \
-                               merging */
-#define ES_TRACE_LEAST 1024 /* smaller maximum if there are very many curves   \
-                             */
+#define ES_TRACE_MOST 16384 /* maximum points per curve before merging */
+#define ES_TRACE_LEAST 1024 /* the same with very many curves */
 
 typedef struct es_trace es_trace;
 

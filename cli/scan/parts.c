@@ -25,9 +25,7 @@
 
 #define JOB_NAME "entropy-summarise"
 #define LIST_MOST ((size_t)1 << 30) /* bytes */
-#define TROUBLE_MOST                                                           \
-    20               /* maximum number of consecutive failures                 \
-                        of squeue */
+#define TROUBLE_MOST 20             /* maximum failures of squeue in a row */
 #define LATE_MS 3000 /* ms until a file written on another node is visible */
 
 typedef struct work_file {
@@ -233,8 +231,7 @@ void es_parts_remove(const es_scan_options *options)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(file_of(options, names[i]).path);
-    rmdir(options->work); /* fails if the folder still has logs of earlier
-                             attempts */
+    rmdir(options->work); /* fails if other logs remain */
 }
 
 /* --- the job --------------------------------------------------------------*/
@@ -273,8 +270,7 @@ static queue look_into_queue(char *reason, size_t size,
     if (answer.code == 0)
         state = state_of(answer.text, options);
     else if (strstr(answer.trouble, "Invalid job id"))
-        state = QUEUE_LEFT; /* the job ended long ago, and Slurm has forgotten
-                               it */
+        state = QUEUE_LEFT; /* Slurm has forgotten the ended job */
     free(answer.text);
     return state;
 }
@@ -303,9 +299,8 @@ static es_status submit(int64_t *job, const es_scan_options *options)
     char *array = NULL, **argv = NULL, number[32];
     size_t n = 0;
     bool same;
-    const size_t n_missing = count_missing(options); /* count before submission,
-                                                        since tasks may write
-                                                        parts at once */
+    const size_t n_missing = count_missing(options); /* before tasks write
+                                                        parts */
     es_status status = es_alloc(&argv, (size_t)options->n_slurm_words + 6,
                                 sizeof *argv, "a command line");
     if (status < 0 || (status = print_array(&array, options)) < 0)
@@ -404,8 +399,7 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
         read_state(state, job, k);
         snprintf(log, sizeof log, "slurm-%" PRId64 "_%zu.out", job, k);
         const work_file file = file_of(options, log);
-        if (access(file.path, R_OK) != 0) /* without a log the task never
-                                             began */
+        if (access(file.path, R_OK) != 0) /* no log: task never began */
             es_print_note("task %" PRId64 "_%zu of Slurm left the queue before "
                           "it began: there is no %s: %s",
                           job, k, file.path, remedy_of(state));

@@ -22,8 +22,7 @@ typedef enum es_text_kind {
  *  some figures also has the tag 1 << figure for each of these figures. */
 #define ES_SCAN_PICTURE_TAG (1u << 31)
 
-#define ES_SCAN_TASKS_MOST                                                     \
-    1000 /* by default Slurm limits an array to 1001 tasks */
+#define ES_SCAN_TASKS_MOST 1000 /* Slurm's default limit is 1001 */
 
 /** Options of a scan. Strings are borrowed from argv. */
 typedef struct es_scan_options {
@@ -80,8 +79,8 @@ typedef struct es_scan_options {
 /**
  * Sets the options to those of an empty command line.
  *
- *   out       the caller frees it with es_scan_options_free, also after a
- * failure n_inputs  capacity of out->inputs, which stays empty
+ *   out       freed with es_scan_options_free, also after a failure
+ *   n_inputs  capacity of out->inputs, which stays empty
  *
  * Returns ES_OK or ES_ENOMEM.
  */
@@ -91,8 +90,8 @@ es_status es_scan_options_default(es_scan_options *out,
 /**
  * Parses and checks the command line.
  *
- *   out      the caller frees it with es_scan_options_free, also after a
- * failure command  the scan without a verb, or the verb summarise
+ *   out      freed with es_scan_options_free, also after a failure
+ *   command  the scan without a verb, or the verb summarise
  *
  * Returns ES_OK; ES_DONE (--help or --version was printed); ES_EUSAGE;
  * ES_ENOMEM.

@@ -127,9 +127,8 @@ static es_status check_users(const es_scan_options *to)
                            "--%s applies only to pictures: add --heatmap, "
                            "--curves or --figure",
                            option->name);
-        for (int k = 0; k < ES_N_FIGURES; k++) { /* Lists the figures to which
-                                                    the option applies: "curves,
-                                                    nans or loss". */
+        for (int k = 0; k < ES_N_FIGURES; k++) { /* lists figures: "curves, nans
+                                                    or loss" */
             unsigned later = figures & ~((2u << k) - 1);
             if (figures & (1u << k))
                 es_text_append(&list, "%s%s", es_figure_name((es_figure_kind)k),
@@ -302,6 +301,5 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->part < 0 ? find_inputs(to) : ES_OK; /* a task has a list of files
-                                                      instead */
+    return to->part < 0 ? find_inputs(to) : ES_OK; /* a task reads its list */
 }

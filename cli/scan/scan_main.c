@@ -93,8 +93,7 @@ static es_status add_text(scan *s, const es_run_summary *summary)
         es_json_run(&s->json, summary);
     } else if (s->options.text == ES_TEXT_JSON_LINES) {
         es_json_line(s->stream, summary);
-        fflush(s->stream); /* The reader of a pipe shall receive each run at
-                              once. */
+        fflush(s->stream); /* a reader of the pipe gets each run at once */
     } else if (s->options.text == ES_TEXT_CSV) {
         status = es_csv_run(s->stream, summary);
     } else if (s->options.text == ES_TEXT_GITHUB) {
