@@ -23,7 +23,7 @@ struct es_table {
     bool several_files;
     bool unlike_file;             /* true if the name of some run differs from
                                      its file name */
-    es_max_policy policy;         /* policy of m, the same for all runs */
+    es_max_policy policy;         /* policy of m, the upper edge of the bands */
     double m;                     /* m of the last run */
     char *path;                   /* path of the first run; NULL before the
                                      first run */
@@ -178,7 +178,7 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
          (field = es_field_next(field, ES_FIELD_IN_TABLE)); column++) {
         const bool file = field->kind == ES_FIELD_FILE;
         put_field(sheet, field, run);
-        if (sheet->status < 0) /* If layers fail, the rows stay valid. */
+        if (sheet->status < 0) /* keep only complete rows */
             return es_sheet_take_back(sheet, n_rows);
         es_grid_column *shown = &sheet->columns[column];
         if (n_rows == 0) {
@@ -210,11 +210,11 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
 
 /* --- printing -------------------------------------------------------------*/
 
-/* Prints the line "why, and what helps: entropy-scan explain collapse
+/* Prints the line "causes and remedies: entropy-scan explain collapse
    overload". */
 static void print_pointer(const es_table *table, FILE *stream)
 {
-    const char *before = "why, and what helps: entropy-scan explain";
+    const char *before = "causes and remedies: entropy-scan explain";
     const es_flag_info *info;
     for (size_t k = 0; (info = es_flag_info_at(k)); k++) {
         if (!table->stands[k])
@@ -255,7 +255,7 @@ es_status es_table_print(es_table *table, FILE *stream)
     if (table->layers)
         fputs(table->layers, stream);
     if (table->scaled)
-        fputs("bands: each head by its share of its own ceiling\n", stream);
+        fputs("bands: each head relative to its own ceiling\n", stream);
     if (table->no_ctx)
         fputs("no ctx: the ceiling is unknown, so overload and collapse "
               "against it are not judged\n",
@@ -305,8 +305,7 @@ static es_status print_value(FILE *stream, const es_field *field,
     if (field->type == ES_FIELD_MEASURED) {
         float value = es_field_measured(field, summary);
         if (isnan(value) && !es_is_missing(value))
-            value = NAN; /* Drops the payload of a NaN, which only export
-                            keeps. */
+            value = NAN; /* Only export keeps the payload of a NaN. */
         fputs(es_float_print(text, value), stream);
     } else if (field->type == ES_FIELD_INTEGER) {
         const int64_t value = es_field_integer(field, summary);

@@ -26,7 +26,7 @@ printf '0.01,0.01\n0.9,0.9\n' >low.csv
 printf '0.9,3.1\n0.9,0.9\n' >fine.csv
 "$scan" import -q fine.csv -o fine.db --arch SM --ctx 8192 --step 40 || exit 1
 printf '[rule wide]\nseries = entropy\naggregate = layer_max\nabove = 0.5\nseverity = error\n' >own.ini
-output 'the table points to explain' '^why, and what helps: entropy-scan explain collapse$' "$scan" low.db
+output 'the table points to explain' '^causes and remedies: entropy-scan explain collapse$' "$scan" low.db
 check 'a table without flags does not point to explain' sh -c '! "$0" fine.db | grep explain' "$scan"
 check 'a flag of a user rule does not point to explain' sh -c '! "$0" fine.db --rules own.ini | grep explain' "$scan"
 check '--json has the advice' python3 -c '

@@ -26,7 +26,7 @@ for flag in json.load(sys.stdin)["runs"][0]["flags"]:
 same_text '--json has a loss spike' 'loss_spike warning True 4000 4950 [] [] 6 2.52 True' "$(spikes_of up.db)"
 same_text 'a loss that does not rise has no flag' '' "$(spikes_of same.db)"
 output 'the table shows a loss spike' 'loss_spike \(warning\)$' "$scan" up.db
-output 'the table points to explain' '^why, and what helps: entropy-scan explain loss_spike$' "$scan" up.db
+output 'the table points to explain' '^causes and remedies: entropy-scan explain loss_spike$' "$scan" up.db
 check '--check ignores a loss spike' "$scan" -q up.db --check
 exits '--check=warning fails for a loss spike' 1 '^$' "$scan" -q up.db --check=warning
 output '--where selects runs with a loss spike' '^up ' "$scan" up.db same.db --where flag=loss_spike

@@ -39,7 +39,7 @@ not() { ! "$@"; }
 check 'uniform window layers cause an overload' says gemma.db 'overload L0-1 window (error)'
 check 'a single ceiling hides the overload' says plain.db ' ok'
 check 'the table lists the layers' says gemma.db 'gemma: L0-1 window, ceiling 2; L2 full, ceiling 4.467'
-check "the table notes that bands refer to each head's ceiling" says gemma.db 'bands: each head by its share of its own ceiling'
+check "the table notes that bands refer to each head's ceiling" says gemma.db 'bands: each head relative to its own ceiling'
 check 'a run without described layers has no list of layers' not says plain.db 'L2'
 exits '--check fails for overloaded window layers' 1 '' "$scan" gemma.db --check -q
 
