@@ -105,8 +105,8 @@ static es_status refuse_others(es_line_reader *lines)
         {":W&B",
          "is W&B's own log of a run (.wandb): run wandb sync, then save the "
          "history as JSON lines, as entropy-scan import --help shows"},
-        {"PAR1", "is a Parquet file: convert it to CSV, with to_csv of pandas"},
-        {"\x1f\x8b", "is compressed: gunzip it"},
+        {"PAR1", "is a Parquet file: convert it to CSV, as with pandas to_csv"},
+        {"\x1f\x8b", "is compressed: decompress it with gunzip"},
     };
     char head[32] = "";
     size_t n;

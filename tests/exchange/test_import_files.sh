@@ -121,8 +121,8 @@ exits 'a pointer of Git LFS on standard input' 3 'standard input: a Git LFS poin
 exits 'entropy-train recognises a Git LFS pointer as weights' 3 'other.file: a Git LFS pointer' \
     "$train" probe --init other.file --data none.tok -o no.db
 exits 'a Git LFS pointer given as run file' 3 'other.file: a Git LFS pointer' "$scan" other.file
-refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
-refused 'a compressed file' 'compressed: gunzip it' '\x1f\x8b\x08\0'
+refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
+refused 'a compressed file' 'is compressed: decompress it with gunzip' '\x1f\x8b\x08\0'
 check 'a refused file writes no run file' test ! -e no.db
 
 finish

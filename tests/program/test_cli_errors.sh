@@ -157,23 +157,23 @@ check 'a refused command line writes no picture' sh -c '! ls *.png *.pdf 2>/dev/
 usage 'an unknown value of --color' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
 fails '--tui without a terminal' 2 'standard output is not one: try --heatmap' "$scan" good.db --tui
-fails '--follow without --tui' 2 'follow is for --tui' "$scan" good.db --follow
+fails '--follow without --tui' 2 '--follow needs --tui' "$scan" good.db --follow
 fails '--follow without a terminal' 2 'standard output is not one' "$scan" good.db --tui --follow
-fails '--tui with --where' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
-fails '--tui with --json' 2 'leave out the other outputs' "$scan" good.db --tui --json
-fails '--tui with a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
+fails '--tui with --where' 2 'omit --where' "$scan" good.db --tui --where 'loss>1'
+fails '--tui with --json' 2 'omit the other outputs' "$scan" good.db --tui --json
+fails '--tui with a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
 usage 'a format that contradicts the file name' '--format svg contradicts the file name x.png' good.db --heatmap=x.png --format svg
 usage 'a file name whose extension is no format' 'x.jpg: unknown picture format: end the name in .png' good.db --heatmap=x.jpg
 usage 'two pictures with the same file name' 'x.png: two outputs' good.db --heatmap=x.png --curves=x.png
 usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
-usage 'a picture over its own run' 'good.db: input and output' good.db --format png --heatmap=good.db
-usage 'JSON over its own run' './good.db: input and output' good.db --json -o ./good.db
-usage 'a table over its own run' 'good.db: input and output' good.db -o good.db
-usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
-usage 'an export over another run' 'long.db: a database' export good.db -o long.db
-usage '--quiet without another output' '-o x.txt: --quiet' good.db -q -o x.txt
-usage 'a title without a picture' '--title is for a picture' good.db --title x
-usage 'a step that is not a number' "--step 'x1': a number, first or last" good.db --step x1
+usage 'a picture over its own run' 'good.db: is both input and output' good.db --format png --heatmap=good.db
+usage 'JSON over its own run' './good.db: is both input and output' good.db --json -o ./good.db
+usage 'a table over its own run' 'good.db: is both input and output' good.db -o good.db
+usage 'JSON over another run' 'long.db: is a database' good.db --json -o long.db
+usage 'an export over another run' 'long.db: is a database' export good.db -o long.db
+usage '--quiet without another output' '-o x.txt: with --quiet there is no output' good.db -q -o x.txt
+usage 'a title without a picture' '--title applies only to pictures' good.db --title x
+usage 'a step that is not a number' "--step 'x1': expected a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
 usage 'a size without a valid form' "--size '12': expected width and height" good.db --heatmap --size 12
 usage 'a picture with too many pixels' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
