@@ -1,7 +1,7 @@
 /* Converts a JSON document to JSON lines in a temporary file, which the parser
    of histories reads. A document is an array of objects; the trainer_state.json
-   of transformers, whose member log_history is such an array; or a single
-   object that spans several lines. */
+   of transformers, whose member log_history is an array of objects; or
+   a single object that spans several lines. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"

@@ -54,8 +54,8 @@ typedef struct es_json {
 } es_json;
 
 /** Begins the document. `observed` is the upper edge m of the bands that all
- * runs share; it is ignored under policies with a separate m for each run,
- * where "value" is null. */
+ *  runs share; it is ignored under policies with a separate m for each run,
+ *  where "value" is null. */
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 void es_json_run(es_json *json, const es_run_summary *summary);

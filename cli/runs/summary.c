@@ -1,7 +1,7 @@
 /* Reads the summary of a run: identity, the shown sample, losses, bands, and
    the flags that cli/runs/judging.c finds in all samples. Keeps the first
    ES_FLAGS_KEPT episodes of each kind; later episodes extend the last kept one.
-   Of series that are neither shown nor judged only the newest value is read. */
+   A series that is neither shown nor judged gives only its newest value. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"

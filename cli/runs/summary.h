@@ -182,9 +182,9 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 
 void es_summary_free(es_run_summary *summary); /* summary may be NULL */
 
-/** Reads the newest perplexity on held-out data; the result is missing if there
- *  is none. Same as eval_ppl of a summary, but works for runs that lack the
- *  series to show. Returns the same statuses as es_summary_load. */
+/** Reads the newest perplexity on held-out data; the result is missing if
+ *  nothing was recorded. Same as eval_ppl of a summary, but works for runs that
+ *  lack the series to show. Returns the same statuses as es_summary_load. */
 es_status es_summary_eval_ppl(float *out, es_reader *reader,
                               size_t run) ES_MUST_USE;
 
@@ -192,7 +192,7 @@ es_status es_summary_eval_ppl(float *out, es_reader *reader,
 double es_peak_of(double a, double b);
 
 /** Sets the bands and their upper edge m. `observed` is the largest peak of all
- * shown runs (es_peak_of). */
+ *  shown runs (es_peak_of). */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
 /** Returns a description of the run for the flag judge; its ceilings are
@@ -246,8 +246,8 @@ es_status es_summary_copy_flags(char **out,
                                 const es_run_summary *summary) ES_MUST_USE;
 
 /** Prints the line about m, the upper edge of the bands: its value if all runs
- * share the same m, its policy, the unit, and the series unless it is entropy.
- * Unit and series are escaped. */
+ *  share the same m, its policy, the unit, and the series unless it is entropy.
+ *  Unit and series are escaped. */
 void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series);
 
