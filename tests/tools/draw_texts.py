@@ -39,7 +39,7 @@ def code_of(text, start, end):
     if before:
         return before
     for line in text[end:].split("\n"):
-        if line.strip(" \t*/;,") and not line.lstrip().startswith(("/*", "//", "#")):
+        if line.strip(" \t*/;,") and not line.lstrip().startswith(("/*", "//", "# ", "#!")):
             return line.strip()
     return ""
 
