@@ -1,5 +1,5 @@
-/* Draws the share of heads in each quarter of the largest entropy, with a bar
- * per run. */
+/* Draws the figure bands: one bar per run, with the share of heads in each
+ * quarter of the range from zero to the largest entropy. */
 #include "render/figures/bars.h"
 
 #include "cli/figures/drawing.h"
@@ -8,7 +8,7 @@
 
 enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16, RUNS_MOST = 6 };
 
-/* The texts of a bar. */
+/* The strings printed on a bar. */
 typedef struct share {
     char text[SHARE_MAX], brief[SHARE_MAX];
 } share;
@@ -33,7 +33,7 @@ static es_bar bar_of(share *texts, double percent)
         .value = percent, .text = texts->text, .brief = texts->brief};
 }
 
-/* Returns the definition of m. */
+/* Returns the definition of m, the largest entropy, under a policy of --max. */
 static const char *meaning_of(es_max_policy policy)
 {
     static const char *const meanings[] = {

@@ -1,6 +1,6 @@
 /*
- * Draws several figures on one page. Each is drawn twice: first alone, to find
- * its natural width, margins and legend; then with the common width and
+ * Draws several figures on one page. Each figure is drawn twice: first alone,
+ * to find its natural width, margins and legend; then with the common width and
  * margins. The resulting pages are stacked vertically.
  */
 #include "cli/figures/drawing.h"
@@ -15,8 +15,8 @@ typedef struct part {
     es_drawing *drawing;
     es_figure_draw *draw;
     es_figure_style style; /* as requested */
-    es_page_frame own;     /* measures of the first drawing */
-    es_page_frame frame;   /* requests for the second drawing */
+    es_page_frame own;     /* layout measured by the first drawing */
+    es_page_frame frame;   /* layout requested from the second drawing */
     es_picture *picture;
     double width, height;
 } part;
@@ -33,11 +33,15 @@ static es_status draw_part(part *p)
     return status;
 }
 
-/* Computes the common frame from the measures of all pages. A shared legend is
- * on the first page that has it if it is to the right of the plots, and on the
- * last one if it is below them.
+/*
+ * Computes the layout that all figures share from the layouts measured by
+ * es_composite_draw. A legend that several figures share is drawn once: by the
+ * first figure with this legend if it is to the right of the plots, by the last
+ * one if it is below them.
  *
- *   many  use the most columns of any page; otherwise the fewest */
+ *   many  true: use the largest number of columns of any figure; false:
+ *         the smallest
+ */
 static void align(part *parts, size_t n, bool many)
 {
     es_page_frame all = {.left = 0};
@@ -74,7 +78,8 @@ static void align(part *parts, size_t n, bool many)
     }
 }
 
-/* Divides the height of the page in proportion to the natural heights. */
+/* Divides the height of the page among the figures in proportion to their
+ * natural heights. */
 static void share_height(part *parts, size_t n, double height)
 {
     double wanted = 0;
@@ -101,8 +106,8 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* Draws all parts with a common frame. height is that of the page; 0:
- * natural. */
+/* Draws all figures with a common layout. `height` is the page height in
+ * points; 0 means the natural height. */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;
@@ -141,7 +146,7 @@ es_status es_composite_draw(es_picture **out, es_drawing *drawings,
         parts[i].own = parts[i].frame;
     }
     status = draw_aligned(parts, n, wanted.height, true);
-    if (status == ES_EUSAGE) /* too narrow for that many columns */
+    if (status == ES_EUSAGE) /* the page is too narrow for that many columns */
         status = draw_aligned(parts, n, wanted.height, false);
     if (status < 0)
         goto done;

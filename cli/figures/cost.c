@@ -1,5 +1,5 @@
-/* Computes the cost of a run's model and the number of tokens of its training,
- * for the figures pareto, flops and loss. */
+/* Computes the cost of a run's model and the number of its training tokens, for
+ * the figures pareto, flops and loss. */
 #include "cli/figures/cost.h"
 
 #include "cli/figures/source.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A number >= 1 of a configuration. */
+/* A member of the run's configuration by key, with a value of at least 1. */
 typedef struct factor {
     const char *key;
     double value;
@@ -23,7 +23,8 @@ static es_status read_factor(void *user, const es_config_member *member)
     return ES_OK;
 }
 
-/* Reads the run, and the number of its configuration that f names. */
+/* Reads the run's description, and into *f the value of the configuration key
+ * f->key. */
 static es_status read_run(es_run_info *info, factor *f,
                           const es_run_summary *run)
 {
@@ -71,8 +72,9 @@ static es_modelled exactly(double value)
     return (es_modelled){value, value, value};
 }
 
-/* Counts the tokens up to the evaluation with the summary's eval_ppl, which is
-   not the last one if an earlier step is shown. */
+/* Counts the tokens up to the evaluation whose perplexity is shown (eval_ppl of
+   the summary). If an earlier step is shown, this is not the last
+   evaluation. */
 static es_status count_tokens(es_modelled *out, es_drawing *drawing,
                               const es_run_summary *run)
 {
@@ -172,7 +174,7 @@ char *es_cost_print(char out[ES_COST_MAX], double cost)
 {
     static const char *const units[] = {"", "K", "M", "B", "T"};
     size_t unit = 0;
-    /* From 999.5 on, %.3g would print 1e+03. */
+    /* Use the next unit from 999.5 on, because %.3g would print 1e+03. */
     while (fabs(cost) >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
         cost /= 1000;
         unit++;

@@ -1,12 +1,14 @@
-/** The cost of a run's model, from the description in its file. */
+/** Computes the cost of a run's model from the model description in the run
+ *  file. */
 #ifndef ES_COST_H
 #define ES_COST_H
 
 #include "cli/figures/drawing.h"
 #include "cli/runs/model.h"
 
-/** Opens the run's file and reads its model (cli/runs/model.h). `figure` is the
- *  figure's noun for messages. Also returns errors of es_reader_open. */
+/** Opens the run's file and reads the shape of its model (cli/runs/model.h).
+ *  `figure` is the figure's name in error messages. Returns ES_OK, or the
+ *  errors of es_reader_open and es_run_model_read. */
 es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
                             const char *figure) ES_MUST_USE;
 
@@ -18,30 +20,33 @@ es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
 es_status es_tokens_a_step(double *out, const es_run_summary *run) ES_MUST_USE;
 
 /**
- * Computes a cost of a run: of one forward pass over one sequence, or the
- * tokens up to the step of its evaluation. The interval of an exact cost is its
- * value. Returns ES_OK; ES_ENOTFOUND if the cost is unknown; ES_EIO, ES_ENOMEM.
+ * Computes the cost that `cost` selects: the cost of one forward pass over one
+ * sequence, or the number of tokens trained on up to the step of the run's
+ * evaluation. An exact cost has an interval of zero width. Returns ES_OK;
+ * ES_ENOTFOUND if the cost is unknown; ES_EIO, ES_ENOMEM.
  */
 es_status es_run_cost(es_modelled *out, es_drawing *drawing,
                       const es_run_summary *run, es_cost cost) ES_MUST_USE;
 
-/** Return the name of a cost for an axis, and its definition for a note. */
+/** Return the name of a cost for the label of an axis, and its definition for
+ *  the note below a figure. */
 const char *es_cost_text(es_cost cost);
 const char *es_cost_meaning(es_cost cost);
 
 #define ES_COST_MAX 24
 
-/** The context lengths of the bars, as in AERO's figures 20 and 21, and their
- *  names "128" to "8K". */
+/** The context lengths in figures of FLOPs, as in AERO's figures 20 and 21, and
+ *  their names "128" to "8K". */
 enum { ES_N_COST_LENGTHS = 7 };
 extern const int64_t es_cost_lengths[ES_N_COST_LENGTHS];
 extern const char *const es_cost_length_names[ES_N_COST_LENGTHS];
 
-/** Prints a percentage: "65%", or ">99%" if it would round up to 100%. Returns
- *  out. */
+/** Prints a percentage such as "65%"; values that would round up to 100% are
+ *  printed as ">99%". Returns out. */
 char *es_cost_print_share(char out[ES_COST_MAX], double percent);
 
-/** Prints three digits and K, M, B or T: "14.5B". Returns out. */
+/** Prints three significant digits with a unit K, M, B or T, such as "14.5B".
+ *  Returns out. */
 char *es_cost_print(char out[ES_COST_MAX], double cost);
 
 #endif

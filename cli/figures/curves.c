@@ -1,7 +1,7 @@
 /*
- * Draws the figures with a panel of lines per run: curves (every layer over the
- * steps, or the heads of one layer), nans (counts of NaN and infinite values
- * per layer) and slopes (of the learnable activation).
+ * Draws the figures that have one panel of lines per run: curves (all layers
+ * over the steps, or the heads of one layer), nans (counts of NaN and infinite
+ * values per layer) and slopes (the learnable slopes of the activation).
  */
 #include "render/figures/curves.h"
 
@@ -15,20 +15,23 @@
 
 /* One run's lines. */
 typedef struct panel {
-    es_run_lines lines, low, high;  /* low, high: shaded area, if read */
+    es_run_lines lines, low, high;  /* low, high: bounds of the shaded area, if
+                                       it was read */
     es_curve *curves;               /* (lines.n_lines) */
-    es_curve *trends;               /* (lines.n_lines) n 0: no trend; or NULL */
-    float *spikes;                  /* (lines.n_lines,lines.n); or NULL */
+    es_curve *trends;               /* (lines.n_lines) trends; n is 0 for a line
+                                       without a trend; or NULL */
+    float *spikes;                  /* (lines.n_lines,lines.n) values at spikes;
+                                       or NULL */
     char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
-    char subtitle[160];             /* "" if there is none */
+    char subtitle[160];             /* "" if the panel has no subtitle */
     char title[ES_GROUP_TEXT_MAX];
 } panel;
 
-/* Reads the lines of a run for a figure, and names them. */
+/* Reads the lines of one run for a figure, and names the lines. */
 typedef es_status load_panel(panel *out, es_drawing *drawing, size_t index);
 
-/* Reads the lines of the run, or of the seeds that it stands for; the title
- * then says how many seeds there are. */
+/* Reads the lines of a run. If the run stands for a group of seeds, reads their
+ * mean and range; the title then gives the number of seeds. */
 static es_status read_seeds(panel *out, es_group_lines *seeds,
                             es_drawing *drawing, size_t index,
                             const es_lines_query *query)
@@ -49,8 +52,8 @@ static const char *said_of(const es_group_lines *seeds)
     return seeds->n_runs > 1 ? ", shaded: range over seeds" : "";
 }
 
-/* Makes a curve of every line. With `word` "layer" they are named "layer 3"; a
- * single line of the run is just `word`. */
+/* Makes one curve per line. With `word` "layer" the labels are "layer 3"; if
+ * the run has a single line, its label is `word` alone. */
 static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
 {
     const es_run_lines *lines = &p->lines;
@@ -69,7 +72,8 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
                             .x = lines->steps,
                             .values = lines->values + i * n,
                             .n = n};
-        /* If the file grew between the reads, there is no area. */
+        /* Leave out the area if the file grew between the reads of the
+           lines. */
         if (p->low.values && p->low.n == n && p->high.n == n) {
             curve->low = p->low.values + i * n;
             curve->high = p->high.values + i * n;
@@ -82,7 +86,7 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
     return ES_OK;
 }
 
-/* Draws `figure`, whose panels are the runs as `load` reads them. */
+/* Draws `figure` with one panel per run; `load` reads the lines of a panel. */
 static es_status draw_panels(es_picture **out, es_drawing *drawing,
                              load_panel *load, es_curves *figure)
 {
@@ -113,10 +117,13 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
 
 /* --- trends ---------------------------------------------------------------*/
 
-enum { TREND_POINTS = 65 }; /* enough to show where the interval is clipped */
+enum {
+    TREND_POINTS = 65
+}; /* number of points of a trend, enough to show where
+      the interval is clipped */
 
-/* Makes the line of a trend with its interval, clipped to values from 0 to the
-   ceiling, unless `ceiling` is NaN. */
+/* Converts a trend to a line with a shaded interval, both clipped to the range
+   from 0 to `ceiling`; a NaN ceiling means no clipping. */
 static es_status line_of_trend(es_curve *out, es_drawing *drawing,
                                const es_trend_line *trend, double ceiling)
 {
@@ -152,7 +159,7 @@ static es_status line_of_trend(es_curve *out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Computes the trends of the series that the summary shows. */
+/* Fits the trend of each layer, for the series that the summary shows. */
 static es_status read_trends(panel *out, es_drawing *drawing,
                              const es_run_summary *run)
 {
@@ -231,8 +238,8 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
                                                    : "layer");
 }
 
-/* Returns the ceiling of entropies; NaN for other series, or if the runs have
- * different ceilings. */
+/* Returns the largest possible entropy if all runs have the same; NaN if they
+ * differ, or if the series shown is not an entropy. */
 static double common_ceiling(const es_drawing *drawing)
 {
     double ceiling = drawing->runs[0]->ceiling;
@@ -287,7 +294,7 @@ static es_status load_nans(panel *out, es_drawing *drawing, size_t index)
                             .reduction = ES_REDUCE_SUM};
     es_group_lines seeds;
     es_status status = read_seeds(out, &seeds, drawing, index, &query);
-    if (status == ES_ENOTFOUND) { /* as in imported runs */
+    if (status == ES_ENOTFOUND) { /* imported runs do not have this series */
         subtitle = "attention rows, summed over heads";
         query.series = es_head_statistics[ES_HEAD_NONFINITE_ROWS].name;
         status = read_seeds(out, &seeds, drawing, index, &query);
@@ -311,8 +318,8 @@ es_status es_draw_nans(es_picture **out, es_drawing *drawing)
 
 /* --- slopes ---------------------------------------------------------------*/
 
-/* Reads the slope of each layer, or one line if there is a single slope. Layers
- * are compared bit by bit, so that NaN equals NaN. */
+/* Reads the slope of each layer. If all layers have the same slope, keeps one
+ * line. Layers are compared bit by bit, so that NaN equals NaN. */
 static es_status load_slopes(panel *out, es_drawing *drawing, size_t index)
 {
     const es_run_summary *run = drawing->runs[index];

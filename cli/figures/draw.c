@@ -19,8 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define M_MOST 12         /* maximum of different m in a note */
-#define HUGE_RANGE 1000.0 /* ratio from which colours are logarithmic */
+#define M_MOST 12 /* maximum number of different m listed in a note */
+#define HUGE_RANGE                                                             \
+    1000.0 /* ratio of largest to smallest value from which                    \
+              colours are logarithmic */
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size)
@@ -57,13 +59,14 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i)
     return drawing->labels.text[i];
 }
 
-/* Makes the name "run-heatmap.png", in the requested folder if there is one. It
-   begins with the name of the run file, never with a name inside the file. */
+/* Makes the file name of a figure, such as "run-heatmap.png", in the requested
+   folder if one is given. The name begins with the name of the run file, never
+   with a run name stored inside the file. */
 static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
                            es_figure_kind kind)
 {
     const char *input = job->inputs[0], *folder = job->options->folder;
-    /* A URL's query string is not part of the database's name. */
+    /* The query string of a database URL is not part of the database's name. */
     const bool is_url = es_postgres_is_url(input);
     const size_t n_input = is_url ? strcspn(input, "?") : strlen(input);
     const char *slash = memrchr(input, '/', n_input);
@@ -135,8 +138,8 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 
 enum { NOTES_A_RUN = 3, NOTES_OF_ALL = 4, NOTE_MAX = 256 };
 
-/* Adds a note. Values from the file are escaped, because programs print such
- * notes on terminals. */
+/* Adds a note to a picture. Values from run files are escaped, because programs
+ * print the notes of picture files on terminals. */
 static void add_note(es_picture_note *notes, char (*texts)[NOTE_MAX], size_t *n,
                      const char *key, const char *value)
 {
@@ -166,8 +169,8 @@ static size_t make_notes(es_picture_note *notes, char (*texts)[NOTE_MAX],
 
 /* --- writing --------------------------------------------------------------*/
 
-/* Writes one picture, or n pictures as the pages of a PDF, with the notes of a
- * drawing. */
+/* Writes one picture, or n pictures as the pages of a PDF. The file also gets
+ * the notes (metadata) of a drawing. */
 static es_status write_pictures(const char *path,
                                 const es_picture *const *pictures, size_t n,
                                 es_format format, es_drawing *drawing,
@@ -202,16 +205,19 @@ static es_status write_pictures(const char *path,
     return status;
 }
 
-/* The pages of a PDF with several figures. */
+/* A PDF with several figures as pages. */
 typedef struct document {
     const es_picture **pages; /* (n) owned */
     size_t n;
-    es_drawing first; /* of the first page, for the notes */
+    es_drawing first; /* drawing of the first page, which provides the notes */
 } document;
 
-/* Writes the picture, or adds it to the document. The document then owns the
- * picture, and *picture is NULL; from the first page it also takes the drawing,
- * and *drawing is empty. */
+/*
+ * Writes the picture to its file, or appends it to the document. In the second
+ * case the document takes over the picture and sets *picture to NULL; with the
+ * first page the document also takes over the drawing and leaves *drawing
+ * empty.
+ */
 static es_status put_picture(document *to, es_picture **picture,
                              es_drawing *drawing, const es_figure_job *job,
                              es_figure_kind kind)
@@ -243,7 +249,10 @@ static es_status put_picture(document *to, es_picture **picture,
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format)
 {
-    enum { TEXT = 648 }; /* text height of a paper's page: nine inches */
+    enum {
+        TEXT = 648
+    }; /* height of the text area of a paper, nine inches in
+          points */
     static const es_figure_style media[] = {
         [ES_MEDIUM_SCREEN] = {.width = 0},
         [ES_MEDIUM_COLUMN] = {.width = 234, .tallest = TEXT},
@@ -254,7 +263,8 @@ es_figure_style es_figures_style(const es_figure_options *options,
     es_figure_style style = media[options->medium];
     double unit =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
-    if (options->letters_size > 0) { /* the page keeps its size */
+    if (options->letters_size > 0) { /* scale the letters, but keep the page
+                                        size */
         const double zoom = style.zoom > 0 ? style.zoom : 1;
         style.zoom = options->letters_size / ES_LABEL_SIZE;
         style.width *= zoom / style.zoom;
@@ -266,21 +276,22 @@ es_figure_style es_figures_style(const es_figure_options *options,
     style.colormap = options->colormap;
     style.theme = options->theme;
     style.letters = options->letters;
-    if (options->width > 0) { /* the size before the zoom */
+    if (options->width > 0) { /* undo the zoom in the requested size */
         style.width = options->width / unit;
         style.height = options->height / unit;
     }
     return style;
 }
 
-/* The messages printed so far: every figure would otherwise repeat the problems
-   of a file. */
+/* The error messages printed so far. The list avoids that every figure repeats
+   the problems of a file. */
 typedef struct reports {
     char **messages;
     size_t n;
 } reports;
 
-/* Prints es_message, unless it was printed before. */
+/* Prints the current error message (es_message) unless it was printed
+ * before. */
 static void report(reports *printed)
 {
     const char *message = es_message();
@@ -288,7 +299,8 @@ static void report(reports *printed)
         if (strcmp(printed->messages[i], message) == 0)
             return;
     es_print_note("%s", message);
-    char *copy = strdup(message); /* if it fails, a repetition is harmless */
+    char *copy = strdup(message); /* if strdup fails, the message may appear
+                                     twice, which is harmless */
     if (copy && es_grow(&printed->messages, printed->n + 1, sizeof copy,
                         "messages") == ES_OK)
         printed->messages[printed->n++] = copy;
@@ -296,8 +308,9 @@ static void report(reports *printed)
         free(copy);
 }
 
-/* Chooses the runs that the figure can show; reports the others, except that
- * under --all a run without the series is silently left out. */
+/* Selects the runs that the figure can show, and reports each run that it
+ * cannot show. Under --all, runs that lack the figure's series are left out
+ * silently. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                              reports *printed, const es_figure_job *job,
                              es_figure_kind kind,
@@ -330,8 +343,8 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                : es_fail(ES_EARGUMENT, "no runs to draw");
 }
 
-/* Chooses the runs and writes the note about m. The caller calls end() on the
- * drawing, also after an error. */
+/* Selects the runs of a figure and writes the note about m. The caller calls
+ * end() on the drawing, also after an error. */
 static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
                        const es_figure_job *job, es_figure_kind kind,
                        const es_picture_request *request)
@@ -354,7 +367,7 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
     es_text_append(&to, "max = ");
     for (size_t i = 0; i < (same || drawing->n > M_MOST ? 1 : drawing->n);
          i++) {
-        char m[32] = "unknown"; /* no finite value */
+        char m[32] = "unknown"; /* stays "unknown" if no value is finite */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
         es_label_typeset(m, sizeof m);
@@ -412,7 +425,7 @@ static es_status make(document *to, size_t *n_failed, reports *printed,
     return status;
 }
 
-/* Makes the page of several figures. */
+/* Draws the page with several figures (--figure A+B). */
 static es_status make_composite(document *to, size_t *n_failed,
                                 reports *printed, const es_figure_job *job)
 {

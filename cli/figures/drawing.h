@@ -1,4 +1,5 @@
-/** Shared by the figures of runs: their runs, captions, scales and memory. */
+/** Declares the state that the figures of runs share: the runs, captions,
+ *  scales and memory of a drawing. */
 #ifndef ES_DRAWING_H
 #define ES_DRAWING_H
 
@@ -11,18 +12,21 @@ typedef struct es_drawing {
     const es_figure_options *options;
     const es_run_summary **runs; /* (n) n >= 1 */
     size_t n;
-    es_run_labels labels; /* of the runs; freed by es_run_labels_free */
-    /* Grouped seeds (--group seed): each run stands for the members of its
+    es_run_labels labels; /* labels that distinguish the runs; freed by
+                             es_run_labels_free */
+    /* Groups of seeds (--group seed): each run stands for all runs of its
        configuration. NULL if the runs are not grouped. */
-    const es_run_summary **members; /* n lists, one after the other */
-    size_t *n_members;              /* (n) length of each list */
-    size_t *n_of_all;               /* (n) also counts runs left out */
-    const char *baseline;           /* from es_figure_job */
-    size_t n_unread;                /* from es_figure_job */
+    const es_run_summary **members; /* the n groups, one after the other */
+    size_t *n_members;              /* (n) number of runs in each group */
+    size_t *n_of_all;               /* (n) number of runs in each group,
+                                       including runs left out */
+    const char *baseline;           /* copied from es_figure_job */
+    size_t n_unread;                /* copied from es_figure_job */
     es_figure_style style;
     char note[512]; /* "max = 3.87 (observed)" */
-    char axis[256]; /* "entropy (nats)": name of the summaries' values */
-    void **blocks;  /* (n_blocks) memory of es_drawing_alloc */
+    char axis[256]; /* name and unit of the summaries' values: "entropy
+                       (nats)" */
+    void **blocks;  /* (n_blocks) memory blocks of es_drawing_alloc */
     size_t n_blocks;
 } es_drawing;
 
@@ -35,7 +39,7 @@ es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
 #define es_drawing_array(drawing, pointer, n)                                  \
     es_drawing_alloc(drawing, pointer, n, sizeof **(pointer))
 
-/** Frees all memory of es_drawing_alloc. */
+/** Frees all memory that es_drawing_alloc allocated. */
 void es_drawing_clear(es_drawing *drawing);
 
 /**
@@ -54,7 +58,7 @@ es_status es_drawing_group(es_drawing *drawing,
  *  grouped yet. Returns ES_OK or ES_ENOMEM. */
 es_status es_drawing_fold(es_drawing *drawing, size_t most) ES_MUST_USE;
 
-/** A figure of more panels than this has small panels. */
+/** Figures with more panels than this draw small panels. */
 #define ES_PANELS_MOST 12
 
 /** Sets *out to the runs that run i of the drawing stands for, or to run i
@@ -68,12 +72,13 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i);
 
 #define ES_CAPTION_MAX 64
 
-/** Prints "step 400" or "step 400, eval". Returns out (ES_CAPTION_MAX
- *  bytes). */
+/** Prints the step of a run's summary, such as "step 400" or "step 400, eval".
+ *  Returns out (ES_CAPTION_MAX bytes). */
 char *es_drawing_step(char *out, const es_run_summary *run);
 
 typedef struct es_series_scale {
-    double low, high; /* high is NaN if there is no scale */
+    double low, high; /* ends of the colour scale; high is NaN if no scale is
+                         possible */
     bool logarithmic;
 } es_series_scale;
 
@@ -94,7 +99,8 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 /** Converts a severity to a level of the theme's colours. */
 es_level es_drawing_level(es_severity severity);
 
-/** Returns the largest m of the runs; NaN if no m is known. */
+/** Returns the largest m of all runs, which is the top of a common scale; NaN
+ *  if no m is known. */
 double es_drawing_top(const es_drawing *drawing);
 
 typedef struct es_figure_entry es_figure_entry;
@@ -104,28 +110,34 @@ typedef struct es_figure_entry es_figure_entry;
 typedef es_status es_figure_fits(const es_run_summary *run,
                                  const es_figure_entry *figure);
 
-/** Draws the runs, all of which fit; the caller clears the drawing afterwards
- *  with es_drawing_clear. Fails if a run can no longer be read; returns
- *  ES_ENOTFOUND if the runs together make no figure. */
+/**
+ * Draws the figure from the drawing's runs, all of which it can show; the
+ * caller clears the drawing afterwards with es_drawing_clear. Returns ES_OK;
+ * the errors of reading a run; ES_ENOTFOUND if the runs together make no
+ * figure.
+ */
 typedef es_status es_figure_draw(es_picture **out, es_drawing *drawing);
 
-/** A row of cli/figures/list.h. */
+/** The properties of a figure: one row of the table in cli/figures/list.h. */
 struct es_figure_entry {
     const char *name, *label;
-    const char *series, *other; /* series that it needs; or NULL */
+    const char *series, *other; /* names of the series that the figure needs,
+                                   one of the two suffices; or NULL */
     es_figure_fits *fits;
     es_figure_draw *draw;
 };
 
-/** The table, indexed by es_figure_kind. */
+/** The table of all figures, indexed by es_figure_kind. */
 extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 
-/** Checks if the figure can show the run; returns as es_figure_fits. */
+/** Checks if the figure can show the run. Returns the status of the figure's
+ *  es_figure_fits function. */
 es_status es_figure_fit(es_figure_kind kind,
                         const es_run_summary *run) ES_MUST_USE;
 
-/** Draws an overview with only the heads, which replaces the bars of many runs.
- *  Returns as es_figure_draw. */
+/** Draws an overview that has only the column of heads; it replaces the figure
+ *  bands if there are many runs. Returns the same statuses as
+ *  es_figure_draw. */
 es_status es_overview_of_heads(es_picture **out,
                                es_drawing *drawing) ES_MUST_USE;
 
@@ -136,7 +148,8 @@ es_status es_overview_of_heads(es_picture **out,
  *
  *   drawings, kinds  (n) n >= 1
  *
- * Returns as es_figure_draw, and ES_EUSAGE if the size is too small.
+ * Returns the statuses of es_figure_draw, or ES_EUSAGE if the requested size is
+ * too small.
  */
 es_status es_composite_draw(es_picture **out, es_drawing *drawings,
                             const es_figure_kind *kinds, size_t n) ES_MUST_USE;

@@ -1,5 +1,5 @@
-/** The figures that entropy-scan draws from runs: their options, output files
- * and style. */
+/** Declares the figures that entropy-scan draws from runs: options, output
+ *  files and style. */
 #ifndef ES_FIGURES_H
 #define ES_FIGURES_H
 
@@ -21,137 +21,156 @@ enum {
     ES_COMPOSITE_MOST = 8
 };
 
-/** Pixels per point of a PNG. */
+/** Number of pixels per point in PNG files. */
 #define ES_PIXELS_A_POINT 2.0
 
-/** The medium of a figure, which determines its width. */
+/** The medium for which a figure is drawn; it determines the width of the
+ *  figure. */
 typedef enum es_medium {
-    ES_MEDIUM_SCREEN, /* natural width of the content */
-    ES_MEDIUM_COLUMN, /* a column of a two-column paper: 3.25 inches */
-    ES_MEDIUM_PAGE,   /* both columns: 6.75 inches */
-    ES_MEDIUM_SLIDE,  /* 13.33 x 7.5 inches, letters twice as large */
-    ES_MEDIUM_ICML,   /* a column in the ICML style: 3.25 inches */
-    ES_MEDIUM_NEURIPS /* text width of the NeurIPS style: 5.5 inches */
+    ES_MEDIUM_SCREEN, /* a screen: the content has its natural width */
+    ES_MEDIUM_COLUMN, /* a column of a two-column paper, 3.25 inches */
+    ES_MEDIUM_PAGE,   /* both columns of a paper, 6.75 inches */
+    ES_MEDIUM_SLIDE,  /* a slide of 13.33 x 7.5 inches with letters twice as
+                         large */
+    ES_MEDIUM_ICML,   /* a column in the ICML style, 3.25 inches */
+    ES_MEDIUM_NEURIPS /* the text width of the NeurIPS style, 5.5 inches */
 } es_medium;
 
-/** The names of the media on the command line, in that order, then NULL. */
+/** The names of the media on the command line, in the order of es_medium; ends
+ *  with NULL. */
 extern const char *const es_media[];
 #define ES_MEDIA_EXPECTED "screen, column, page, slide, icml or neurips"
 
 /** Returns true if the medium is a column of a two-column paper. */
 bool es_medium_is_column(es_medium medium);
 
-/** The cost on the x axis of the figure pareto. */
+/** The quantities for the x axis of the figure pareto (--cost). */
 typedef enum es_cost {
-    ES_COST_FLOPS,         /* of a forward pass: analyzer/cost/flops.h */
-    ES_COST_PARAMS,        /* weights in the layers' matrices */
-    ES_COST_COMMUNICATION, /* of a private forward pass: analyzer/cost/cost.h */
-    ES_COST_LATENCY,       /* of a private forward pass */
-    ES_COST_TOKENS         /* tokens trained on */
+    ES_COST_FLOPS,         /* FLOPs of a forward pass, by
+                              analyzer/cost/flops.h */
+    ES_COST_PARAMS,        /* number of weights in the layers' matrices */
+    ES_COST_COMMUNICATION, /* bytes exchanged in a private forward pass, by
+                              analyzer/cost/cost.h */
+    ES_COST_LATENCY,       /* time of a private forward pass, by
+                              analyzer/cost/cost.h */
+    ES_COST_TOKENS         /* number of tokens trained on */
 } es_cost;
 
-/** The options of one figure. */
+/** The options of one requested figure. */
 typedef struct es_picture_request {
     bool wanted;
-    bool by_name; /* not only by --all: it is an error if it cannot be drawn */
-    const char *file; /* "-": standard output; NULL: an automatic name */
+    bool by_name; /* requested by name, not only by --all; a figure that cannot
+                     be drawn is then an error */
+    const char *file; /* output file; "-": standard output; NULL: automatic
+                         name */
     es_format format;
 } es_picture_request;
 
-/** The shaded range around the mean of a layer's heads. */
+/** The range shaded around the mean of a layer's heads. */
 typedef enum es_heads_spread {
     ES_SPREAD_NONE,
     ES_SPREAD_RANGE,    /* from the smallest to the largest finite value */
     ES_SPREAD_QUARTILES /* between the quartiles */
 } es_heads_spread;
 
-/** Which runs share a line or a panel. */
+/** Selects the runs that share a line or a panel. */
 typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
 
-/** Options of the figures. Strings are borrowed from argv. Zero is a good
- *  default for every member. */
+/** Options of the figures. Strings are borrowed from argv. Every member may be
+ *  zero, which is its default. */
 typedef struct es_figure_options {
     es_picture_request pictures[ES_N_PICTURES];
-    es_figure_kind parts[ES_COMPOSITE_MOST]; /* (n_parts) of the composite */
+    es_figure_kind parts[ES_COMPOSITE_MOST]; /* (n_parts) figures on the
+                                                composite page */
     size_t n_parts;
-    const char *composite; /* (n_composite) name: "heatmap+curves" */
+    const char *composite; /* (n_composite) name of the composite:
+                              "heatmap+curves" */
     size_t n_composite;
-    bool letters;         /* panels have letters (a), (b), ... */
-    const char *folder;   /* for automatic names; NULL: the current one */
-    const char *document; /* a PDF with all figures as pages; or NULL */
+    bool letters;         /* label the panels (a), (b), ... */
+    const char *folder;   /* folder for automatic names; NULL: the current
+                             folder */
+    const char *document; /* PDF file with all figures as pages; or NULL */
     const char *title;
-    double width, height; /* PNG: pixels; other: points; 0: natural size */
-    bool in_points;       /* width and height are points in a PNG too */
+    double width, height; /* in pixels for PNG, otherwise in points; 0: natural
+                             size */
+    bool in_points;       /* width and height are in points for PNG too */
     double letters_size;  /* font size of labels in points; 0: default */
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
     es_heads_spread spread; /* curves */
-    es_grouping group;      /* show the mean and range of runs, in heatmaps
-                               only the mean; see es_figure_groups */
-    int64_t smooth;         /* curves, loss: window in samples; 0: off */
-    int64_t spikes;         /* curves, loss: window in samples; 0: off */
-    bool trends;            /* curves: dashed trends of the layers */
-    bool by_head;           /* curves, maps: the heads of `layer` */
+    es_grouping group;      /* seeds shown as mean and range, in heatmaps as
+                               mean only; see es_figure_groups */
+    int64_t smooth;         /* curves, loss: smoothing window in samples; 0: no
+                               smoothing */
+    int64_t spikes;         /* curves, loss: window of the search for spikes in
+                               samples; 0: no search */
+    bool trends;            /* curves: draw a dashed trend per layer */
+    bool by_head;           /* curves, maps: show the heads of `layer` */
     int64_t layer;
-    bool logarithmic; /* curves, nans, loss */
+    bool logarithmic; /* curves, nans, loss: logarithmic y axis */
     bool perplexity;  /* loss: show exp(loss) */
     bool tokens;      /* loss: x axis in tokens instead of steps */
     es_cost cost;
 } es_figure_options;
 
-/** Returns the name for --figure, such as "heatmap". */
+/** Returns the figure's name for --figure, such as "heatmap". */
 const char *es_figure_name(es_figure_kind kind);
 
-/** Requests the figures of a list: "heatmap,loss", or "heatmap+curves" for one
- *  page, at most once per list. The options borrow `list`. Returns ES_OK or
- *  ES_EUSAGE. */
+/** Requests the figures of a comma-separated list, such as "heatmap,loss". An
+ *  item "heatmap+curves" puts these figures on one page; a list may have one
+ *  such item. The options borrow `list`. Returns ES_OK or ES_EUSAGE. */
 es_status es_figures_want(es_figure_options *options,
                           const char *list) ES_MUST_USE;
 
-/** Requests every figure, into `folder`, which may be NULL. */
+/** Requests every figure. The files go into `folder`, or with NULL into the
+ *  current folder. */
 void es_figures_want_all(es_figure_options *options, const char *folder);
 
-/** Requests one figure; file may be NULL. */
+/** Requests one figure; `file` is its output file, or NULL for an automatic
+ *  name. */
 void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
                          const char *file);
 
-/** Returns true if the figure is requested, separately or on a page. */
+/** Returns true if the figure is requested, as a separate file or as part of a
+ *  composite page. */
 bool es_figure_is_drawn(const es_figure_options *options, es_figure_kind kind);
 
-/** Returns true if the figure can merge the seeds of a configuration. */
+/** Returns true if the figure can merge the seeds of a configuration (--group
+ *  seed). */
 bool es_figure_groups(es_figure_kind kind);
 
-/** Returns ES_EUSAGE if runs are to be grouped but a figure requested by name
- *  cannot do that; otherwise ES_OK. */
+/** Returns ES_EUSAGE if --group is given but a figure requested by name cannot
+ *  merge seeds; otherwise ES_OK. */
 es_status es_figures_check_group(const es_figure_options *options) ES_MUST_USE;
 
 /** Returns true if any figure is requested. */
 bool es_figures_any(const es_figure_options *options);
 
-/** Parses a width and height: "1200x800", "89x60mm", "3.25x2.5in", "234x180pt".
- *  Returns ES_OK or ES_EUSAGE. */
+/** Parses the figure size of --size, such as "1200x800", "89x60mm",
+ *  "3.25x2.5in" or "234x180pt". Returns ES_OK or ES_EUSAGE. */
 es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;
 
-/** Parses the window of --spikes in samples; NULL means 31. Returns ES_OK or
- *  ES_EUSAGE. */
+/** Parses the window of --spikes in samples; NULL selects the default, 31.
+ *  Returns ES_OK or ES_EUSAGE. */
 es_status es_figures_set_spikes(es_figure_options *options,
                                 const char *text) ES_MUST_USE;
 
 /**
- * Assigns `output` (-o) to the figures without a file name. A single figure is
- * written to that file. Several become the pages of `output` if it ends in .pdf
- * and is not a folder; otherwise `output` is their folder.
+ * Assigns `output` (the argument of -o) to the figures that have no file name.
+ * A single figure is written to that file. Several become the pages of `output`
+ * if it ends in .pdf and is not a folder; otherwise `output` is their folder.
  *
  * Returns true if `output` was used.
  */
 bool es_figures_place(es_figure_options *options, const char *output);
 
 /**
- * Chooses the format of a figure: `format` if not NULL, otherwise by the
- * extension of `file`, or PNG if `file` is NULL or "-" (standard output). Also
- * checks the size of the options for that format.
+ * Chooses the format of a figure: the format named by `format` if it is not
+ * NULL, otherwise the one named by the extension of `file`, or PNG if `file` is
+ * NULL or "-" (standard output). Also checks that the format allows the size in
+ * the options.
  *
  * Returns ES_OK, or ES_EUSAGE if format and file name contradict each other,
  * the format is unknown, or it does not allow the size.
@@ -160,25 +179,27 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
                            const char *file,
                            const es_format *format) ES_MUST_USE;
 
-/** Chooses the format of every requested figure by es_figure_format, and
- *  returns its first error. */
+/** Calls es_figure_format for every requested figure. Returns ES_OK or the
+ *  first error. */
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format) ES_MUST_USE;
 
-/** Converts title, size, colours and medium to the style of a chart. */
+/** Converts the options title, size, colours and medium to the style of a
+ *  chart. */
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format);
 
-/** The figures to make and their runs. */
+/** A job for es_figures_make: the figures to draw and their runs. */
 typedef struct es_figure_job {
     const es_figure_options *options;
-    char *const *inputs; /* (n_inputs) files that no output may replace */
+    char *const *inputs; /* (n_inputs) input files, which no output may
+                            overwrite */
     size_t n_inputs;
     const es_run_summary *const
-        *runs; /* (n) in the order to show; m is final */
+        *runs; /* (n) runs in the order to be shown; m of each is final */
     size_t n;
-    const char *baseline; /* input whose run a delta subtracts; NULL: the
-                             first run's */
+    const char *baseline; /* input whose run the figure delta subtracts; NULL:
+                             the first run's input */
     size_t n_unread;      /* number of inputs or runs that could not be read */
     bool quiet;
 } es_figure_job;
@@ -189,7 +210,8 @@ typedef struct es_figure_job {
  *
  *   out  owned by the caller
  *
- * Returns ES_OK, ES_ENOTFOUND (no run can be shown), or as es_figures_make.
+ * Returns ES_OK; ES_ENOTFOUND if no run can be shown; other errors of
+ * es_figures_make.
  */
 es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
                               const es_figure_job *job) ES_MUST_USE;
@@ -197,15 +219,15 @@ es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
 /**
  * Draws the requested figures of all runs and writes them, with a note on
  * standard error unless `quiet`. An error is reported there too, and the other
- * figures are still made; a message of several figures, such as an unreadable
- * file, appears once.
+ * figures are still made; a message that several figures would repeat, for
+ * example about an unreadable file, appears once.
  *
  *   n_failed  written; number of runs that could not be shown and were left out
  *
- * A figure that only --all requests and that has nothing to show is noted, but
- * is not an error. Returns ES_OK or the first error, which has been reported:
- * ES_ENOTFOUND (no run is left), ES_EUSAGE (the size is too small), ES_EIO,
- * ES_ENOMEM.
+ * If a figure that only --all requests has nothing to show, a note says so, but
+ * this is not an error. Returns ES_OK or the first error, which has been
+ * reported: ES_ENOTFOUND (no run is left), ES_EUSAGE (the size is too small),
+ * ES_EIO, ES_ENOMEM.
  */
 es_status es_figures_make(size_t *n_failed,
                           const es_figure_job *job) ES_MUST_USE;

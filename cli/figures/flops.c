@@ -1,5 +1,5 @@
-/* Draws the FLOPs of a forward pass by context length, split into FFN and
- * attention. */
+/* Draws the figure flops: FLOPs of a forward pass over several context lengths,
+ * divided into FFN and attention. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/text.h"
@@ -9,7 +9,7 @@
 
 enum { FFN = 0, ATTENTION = 1, N_PARTS = 2, MOST_NAMED = 8 };
 
-/* The bars of a model with their texts. */
+/* The bars of one model and their strings. */
 typedef struct stacks {
     es_bar bars[ES_N_COST_LENGTHS * N_PARTS];
     char texts[ES_N_COST_LENGTHS * N_PARTS][ES_COST_MAX];
@@ -55,8 +55,8 @@ static bool is_same(const es_cost_model *a, const es_cost_model *b)
                es_flops_forward(&b->shape, es_cost_lengths[0]).ffn;
 }
 
-/* Makes one panel for all runs with the same costs, and lists their
- * architectures. */
+/* Makes one panel for each distinct set of costs. Runs with equal costs share a
+ * panel, which lists their architectures. */
 static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
 {
     for (size_t i = 0; i < drawing->n; i++) {
@@ -72,7 +72,8 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
             same++;
         for (size_t k = 0; k < same->n_archs; k++)
             named = named || strcmp(same->archs[k], arch) == 0;
-        if (!named && same->n_archs < MOST_NAMED) /* more names would be cut */
+        if (!named && same->n_archs < MOST_NAMED) /* a longer list of names
+                                                     would be cut */
             same->archs[same->n_archs++] = arch;
         if (same == next)
             fill(&all[(*n)++]);
@@ -84,7 +85,8 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
     return ES_OK;
 }
 
-/* Writes the note: what is counted, and which models share a panel. */
+/* Writes the note below the figure: which FLOPs are counted, and which models
+ * share a panel. */
 static void make_note(char *out, size_t size, const stacks *all, size_t n)
 {
     es_text to = es_text_begin(out, size);

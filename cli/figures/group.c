@@ -1,7 +1,7 @@
 /*
  * Merges the seeds of a configuration: finds the runs that belong together,
- * computes their mean and range at each step, interpolating runs with other
- * steps, and labels how many seeds are shown.
+ * computes their mean and range at each step (interpolating runs that lack the
+ * step), and makes labels with the number of seeds.
  */
 #include "cli/figures/source.h"
 
@@ -105,15 +105,15 @@ char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
 
 /* --- lines ----------------------------------------------------------------*/
 
-/* The lines of n runs. */
+/* The lines of n runs that are merged. */
 typedef struct bundle {
     es_run_lines *runs; /* (n) */
-    size_t *next;       /* (n) index of the first unused point of each */
+    size_t *next;       /* (n) index of the first point of each run that is not
+                           merged yet */
     size_t n;
 } bundle;
 
-/* Returns true if the last sample of any line, missing ones apart, is not
- * finite. */
+/* Returns true if the last recorded sample of any line is NaN or infinite. */
 static bool ends_nonfinite(const es_run_lines *lines)
 {
     for (size_t line = 0; line < lines->n_lines; line++)
@@ -128,7 +128,8 @@ static bool ends_nonfinite(const es_run_lines *lines)
     return false;
 }
 
-/* Finds the smallest unused step; false if there is none. */
+/* Finds the smallest step that is not merged yet; returns false if no step
+ * remains. */
 static bool next_step(int64_t *step, const bundle *b)
 {
     bool any = false;
@@ -143,7 +144,8 @@ static bool next_step(int64_t *step, const bundle *b)
     return any;
 }
 
-/* Computes point k of a line from the runs that have its step. */
+/* Computes point k of a merged line from the runs that have a sample at its
+ * step. */
 static void join_point(es_group_lines *out, const bundle *b, size_t line,
                        size_t k)
 {
@@ -171,7 +173,7 @@ static void join_point(es_group_lines *out, const bundle *b, size_t line,
     out->high.values[at] = n_finite ? high : other;
 }
 
-/* Interpolates the lines of a run at n other steps. */
+/* Interpolates the lines of a run at n given steps. */
 static es_status align(es_run_lines *lines, es_drawing *drawing, int64_t *steps,
                        size_t n)
 {
@@ -257,7 +259,7 @@ es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
         if (status < 0)
             return status;
         if (b.n && lines->n_lines != b.runs[0].n_lines)
-            continue; /* the file was replaced */
+            continue; /* the file was replaced by a run of another shape */
         for (size_t k = 0; exponential && k < lines->n_lines * lines->n; k++)
             if (!es_is_missing(lines->values[k]))
                 lines->values[k] = expf(lines->values[k]);

@@ -1,5 +1,6 @@
-/* Draws the figures heatmap (the heads of every run at one step) and delta
- * (their differences from a baseline), and checks which runs have heads. */
+/* Draws the figures heatmap (the heads of every run at one step) and delta (the
+ * differences between the heads of a run and a baseline). Also checks if a run
+ * has one value per head. */
 #include "render/figures/heatmap.h"
 
 #include "analyzer/base/text.h"
@@ -35,8 +36,8 @@ es_status es_fits_heads(const es_run_summary *run,
                    figure->label, names);
 }
 
-/* Returns true if layers have different ceilings under --max ceiling: then each
-   head is shown as a fraction of its ceiling. */
+/* Returns true if layers have different largest possible entropies and --max is
+   ceiling. Each head is then shown as a fraction of its ceiling. */
 static bool shows_shares(const es_drawing *drawing)
 {
     bool any = false;
@@ -58,8 +59,8 @@ static es_status share(es_heatmap_panel *panel, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Sets *out to the letters of the layers' kinds, such as "w" for window; *out
- * is unchanged if the kinds are unknown. */
+/* Sets *out to one letter per layer for the kind of its attention, such as "w"
+ * for window. *out is unchanged if the kinds are unknown. */
 static es_status mark_layers(const char **out, es_drawing *drawing,
                              const es_run_summary *run)
 {
@@ -73,7 +74,7 @@ static es_status mark_layers(const char **out, es_drawing *drawing,
     return status;
 }
 
-/* Appends "; f full, w window", the meaning of the letters. */
+/* Appends the meaning of the layers' letters, such as "; f full, w window". */
 static void append_marks(es_text *to, const es_drawing *drawing)
 {
     bool there[ES_N_LAYER_KINDS] = {false};
@@ -92,7 +93,8 @@ static void append_marks(es_text *to, const es_drawing *drawing)
     }
 }
 
-/* Returns a panel with the values of run i; strings and values are borrowed. */
+/* Returns a panel with the values of run i. The panel borrows strings and
+ * values from the drawing. */
 static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
                                  const char *subtitle)
 {
@@ -104,9 +106,12 @@ static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
                               .n_heads = (int)run->n_columns};
 }
 
-/* Replaces the values by the mean over the finite seeds of the same shape and
- * step, head by head; a head without a finite value keeps the first seed's. The
- * caption says how many seeds there are. */
+/*
+ * Replaces the values of a panel by the mean over the seeds of the run: head by
+ * head, over finite values, for seeds with the same shape and step. A head that
+ * is finite in no seed keeps the first seed's value. The caption gives the
+ * number of seeds.
+ */
 static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
                          char caption[ES_CAPTION_MAX])
 {
@@ -200,7 +205,8 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 
 /* --- delta ----------------------------------------------------------------*/
 
-/* Returns the baseline's first run, or the first run of all. */
+/* Returns the index of the first run of the --baseline file; without
+ * --baseline, that of the first run. */
 static size_t find_base(const es_drawing *drawing)
 {
     for (size_t i = 0; drawing->baseline && i < drawing->n; i++)
@@ -209,7 +215,7 @@ static size_t find_base(const es_drawing *drawing)
     return 0;
 }
 
-/* Makes the panel of run i minus the baseline. */
+/* Makes the panel with the values of run i minus those of the baseline. */
 static es_status subtract(es_heatmap_panel *out, es_drawing *drawing, size_t i)
 {
     enum { LENGTH = 2 * ES_CAPTION_MAX };
@@ -265,7 +271,7 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
         es_range_add_all(&range, panel->values,
                          (size_t)panel->n_layers * (size_t)panel->n_heads);
     }
-    /* A symmetric scale, so that the hue shows the sign. */
+    /* Make the scale symmetric around zero, so that the hue shows the sign. */
     double most = range.low <= range.high ? fmax(-range.low, range.high) : NAN;
     most = most == 0 ? 1 : most;
     es_heatmap figure = {.style = drawing->style,

@@ -1,5 +1,5 @@
-/** The table of entropy-scan's figures. The enum, the declarations, --figure
- *  and --help follow from it. */
+/** Lists all figures of entropy-scan. The enum, the declarations, the table,
+ *  --figure and --help are generated from this list. */
 #ifndef ES_FIGURE_LIST_H
 #define ES_FIGURE_LIST_H
 
@@ -54,7 +54,7 @@
     FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
            "timeline    key series over the steps, flags and events below")
 
-/** The help lines of all figures, each with a newline. */
+/** The lines of --help for all figures, each ending in a newline. */
 #define ES_FIGURE_HELP_LINE(kind, name, label, needs, series, other, help)     \
     "  " help "\n"
 #define ES_FIGURES_HELP ES_FIGURES(ES_FIGURE_HELP_LINE)

@@ -1,5 +1,5 @@
-/* Draws the loss or perplexity of all runs, in training and on held-out
- * data. */
+/* Draws the figure loss: loss or perplexity of all runs over the steps, both on
+ * training and on held-out data. */
 #include "cli/figures/cost.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
@@ -11,20 +11,21 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE_LEAST = 4 }; /* least number of samples for a line */
+enum { LINE_LEAST = 4 }; /* minimum number of samples for a line */
 
-/* The two lines of a run. */
+/* The training line and the evaluation line of a run. */
 typedef struct pair {
-    es_group_lines train, eval; /* one line each; n 0 if not recorded */
-    float *spikes;              /* of `train`; or NULL */
+    es_group_lines train, eval; /* one line each; n is 0 if the phase was not
+                                   recorded */
+    float *spikes;              /* values of `train` at spikes; or NULL */
     char label[ES_GROUP_TEXT_MAX];
 } pair;
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Reads the line of one phase. Perplexity uses the series ce if it was
- * recorded, because a loss may include a regulariser. Steps are multiplied by
- * a_step, the units of the x axis per step. */
+/* Reads the line of one phase, train or eval. Perplexity is computed from the
+ * series ce if it was recorded, because a loss may include a regulariser.
+ * a_step is the number of x units (steps or tokens) per step. */
 static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
                             es_phase phase, double a_step)
 {
@@ -46,9 +47,10 @@ static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
 /* --- drawing --------------------------------------------------------------*/
 
 /*
- * Chooses the upper limit of the y axis, so that a single huge loss does not
- * flatten all other values: the largest value that is within three times the 5%
- * to 95% range above the 95% quantile. NaN if no value is beyond.
+ * Chooses the upper limit of the y axis so that a single huge loss does not
+ * flatten all other values. With d the distance between the 5% and the 95%
+ * quantile, the limit is the largest value that is at most 3 d above the 95%
+ * quantile; NaN if no value is above that.
  */
 static es_status choose_limit(double *out, es_drawing *drawing,
                               const pair *pairs)
@@ -95,7 +97,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
     size_t n = drawing->n;
     bool trained = false, evaluated = false, ranges = false;
     pair *pairs;
-    es_curve *curves; /* training first, so that evaluations are on top */
+    es_curve *curves; /* training lines first, so that evaluations are drawn on
+                         top */
     es_status status;
     if ((status = es_drawing_array(drawing, &pairs, n)) < 0 ||
         (status = es_drawing_array(drawing, &curves, n * 2)) < 0)
@@ -121,7 +124,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         curves[n + i] = curve_of(&p->eval, i,
                                  p->eval.mean.n < LINE_LEAST ? ES_PEN_MARKS
                                                              : ES_PEN_STRONG);
-        /* Count a training that ended in NaN even if its evaluations are
+        /* Count a training run that ended in NaN even if its evaluations are
          * finite. */
         es_group_lines said = *named;
         if (p->train.n_nonfinite > said.n_nonfinite)

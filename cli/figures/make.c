@@ -1,4 +1,5 @@
-/* The table of figures, and their options on the command line. */
+/* Defines the table of figures, and parses the options of figures on the
+ * command line. */
 #include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
@@ -87,7 +88,7 @@ void es_figures_want_all(es_figure_options *options, const char *folder)
         options->folder = folder;
 }
 
-/* Finds the figure with a name of n bytes. */
+/* Finds the figure whose name is the first n bytes of `name`. */
 static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
 {
     char known[512];
@@ -103,7 +104,8 @@ static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
                    (int)(n < 40 ? n : 40), name, known);
 }
 
-/* Requests a page such as "heatmap+curves", n bytes long. */
+/* Requests a composite page such as "heatmap+curves"; `list` is n bytes
+ * long. */
 static es_status want_composite(es_figure_options *options, const char *list,
                                 size_t n)
 {
@@ -177,8 +179,9 @@ bool es_medium_is_column(es_medium medium)
 
 /* --- output ---------------------------------------------------------------*/
 
-/* Returns the points per unit at the end of `text`, and in *n the length
- * without the unit; 0 if there is no unit. */
+/* Returns the number of points per unit (mm, in, pt) at the end of `text`, and
+ * sets *n to the length of the text before the unit; returns 0 if there is no
+ * unit. */
 static double unit_of(const char *text, size_t *n)
 {
     static const struct {
@@ -278,7 +281,8 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format)
 {
-    /* Check all figures before drawing, because their formats may differ. */
+    /* Check all figures before drawing, because each may have another
+       format. */
     for (int i = 0; i < ES_N_PICTURES; i++) {
         es_picture_request *picture = &options->pictures[i];
         if (!picture->wanted)

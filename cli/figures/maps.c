@@ -1,5 +1,5 @@
-/* Draws attention maps at one step: of every layer, or of the heads of one
- * layer, with a row per run. */
+/* Draws the figure maps: attention maps at one step, of every layer or of the
+ * heads of one layer, with one row of maps per run. */
 #include "render/figures/maps.h"
 
 #include "analyzer/base/text.h"
@@ -11,19 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Weights below this fraction of the largest have the lowest colour. */
+/** Weights below this fraction of the largest weight have the lowest colour. */
 #define LOWEST 1e-3
 
 /* --- finding maps ---------------------------------------------------------*/
 
-/** The maps to show from a run. */
+/** Selects the maps to show from one run. */
 typedef struct maps_query {
     bool by_head;
-    int64_t layer; /* if by_head */
-    int64_t step;  /* requested; the nearest one is shown */
-    int64_t found; /* step shown; ES_UNKNOWN: no map */
+    int64_t layer; /* layer whose heads are shown, if by_head */
+    int64_t step;  /* requested step; the nearest step with a map is shown */
+    int64_t found; /* step shown; ES_UNKNOWN: the run has no map */
     es_phase phase;
-    es_map_panel *panels; /* (n) NULL during the search for the step */
+    es_map_panel *panels; /* (n) panels to fill; NULL during the search for the
+                             step */
     size_t n, n_damaged;
     es_drawing *drawing;
 } maps_query;
@@ -35,8 +36,9 @@ static bool is_of(const maps_query *query, const es_map *map)
     return map->head == ES_MAP_MEAN;
 }
 
-/** Finds the nearest step with a map: an evaluation after the last step of a
- *  training has a step number of which no training sample exists. */
+/** Finds the nearest step with a map. The step is searched among the maps,
+ *  because an evaluation after the end of training has a step number without a
+ *  training sample. */
 static es_status find_step(void *user, const es_map *map, const float *values)
 {
     maps_query *query = user;
@@ -109,8 +111,8 @@ es_status es_fits_maps(const es_run_summary *run, const es_figure_entry *figure)
 
 /* --- the figure -----------------------------------------------------------*/
 
-/** Titles the panels "layer 3"; with several runs this is the subtitle below
- * the run's name. */
+/** Titles each panel by its layer, such as "layer 3". With several runs, this
+ *  becomes the subtitle below the run's name. */
 static es_status name_panels(maps_query *query, size_t run)
 {
     es_drawing *drawing = query->drawing;
@@ -160,8 +162,8 @@ static void add_range(es_range *range, const maps_query *query)
     }
 }
 
-/** Writes a note such as "heads of layer 2; evaluated at step 300; logarithmic
- *  colour scale". */
+/** Writes the note below the figure, such as "heads of layer 2; evaluated at
+ *  step 300; logarithmic colour scale". */
 static void write_note(char *out, size_t size, const maps_query *queries,
                        size_t n)
 {
@@ -219,11 +221,12 @@ es_status es_draw_maps(es_picture **out, es_drawing *drawing)
                             .logarithmic = true,
                             .scale_text = "mean weight",
                             .note = note};
-    /* One row per run if all have the same number of panels. */
+    /* Put each run on a separate row if all runs have the same number of
+       panels. */
     if (!figure.style.most_columns && drawing->n > 1 && widest <= 12 &&
         n == widest * drawing->n)
         figure.style.most_columns = widest;
-    if (!(range.high > 0)) /* no positive weight: any scale will do */
+    if (!(range.high > 0)) /* without a positive weight, any scale will do */
         figure.low = LOWEST, figure.high = 1;
     return es_maps_draw(out, &figure);
 }

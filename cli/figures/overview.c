@@ -1,6 +1,9 @@
-/* Draws the overview of all runs, one row each: settings that differ,
- * perplexity or loss, heads, layers, flags and status. Seeds of a configuration
- * share a row if that is requested or if there would be too many rows. */
+/*
+ * Draws the figure overview, a table with one row per run: settings that
+ * differ, perplexity or loss, heads, layers, flags and status. The seeds of a
+ * configuration share a row if --group requests this or if there would be too
+ * many rows.
+ */
 #include "render/figures/overview.h"
 
 #include "analyzer/base/checked.h"
@@ -17,7 +20,7 @@ enum { ROWS_MOST = 100, SETTINGS_MOST = 8, WORD_MAX = 96 };
 
 /* --- the value of a row ---------------------------------------------------*/
 
-/* The runs of one row. */
+/* The runs that share one row. */
 typedef struct members {
     const es_run_summary *const *runs; /* (n) */
     size_t n;
@@ -30,7 +33,8 @@ static members members_of(const es_drawing *drawing, size_t i)
     return m;
 }
 
-/* Sets the mean and range of the finite values. */
+/* Sets the row's number to the mean, and its range, of the finite values of its
+ * runs. */
 static void set_value(es_overview_row *row, const members *m,
                       const es_yardstick *by)
 {
@@ -71,9 +75,9 @@ static void set_shares(es_overview_row *row, const members *m)
         row->shares[b] /= n_heads;
 }
 
-/* Sets the mean of each layer over the runs with the shape of the first run. If
- * the layer is finite in no run, it has the value of the last run that has
- * one. */
+/* Sets each layer's value to the mean over those runs that have the shape of
+ * the first run. A layer that is finite in no run takes the NaN or
+ * infinity of the last run that recorded it. */
 static es_status set_layers(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -123,8 +127,8 @@ static double last_of(const es_run_summary *run)
     return known(run->last_step == ES_UNKNOWN ? run->step : run->last_step);
 }
 
-/* Collects the episodes of all runs; a flag that still stands lasts until the
- * end of its run. */
+/* Collects the times during which flags of any run were raised. A flag that is
+ * still raised lasts until the end of its run. */
 static es_status set_flags(es_overview_row *row, es_drawing *drawing,
                            const members *m)
 {
@@ -155,7 +159,8 @@ static es_status set_flags(es_overview_row *row, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Sets the worst flag: "nan", or "nan (1 of 3)" if only some seeds have it. */
+/* Sets the text of the worst flag, such as "nan", or "nan (1 of 3)" if only
+ * some seeds have this flag. */
 static es_status set_flag(es_overview_row *row, es_drawing *drawing,
                           const members *m)
 {
@@ -192,7 +197,8 @@ static es_status set_flag(es_overview_row *row, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Sets the worst status of the runs, with a count unless all have it. */
+/* Sets the worst status of the row's runs, with a count unless all runs have
+ * this status. */
 static es_status set_status(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -222,12 +228,12 @@ static es_status set_status(es_overview_row *row, es_drawing *drawing,
 
 /* --- columns of text ------------------------------------------------------*/
 
-/* The columns of text with the cells of all rows. */
+/* The text columns with the cells of all rows. */
 typedef struct texts {
     es_overview_column columns[SETTINGS_MOST + 2];
     size_t n;           /* number of columns */
     const char **cells; /* (rows,STRIDE) */
-    char unnamed[256];  /* names of settings without a column */
+    char unnamed[256];  /* names of the settings that have no column */
 } texts;
 
 enum { STRIDE = SETTINGS_MOST + 2 };
@@ -248,7 +254,7 @@ static es_status typeset(const char **out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Appends a column for a setting. */
+/* Appends the column of one setting. */
 static es_status add_setting(texts *to, es_drawing *drawing, size_t n_rows,
                              const es_difference *difference,
                              const es_run_setting *const *values,
@@ -276,7 +282,7 @@ static int by_setting(const void *a, const void *b)
                                  *(const es_run_setting *const *)b);
 }
 
-/* Counts the distinct values of n rows. */
+/* Counts the distinct values of a setting over n rows. */
 static size_t count_values(const es_run_setting **scratch,
                            const es_run_setting *const *values, size_t stride,
                            size_t n)
@@ -295,8 +301,8 @@ static bool is_wanted(const es_drawing *drawing, const es_difference *of)
     return !of->incidental && !(of->seed && drawing->members);
 }
 
-/* Sets chosen (n) for the settings with the most distinct values, which get
-   columns. */
+/* Marks in `chosen` (n) the settings that get a column: those with the largest
+   number of distinct values. */
 static es_status choose_settings(bool *chosen, const es_drawing *drawing,
                                  const es_difference *differences, size_t n,
                                  const es_run_setting **values)
@@ -359,7 +365,7 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Returns true if the columns differ between any two rows. */
+/* Returns true if any two rows differ in at least one text column. */
 static bool tells_apart(const texts *t, size_t n_rows)
 {
     for (size_t i = 0; i < n_rows; i++) {
@@ -391,7 +397,7 @@ static bool has_own_names(const es_drawing *drawing, size_t n_rows)
     return true;
 }
 
-/* Inserts a column of names in front, because the settings do not distinguish
+/* Inserts a column of run names in front, for settings that do not distinguish
  * the rows. */
 static void add_names(texts *to, const es_drawing *drawing, size_t n_rows)
 {

@@ -1,4 +1,5 @@
-/* Draws perplexity on held-out data against cost, a point per run. */
+/* Draws the figure pareto: perplexity on held-out data against cost, with one
+ * point per run. */
 #include "render/figures/scatter.h"
 
 #include "analyzer/base/text.h"
@@ -9,16 +10,21 @@
 #include <string.h>
 
 #define NOTE_MAX 2048
-#define WIDE_RANGE 8.0 /* ratio from which an axis is logarithmic */
-#define NAMED_MOST 12  /* maximum of runs that all get labels */
+#define WIDE_RANGE                                                             \
+    8.0 /* ratio of largest to smallest value from which an axis               \
+           is logarithmic */
+#define NAMED_MOST                                                             \
+    12 /* maximum number of runs at which every run gets a                     \
+          label */
 
 /* The points and the note of the figure. */
 typedef struct plan {
     es_drawing *drawing;
-    es_point *points; /* (n runs) NaN coordinates are not drawn */
-    bool alike;       /* few runs, all of one architecture */
+    es_point *points; /* (number of runs) points; points with NaN coordinates
+                         are not drawn */
+    bool alike;       /* few runs, all with the same architecture */
     char note[NOTE_MAX];
-    es_text said; /* writes to note */
+    es_text said; /* writer that appends to `note` */
 } plan;
 
 es_status es_fits_pareto(const es_run_summary *run,
@@ -48,9 +54,9 @@ static bool are_alike(const es_drawing *drawing)
     return alike;
 }
 
-/* Returns true if run i has a label. Few runs of one architecture all have
- * labels with their differences; otherwise only the best run of each
- * architecture and cost has one. */
+/* Returns true if run i gets a label. If there are few runs and all have the
+ * same architecture, every run gets one, which states how it differs. Otherwise
+ * only the best run of each architecture and cost gets one. */
 static bool is_named(const plan *p, size_t i)
 {
     const es_run_summary *const *runs = p->drawing->runs;
@@ -71,7 +77,8 @@ static bool is_undrawn(const plan *p, size_t i, bool costless)
     return !is_drawn(p, i) && isfinite(p->points[i].y) == costless;
 }
 
-/* Appends run i's architecture and how many runs of it are not drawn. */
+/* Appends the architecture of run i and the number of its runs that are not
+ * drawn. */
 static void name_group(plan *p, size_t i, const char *before, bool costless)
 {
     const es_run_summary *const *runs = p->drawing->runs;
@@ -87,8 +94,9 @@ static void name_group(plan *p, size_t i, const char *before, bool costless)
         es_text_append(&p->said, " (%zu of %zu runs)", n_undrawn, n);
 }
 
-/* Appends "No finite perplexity: SM (2 of 3 runs), SM+G. " for the runs that
-   are not drawn; `costless` selects those without a cost instead. */
+/* Appends the runs that are not drawn, such as "No finite perplexity: SM (2 of
+   3 runs), SM+G. ". With `costless` lists the runs without a cost, otherwise
+   those without a finite perplexity. */
 static void name_undrawn(plan *p, const char *why, bool costless)
 {
     const es_run_summary *const *runs = p->drawing->runs;

@@ -1,5 +1,5 @@
-/* Draws the raster of every layer and every head over the steps. Reads a series
- * as rows over columns of time, in two passes over its samples. */
+/* Draws the figure raster: every layer and every head as a row of colours over
+ * the steps. Two passes over the samples of a series turn them into columns. */
 #include "render/figures/raster.h"
 
 #include "analyzer/base/value.h"
@@ -9,21 +9,27 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_CELLS ((size_t)1 << 22) /* 16 MiB of values */
+#define MOST_CELLS                                                             \
+    ((size_t)1 << 22) /* maximum number of values in memory, 16                \
+                         MiB */
 
 #define N_INTERVALS 8
 
-/* The results of the first pass over a series. */
+/* The results of the first pass over the samples of a series. */
 typedef struct survey {
     int64_t first, last, previous;
     size_t n; /* number of samples */
-    /* Frequent intervals between consecutive samples with lower bounds of their
-       counts (Misra, Gries 1982), including every one with at least 1/9. */
+    /* Candidates for the most frequent interval between consecutive samples,
+       with lower bounds of their counts (Misra and Gries, 1982). Any interval
+       that occurs in at least one of nine cases is among them. */
     uint64_t intervals[N_INTERVALS];
     size_t counts[N_INTERVALS]; /* 0 if free */
-    uint64_t interval;          /* the smallest most frequent interval */
-    double *sums;               /* (n_rows) sums of finite values */
-    size_t *n_finite;           /* (n_rows) counts of finite values */
+    uint64_t interval;          /* the most frequent interval; the smallest if
+                                   several are equally frequent */
+    double *sums;               /* (n_rows) sum of the finite values of each
+                                   row */
+    size_t *n_finite;           /* (n_rows) number of finite values of each
+                                   row */
 } survey;
 
 /* The state of one pass over a series. */
@@ -31,9 +37,10 @@ typedef struct pass {
     es_drawing *drawing;
     es_steps *steps;
     survey *survey;
-    float *line;         /* (n_rows) values of one sample */
-    uint64_t per_column; /* usual intervals per column */
-    int64_t *starts;     /* (n_columns) step of the first sample, or -1 */
+    float *line;         /* (n_rows) values of the current sample */
+    uint64_t per_column; /* number of usual intervals per column */
+    int64_t *starts;     /* (n_columns) step of the first sample in the column,
+                            or -1 */
 } pass;
 
 typedef void take(pass *p, int64_t step);
@@ -140,8 +147,8 @@ static es_status each(pass *p, es_reader *reader, const es_series *series,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Returns the smallest of the most frequent intervals; 1 for a single
- * sample. */
+/* Returns the most frequent interval between samples, the smallest if several
+ * are equally frequent; 1 for a single sample. */
 static uint64_t usual_interval(const survey *s)
 {
     size_t most = 0;
@@ -156,8 +163,8 @@ static uint64_t usual_interval(const survey *s)
     return usual;
 }
 
-/* Allocates the columns: one per usual interval, or per several if there would
- * be too many. */
+/* Allocates the columns: one per usual interval between samples, or one per
+ * several intervals if there would be too many columns. */
 static es_status make_columns(pass *p)
 {
     survey *s = p->survey;
@@ -200,9 +207,9 @@ static size_t next_start(const pass *p, size_t from)
     return from;
 }
 
-/* Fills gaps by repeating the last sample if a neighbouring gap is about as
- * long: the run was recorded less often there. A single long gap stays
- * missing. */
+/* Fills the empty columns of a gap with the last sample before it if an
+ * adjacent gap is about as long, because the run was then recorded less often
+ * there. A single long gap stays missing. */
 static void fill_gaps(pass *p)
 {
     size_t n = p->steps->n_columns, before = 0;
@@ -299,8 +306,8 @@ static es_raster_panel panel_of(const es_drawing *drawing, size_t i,
     return panel;
 }
 
-/* Draws the raster; the colours end at the largest value of all steps, or at
- * the value that the policy fixes. */
+/* Draws the raster. Unless the policy of --max fixes the top of the colour
+ * scale, it is the largest value of all steps. */
 es_status es_draw_raster(es_picture **out, es_drawing *drawing)
 {
     es_max_policy policy = drawing->runs[0]->max.policy;

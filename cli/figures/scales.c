@@ -1,4 +1,5 @@
-/* Draws the learnable scales alpha and beta of ScFFN blocks by layer. */
+/* Draws the figure scales: the learnable scales alpha and beta of ScFFN blocks
+ * by layer. */
 #include "render/figures/curves.h"
 
 #include "cli/figures/source.h"
@@ -9,8 +10,8 @@ enum { N_SCALES = 2 };
 
 static const char *const names[N_SCALES] = {"alpha", "beta"};
 
-/* Reads a scale of run i; a scale that the run does not have becomes a line
- * without samples. */
+/* Reads one scale of run i. If the run does not have this scale, the curve has
+ * no samples. */
 static es_status read_scale(es_curve *out, es_drawing *drawing, size_t i,
                             const char *name)
 {

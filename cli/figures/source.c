@@ -1,6 +1,6 @@
 /*
- * Reads series of a run for figures: one sample, or all steps as lines, with
- * the heads reduced to one number per layer if requested.
+ * Reads a series of a run for figures: one sample, or all steps as lines. If
+ * requested, the heads of a layer are reduced to one number.
  */
 #include "cli/figures/source.h"
 
@@ -42,8 +42,8 @@ es_status es_source_open(es_reader **out, const es_run_summary *run)
     return status;
 }
 
-/* Opens a series; if `either`, the other phase is used if only that has it. The
- * caller closes from->reader, also after an error. */
+/* Opens a series of a run. With `either`, the other phase is used if the series
+ * exists only there. The caller closes from->reader, also after an error. */
 static es_status open_source(source *from, const es_run_summary *run,
                              const char *name, es_phase phase, bool either)
 {
@@ -65,7 +65,8 @@ static size_t n_rows_of(const source *from, const es_run_summary *run)
 
 /* --- one sample -----------------------------------------------------------*/
 
-/* Finds the newest sample up to `step` by reading all samples before it. */
+/* Finds the newest sample at or before `step` by reading all samples up to
+ * it. */
 static es_status read_newest(es_slice *out, source *from, int64_t step)
 {
     es_cursor *cursor = NULL;
@@ -114,8 +115,9 @@ done:
 
 /* --- over the steps -------------------------------------------------------*/
 
-/* Returns a sum that is finite only if all of x are. There is no branch per
- * value, because figures read very many values and nearly all are finite. */
+/* Returns the sum of x, which is finite only if all values are finite. The loop
+ * has no branch per value, because figures read very many values and nearly all
+ * are finite. */
 static double sum_of(const float *x, size_t n)
 {
     double sum = 0;
@@ -125,8 +127,8 @@ static double sum_of(const float *x, size_t n)
     return sum;
 }
 
-/* Reduces n heads to one number; missing if all heads are missing. scratch
- * (n). */
+/* Reduces the values of n heads to one number; the result is missing if all
+ * heads are missing. scratch (n) is workspace. */
 static float reduce(const float *heads, size_t n, es_reduction reduction,
                     float *scratch)
 {
@@ -163,8 +165,8 @@ static float reduce(const float *heads, size_t n, es_reduction reduction,
     }
 }
 
-/* How a sample is reduced: to n_lines numbers, each from n_columns consecutive
- * values, from index `first` on. */
+/* Describes how a sample is reduced: to n_lines numbers, each computed from
+ * n_columns consecutive values, beginning at index `first`. */
 typedef struct picking {
     es_reduction reduction;
     size_t first, n_lines, n_columns;
@@ -204,8 +206,8 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Updates `best` (n) with the smaller, or the larger, values of a line; NaN
- * takes precedence. */
+/* Updates `best` (n) with the values of a line: keeps the smaller value if
+ * `least`, otherwise the larger. NaN takes precedence over any number. */
 static void fold(float *best, const float *line, size_t n, bool least)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,13 +1,13 @@
-/* Draws the learnt thresholds of the entropy regulariser head by head, with
- * their mean and variance per layer. AERO, figure 10. */
+/* Draws the figure thresholds: the learnt thresholds of the entropy regulariser
+ * for each head, with their mean and variance per layer. AERO, figure 10. */
 #include "render/figures/heatmap.h"
 
 #include "cli/figures/source.h"
 
 enum { MEAN, VARIANCE, N_SIDES };
 
-/* Loads the panel of run i and its N_SIDES sides, whose scales are set
- * later. */
+/* Loads the heatmap of run i and the N_SIDES plots at its side; the caller sets
+ * the scales of these plots. */
 static es_status load(es_heatmap_panel *panel, es_heatmap_side *sides,
                       es_drawing *drawing, size_t i)
 {
@@ -67,7 +67,8 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
         for (size_t side = 0; side < N_SIDES; side++)
             es_range_add_all(&ranges[side], own[side].values, n_layers);
     }
-    for (size_t i = 0; i < n * N_SIDES; i++) { /* all runs share the scales */
+    for (size_t i = 0; i < n * N_SIDES; i++) { /* give all runs the same
+                                                  scales */
         sides[i].low = ranges[i % N_SIDES].low;
         sides[i].high = ranges[i % N_SIDES].high;
     }

@@ -1,5 +1,5 @@
-/* Draws the timeline of each run: flags and events below the series that lead
- * to them, which are entropy, logits, NaN activations and loss. */
+/* Draws the figure timeline: for each run, flags and events below the series
+ * that explain them (entropy, logits, NaN activations and loss). */
 #include "render/figures/timeline.h"
 
 #include "analyzer/base/text.h"
@@ -15,7 +15,7 @@
 
 enum { N_PLOTS = 4 };
 
-/* The data of one panel. */
+/* The data for the panel of one run. */
 typedef struct story {
     es_timeline_plot plots[N_PLOTS];
     es_timeline_bar *bars;
@@ -33,14 +33,14 @@ static void widen(es_timeline_panel *panel, double step)
     panel->last = fmax(panel->last, step);
 }
 
-/* Loads the small plots, which have one number per step. */
+/* Loads the small plots of a panel. Each plot has one value per step. */
 static es_status load_plots(story *r, es_timeline_panel *panel,
                             es_drawing *drawing, const es_run_summary *run)
 {
     const struct {
         const char *series, *text;
         es_reduction heads; /* within a layer */
-        es_fold fold;       /* over the layers */
+        es_fold fold;       /* reduction over the layers */
         bool logarithmic;
     } plots[N_PLOTS] = {
         {es_head_statistics[ES_HEAD_ENTROPY].name,
@@ -60,7 +60,8 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
                                             .either = true,
                                             .reduction = plots[i].heads,
                                             .fold = plots[i].fold});
-        if (status == ES_ENOTFOUND) /* the run lacks the series */
+        if (status == ES_ENOTFOUND) /* leave out the plot if the run lacks the
+                                       series */
             continue;
         if (status < 0)
             return status;
@@ -77,7 +78,7 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
 
 /* --- flags and events -----------------------------------------------------*/
 
-/* Prints the layers of a flag: "L0-2,9". */
+/* Prints the layers of a flag as ranges, such as "L0-2,9". */
 static void print_layers(char *out, const es_flag *flag)
 {
     es_text to = es_text_begin(out, TEXT_MAX);
@@ -95,16 +96,18 @@ static void print_layers(char *out, const es_flag *flag)
 
 enum { LANES_MOST = ES_N_FLAG_KINDS + ES_RULES_MOST };
 
-/* The lanes: all kinds of attention flags, then the loss flags and the rules
-   that were raised. */
+/* The lanes, which are the rows of flags: one lane for each kind of attention
+   flag, then those for flags of the loss and for raised rules. */
 typedef struct lanes {
     const char *names[LANES_MOST];
     es_flag_kind kinds[LANES_MOST];
-    const es_rule *rules[LANES_MOST]; /* NULL: the lane of a kind */
+    const es_rule *rules[LANES_MOST]; /* rule of the lane; NULL for the lane of
+                                         a flag kind */
     size_t n;
 } lanes;
 
-/* Returns the lane of a flag; all->n if it has no lane yet. */
+/* Returns the index of the lane of a flag; all->n if there is no lane for it
+ * yet. */
 static size_t lane_of(const lanes *all, const es_flag *flag)
 {
     size_t lane = 0;
@@ -134,7 +137,8 @@ static void find_lanes(lanes *out, const es_drawing *drawing)
         }
 }
 
-/* Loads the bars, sorted by lane, and the order of the first onsets. */
+/* Loads the flags as bars sorted by lane, and lists the lanes in the order in
+ * which their flags were first raised. */
 static es_status load_flags(story *r, es_timeline_panel *panel,
                             es_drawing *drawing, const es_run_summary *run,
                             const lanes *all)
@@ -159,7 +163,8 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
             widen(panel, (double)flag->last);
         }
     for (size_t i = 0; i < run->n_flags; i++) {
-        const es_flag *flag = &run->flags[i]; /* sorted by onset */
+        const es_flag *flag = &run->flags[i]; /* sorted by the step at which
+                                                 flags were raised */
         const size_t lane = lane_of(all, flag);
         if (lane >= all->n || seen[lane])
             continue;
@@ -204,13 +209,14 @@ static es_status load_events(story *r, es_timeline_panel *panel,
         goto done;
     for (size_t i = 0; i < n; i++) {
         int64_t step = events[i].step;
-        if (step == ES_UNKNOWN) /* put it at the last known step */
+        if (step == ES_UNKNOWN) /* put an event without a step at the last known
+                                   step */
             step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
         add_mark(r, panel, (double)step, es_drawing_level(events[i].severity),
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)
-        /* damaged frames and rows have events already */
+        /* damaged frames and rows are already reported as events */
         if (!run->damaged[i].n_frames && !run->damaged[i].table)
             add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
                      "damaged");
@@ -236,7 +242,7 @@ static es_status load(story *r, es_timeline_panel *panel, es_drawing *drawing,
         (status = load_flags(r, panel, drawing, run, all)) < 0 ||
         (status = load_events(r, panel, drawing, run)) < 0)
         return status;
-    if (!(panel->first < panel->last)) { /* at most one step */
+    if (!(panel->first < panel->last)) { /* the run has at most one step */
         double step = panel->first <= panel->last ? panel->first : 0;
         panel->first = step - 0.5;
         panel->last = step + 0.5;
