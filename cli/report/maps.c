@@ -1,5 +1,6 @@
-/* Writes the attention maps of the layers into the page, compressed, at as many
-   steps as there is space for. */
+/* Writes the attention maps of a run's layers into the report page, compressed.
+   If there is not enough space for the maps of all steps, only the last steps
+   are written. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -10,10 +11,12 @@
 #include <string.h>
 #include <zlib.h>
 
-/* The last maps of the run's layers, all of one phase and size. */
+/* The maps of the run's layers that have the phase and size of the last map in
+ * the file. */
 typedef struct gathered {
     size_t n_layer;
-    es_map first;   /* has the phase and size of all maps */
+    es_map first;   /* first map of these; its phase and size are those of all
+                       others */
     int64_t *steps; /* (n_steps) */
     size_t n_steps, n_seen, from;
     float *values; /* (n_steps,L,S,S) */
@@ -25,7 +28,8 @@ static bool is_of(const gathered *g, const es_map *map)
            map->size == g->first.size && map->n_ctx == g->first.n_ctx;
 }
 
-/* Finds the last phase and size, and counts their steps. */
+/* Finds the last phase and size in the file, and counts the steps with such
+ * maps. */
 static es_status survey(void *user, const es_map *map, const float *values)
 {
     gathered *g = user;
@@ -43,8 +47,8 @@ static es_status survey(void *user, const es_map *map, const float *values)
     return ES_OK;
 }
 
-/* Rounds to three digits, which suffice for a colour and a printed number and
-   halve the compressed size. NaN and infinity keep their bits. */
+/* Rounds to three significant digits, which suffice for a colour and a printed
+   number and halve the compressed size. NaN and infinity keep their bits. */
 static void round_values(float *out, const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

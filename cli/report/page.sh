@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # usage: page.sh FOLDER REPORT.js...
-# Collects the files of a report's page in FOLDER, for page.S: the scripts as one
-# file, and the policy that allows the browser to load only these files.
+#
+# Writes the files that page.S embeds in the report page to FOLDER: all scripts
+# as one file, and the Content-Security-Policy that allows the browser to load
+# only these files.
 set -euo pipefail
 here=$(dirname "$0")
 folder=$1
 shift
 
 mkdir -p "$folder"
-# Removes indentation and comments, which halves the size but keeps the lines.
+# Removes indentation and comments from a script, which halves its size. Line
+# breaks stay, so that line numbers in error messages are useful.
 bare() {
     cat "$@" | sed -E 's/^ +//; /^\/\/|^\/\*.*\*\/$|^$/d'
 }
@@ -21,7 +24,7 @@ if grep -qi '</script' "$folder/report.js" ||
     exit 1
 fi
 
-# Prints the 'sha256-...' of a file as the policy needs it.
+# Prints the checksum of a file as the policy needs it: 'sha256-...'.
 hash_of() {
     local hex
     hex=$(sha256sum "$1" | cut -c1-64)

@@ -21,38 +21,43 @@
 
 #define ES_REPORT_NAMES 64
 
-/** Target size of a page of up to 150 runs, which doubles up to 500 runs.
- *  Series are thinned to reach it. */
+/** Target size in bytes of a page of up to 150 runs. The target grows to twice
+ *  this size for 500 runs. Series are thinned to reach it. */
 #define ES_REPORT_BYTES 2000000
-#define ES_REPORT_SERIES_BYTES 250 /* of a series without its numbers */
+#define ES_REPORT_SERIES_BYTES                                                 \
+    250 /* bytes of a series in the page, without its                          \
+           samples */
 
 /** Returns the target size of a page of n_runs runs, in bytes. */
 size_t es_report_bytes(size_t n_runs);
 
 typedef struct es_report_options {
-    char **inputs; /* (n_inputs) run files; folders are expanded to theirs */
+    char **inputs; /* (n_inputs) run files; folders are replaced by the run
+                      files in them */
     size_t n_inputs;
     es_paths found;      /* freed by es_inputs_free */
-    size_t n_unreadable; /* folders, already reported */
-    char
-        *names[ES_REPORT_NAMES]; /* (n_names) series; the first is summarised */
+    size_t n_unreadable; /* number of unreadable folders; these have been
+                            reported */
+    char *names[ES_REPORT_NAMES]; /* (n_names) names of series; the summary uses
+                                     the first */
     size_t n_names;
     bool named; /* --series was given: every run must have the series */
     es_summary_options summary;
-    es_rules_file rules; /* of --rules and --forecast; summary.rules refers to
-                            them */
+    es_rules_file rules; /* rules of the options --rules and --forecast;
+                            summary.rules points to them */
     es_forecast_choice forecast;
-    const char *title; /* NULL: a title from the runs */
+    const char *title; /* NULL: the title is made from the runs */
     const char *output;
     bool quiet;
 } es_report_options;
 
 /** A series of a run that the page will show. */
 typedef struct es_report_series {
-    es_series series; /* its strings are not used */
+    es_series series; /* properties of the series; the strings in it are not
+                         used */
     char *name, *unit;
     size_t n_rows, n_columns, n_samples;
-    size_t share; /* maximum of numbers to write, including steps */
+    size_t share; /* maximum number of values to write, including steps */
 } es_report_series;
 
 typedef struct es_report_run {
@@ -64,11 +69,13 @@ typedef struct es_report_run {
 typedef struct es_report_data {
     es_report_run *runs; /* (n_runs) */
     size_t n_runs;
-    double observed; /* largest value of all runs at the step shown */
+    double observed; /* largest value of all runs at the steps of their
+                        summaries */
 } es_report_data;
 
-/** Divides n_values numbers among the series: small series get all that they
- * need, and the others equal shares of the rest. */
+/** Sets the share of every series so that the shares add up to n_values. Series
+ *  with few values get a share for all of them; the other series get equal
+ *  shares of the rest. */
 void es_report_allot(es_report_data *report, size_t n_values);
 
 /**
@@ -76,28 +83,31 @@ void es_report_allot(es_report_data *report, size_t n_values);
  *
  *   out   the caller checks it for write errors
  *
- * Returns ES_OK; ES_EFORMAT, ES_EIO (an input is damaged, or changed during the
- * read); ES_ENOMEM. Needs memory for the page's samples of one series.
+ * Returns ES_OK; ES_EFORMAT, ES_EIO if an input is damaged or was changed
+ * during the read; ES_ENOMEM. Memory holds the samples of one series at a time.
  */
 es_status es_report_write(FILE *out, es_report_data *report,
                           const es_report_options *options) ES_MUST_USE;
 
-/** Writes the samples of one series into its JSON element. Returns as
+/** Writes the samples of one series as a JSON element. Returns the statuses of
  *  es_report_write. */
 es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
-#define ES_REPORT_MAP_VALUES 300000 /* for all runs: half a MB as text */
+#define ES_REPORT_MAP_VALUES                                                   \
+    300000 /* maximum number of weights in the maps of                         \
+              all runs: half a MB as text */
 
 /**
  * Writes the attention maps of a run's layers as a JSON element of class
  * "maps":
  * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}.
  * "packed" has the weights (steps,layers,size,size), float32 rounded to three
- * digits, as a zlib stream in base64. Only the last steps that fit are written;
- * "recorded" is the number of all steps. Writes nothing if there are no maps or
- * one step is too large. Returns as es_report_write.
+ * digits, as a zlib stream in base64. If not all steps fit into the page, only
+ * the last ones are written; "recorded" is the number of all steps in the run.
+ * Writes nothing if the run has no maps or the maps of one step are too large.
+ * Returns the statuses of es_report_write.
  */
 es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
                                const es_run_summary *summary,

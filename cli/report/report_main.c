@@ -15,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Adds the names of a list "a,b"; empty names are ignored. */
+/* Adds the names of a comma-separated list to the series of the page. Empty
+ * names are ignored. */
 static es_status add_names(es_report_options *to, const char *list)
 {
     while (*list) {
@@ -121,7 +122,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
     given->named = given->n_names > 0;
     if ((status = es_output_check_text(given->output, given->inputs,
                                        given->n_inputs)) != ES_OK ||
-        /* by default, only the first one is required */
+        /* without --series, a run need only have the first series */
         (!given->n_names &&
          ((status = add_names(
                given, es_head_statistics[ES_HEAD_ENTROPY].name)) != ES_OK ||
@@ -166,9 +167,10 @@ static es_status add_series(es_report_run *to, es_reader *reader,
     return es_copy_text(&s->unit, series->unit);
 }
 
-/* Adds a series. With values per head or layer, it is that of the summary's
-   phase, or of the other phase if there is none; of a series with one value per
-   run, such as the loss, both phases are added. */
+/* Adds a series of a run to the page. For a series with one value per head or
+   layer, adds the phase of the summary, or the other phase if the series exists
+   only there. For a series with one value per run, such as the loss, adds both
+   phases. */
 static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
                           size_t run, const char *name, es_phase_choice choice)
 {
@@ -194,8 +196,9 @@ static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
     return ES_OK;
 }
 
-/* Reads all data of a run except its samples. Adds to *n_absent the series of
-   --series that the run lacks, which are also reported on standard error. */
+/* Reads everything about a run except the samples of its series. Adds to
+   *n_absent the number of series in --series that the run lacks; each of these
+   is also reported on standard error. */
 static es_status read_run(es_report_run *to, size_t *n_absent,
                           es_reader *reader, size_t run,
                           const es_report_options *given)
@@ -214,7 +217,7 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
         if (n_found || !given->named)
             continue;
         ++*n_absent;
-        /* its message names the existing series */
+        /* the error message lists the series of the run */
         if (es_reader_find(reader, run, given->names[i], to->summary->phase,
                            &series) != ES_OK)
             es_print_note("%s", es_message());
@@ -222,7 +225,7 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
     return ES_OK;
 }
 
-/* Adds a run to the report; a run that fails is left out. */
+/* Adds a run to the report, or leaves it out if reading it fails. */
 static es_status add_run(es_report_data *report, size_t *n_absent,
                          es_reader *reader, size_t run,
                          const es_report_options *given)
@@ -241,7 +244,8 @@ static es_status add_run(es_report_data *report, size_t *n_absent,
     return ES_OK;
 }
 
-/* Adds all runs of a file. Failures are reported and counted. */
+/* Adds all runs of a file to the report. Runs that cannot be read are reported
+ * and counted in *n_failed. */
 static void add_file(es_report_data *report, size_t *n_failed,
                      const es_report_options *given, const char *path)
 {

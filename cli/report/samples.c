@@ -1,6 +1,6 @@
-/* Writes the samples of a series into the page: computes its share of the page,
-   thins the samples to it, and adds curves of the means of all samples if some
-   are left out. */
+/* Writes the samples of a series into the report page. Thins the samples to the
+   share of the page that the series gets; if samples are left out, adds curves
+   with the means of all samples. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -13,15 +13,17 @@
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* Assigns a share to the open series that need at most `share`, or to all if
-   `all`. Returns the number of series that stay open. */
+/* Sets the share of each series that has none yet and needs at most `share`
+   values; with `all`, of every series without a share. Returns the number of
+   series that still have no share. */
 static size_t give(es_report_data *report, size_t *left, size_t share, bool all)
 {
     size_t n_open = 0;
     for (size_t i = 0; i < report->n_runs; i++)
         for (size_t k = 0; k < report->runs[i].n_series; k++) {
             es_report_series *s = &report->runs[i].series[k];
-            size_t whole; /* a step counts as one number */
+            size_t whole; /* number of values of the whole series, counting a
+                             step as one */
             if (s->share)
                 continue;
             if (!es_size_mul(&whole, s->n_samples, s->series.n_values + 1))
@@ -70,13 +72,14 @@ void es_report_base64(FILE *out, const void *bytes, size_t n)
     }
 }
 
-/* Writes "steps":[..],"values":"..", with n steps and n_values numbers. */
+/* Writes "steps":[..],"values":".." for n steps and n_values values. */
 static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
                         const float *values, size_t n_values)
 {
     es_json_write_array(json, "steps");
     for (size_t i = 0; i < n; i++)
-        if (steps[i] <= INT64_C(1) << 53) /* exact as a JavaScript number */
+        if (steps[i] <= INT64_C(1) << 53) /* the step is exact as a JavaScript
+                                             number */
             es_json_write_integer(json, NULL, steps[i]);
         else
             es_json_write_format(json, NULL, "%" PRId64, steps[i]);
@@ -111,15 +114,16 @@ done:
 
 /* --- reading -------------------------------------------------------------*/
 
-/* The results of one pass over the samples. */
+/* The results of one pass over the samples of a series. */
 typedef struct passing {
     es_thin *thin;
-    es_trace *trace; /* NULL: no curves are needed */
-    float *means;    /* (n_rows) of one sample */
+    es_trace *trace; /* curves of the means; NULL: no curves are needed */
+    float *means;    /* (n_rows) means of the current sample */
 } passing;
 
-/* Divides the share: three quarters for samples, the rest for curves. Curves
-   are not needed if all samples fit or there is one value per step. */
+/* Divides the share of a series: three quarters for samples, a quarter for
+   curves. Curves are not needed if all samples fit or if the series has one
+   value per step. */
 static es_status start(passing *t, const es_report_series *s)
 {
     size_t n_values = s->series.n_values;
@@ -143,7 +147,7 @@ static void add_sample(passing *t, const es_report_series *s, int64_t step,
         return;
     for (size_t i = 0; i < s->n_rows; i++) {
         const float *heads = values + i * s->n_columns;
-        es_summary row; /* row.mean is that of the finite heads */
+        es_summary row; /* row.mean is the mean of the finite heads */
         es_stats_summary(&row, heads, s->n_columns, 1);
         t->means[i] = s->n_columns == 1             ? *heads
                       : row.n_finite                ? (float)row.mean

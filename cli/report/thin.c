@@ -1,5 +1,6 @@
-/* Thins a series to the samples that fit into a page, in one pass and constant
-   memory, for samples.c. thin.h describes which samples are kept. */
+/* Thins a series to the samples that fit into a report page, for samples.c.
+   Uses one pass and constant memory; thin.h describes which samples are
+   kept. */
 #include "cli/report/thin.h"
 
 #include "analyzer/base/checked.h"
@@ -17,7 +18,7 @@ es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
     const size_t n_kept = n_samples < capacity ? n_samples : capacity;
     thin->n_values = n_values;
     thin->n_samples = n_samples;
-    /* the last sample is a separate group */
+    /* the last sample forms a separate group */
     thin->n_groups = n_samples <= capacity ? n_samples : (capacity - 1) / 3;
     if ((status = es_alloc(&thin->steps, n_kept, sizeof *thin->steps,
                            "samples")) < 0 ||
@@ -68,7 +69,8 @@ void es_thin_finish(es_thin *thin)
     thin->low.distance = thin->high.distance = 0;
 }
 
-/* Replaces the candidate if the sample is further away. */
+/* Replaces the candidate if the sample is farther from the first of its
+ * group. */
 static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
                      const float *values, double distance)
 {
@@ -82,17 +84,18 @@ static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
 void es_thin_push(es_thin *thin, int64_t step, const float *values)
 {
     const size_t index = thin->n_pushed;
-    size_t group = index; /* if all samples are kept */
+    size_t group = index; /* the group of the sample if all samples are kept */
     double below = 0, above = 0;
     if (index == thin->n_samples)
         return;
-    /* no overflow: samples are fewer than 2^40, groups than 2^20 */
+    /* the product does not overflow: there are fewer than 2^40 samples and 2^20
+       groups */
     if (thin->n_groups != thin->n_samples)
         group = index + 1 == thin->n_samples
                     ? SIZE_MAX
                     : index * thin->n_groups / (thin->n_samples - 1);
     thin->n_pushed++;
-    /* no capacity for a group: keep only its first sample */
+    /* with capacity for only two samples, keep the first and the last */
     if (group == thin->group && index && thin->n_groups == 0)
         return;
     if (index == 0 || group != thin->group) {
@@ -102,7 +105,8 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values)
         keep(thin, step, values);
         return;
     }
-    /* Find how far the sample is below and above the first of its group. */
+    /* Find how far the sample is below and above the first sample of its
+       group. */
     const float *first = thin->values + thin->first * thin->n_values;
     size_t n = thin->n_values;
     for (size_t i = 0; i < n; i++) {

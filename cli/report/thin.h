@@ -17,33 +17,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A sample that is kept when its group ends. */
+/** The sample of an open group that is farthest below or above the first
+ *  sample; it is kept when the group ends. */
 typedef struct es_thin_candidate {
     int64_t step;
-    double distance; /* from the group's first sample; 0: no candidate */
+    double distance; /* distance from the group's first sample; 0: no
+                        candidate */
     float *values;   /* (n_values) */
 } es_thin_candidate;
 
-/** The kept samples, which callers read, and the state of es_thin_push. */
+/** The state of es_thin_push. Callers read the kept samples in n, steps and
+ *  values. */
 typedef struct es_thin {
     size_t n;       /* samples kept */
     int64_t *steps; /* (n) */
     float *values;  /* (n,n_values) */
 
     size_t n_values, n_samples, n_groups, n_pushed;
-    size_t group; /* index of the open group */
-    size_t first; /* index of its first sample among those kept */
+    size_t group; /* index of the group that the next samples belong to */
+    size_t first; /* index of the group's first sample in steps and values */
     es_thin_candidate low, high;
 } es_thin;
 
-#define ES_THIN_LEAST 2 /* the first and the last sample */
+#define ES_THIN_LEAST 2 /* minimum capacity: the first and the last sample */
 
 /**
  * Creates an es_thin.
  *
  *   n_values   values per sample; at least 1
  *   n_samples  number of samples to be pushed; further ones are ignored
- *   capacity   maximum of samples to keep; at least ES_THIN_LEAST
+ *   capacity   maximum number of samples to keep; at least ES_THIN_LEAST
  *
  * Returns ES_OK or ES_ENOMEM.
  */
@@ -55,7 +58,7 @@ void es_thin_free(es_thin *thin); /* accepts NULL */
 /** Adds the next sample: values (n_values). */
 void es_thin_push(es_thin *thin, int64_t step, const float *values);
 
-/** Closes the open group; call it after the last sample. */
+/** Keeps the candidates of the last group; call it after the last sample. */
 void es_thin_finish(es_thin *thin);
 
 #endif

@@ -1,5 +1,6 @@
-/* Writes the page: the template report.html with its placeholders replaced by
-   style, script, the output of --json, and the series of the runs. */
+/* Writes the report page: the template report.html, whose placeholders are
+   replaced by the style, the scripts, the output of --json and the series of
+   the runs. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -15,17 +16,17 @@
 
 /* --- data about all runs -------------------------------------------------*/
 
-/* The page being written, and the contents of its placeholders. */
+/* The page that is being written, and the texts for its placeholders. */
 typedef struct filling {
     FILE *out;
     const es_report_data *report;
     const es_report_options *options;
     const es_run_summary **all; /* (n_runs) summaries of the report */
-    es_run_labels labels;       /* of these runs */
+    es_run_labels labels;       /* labels of these runs */
     const char *title;
-    char *summary; /* (n_summary) output of --json */
+    char *summary; /* (n_summary) output of --json, as text */
     size_t n_summary;
-    unsigned char *packed; /* (n_packed) the summary, compressed */
+    unsigned char *packed; /* (n_packed) the summary as a zlib stream */
     unsigned long n_packed;
 } filling;
 
@@ -47,8 +48,8 @@ static es_status print_summary(filling *f)
                : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
-/* Compresses the summary to about a tenth, because configurations and flags of
-   runs are repetitive. */
+/* Compresses the summary. Configurations and flags of many runs are repetitive,
+   so that about a tenth of the size remains. */
 static es_status pack_summary(filling *f)
 {
     f->n_packed = compressBound(f->n_summary);
@@ -71,7 +72,7 @@ static void put_summary(const filling *f)
     fputs("</script>", f->out);
 }
 
-/* Writes the 256 colours of a map as "rrggbb..". */
+/* Writes the 256 colours of a colour map as one string "rrggbb..". */
 static void put_colours(es_json_writer *json, const char *name, es_colormap map)
 {
     es_json_write_name(json, name);
@@ -84,7 +85,8 @@ static void put_colours(es_json_writer *json, const char *name, es_colormap map)
     json->comma = true;
 }
 
-/* Writes "advice":{"collapse":{..},..} for every kind of flag. */
+/* Writes "advice":{"collapse":{..},..} with the advice for every kind of
+ * flag. */
 static void put_advice(es_json_writer *json)
 {
     const es_flag_info *info;
@@ -145,8 +147,8 @@ static es_status put_series(FILE *out, es_reader *reader,
 
 /* --- the template ---------------------------------------------------------*/
 
-/* The files embedded by page.S, as text without a NUL. The policy admits only
-   the embedded script and style. */
+/* Declares the files that page.S embeds; each is text without a NUL. The
+   Content-Security-Policy admits only the embedded script and style. */
 #define PARTS(part) part(skeleton) part(style) part(script) part(policy)
 #define DECLARE(name)                                                          \
     extern const char es_page_##name[];                                        \
@@ -198,7 +200,7 @@ static es_status fill(const filling *f, const char *name, size_t n)
     return ES_OK;
 }
 
-/* Writes the template with every {{name}} replaced. */
+/* Writes the template with every {{name}} replaced by its text. */
 static es_status put_page(const filling *f)
 {
     const char *at = es_page_skeleton, *end = at + es_page_skeleton_size, *open;
@@ -242,9 +244,8 @@ es_status es_report_write(FILE *out, es_report_data *report,
                              : "Attention entropy";
     if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0)
         goto done;
-    /* The numbers get the rest of the page, but at least a quarter of it,
-       however large flags and configurations are. Base64 has 4 letters per 3
-       bytes. */
+    /* The series get the rest of the page, but at least a quarter of it even if
+       flags and configurations are large. Base64 has 4 letters per 3 bytes. */
     size_t taken = f.n_packed / 3 * 4 + 4096;
     for (int i = 0; i < N_PARTS; i++)
         taken += *parts[i].size;

@@ -1,6 +1,6 @@
-/* Draws many runs on the terminal, one line each: chooses the columns that fit,
-   sorts the lines, and draws their cells as texts, coloured blocks or ASCII
-   letters. */
+/* Draws a list of many runs on the terminal, one line per run: chooses the
+   columns that fit, sorts the lines, and draws their cells as text, coloured
+   blocks or ASCII letters. */
 #include "cli/terminal/browse.h"
 
 #include "analyzer/base/checked.h"
@@ -21,11 +21,11 @@ enum {
     SETTING_WIDTH = 16,
     LABEL_WIDTH = 24,
     LAYERS_MOST = 16,
-    HEADER = 1, /* rows above the lines */
-    FOOTER = 2  /* rows below them: legend, state and keys */
+    HEADER = 1, /* rows above the lines: titles of the columns */
+    FOOTER = 2  /* rows below the lines: legend, state and keys */
 };
 
-/* Columns after the settings, from the left. */
+/* Columns to the right of the settings, from left to right. */
 typedef enum part {
     VALUE,
     DOT,
@@ -38,7 +38,7 @@ typedef enum part {
 } part;
 
 static const struct {
-    const char *title; /* NULL: the name of the number shown */
+    const char *title; /* NULL: the title is the name of the value shown */
     int width;
     int rank; /* columns with lower ranks are placed first */
 } parts[N_PARTS] = {[VALUE] = {NULL, 8, 0},      [DOT] = {"", 14, 5},
@@ -46,7 +46,7 @@ static const struct {
                     [TIME] = {"flags", 14, 4},   [FLAG] = {"flag", 10, 1},
                     [STATUS] = {"status", 11, 6}};
 
-/* The data and layout of all lines. */
+/* The data and the layout of the whole list. */
 typedef struct sheet {
     const es_browse *browse;
     es_screen *screen;
@@ -57,20 +57,23 @@ typedef struct sheet {
     const es_run_setting **values; /* (n,n_differences) */
     es_run_labels labels;          /* labels of the runs `shown` */
     size_t keys[SETTINGS_MOST];    /* indices of settings with columns */
-    size_t n_keys;                 /* 0: a column with the label instead */
+    size_t n_keys;                 /* 0: show a column with the runs' labels
+                                      instead */
     int widths[SETTINGS_MOST];
-    int x[N_PARTS], wide[N_PARTS]; /* 0: the column is left out */
+    int x[N_PARTS], wide[N_PARTS]; /* left end and width of columns; width 0:
+                                      the column is left out */
     const es_yardstick *measure;
-    double low, high, last; /* range of the measure, and the last step */
-    double top;             /* end of the layers' colour scale */
-    size_t n_layers;        /* of the deepest run */
+    double low, high, last; /* range of the value shown, and the last step of
+                               any run */
+    double top;             /* upper end of the layers' colour scale */
+    size_t n_layers;        /* number of layers of the deepest run */
 } sheet;
 
 /* --- order ----------------------------------------------------------------*/
 
 typedef struct place {
     size_t run;
-    double key; /* ascending; NaN last */
+    double key; /* sort key, in ascending order; NaN comes last */
     const char *name;
 } place;
 
@@ -104,7 +107,7 @@ static double key_of(const es_run_summary *run, const es_browse *browse,
     }
 }
 
-/* Lists the *n runs that have samples; the caller frees *out. */
+/* Lists the *n runs that have samples in *out, which the caller frees. */
 static es_status list_shown(const es_run_summary ***out, size_t *n,
                             const es_browse *browse)
 {
@@ -177,7 +180,8 @@ static const char *setting_text(char out[ES_FLOAT_TEXT_MAX],
                : setting->text;
 }
 
-/* Chooses settings that differ, as many as fit into a third of the width. */
+/* Chooses the settings that get a column: those that differ between runs, as
+ * many as fit into a third of the width. */
 static void choose_settings(sheet *s)
 {
     const int most = s->browse->terminal.width / 3;
@@ -207,7 +211,8 @@ static int part_width(const sheet *s, int p)
     return p != LAYERS ? parts[p].width : n < 6 ? 6 : (int)n;
 }
 
-/* Places the columns that fit, chosen by rank, from left to right. */
+/* Selects the columns that fit, by their rank, and places them from left to
+ * right. */
 static void place_parts(sheet *s)
 {
     int x = 2, rest;
@@ -257,7 +262,7 @@ static es_style style_of(es_severity severity)
                                                                : ES_INK_OWN};
 }
 
-/* Draws a coloured block, or a letter on an ASCII screen. */
+/* Draws a cell as a coloured block, or as a letter on an ASCII screen. */
 static void put_block(const sheet *s, int x, int y, es_color color,
                       const char *letter)
 {
@@ -268,8 +273,8 @@ static void put_block(const sheet *s, int x, int y, es_color color,
                         (es_style){.paper = es_ink_of(color)});
 }
 
-/* Draws the value as a dot between the smallest and the largest, on a
- * logarithmic scale if they are far apart. */
+/* Draws a value as a dot between the smallest and the largest value of all
+ * runs. The scale is logarithmic if these are far apart. */
 static void put_dot(const sheet *s, int y, float value)
 {
     const bool decades = s->low > 0 && s->high > 20 * s->low;
@@ -304,8 +309,9 @@ static void put_value(const sheet *s, int y, const es_run_summary *run)
         put_dot(s, y, value);
 }
 
-/* Draws the heads sorted by class: each cell shows the class of the head at its
- * centre, and NaN heads have at least one cell. */
+/* Draws the heads of a run as a bar sorted by class (quarter of m, or NaN). A
+ * cell shows the class of the head at its centre; NaN heads get at least one
+ * cell. */
 static void put_heads(const sheet *s, int y, const es_run_summary *run)
 {
     static const char *const letters[] = {"1", "2", "3", "4", "x"};
@@ -330,8 +336,8 @@ static void put_heads(const sheet *s, int y, const es_run_summary *run)
     }
 }
 
-/* Draws the layers from left to right. A cell with several layers shows one
- * that is not finite, otherwise the first. */
+/* Draws the layers of a run from left to right. A cell for several layers shows
+ * one that is NaN or infinite if there is one, otherwise the first. */
 static void put_layers(const sheet *s, int y, const es_run_summary *run)
 {
     const size_t width = (size_t)s->wide[LAYERS];
@@ -365,7 +371,8 @@ static es_level level_of(es_severity severity)
                                              : ES_LEVEL_INFO;
 }
 
-/* Draws the worst flag of each cell's steps, and a line up to the last step. */
+/* Draws the flags of a run over the steps: each cell shows the worst flag of
+ * its steps, and a line extends to the last step. */
 static void put_time(const sheet *s, int y, const es_run_summary *run)
 {
     static const char *const letters[] = {"i", "w", "e", "c"};
@@ -409,7 +416,8 @@ static void put_words(const sheet *s, int y, const es_run_summary *run)
                         run->status, ES_FAINT);
 }
 
-/* Draws the line of a run; `shown` is its index among the runs with samples. */
+/* Draws the line of run `run`; `shown` is the index of this run among the runs
+ * with samples. */
 static void put_line(const sheet *s, int y, size_t run, size_t shown)
 {
     const es_watched *watched = &s->browse->runs[run];
@@ -470,7 +478,8 @@ static void put_titles(const sheet *s)
     }
 }
 
-/* Draws the legend of the heads' colours and m, and below it state and keys. */
+/* Draws the legend of the heads' colours and of m; in a live view also the
+ * state and the keys. */
 static void put_footer(const sheet *s, int y, size_t first, size_t end)
 {
     static const char *const classes[] = {"<m/4", "<m/2", "<3m/4", "<=m"};
@@ -520,7 +529,8 @@ static es_status prepare(sheet *s, const es_browse *browse)
     return ES_OK;
 }
 
-/* Scrolls so that the selected run is among the visible `rows` lines. */
+/* Scrolls the list so that the selected run is among the `rows` visible
+ * lines. */
 static void scroll(es_browse *browse, const size_t *order, size_t rows)
 {
     const size_t at = find_chosen(order, browse), n = browse->n_runs;

@@ -1,7 +1,7 @@
 /**
- * Many runs on the terminal: one line each, with the columns of the overview
- * (cli/figures/overview.c). One run is selected. Drawing depends only on the
- * arguments.
+ * Shows many runs on the terminal as a list with one line per run. The columns
+ * are those of the overview (cli/figures/overview.c). One run is selected.
+ * Drawing depends only on the arguments.
  */
 #ifndef ES_BROWSE_H
 #define ES_BROWSE_H
@@ -9,14 +9,16 @@
 #include "cli/terminal/screen.h"
 #include "cli/terminal/watched.h"
 
-/** More runs than this are shown as lines. */
+/** With more runs than this, the terminal shows a list with one line per
+ *  run. */
 #define ES_BROWSE_LEAST 3
 
 typedef enum es_browse_order {
     ES_BROWSE_AS_GIVEN,
-    ES_BROWSE_BY_LOSS, /* by the number shown; runs without it come last */
+    ES_BROWSE_BY_LOSS, /* by the value shown, such as the loss; runs without a
+                          value come last */
     ES_BROWSE_BY_FLAG, /* worst first */
-    ES_BROWSE_BY_STEP, /* latest step first */
+    ES_BROWSE_BY_STEP, /* run with the latest step first */
     ES_BROWSE_BY_NAME,
     ES_N_BROWSE_ORDERS
 } es_browse_order;
@@ -28,24 +30,25 @@ typedef struct es_browse {
     es_terminal terminal;
     es_browse_order order;
 
-    /* For a live view, which is as high as the terminal. Otherwise every run
-       has a line and no run is selected. */
+    /* Members for a live view, whose list is as high as the terminal. Otherwise
+       every run has a line and no run is selected. */
     const char *mode; /* state, such as "live"; NULL: no live view */
-    const char *keys; /* explanation of the keys */
+    const char *keys; /* text that explains the keys */
     size_t chosen;    /* index of the selected run */
-    size_t top;       /* first line shown; scrolled to show the selected run */
+    size_t top;       /* index of the first visible line; drawing scrolls to the
+                         selected run */
 } es_browse;
 
-/** Sets *out to the indices of the runs in their order; the caller frees it.
- *  Returns ES_OK or ES_ENOMEM. */
+/** Sorts the runs by browse->order. Sets *out to the run indices in this order;
+ *  the caller frees *out. Returns ES_OK or ES_ENOMEM. */
 es_status es_browse_sort(size_t **out, const es_browse *browse) ES_MUST_USE;
 
-/** Moves the selection down by `by` lines, or up if negative, as far as the
- * last or first line. Returns ES_OK or ES_ENOMEM. */
+/** Moves the selection `by` lines down, or up if `by` is negative, but not
+ *  beyond the first or last line. Returns ES_OK or ES_ENOMEM. */
 es_status es_browse_move(es_browse *browse, int64_t by) ES_MUST_USE;
 
-/** Draws the runs. *out is owned by the caller and as wide as the terminal.
- * Returns ES_OK or ES_ENOMEM. */
+/** Draws the list of runs. *out is owned by the caller and as wide as the
+ *  terminal. Returns ES_OK or ES_ENOMEM. */
 es_status es_browse_draw(es_screen **out, es_browse *browse) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,6 @@
-/* Draws the heatmap on the terminal: layout, the value that a place shows, and
-   drawing in coloured half blocks or in ASCII shades. */
+/* Draws the heatmap on the terminal: computes the layout, chooses the value of
+   cells that show several heads, and draws coloured half blocks or ASCII
+   shades. */
 #include "cli/terminal/heat.h"
 
 #include "analyzer/base/value.h"
@@ -34,19 +35,21 @@ es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
 void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
                            int *last)
 {
-    int n = 2 / layout->halves * layout->layers_in; /* per row of text */
+    int n = 2 / layout->halves * layout->layers_in; /* number of layers per row
+                                                       of text */
     *first = row * n;
     *last = *first + n - 1 < layout->n_layers ? *first + n - 1
                                               : layout->n_layers - 1;
 }
 
-/* Returns the position of a finite value on the scale; [0,1] is inside. */
+/* Returns the position of a finite value on the scale: 0 at the lower end, 1 at
+ * the upper end. */
 static double share_of(const es_heat_scale *scale, double value)
 {
     return (value - scale->low) / (scale->high - scale->low);
 }
 
-/* Returns true if a is more critical than b; both are finite. */
+/* Returns true if a is more critical than b. Both values are finite. */
 static bool is_worse(const es_heat_scale *scale, float a, float b)
 {
     if (!scale->ends_matter)
@@ -80,7 +83,7 @@ float es_heat_place(const float *values, const es_heat_layout *layout,
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* Returns the colour of a value; ES_INK_OWN if it is missing. */
+/* Returns the colour of a value, or ES_INK_OWN for a missing value. */
 static es_ink ink_of(float value, const es_heat_scale *scale)
 {
     if (es_is_missing(value))
@@ -91,7 +94,8 @@ static es_ink ink_of(float value, const es_heat_scale *scale)
         es_colormap_at(scale->map, share_of(scale, (double)value)));
 }
 
-/* Draws the values of the upper and the lower half of a character. */
+/* Draws one character cell: the value of its upper half and of its lower
+ * half. */
 static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
                       const es_heat_scale *scale)
 {
@@ -127,7 +131,8 @@ void es_heat_draw(es_screen *screen, int x, int y, const float *values,
         }
 }
 
-/* Returns the smallest of 1, 2, 5, 10, 20, ... that is at least `least`. */
+/* Returns the smallest number of the series 1, 2, 5, 10, 20, ... that is at
+ * least `least`. */
 static int nice_step(int least)
 {
     int step = 1;

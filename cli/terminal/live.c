@@ -1,5 +1,5 @@
-/* The files of the live view: finds changed files and reads their new
- * samples. */
+/* Watches the run files of the live view: finds files that have changed and
+ * reads their new samples. */
 #include "cli/terminal/live.h"
 
 #include "analyzer/base/checked.h"
@@ -11,13 +11,15 @@
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Reads all runs of a file. The failure of a run is stored in that run. */
+/* Reads all runs of a file. If reading a run fails, the error message is stored
+ * in that run. */
 static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
 {
     bool written;
     es_status status;
     if (es_reader_is_written(reader, &written) != ES_OK)
-        written = true; /* unknown: read the file again next time */
+        written = true; /* the writer's state is unknown: read the file again
+                           next time */
     for (; file->n_runs < es_reader_n_runs(reader); file->n_runs++)
         if ((status =
                  es_watch_list_add(&live->runs, file->path, file->n_runs)) < 0)
@@ -43,8 +45,8 @@ static void keep_problem(es_live_file *file, es_status status)
     file->problem = status == ES_OK ? NULL : strdup(es_message());
 }
 
-/* Reads a file, which is only open during the read: an open reader would
-   prevent the writer from removing its write-ahead log at the end. */
+/* Reads a file. The file is open only during the read, because an open reader
+   would prevent the writer from removing its write-ahead log at the end. */
 static es_status read_file(es_live *live, es_live_file *file)
 {
     es_reader *reader = NULL;
@@ -55,15 +57,15 @@ static es_status read_file(es_live *live, es_live_file *file)
         status = read_runs(live, file, reader);
         file->stamp = stamp;
         file->read = true;
-    } else if (stamp.inode == 0) { /* the file was removed */
+    } else if (stamp.inode == 0) { /* the file no longer exists */
         file->running = false;
     }
     es_damage_close(reader);
     return status == ES_ENOMEM ? status : ES_OK;
 }
 
-/* Returns true if a process is still writing the file. A killed writer leaves
- * the file unchanged, so the stamp cannot show that. */
+/* Returns true if a process is still writing the file. If a writer was killed,
+ * the file does not change, so that the stamp alone does not show this. */
 static bool is_written(const char *path)
 {
     es_reader *reader = NULL;
@@ -72,7 +74,8 @@ static bool is_written(const char *path)
     if (status == ES_OK)
         status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    return status == ES_OK && written; /* on error, the next read reports it */
+    return status == ES_OK && written; /* an error is reported by the next
+                                          read */
 }
 
 es_status es_live_read(bool *out, es_live *live, bool anew)
@@ -134,7 +137,7 @@ es_status es_live_switch(es_live *live, bool back)
     const es_watched *run = &live->runs.list[live->first];
     if (es_reader_open(&reader, run->path) != ES_OK)
         return ES_OK; /* the next read reports the error */
-    /* after the last series comes the first one, and vice versa */
+    /* the series form a ring: the first one follows the last one */
     for (size_t i = 0; i < es_reader_n_series(reader, run->index); i++) {
         es_series series;
         if (es_reader_series(reader, run->index, i, &series) != ES_OK ||

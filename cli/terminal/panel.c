@@ -1,7 +1,7 @@
-/* Draws the panel of one run on the terminal. The layout depends on the
-   terminal's size and the number of layers and heads. A panel has a title,
-   numbers, flags, the heatmap with scale and bands, and lines over the steps
-   (drawn by spark.c) to the right of the heatmap or below it. */
+/* Draws the panel of one run on the terminal: title, metrics, flags, the
+   heatmap with its scale and bands, and sparklines over the steps (spark.c) to
+   the right of the heatmap or below it. The layout depends on the size of the
+   terminal and the number of layers and heads. */
 #include "cli/terminal/panel.h"
 
 #include "analyzer/base/checked.h"
@@ -17,12 +17,14 @@
 /* --- layout --------------------------------------------------------------*/
 
 enum {
-    HEADER = 3,      /* rows: title, numbers, flags */
-    GAP = 2,         /* columns between heatmap and lines */
-    LINE_LEAST = 16, /* columns of a line over the steps */
+    HEADER = 3,      /* number of rows for title, metrics and flags */
+    GAP = 2,         /* number of columns between the heatmap and the
+                        sparklines */
+    LINE_LEAST = 16, /* minimum number of columns of a sparkline */
     LINE_WANTED = 24,
-    LEFT_LEAST = 20, /* columns left of the lines */
-    STACK_MOST = 8,  /* maximum of lines below a wide heatmap */
+    LEFT_LEAST = 20, /* minimum number of columns to the left of the
+                        sparklines */
+    STACK_MOST = 8,  /* maximum number of sparklines below a wide heatmap */
     STANDARD = 80,
 };
 
@@ -36,7 +38,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Returns the columns of the layers' numbers and a space. */
+/* Returns the number of columns for the layer numbers and a space. */
 static int label_width(const es_run_summary *shown)
 {
     size_t n = shown->n_rows;
@@ -56,8 +58,8 @@ int es_panel_wanted(const es_watched *run)
     return smaller(beside + n_heads, STANDARD);
 }
 
-/* Lays out the heatmap. `other` is the number of the panel's other rows:
-   header, heads' numbers, lines, axis, scale and bands. */
+/* Lays out the heatmap. `other` is the number of rows in the rest of the panel:
+   header, head numbers, sparklines, axis, scale and bands. */
 static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
                        const es_panel_frame *frame, int other)
 {
@@ -75,7 +77,7 @@ static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
     plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows, 1), roomy,
                              frame->depth);
     plan->shares = plan->heat.layers_in > 1 || plan->heat.heads_in > 1;
-    if (plan->shares) /* a further row explains it */
+    if (plan->shares) /* reserve a row that explains the merged cells */
         plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows - 1, 1),
                                  roomy, frame->depth);
 }
@@ -112,7 +114,7 @@ es_panel_plan es_panel_plan_of(const es_watched *run,
 
 /* --- text ------------------------------------------------------------------*/
 
-/* The remaining space of a row of text. */
+/* A row of text and the space that remains in it. */
 typedef struct row {
     es_screen *screen;
     int x, y, columns;
@@ -126,7 +128,7 @@ static void put(row *to, const char *text, es_style style)
     to->columns -= used;
 }
 
-/* Writes the text only if all of it fits. */
+/* Writes the text if it fits completely, otherwise nothing. */
 static void put_whole(row *to, const char *text, es_style style)
 {
     if ((int)es_display_width(text) <= to->columns)
@@ -147,8 +149,8 @@ static es_status put_name(row *to, const char *name, es_style style)
 
 /* --- title ----------------------------------------------------------------*/
 
-/* Draws the title, then the file name if it fits, and at the right the step,
-   such as "step 2999/3000, finished". */
+/* Draws the first row: the title, then the file name if it fits, and at the
+   right end the step, such as "step 2999/3000, finished". */
 static es_status draw_title(row at, const es_run_summary *run,
                             const char *title)
 {
@@ -188,8 +190,8 @@ static void put_number(row *to, const char *name, float value)
     put(to, text, style);
 }
 
-/* Draws the numbers of the run. The counts also explain the marks of the
- * heatmap. */
+/* Draws the row with the metrics of the run. Its counts of NaN and missing
+ * heads also explain the marks in the heatmap. */
 static void draw_numbers(row at, const es_run_summary *run)
 {
     char text[64];
@@ -229,7 +231,8 @@ static void draw_flags(row at, const es_run_summary *judged)
 
 /* --- below the heatmap ----------------------------------------------------*/
 
-/* Draws the scale over the whole width: "0 (colours) 2.528 nats". */
+/* Draws the colour scale over the whole width of the panel: "0 (colours) 2.528
+ * nats". */
 static void draw_scale(row at, const es_panel_frame *frame, const char *unit)
 {
     char low[ES_FLOAT_TEXT_MAX + 1], high[64], number[ES_FLOAT_TEXT_MAX];
@@ -258,8 +261,8 @@ static es_style band_style(const es_panel_frame *frame, int band)
                           frame->scale.map, (band + 0.5) / ES_N_BANDS))};
 }
 
-/* Draws the shares of heads in the bands, in the colours of the bar next to
- * them. */
+/* Draws the share of heads in each band, in the colour that the band has in the
+ * bar. */
 static void draw_band_numbers(row at, const es_bands *bands,
                               const es_panel_frame *frame)
 {
@@ -277,8 +280,8 @@ static void draw_band_numbers(row at, const es_bands *bands,
     }
 }
 
-/* Draws the bar of the bands. Every band with a head gets at least one column
- * if there are enough. */
+/* Draws the shares of the bands as a bar. If there are enough columns, every
+ * band that has a head gets at least one. */
 static void draw_band_bar(row at, const es_bands *bands,
                           const es_panel_frame *frame)
 {
@@ -328,7 +331,7 @@ static void draw_below(row at, const es_run_summary *shown,
 
 /* --- lines over the steps -------------------------------------------------*/
 
-/* The state while the lines of a run are drawn. */
+/* The state for drawing the sparklines of a run. */
 typedef struct sheet {
     es_screen *screen;
     int x, y; /* upper left corner of the panel */
@@ -336,10 +339,10 @@ typedef struct sheet {
     const es_run_summary *shown; /* summary of the run */
     const es_panel_frame *frame;
     const es_panel_plan *plan;
-    int64_t from, to; /* range of steps of all lines */
+    int64_t from, to; /* range of steps of all sparklines */
 
-    int64_t *steps;                  /* (points) of one trace */
-    float *values;                   /* (points) of one line */
+    int64_t *steps;                  /* (points) steps of one trace */
+    float *values;                   /* (points) values of one sparkline */
     es_spark_column *columns, *line; /* (n) */
     size_t n;
 } sheet;
@@ -378,7 +381,8 @@ static void include(sheet *s, const es_trace *trace)
         s->to = s->steps[n - 1];
 }
 
-/* Draws the first and last step below the lines, and marks the step shown. */
+/* Draws the axis below the sparklines: the first and the last step, and a mark
+ * at the step shown. */
 static void draw_axis(sheet *s, int y)
 {
     char text[24];
@@ -439,8 +443,8 @@ static void draw_layers(sheet *s)
     }
 }
 
-/* Writes "entropy, mean of layers" above the layers' lines, or only the series
-   if that does not fit. */
+/* Writes the title above the layers' sparklines: "entropy, mean of layers", or
+   only the name of the series if that does not fit. */
 static void name_layers(sheet *s)
 {
     const es_run_summary *shown = s->shown;
@@ -461,8 +465,8 @@ static void name_layers(sheet *s)
         es_screen_write(s->screen, s->x + x, y, columns, series, ES_FAINT);
 }
 
-/* Draws a line of the whole run, such as the loss, with its name, newest value
- * and scale. */
+/* Draws the sparkline of a series with one value per run, such as the loss,
+ * with its name, newest value and scale. */
 static void draw_line(sheet *s, int line, int y)
 {
     const float newest = s->run->values[line];

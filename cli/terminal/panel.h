@@ -1,35 +1,39 @@
-/** A panel, which shows one run on the terminal. */
+/** Draws a panel, which shows one run on the terminal. */
 #ifndef ES_PANEL_H
 #define ES_PANEL_H
 
 #include "cli/terminal/heat.h"
 #include "cli/terminal/watched.h"
 
-/** The properties that all panels of a drawing share. */
+/** Properties that all panels on the screen share. */
 typedef struct es_panel_frame {
     es_heat_scale scale;
     es_depth depth;
     int width;       /* columns per panel */
-    int high_enough; /* most rows at which each layer may have a row */
-    int highest;     /* maximum of rows per panel */
+    int high_enough; /* maximum height in rows of a panel with a separate row
+                        for each layer */
+    int highest;     /* maximum height of a panel in rows */
 } es_panel_frame;
 
 /** The layout of a panel, relative to its upper left corner. */
 typedef struct es_panel_plan {
     int heat_x, heat_y;
     es_heat_layout heat;
-    bool stacked;      /* the layers' lines are below the heatmap, because it
-                          is too wide to have them at its right */
-    int lines_y;       /* first row of the layers' lines */
-    int n_layer_lines; /* number of these lines */
-    int layers_a_line; /* layers per line */
-    int line_x, line_columns; /* position and width of lines over the steps */
-    int below_y;              /* first row below heatmap and layers */
-    bool shares;              /* places merge layers or heads */
+    bool stacked;      /* the sparklines of the layers are below the heatmap,
+                          because the heatmap is too wide to have them at its
+                          right */
+    int lines_y;       /* first row of the layers' sparklines */
+    int n_layer_lines; /* number of sparklines of layers */
+    int layers_a_line; /* number of layers per sparkline */
+    int line_x, line_columns; /* position and width of the sparklines */
+    int below_y;              /* first row below the heatmap and the layers'
+                                 sparklines */
+    bool shares;              /* a place of the heatmap shows several layers or
+                                 heads */
     int height;
 } es_panel_plan;
 
-/** Returns the columns that a run's panel needs to show every head. */
+/** Returns the width in columns at which a run's panel can show every head. */
 int es_panel_wanted(const es_watched *run);
 
 /** Computes the layout of a run's panel. */

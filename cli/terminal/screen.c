@@ -1,5 +1,5 @@
-/* The grid of character cells. Writing measures and filters texts from run
-   files; printing writes escape sequences only where colours change. */
+/* Implements the grid of character cells. Writing measures and filters texts
+   from run files; printing emits escape sequences only where colours change. */
 #include "cli/terminal/screen.h"
 
 #include "analyzer/base/checked.h"
@@ -9,13 +9,15 @@
 #include <string.h>
 
 enum {
-    TAG_SIXTEEN = 1, /* in the top byte of an ink */
+    TAG_SIXTEEN = 1, /* values of the top byte of an es_ink */
     TAG_RGB = 2,
-    CELL_BYTES = 8, /* a character with one or two accents */
+    CELL_BYTES = 8, /* bytes of a cell, enough for a character with one or two
+                       accents */
 };
 
-/* A cell. A wide character is stored in its left cell; the right cell has no
-   text and is `covered`. An empty text is a space. */
+/* A cell of the grid. A wide character is stored in its left cell; its right
+   cell has no text and is marked as `covered`. An empty text is drawn as a
+   space. */
 typedef struct es_screen_cell {
     char text[CELL_BYTES];
     es_style style;
@@ -28,7 +30,8 @@ es_ink es_ink_of(es_color color)
            (uint32_t)color.g << 8 | color.b;
 }
 
-/* The steps of a channel of the cube are 0, 95, 135, 175, 215, 255. */
+/* The six levels of a channel in xterm's colour cube are 0, 95, 135, 175, 215
+ * and 255. */
 static int cube_step(int channel)
 {
     return channel < 48 ? 0 : channel < 115 ? 1 : (channel - 35) / 40;
@@ -67,7 +70,8 @@ void es_screen_free(es_screen *screen)
 
 /* --- writing --------------------------------------------------------------*/
 
-/* Copies the first character of text; returns its bytes. */
+/* Copies the first character of `text` to `out`. Returns its length in
+ * bytes. */
 static size_t take_character(char out[5], const char *text)
 {
     unsigned char lead = (unsigned char)*text;
@@ -79,8 +83,8 @@ static size_t take_character(char out[5], const char *text)
     return n;
 }
 
-/* Returns true for zero-width characters other than accents, which change the
-   direction of the following text or the width of an emoji. */
+/* Returns true for zero-width characters other than accents. Such characters
+   change the direction of the following text or the width of an emoji. */
 static bool steers(const char *character)
 {
     unsigned char lead = (unsigned char)*character;
@@ -157,8 +161,8 @@ static bool same_style(const es_style *a, const es_style *b)
            a->faint == b->faint;
 }
 
-/* Prints the part of an SGR sequence that sets a colour; `base` is 30 for ink,
-   40 for paper. */
+/* Prints the part of an escape sequence (SGR) that sets a colour. `base` is 30
+   for ink, 40 for paper. */
 static void print_ink(es_depth depth, es_ink ink, int base, FILE *out)
 {
     es_color color = {

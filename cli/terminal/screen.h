@@ -12,7 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** A colour: 0 for the terminal's default, one of its sixteen, or 24 bits. */
+/** The colour of a character or cell: 0 for the terminal's default, one of its
+ *  sixteen colours, or 24-bit RGB. */
 typedef uint32_t es_ink;
 
 #define ES_INK_OWN UINT32_C(0)
@@ -23,8 +24,8 @@ typedef uint32_t es_ink;
 /** Converts a 24-bit colour. */
 es_ink es_ink_of(es_color color);
 
-/** Returns the nearest colour of xterm's 6 x 6 x 6 cube, 16..231, by squared
- *  distance in RGB. */
+/** Returns the index (16 to 231) of the nearest colour in xterm's 6 x 6 x 6
+ *  cube, by squared distance in RGB. */
 int es_ink_cube(es_color color);
 
 typedef struct es_style {
@@ -36,14 +37,15 @@ typedef struct es_style {
 #define ES_BOLD ((es_style){.bold = true})
 #define ES_FAINT ((es_style){.faint = true})
 
-/** A grid; only the functions below write to it. */
+/** A grid of character cells. Only the functions below write to it. */
 typedef struct es_screen {
     es_depth depth;
     int width, height;
     struct es_screen_cell *cells; /* (height,width) */
 } es_screen;
 
-/** Creates a blank grid; width, height >= 1. Returns ES_OK or ES_ENOMEM. */
+/** Creates a blank grid of width x height cells, both at least 1. Returns ES_OK
+ *  or ES_ENOMEM. */
 es_status es_screen_new(es_screen **out, es_depth depth, int width,
                         int height) ES_MUST_USE;
 
@@ -61,16 +63,16 @@ void es_screen_free(es_screen *screen); /* accepts NULL */
 int es_screen_write(es_screen *screen, int x, int y, int columns,
                     const char *text, es_style style);
 
-/** Writes a printf format, at most 255 bytes. If the text does not fit
- *  completely, writes nothing and returns 0, because a cut number would be
- *  wrong. */
+/** Writes text by a printf format, at most 255 bytes. If the text does not fit
+ *  completely, writes nothing and returns 0, because a number that is cut would
+ *  be wrong. Otherwise returns the number of columns. */
 int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
                   const char *fmt, ...) ES_PRINTF(6, 7);
 
 /**
- * Prints row y without a newline. Escape sequences set changed colours (never
- * on an ASCII screen) and restore the default at the end; trailing blank cells
- * are left out.
+ * Prints row y of the grid without a newline. Escape sequences set the colours
+ * where they change and restore the default at the end; an ASCII screen prints
+ * none. Trailing blank cells are left out.
  */
 void es_screen_print_row(const es_screen *screen, int y, FILE *out);
 
@@ -79,20 +81,20 @@ void es_screen_print(const es_screen *screen, FILE *out);
 
 /* --- marks shared by the parts of a drawing -------------------------------*/
 
-/** The colour of NaN and infinity, which no colour map has. */
+/** The colour of NaN and infinity. It is not in any colour map. */
 #define ES_BROKEN_COLOR ((es_color){230, 30, 30, 255})
 #define ES_BROKEN_STYLE ((es_style){.ink = ES_INK_RED, .bold = true})
 
-/** The mark of NaN and infinity: a cross. es_mark_broken_text returns its text,
- * and es_mark_broken draws it in ES_BROKEN_STYLE. */
+/** Show a cross, the mark of NaN and infinity: es_mark_broken_text returns it
+ *  as text, es_mark_broken draws it in ES_BROKEN_STYLE. */
 const char *es_mark_broken_text(const es_screen *screen);
 void es_mark_broken(es_screen *screen, int x, int y);
 
-/** Returns the ASCII shade of `share` in [0,1]. */
+/** Returns the ASCII character whose darkness shows `share`, in [0,1]. */
 const char *es_mark_ascii(double share);
 
-/** Draws a cell in the map's colour at `share`, or in a shade on an ASCII
- *  screen. */
+/** Draws a cell in the colour of the map at `share`, in [0,1]; on an ASCII
+ *  screen draws the character of es_mark_ascii. */
 void es_mark_shade(es_screen *screen, int x, int y, es_colormap map,
                    double share);
 

@@ -1,5 +1,6 @@
-/* --tui: draws the runs once, or as a live view with keys, the screen, and the
-   loop that waits for keys and for changes of the files (live.c). */
+/* Implements --tui: draws the runs once, or runs the live view. The live view
+   handles keys, updates the screen, and waits for keys and for file changes
+   (live.c). */
 #include "cli/terminal/show.h"
 
 #include "analyzer/base/checked.h"
@@ -17,33 +18,36 @@
 
 enum {
     INTERVAL = 500,  /* milliseconds between two checks of the files */
-    LEAST_REST = 20, /* least pause, in durations of the last check */
-    MANY = 10,       /* samples per page key */
+    LEAST_REST = 20, /* minimum pause after a check, as a multiple of its
+                        duration */
+    MANY = 10,       /* number of samples that the page keys skip */
 };
 
-/* The state of the parser for keys: ESC [ LETTER, ESC O LETTER or ESC [ NUMBER
-   ~, as sent by xterm, rxvt and the Linux console. */
+/* The state of the parser for key sequences. It accepts ESC [ LETTER, ESC O
+   LETTER and ESC [ NUMBER ~, which xterm, rxvt and the Linux console send. */
 typedef struct keys {
     enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE } state;
     int number;     /* first parameter, such as 5 in ESC [ 5 ~ */
-    bool is_closed; /* `number` is complete; others encode Shift and so on */
+    bool is_closed; /* `number` is complete; further parameters, such as Shift,
+                       are ignored */
 } keys;
 
 typedef struct view {
     es_live live;
     es_colormap colormap;
     bool quit;
-    bool opened;      /* one of many runs is shown instead of the lines */
-    es_browse browse; /* for many runs: the selected run and the order */
+    bool opened;      /* a run of the list is opened and shown instead of the
+                         list */
+    es_browse browse; /* list of many runs: the selected run and the order */
     keys keys;
-    char **rows; /* (n_rows) texts on the screen; owned */
+    char **rows; /* (n_rows) rows of the screen as text; owned */
     size_t n_rows;
 } view;
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* Prints the runs on standard output at their natural height; many runs as
- * lines. */
+/* Prints the runs on standard output at their natural height. Many runs are
+ * printed as a list with one line per run. */
 static es_status print_runs(const es_watch_list *runs, es_colormap colormap)
 {
     es_tui tui = {.runs = runs->list, .n_runs = runs->n, .colormap = colormap};
@@ -88,7 +92,8 @@ static void report_failure(es_show_result *result)
     result->n_failed++;
 }
 
-/* Adds all runs of a file; failures are reported and left out. */
+/* Adds all runs of a file to the list. Runs that cannot be read are reported,
+ * counted and left out. */
 static es_status add_file(es_watch_list *to, es_show_result *result,
                           const char *path, const es_summary_options *options)
 {
@@ -130,10 +135,12 @@ done:
 /* --- keys -----------------------------------------------------------------*/
 
 typedef struct binding {
-    char form; /* 0: a byte; '[': ESC [ or ESC O and a byte; '~': a number */
+    char form; /* 0: a single byte; '[': ESC [ or ESC O and a letter; '~': ESC
+                  [, a number and ~ */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT } action;
-    int64_t argument; /* samples, a step, or 1 for back or down */
+    int64_t argument; /* a number of samples, a step, or 1 for the reverse
+                         direction */
 } binding;
 
 static const binding bindings[] = {
@@ -167,8 +174,8 @@ static const binding *find(char form, int code)
     return NULL;
 }
 
-/* Returns the key that a byte completes; NULL if there is none or it is not
- * bound. */
+/* Returns the binding of the key that `byte` completes; NULL if the key is not
+ * complete or has no binding. */
 static const binding *take_byte(keys *k, unsigned char byte)
 {
     if (byte == 0x1b) {
@@ -189,7 +196,8 @@ static const binding *take_byte(keys *k, unsigned char byte)
     return NULL;
 }
 
-/* Stops the live view at the sample `by` samples after the one shown. */
+/* Pauses the live view at the sample that is `by` samples after the one
+ * shown. */
 static es_status step_by(es_live *live, int64_t by)
 {
     const es_watched *run = live->runs.n ? &live->runs.list[live->first] : NULL;
@@ -198,13 +206,14 @@ static es_status step_by(es_live *live, int64_t by)
                  : ES_OK;
 }
 
-/* Returns true if there are many runs, which are shown as lines. */
+/* Returns true if there are so many runs that they are shown as a list. */
 static bool is_list(const view *v)
 {
     return v->live.runs.n > ES_BROWSE_LEAST;
 }
 
-/* Updates the lines to the current runs, which may have changed. */
+/* Updates the list to the current runs, which may have changed since the last
+ * drawing. */
 static es_browse *lines_of(view *v)
 {
     es_browse *lines = &v->browse;
@@ -216,8 +225,8 @@ static es_browse *lines_of(view *v)
     return lines;
 }
 
-/* Handles a key for the lines, or for the opened run. Sets *done if the key was
- * handled. */
+/* Handles a key in the list of runs or in an opened run. Sets *done if the key
+ * was handled. */
 static es_status press_list(bool *done, view *v, const binding *key)
 {
     es_browse *lines = lines_of(v);
@@ -288,7 +297,8 @@ static es_status press(view *v, const binding *key)
 
 /* --- screen ---------------------------------------------------------------*/
 
-/* Discards the stored screen, so that everything is drawn again. */
+/* Discards the stored rows of the screen, so that the next drawing prints all
+ * rows. */
 static void forget_screen(view *v)
 {
     for (size_t i = 0; i < v->n_rows; i++)
@@ -309,7 +319,7 @@ static const char *problem_of(const es_live *live)
     return NULL;
 }
 
-/* Returns a row of a screen as text, which the caller frees; NULL if memory
+/* Returns row y of a screen as text, which the caller frees; NULL if memory
  * runs out. */
 static char *row_text(const es_screen *screen, int y)
 {
@@ -325,8 +335,9 @@ static char *row_text(const es_screen *screen, int y)
     return NULL;
 }
 
-/* Prints the changed rows. Each row is cleared before it is written, because
-   clearing after a full row would erase its last cell on some terminals. */
+/* Prints the rows that have changed. A row is cleared before it is written,
+   because clearing after a full row would erase its last cell on some
+   terminals. */
 static es_status print_changes(FILE *out, view *v, const es_screen *screen)
 {
     const size_t n_rows = (size_t)screen->height;
@@ -353,7 +364,8 @@ static es_status print_changes(FILE *out, view *v, const es_screen *screen)
     return ES_OK;
 }
 
-/* Sends the changes in one write, so that no partial drawing is visible. */
+/* Writes all changed rows in a single write, so that no partial drawing is
+ * visible. */
 static es_status send_changes(view *v, const es_screen *screen)
 {
     char *text = NULL;
@@ -370,7 +382,7 @@ static es_status send_changes(view *v, const es_screen *screen)
     return status;
 }
 
-/* Draws the lines of many runs, with the state of `tui`. */
+/* Draws the list of many runs, with the state and keys in `tui`. */
 static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
 {
     es_browse *lines = lines_of(v);
@@ -394,7 +406,7 @@ static es_status draw(view *v)
                   .first = live->first,
                   .mode = mode};
     es_terminal_detect(&tui.terminal);
-    if (is_list(v)) { /* show only the opened run */
+    if (is_list(v)) { /* show only the run that is opened */
         tui.runs += lines_of(v)->chosen;
         tui.n_runs = 1;
         tui.first = 0;
@@ -421,7 +433,7 @@ static es_status draw(view *v)
 
 /* --- the loop -------------------------------------------------------------*/
 
-/* Waits for keys until the time `until`, and handles them. */
+/* Waits for keys until the time `until`, and handles them as they arrive. */
 static es_status take_keys(view *v, bool *redraw, int64_t until)
 {
     unsigned char bytes[64];
@@ -437,8 +449,9 @@ static es_status take_keys(view *v, bool *redraw, int64_t until)
     return status;
 }
 
-/* Returns true if the view should end: the user quit, or all runs have ended. A
- * stopped view stays, and so does the list of many runs. */
+/* Returns true if the live view should end: the user quit, or all runs have
+ * ended. A paused view and a list of many runs stay open until the user
+ * quits. */
 static bool is_over(const view *v)
 {
     return v->quit || (!is_list(v) && v->live.step == ES_STEP_LAST &&
@@ -474,7 +487,8 @@ static es_status follow(view *v)
     return ES_OK;
 }
 
-/* Prints the last drawing and how the runs ended on the normal screen. */
+/* Prints the last drawing on the normal screen, followed by how each run
+ * ended. */
 static es_status say_how(const view *v)
 {
     const es_live *live = &v->live;
@@ -516,7 +530,7 @@ static es_status show_live(es_show_result *out, const es_show_options *options)
     return status;
 }
 
-/* Counts the runs of all readable files. */
+/* Counts the runs in all readable files. */
 static size_t count_runs(const es_show_options *options)
 {
     size_t n = 0;
@@ -529,7 +543,7 @@ static size_t count_runs(const es_show_options *options)
     return n;
 }
 
-/* Returns true if a user can select one of many runs. */
+/* Returns true if there is a list in which a user can select a run. */
 static bool is_browsed(const es_show_options *options)
 {
     return isatty(STDIN_FILENO) && es_terminal_has_cursor() &&

@@ -1,4 +1,4 @@
-/** `entropy-scan RUN.db... --tui`: runs drawn on the terminal. */
+/** Draws runs on the terminal, for `entropy-scan RUN.db... --tui`. */
 #ifndef ES_SHOW_H
 #define ES_SHOW_H
 
@@ -15,16 +15,19 @@ typedef struct es_show_options {
 
 /** The result of es_show. */
 typedef struct es_show_result {
-    size_t n_shown, n_failed; /* runs; unreadable files count as failed */
-    es_severity highest;      /* of the active flags of the runs shown */
+    size_t n_shown, n_failed; /* number of runs shown; number of runs and files
+                                 that could not be read */
+    es_severity highest;      /* highest severity of the active flags in the
+                                 runs shown */
 } es_show_result;
 
 /**
- * Draws the runs. With `follow`, or to browse many runs, returns when the runs
- * have ended or the user quits.
+ * Draws the runs on the terminal. If `follow` is set, or if there is a list of
+ * many runs, the function returns when the runs have ended or the user quits.
  *
- * Returns ES_OK; ES_EUSAGE if standard output is not a terminal, or `follow`
- * needs a terminal with cursor control; ES_EIO (standard output); ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE if standard output is not a terminal, or with
+ * `follow` if the terminal has no cursor control; ES_EIO if standard output
+ * cannot be written; ES_ENOMEM.
  */
 es_status es_show(es_show_result *out,
                   const es_show_options *options) ES_MUST_USE;

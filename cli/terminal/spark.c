@@ -1,5 +1,6 @@
-/* Draws sparklines: puts samples into columns, and columns into bars. A bar
-   shows the sample of its column that es_spark_value chooses. */
+/* Draws sparklines: assigns samples to columns, and draws each column as a bar.
+   The height of a bar shows the value that es_spark_value chooses for its
+   column. */
 #include "cli/terminal/spark.h"
 
 #include "analyzer/base/value.h"
@@ -74,8 +75,8 @@ static double middle_of(const es_spark_column *column)
     return ((double)column->low + (double)column->high) / 2;
 }
 
-/* Returns the median of the columns near i that have a value; the middle of
-   column i itself if there are none. */
+/* Returns the median of the middles of the columns near i that have a value;
+   the middle of column i if there are no such columns. */
 static double expected_at(const es_spark_column *columns, size_t n, size_t i)
 {
     double beside[2 * NEAR];

@@ -1,6 +1,7 @@
-/* Detects the terminal's capabilities from the environment and its size. Takes
-   over the terminal and restores it, also when a signal ends or stops the
-   process; signal handlers call only async-signal-safe functions. */
+/* Detects the terminal's capabilities from the environment, and its size. Takes
+   over the terminal for the live view and restores it, also when a signal ends
+   or stops the process. Signal handlers call only async-signal-safe
+   functions. */
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>
@@ -66,11 +67,12 @@ bool es_terminal_has_cursor(void)
 
 /* --- live view ------------------------------------------------------------*/
 
-static struct termios before; /* mode of standard input, if has_keys */
+static struct termios before; /* mode of standard input before the live view, if
+                                 has_keys */
 static bool has_keys;
 static volatile sig_atomic_t taken, changed;
 
-/* Signal handlers also call the functions up to es_tty_take. */
+/* The functions from here to es_tty_take are also called in signal handlers. */
 
 static void send(const char *text)
 {
@@ -103,7 +105,8 @@ static void die(int number)
     if (taken)
         leave();
     taken = 0;
-    raise(number); /* default action, after this handler returns */
+    raise(number); /* the default action ends the process after this handler
+                      returns */
 }
 
 static void stop(int number)
@@ -160,7 +163,8 @@ void es_tty_take(void)
                                    .sa_flags = caught[i].flags};
         sigfillset(&action.sa_mask);
         sigaction(caught[i].number, NULL, &caught[i].old);
-        /* Signals that are ignored, as under nohup, stay ignored. */
+        /* A signal that was ignored at the start, as under nohup, stays
+           ignored. */
         if (caught[i].old.sa_handler != SIG_IGN)
             sigaction(caught[i].number, &action, NULL);
     }

@@ -1,6 +1,6 @@
 /**
- * The terminal: its capabilities, and its mode for a live view, which uses the
- * alternate screen, hides the cursor and reads single keys. The terminal is
+ * Detects the capabilities of the terminal, and switches it to the mode of the
+ * live view: alternate screen, hidden cursor, single keys. The terminal is
  * restored whenever the process ends or is stopped, except by SIGKILL.
  */
 #ifndef ES_TERMINAL_H
@@ -11,9 +11,9 @@
 #include <stddef.h>
 
 typedef enum es_depth {
-    ES_DEPTH_ASCII, /* no colours, and no characters beyond ASCII */
-    ES_DEPTH_256,   /* block characters, the colours of xterm's cube */
-    ES_DEPTH_TRUE   /* block characters, 24 bits of colour */
+    ES_DEPTH_ASCII, /* no colours, only ASCII characters */
+    ES_DEPTH_256,   /* block characters, and the 256 colours of xterm */
+    ES_DEPTH_TRUE   /* block characters, and 24-bit colours */
 } es_depth;
 
 typedef struct es_terminal {
@@ -21,17 +21,18 @@ typedef struct es_terminal {
     int width, height; /* columns, rows */
 } es_terminal;
 
-/** Environment variables; each may be NULL. */
+/** Environment variables that describe the terminal; each may be NULL. */
 typedef struct es_terminal_variables {
     const char *term, *colorterm, *no_color;
     const char *lc_all, *lc_ctype, *lang;
 } es_terminal_variables;
 
 /**
- * Returns the depth of a terminal. It is ASCII if TERM is unset, dumb or a
- * terminal without colours (vt...), if NO_COLOR is set, or if the locale's
- * charset is not UTF-8. The charset is taken from the locale's name, which
- * describes the terminal even if the locale is not installed.
+ * Returns which colours and characters a terminal supports. The result is
+ * ES_DEPTH_ASCII if TERM is unset, dumb or names a terminal without colours
+ * (vt...), if NO_COLOR is set, or if the charset of the locale is not UTF-8.
+ * The charset is taken from the name of the locale, which describes the
+ * terminal even if the locale is not installed.
  */
 es_depth es_terminal_depth(const es_terminal_variables *variables);
 
@@ -42,21 +43,21 @@ void es_terminal_detect(es_terminal *out);
  *  dumb. */
 bool es_terminal_has_cursor(void);
 
-/** Takes over the terminal of standard output, and of standard input if that is
- * a terminal. Not reentrant. */
+/** Takes over the terminal of standard output for the live view, and of
+ *  standard input if that is a terminal. Not reentrant. */
 void es_tty_take(void);
 
-/** Restores the terminal; does nothing if it is not taken over. */
+/** Restores the terminal; does nothing if the terminal was not taken over. */
 void es_tty_give_back(void);
 
-/** Returns true once after the terminal was resized or the process continued,
- * when the screen must be redrawn. */
+/** Returns true if the terminal was resized or the process was continued since
+ *  the last call. The screen must then be redrawn. */
 bool es_tty_was_changed(void);
 
 /**
- * Waits for keys or a changed terminal, at most for the given milliseconds.
- * Returns the number of bytes read, 0 if there are none, -1 if the terminal is
- * gone.
+ * Waits for keys or for a change of the terminal, at most the given number of
+ * milliseconds. Returns the number of bytes read, 0 if there are none, -1 if
+ * the terminal was closed.
  */
 int es_tty_wait(unsigned char *out, size_t size, int milliseconds);
 

@@ -1,5 +1,5 @@
-/* Lays out and draws the panels of several runs: panels per row, their heights,
-   and the footer. */
+/* Lays out the panels of several runs on the terminal and draws them: chooses
+   the number of panels per row and their heights, and draws the footer. */
 #include "cli/terminal/tui.h"
 
 #include "analyzer/base/checked.h"
@@ -10,14 +10,18 @@
 #include <string.h>
 
 enum {
-    BETWEEN = 3,       /* columns between panels */
-    LEAST_SHARE = 22,  /* least rows per panel of several in a live view */
-    LEAST_ROWS = 24,   /* least rows per panel, however low the terminal */
-    HIGHEST_PANEL = 60 /* rows without a live view: 48 of the heatmap */
+    BETWEEN = 3,       /* number of columns between panels */
+    LEAST_SHARE = 22,  /* minimum rows per panel if a live view shows several
+                          rows of panels */
+    LEAST_ROWS = 24,   /* minimum rows per panel, also on a terminal with fewer
+                          rows */
+    HIGHEST_PANEL = 60 /* rows per panel if there is no live view, 48 of them
+                          for the heatmap */
 };
 
-/* Sets the scale from 0, or a smaller value, to the largest m, as in a figure
-   of heatmaps. */
+/* Sets the colour scale. It begins at 0, or at the smallest value if that is
+   negative, and ends at the largest m of all runs, as in a figure of
+   heatmaps. */
 static void set_scale(es_heat_scale *out, const es_tui *tui)
 {
     double low = 0, high = NAN, ceiling = NAN;
@@ -42,9 +46,9 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
 
 typedef struct places {
     es_panel_frame frame;
-    size_t beside;      /* panels per row */
+    size_t beside;      /* number of panels per row */
     size_t first, end;  /* runs [first, end) are drawn */
-    int footer, height; /* rows of the footer and of the drawing */
+    int footer, height; /* rows of the footer, and of the whole drawing */
 } places;
 
 static size_t count_beside(const es_tui *tui)
@@ -60,7 +64,7 @@ static size_t count_beside(const es_tui *tui)
     return fit > 0 ? fit : 1;
 }
 
-/* Returns the height of a row of panels that begins with run `first`. */
+/* Returns the height of the row of panels that begins with run `first`. */
 static int height_of_row(const es_tui *tui, const places *p, size_t first)
 {
     int height = 1;
@@ -71,8 +75,8 @@ static int height_of_row(const es_tui *tui, const places *p, size_t first)
     return height;
 }
 
-/* Sets the heights of panels. In a live view, all rows of panels share the
-   height equally, but each gets at least LEAST_SHARE rows. */
+/* Sets the heights of the panels. In a live view, all rows of panels share the
+   height of the terminal equally, but each has at least LEAST_SHARE rows. */
 static void choose_height(places *p, const es_tui *tui)
 {
     int rows = tui->terminal.height - p->footer;
@@ -141,8 +145,8 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
     return status;
 }
 
-/* Draws "m = 2.528 (observed)", with every m if they differ; in a live view
-   also the state and the keys. */
+/* Draws the footer "m = 2.528 (observed)", which lists every m if the runs
+   differ. In a live view it also shows the state and the keys. */
 static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
                         const es_run_summary **all, size_t n_all)
 {

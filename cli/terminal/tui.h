@@ -1,7 +1,7 @@
 /**
- * Several runs on the terminal, each with a title, coloured flags, the heatmap
- * of layers x heads, and lines over the steps. Drawing depends only on the
- * arguments.
+ * Shows several runs on the terminal. The panel of a run has a title, coloured
+ * flags, a heatmap of layers x heads, and sparklines over the steps. Drawing
+ * depends only on the arguments.
  */
 #ifndef ES_TUI_H
 #define ES_TUI_H
@@ -14,17 +14,17 @@ typedef struct es_tui {
     es_colormap colormap;
     es_terminal terminal;
 
-    /* For a live view: the drawing fits into the terminal's height, and the
-     * last row says which runs are shown. Otherwise the height is not
-     * limited. */
+    /* Members for a live view. The drawing then fits into the terminal's
+     * height, and its last row says which runs are shown. Without a live view,
+     * the height is not limited. */
     const char *mode; /* state, such as "live"; NULL: no live view */
-    const char *keys; /* explanation of the keys: "q quit" */
-    size_t first;     /* first run shown */
+    const char *keys; /* text that explains the keys: "q quit" */
+    size_t first;     /* index of the first run shown */
 } es_tui;
 
 /**
- * Draws the runs side by side if they fit, otherwise one below the other, on
- * one colour scale.
+ * Draws the panels of the runs side by side if they fit, otherwise one below
+ * the other. All panels share one colour scale.
  *
  *   out      owned by the caller; as wide as the terminal
  *   n_shown  written; number of runs from `first` on that fit; may be NULL

@@ -1,5 +1,5 @@
-/* Reads a run for the terminal: its summary, and its lines from where the last
-   read ended. */
+/* Reads a run for the terminal: its summary, and the samples of its sparklines.
+   Later reads continue after the last sample that was read. */
 #include "cli/terminal/watched.h"
 
 #include "analyzer/base/checked.h"
@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A series of heads, such as the largest logit, is reduced to the largest
- * value. */
+/* Names the series of the sparklines. A head series, such as the largest logit,
+ * is reduced to the largest value of all heads. */
 const char *es_watched_line_name(int line)
 {
     return line == 0 ? "loss" : es_head_statistics[ES_HEAD_MAX_LOGIT].name;
@@ -19,12 +19,12 @@ const char *es_watched_line_name(int line)
 
 /* --- lines ----------------------------------------------------------------*/
 
-/* Reduces a sample of n values to one value per line. */
+/* Reduces a sample of n values to one value per sparkline. */
 typedef void reduction(float *lines, size_t n_lines, const float *values,
                        size_t n);
 
-/* Computes the mean of each layer; a NaN or infinity makes it NaN, because a
- * mean of the finite heads would hide it. */
+/* Computes the mean of each layer. If a head is NaN or infinite, the mean is
+ * NaN, because a mean of the finite heads would hide the problem. */
 static void means(float *lines, size_t n_lines, const float *values, size_t n)
 {
     const size_t n_columns = n / n_lines;
@@ -57,7 +57,8 @@ static void free_lines(es_watched_lines *lines)
     *lines = (es_watched_lines){0};
 }
 
-/* Reads the sample of a step and reduces it to n_lines values. */
+/* Reads the sample at a step and reduces it to n_lines values, one per
+ * sparkline. */
 static es_status reduce_sample(float *lines, size_t n_lines, es_reader *reader,
                                const es_series *series, int64_t step,
                                reduction *reduce)
@@ -75,8 +76,9 @@ static es_status reduce_sample(float *lines, size_t n_lines, es_reader *reader,
     return status;
 }
 
-/* Continues after the last step read if its sample is unchanged; otherwise
-   reads all samples again, for example if a resumed training replaced them. */
+/* Reads new samples after the last step read if the sample at that step is
+   unchanged. Otherwise reads all samples again, for example because a resumed
+   training run replaced them. */
 static es_status read_lines(es_watched_lines *lines, es_reader *reader,
                             const es_series *series, size_t n,
                             reduction *reduce)
@@ -137,7 +139,7 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
     return ES_OK;
 }
 
-/* Reads the values of the lines at the step shown. */
+/* Reads the values of the run's sparklines at the step shown. */
 static es_status read_values(es_watched *run, es_reader *reader)
 {
     const es_run_summary *shown = es_watched_shown(run);
@@ -185,7 +187,8 @@ static es_status keep_problem(es_watched *run, es_status status)
     return status;
 }
 
-/* Loads the summary with the settings, which labels need. */
+/* Loads the summary of a run together with its settings, which the labels
+ * need. */
 static es_status load(es_run_summary **out, const es_watched *run,
                       es_reader *reader, const es_summary_options *options)
 {

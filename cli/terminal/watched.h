@@ -1,73 +1,79 @@
-/** Runs that are read repeatedly from their files, for the terminal. */
+/** Keeps the data that the terminal shows of a run, and reads new samples
+ *  repeatedly from the run file. */
 #ifndef ES_WATCHED_H
 #define ES_WATCHED_H
 
 #include "cli/runs/summary.h"
 #include "cli/runs/trace.h"
 
-#define ES_WATCHED_LINES 2 /* lines over the steps with one value per run */
+#define ES_WATCHED_LINES 2 /* number of sparklines with one value per run */
 
-/** A line, or the lines of the layers, and the last step read. */
+/** The samples of one or several sparklines, and the last step read. */
 typedef struct es_watched_lines {
-    es_trace *trace; /* NULL if nothing was read */
+    es_trace *trace; /* NULL if no sample was read yet */
     size_t n;
     int64_t last;  /* last step read */
-    float *newest; /* (2,n) values at `last`, and workspace */
+    float *newest; /* (2,n) values at step `last`, and workspace */
 } es_watched_lines;
 
-/** A run. Initialise path and index, and everything else to zero. */
+/** A run on the terminal. Initialise path and index, and all other members to
+ *  zero. */
 typedef struct es_watched {
     const char *path; /* borrowed */
-    size_t index;     /* in its file, from 0 */
+    size_t index;     /* index of the run in its file, from 0 */
 
-    es_run_summary *judged;  /* newest, with flags; NULL: no sample yet */
-    es_run_summary *moment;  /* at a chosen step, without flags; or NULL */
+    es_run_summary *judged;  /* summary of the newest step, with flags; NULL: no
+                                sample yet */
+    es_run_summary *moment;  /* summary of a step that the user chose, without
+                                flags; or NULL */
     es_watched_lines layers; /* means of the layers; NaN if a head is not
                                 finite */
     es_watched_lines lines[ES_WATCHED_LINES];
-    float values[ES_WATCHED_LINES]; /* of `lines` at the step shown */
+    float values[ES_WATCHED_LINES]; /* values of `lines` at the step shown */
     char *name;                     /* NULL before the first read; owned */
     bool running;                   /* a process is writing the run */
-    char *problem; /* message of the last read, or NULL; owned */
+    char *problem; /* error message of the last read, or NULL; owned */
 } es_watched;
 
 /**
- * Reads the new samples of the run, or all samples if they were replaced. On
- * failure the previous data stay, and the message is stored as `problem`.
+ * Reads the new samples of the run, or all samples if they were replaced. If
+ * this fails, the data of the last successful read stay, and `problem` is set
+ * to the error message.
  *
- *   options  step: ES_STEP_LAST, or a step of the run
+ *   options  the member step is ES_STEP_LAST or a step of the run
  *
- * Returns as es_summary_load.
+ * Returns the statuses of es_summary_load.
  */
 es_status es_watched_read(es_watched *run, es_reader *reader,
                           const es_summary_options *options) ES_MUST_USE;
 
 /**
- * Shows the last sample at or before `step`, or the first one; ES_STEP_LAST
- * shows the newest again. Returns as es_summary_load.
+ * Shows the run at the last sample at or before `step`, or at the first sample
+ * if there is none; ES_STEP_LAST shows the newest sample again. Returns the
+ * statuses of es_summary_load.
  */
 es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
                           const es_summary_options *options) ES_MUST_USE;
 
-/** Returns the step `by` samples after `step` (before it if negative) among the
- *  points of the lines, clamped to the first and last; `step` if there are
- * none. */
+/** Returns the step that is `by` samples after `step`, or before it if `by` is
+ *  negative. Only the points of the sparklines count; the result is clamped to
+ *  the first and last. Returns `step` if there are no points. */
 int64_t es_watched_step(const es_watched *run, int64_t step, int64_t by);
 
 /** Returns the summary at the step shown; NULL if there is no sample yet. */
 es_run_summary *es_watched_shown(const es_watched *run);
 
-/** Returns the series of a line, such as "loss". */
+/** Returns the name of the series that a sparkline shows, such as "loss". */
 const char *es_watched_line_name(int line);
 
-/** Returns the number of lines with samples. */
+/** Returns the number of sparklines that have samples. */
 int es_watched_n_lines(const es_watched *run);
 
-/** Sets m of n runs. */
+/** Sets the value m of n runs, which is the top of their colour scale. */
 void es_watched_set_max(es_watched *runs, size_t n);
 
-/** Frees all data of a run, so that the next call reads them again, for example
- * for another series. */
+/** Frees all data of a run, so that the next read begins anew, for example to
+ *  show another series. */
 void es_watched_forget(es_watched *run);
 
 typedef struct es_watch_list {
