@@ -15,13 +15,13 @@
 
 /* One run's lines. */
 typedef struct panel {
-    es_run_lines lines, low, high;  /* low, high: bounds of the shaded area, if
-                                       it was read */
-    es_curve *curves;               /* (lines.n_lines) */
-    es_curve *trends;               /* (lines.n_lines) trends; n is 0 for a line
-                                       without a trend; or NULL */
-    float *spikes;                  /* (lines.n_lines,lines.n) values at spikes;
-                                       or NULL */
+    /* The shaded area lies between low and high, if these were read. */
+    es_run_lines lines, low, high;
+    es_curve *curves; /* (lines.n_lines) */
+    /* (lines.n_lines) trends; n is 0 for a line without a trend; or NULL. */
+    es_curve *trends;
+    /* (lines.n_lines,lines.n) values at spikes; or NULL. */
+    float *spikes;
     char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
     char subtitle[160];             /* "" if the panel has no subtitle */
     char title[ES_GROUP_TEXT_MAX];

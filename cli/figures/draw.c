@@ -20,9 +20,8 @@
 #include <unistd.h>
 
 #define M_MOST 12 /* maximum number of different m listed in a note */
-#define HUGE_RANGE                                                             \
-    1000.0 /* ratio of largest to smallest value from which                    \
-              colours are logarithmic */
+/* Ratio of largest to smallest value from which colours are logarithmic. */
+#define HUGE_RANGE 1000.0
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size)
@@ -263,8 +262,8 @@ es_figure_style es_figures_style(const es_figure_options *options,
     es_figure_style style = media[options->medium];
     double unit =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
-    if (options->letters_size > 0) { /* scale the letters, but keep the page
-                                        size */
+    /* Scale the letters, but keep the page size. */
+    if (options->letters_size > 0) {
         const double zoom = style.zoom > 0 ? style.zoom : 1;
         style.zoom = options->letters_size / ES_LABEL_SIZE;
         style.width *= zoom / style.zoom;
@@ -299,8 +298,8 @@ static void report(reports *printed)
         if (strcmp(printed->messages[i], message) == 0)
             return;
     es_print_note("%s", message);
-    char *copy = strdup(message); /* if strdup fails, the message may appear
-                                     twice, which is harmless */
+    /* If strdup fails, the message may appear twice, which is harmless. */
+    char *copy = strdup(message);
     if (copy && es_grow(&printed->messages, printed->n + 1, sizeof copy,
                         "messages") == ES_OK)
         printed->messages[printed->n++] = copy;

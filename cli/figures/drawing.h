@@ -12,21 +12,21 @@ typedef struct es_drawing {
     const es_figure_options *options;
     const es_run_summary **runs; /* (n) n >= 1 */
     size_t n;
-    es_run_labels labels; /* labels that distinguish the runs; freed by
-                             es_run_labels_free */
+    /* Labels that distinguish the runs; freed by es_run_labels_free. */
+    es_run_labels labels;
     /* Groups of seeds (--group seed): each run stands for all runs of its
        configuration. NULL if the runs are not grouped. */
     const es_run_summary **members; /* the n groups, one after the other */
     size_t *n_members;              /* (n) number of runs in each group */
-    size_t *n_of_all;               /* (n) number of runs in each group,
-                                       including runs left out */
-    const char *baseline;           /* copied from es_figure_job */
-    size_t n_unread;                /* copied from es_figure_job */
+    /* (n) number of runs in each group, including runs left out. */
+    size_t *n_of_all;
+    const char *baseline; /* copied from es_figure_job */
+    size_t n_unread;      /* copied from es_figure_job */
     es_figure_style style;
     char note[512]; /* "max = 3.87 (observed)" */
-    char axis[256]; /* name and unit of the summaries' values: "entropy
-                       (nats)" */
-    void **blocks;  /* (n_blocks) memory blocks of es_drawing_alloc */
+    /* Name and unit of the summaries' values: "entropy (nats)". */
+    char axis[256];
+    void **blocks; /* (n_blocks) memory blocks of es_drawing_alloc */
     size_t n_blocks;
 } es_drawing;
 
@@ -77,8 +77,8 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i);
 char *es_drawing_step(char *out, const es_run_summary *run);
 
 typedef struct es_series_scale {
-    double low, high; /* ends of the colour scale; high is NaN if no scale is
-                         possible */
+    /* Ends of the colour scale; high is NaN if no scale is possible. */
+    double low, high;
     bool logarithmic;
 } es_series_scale;
 

@@ -30,8 +30,8 @@ typedef enum es_medium {
     ES_MEDIUM_SCREEN, /* a screen: the content has its natural width */
     ES_MEDIUM_COLUMN, /* a column of a two-column paper, 3.25 inches */
     ES_MEDIUM_PAGE,   /* both columns of a paper, 6.75 inches */
-    ES_MEDIUM_SLIDE,  /* a slide of 13.33 x 7.5 inches with letters twice as
-                         large */
+    /* A slide of 13.33 x 7.5 inches with letters twice as large. */
+    ES_MEDIUM_SLIDE,
     ES_MEDIUM_ICML,   /* a column in the ICML style, 3.25 inches */
     ES_MEDIUM_NEURIPS /* the text width of the NeurIPS style, 5.5 inches */
 } es_medium;
@@ -46,14 +46,14 @@ bool es_medium_is_column(es_medium medium);
 
 /** The quantities for the x axis of the figure pareto (--cost). */
 typedef enum es_cost {
-    ES_COST_FLOPS,         /* FLOPs of a forward pass, by
-                              analyzer/cost/flops.h */
-    ES_COST_PARAMS,        /* number of weights in the layers' matrices */
-    ES_COST_COMMUNICATION, /* bytes exchanged in a private forward pass, by
-                              analyzer/cost/cost.h */
-    ES_COST_LATENCY,       /* time of a private forward pass, by
-                              analyzer/cost/cost.h */
-    ES_COST_TOKENS         /* number of tokens trained on */
+    /* FLOPs of a forward pass, by analyzer/cost/flops.h. */
+    ES_COST_FLOPS,
+    ES_COST_PARAMS, /* number of weights in the layers' matrices */
+    /* Bytes exchanged in a private forward pass, by analyzer/cost/cost.h. */
+    ES_COST_COMMUNICATION,
+    /* Time of a private forward pass, by analyzer/cost/cost.h. */
+    ES_COST_LATENCY,
+    ES_COST_TOKENS /* number of tokens trained on */
 } es_cost;
 
 /** The options of one requested figure. */
@@ -61,8 +61,8 @@ typedef struct es_picture_request {
     bool wanted;
     bool by_name; /* requested by name, not only by --all; a figure that cannot
                      be drawn is then an error */
-    const char *file; /* output file; "-": standard output; NULL: automatic
-                         name */
+    /* Output file; "-": standard output; NULL: automatic name. */
+    const char *file;
     es_format format;
 } es_picture_request;
 
@@ -80,33 +80,33 @@ typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
  *  zero, which is its default. */
 typedef struct es_figure_options {
     es_picture_request pictures[ES_N_PICTURES];
-    es_figure_kind parts[ES_COMPOSITE_MOST]; /* (n_parts) figures on the
-                                                composite page */
+    /* (n_parts) figures on the composite page. */
+    es_figure_kind parts[ES_COMPOSITE_MOST];
     size_t n_parts;
-    const char *composite; /* (n_composite) name of the composite:
-                              "heatmap+curves" */
+    /* (n_composite) name of the composite: "heatmap+curves". */
+    const char *composite;
     size_t n_composite;
-    bool letters;         /* label the panels (a), (b), ... */
-    const char *folder;   /* folder for automatic names; NULL: the current
-                             folder */
+    bool letters; /* label the panels (a), (b), ... */
+    /* Folder for automatic names; NULL: the current folder. */
+    const char *folder;
     const char *document; /* PDF file with all figures as pages; or NULL */
     const char *title;
-    double width, height; /* in pixels for PNG, otherwise in points; 0: natural
-                             size */
-    bool in_points;       /* width and height are in points for PNG too */
-    double letters_size;  /* font size of labels in points; 0: default */
+    /* In pixels for PNG, otherwise in points; 0: natural size. */
+    double width, height;
+    bool in_points;      /* width and height are in points for PNG too */
+    double letters_size; /* font size of labels in points; 0: default */
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
     es_heads_spread spread; /* curves */
     es_grouping group;      /* seeds shown as mean and range, in heatmaps as
                                mean only; see es_figure_groups */
-    int64_t smooth;         /* curves, loss: smoothing window in samples; 0: no
-                               smoothing */
-    int64_t spikes;         /* curves, loss: window of the search for spikes in
-                               samples; 0: no search */
-    bool trends;            /* curves: draw a dashed trend per layer */
-    bool by_head;           /* curves, maps: show the heads of `layer` */
+    /* Curves, loss: smoothing window in samples; 0: no smoothing. */
+    int64_t smooth;
+    int64_t spikes; /* curves, loss: window of the search for spikes in
+                       samples; 0: no search */
+    bool trends;    /* curves: draw a dashed trend per layer */
+    bool by_head;   /* curves, maps: show the heads of `layer` */
     int64_t layer;
     bool logarithmic; /* curves, nans, loss: logarithmic y axis */
     bool perplexity;  /* loss: show exp(loss) */
@@ -192,8 +192,8 @@ es_figure_style es_figures_style(const es_figure_options *options,
 /** A job for es_figures_make: the figures to draw and their runs. */
 typedef struct es_figure_job {
     const es_figure_options *options;
-    char *const *inputs; /* (n_inputs) input files, which no output may
-                            overwrite */
+    /* (n_inputs) input files, which no output may overwrite. */
+    char *const *inputs;
     size_t n_inputs;
     const es_run_summary *const
         *runs; /* (n) runs in the order to be shown; m of each is final */

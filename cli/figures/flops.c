@@ -72,8 +72,8 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
             same++;
         for (size_t k = 0; k < same->n_archs; k++)
             named = named || strcmp(same->archs[k], arch) == 0;
-        if (!named && same->n_archs < MOST_NAMED) /* a longer list of names
-                                                     would be cut */
+        /* A longer list of names would be cut. */
+        if (!named && same->n_archs < MOST_NAMED)
             same->archs[same->n_archs++] = arch;
         if (same == next)
             fill(&all[(*n)++]);

@@ -108,8 +108,8 @@ char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
 /* The lines of n runs that are merged. */
 typedef struct bundle {
     es_run_lines *runs; /* (n) */
-    size_t *next;       /* (n) index of the first point of each run that is not
-                           merged yet */
+    /* (n) index of the first point of each run that is not merged yet. */
+    size_t *next;
     size_t n;
 } bundle;
 

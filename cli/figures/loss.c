@@ -15,9 +15,9 @@ enum { LINE_LEAST = 4 }; /* minimum number of samples for a line */
 
 /* The training line and the evaluation line of a run. */
 typedef struct pair {
-    es_group_lines train, eval; /* one line each; n is 0 if the phase was not
-                                   recorded */
-    float *spikes;              /* values of `train` at spikes; or NULL */
+    /* One line each; n is 0 if the phase was not recorded. */
+    es_group_lines train, eval;
+    float *spikes; /* values of `train` at spikes; or NULL */
     char label[ES_GROUP_TEXT_MAX];
 } pair;
 
@@ -97,8 +97,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
     size_t n = drawing->n;
     bool trained = false, evaluated = false, ranges = false;
     pair *pairs;
-    es_curve *curves; /* training lines first, so that evaluations are drawn on
-                         top */
+    /* Training lines first, so that evaluations are drawn on top. */
+    es_curve *curves;
     es_status status;
     if ((status = es_drawing_array(drawing, &pairs, n)) < 0 ||
         (status = es_drawing_array(drawing, &curves, n * 2)) < 0)

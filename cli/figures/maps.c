@@ -23,8 +23,8 @@ typedef struct maps_query {
     int64_t step;  /* requested step; the nearest step with a map is shown */
     int64_t found; /* step shown; ES_UNKNOWN: the run has no map */
     es_phase phase;
-    es_map_panel *panels; /* (n) panels to fill; NULL during the search for the
-                             step */
+    /* (n) panels to fill; NULL during the search for the step. */
+    es_map_panel *panels;
     size_t n, n_damaged;
     es_drawing *drawing;
 } maps_query;

@@ -10,19 +10,17 @@
 #include <string.h>
 
 #define NOTE_MAX 2048
-#define WIDE_RANGE                                                             \
-    8.0 /* ratio of largest to smallest value from which an axis               \
-           is logarithmic */
-#define NAMED_MOST                                                             \
-    12 /* maximum number of runs at which every run gets a                     \
-          label */
+/* Ratio of largest to smallest value from which an axis is logarithmic. */
+#define WIDE_RANGE 8.0
+/* Maximum number of runs at which every run gets a label. */
+#define NAMED_MOST 12
 
 /* The points and the note of the figure. */
 typedef struct plan {
     es_drawing *drawing;
-    es_point *points; /* (number of runs) points; points with NaN coordinates
-                         are not drawn */
-    bool alike;       /* few runs, all with the same architecture */
+    /* (number of runs) points; points with NaN coordinates are not drawn. */
+    es_point *points;
+    bool alike; /* few runs, all with the same architecture */
     char note[NOTE_MAX];
     es_text said; /* writer that appends to `note` */
 } plan;

@@ -9,9 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_CELLS                                                             \
-    ((size_t)1 << 22) /* maximum number of values in memory, 16                \
-                         MiB */
+/* Maximum number of values in memory, 16 MiB. */
+#define MOST_CELLS ((size_t)1 << 22)
 
 #define N_INTERVALS 8
 
@@ -26,10 +25,10 @@ typedef struct survey {
     size_t counts[N_INTERVALS]; /* 0 if free */
     uint64_t interval;          /* the most frequent interval; the smallest if
                                    several are equally frequent */
-    double *sums;               /* (n_rows) sum of the finite values of each
-                                   row */
-    size_t *n_finite;           /* (n_rows) number of finite values of each
-                                   row */
+    /* (n_rows) sum of the finite values of each row. */
+    double *sums;
+    /* (n_rows) number of finite values of each row. */
+    size_t *n_finite;
 } survey;
 
 /* The state of one pass over a series. */
@@ -39,8 +38,8 @@ typedef struct pass {
     survey *survey;
     float *line;         /* (n_rows) values of the current sample */
     uint64_t per_column; /* number of usual intervals per column */
-    int64_t *starts;     /* (n_columns) step of the first sample in the column,
-                            or -1 */
+    /* (n_columns) step of the first sample in the column, or -1. */
+    int64_t *starts;
 } pass;
 
 typedef void take(pass *p, int64_t step);

@@ -16,8 +16,8 @@ es_status es_source_open(es_reader **out,
 
 /** Selects how the values of a layer's heads are reduced to one value. */
 typedef enum es_reduction {
-    ES_REDUCE_NONE, /* no reduction: 1, L or L*H lines, depending on the shape
-                       of the series */
+    /* No reduction: 1, L or L*H lines, depending on the shape of the series. */
+    ES_REDUCE_NONE,
     ES_REDUCE_MEAN, /* mean of the layer's finite heads */
     ES_REDUCE_LEAST,
     ES_REDUCE_MOST,
@@ -80,8 +80,8 @@ es_status es_lines_spikes(float **out, const es_run_lines *lines,
 typedef struct es_group_lines {
     es_run_lines mean, low, high; /* low, high: set only for several runs */
     size_t n_runs;                /* number of runs that have the series */
-    size_t n_nonfinite;           /* number of runs whose last sample is NaN or
-                                     infinite */
+    /* Number of runs whose last sample is NaN or infinite. */
+    size_t n_nonfinite;
 } es_group_lines;
 
 /**
@@ -131,17 +131,17 @@ float es_layer_of(const float *heads, size_t n);
 /** A series as a grid of rows (layers, heads) and columns of time, for a
  *  raster. The drawing owns the memory. */
 typedef struct es_steps {
-    size_t n_layers, n_heads; /* n_heads is 0 for a series with one value per
-                                 layer */
-    size_t n_rows;            /* rows: all layers first, then all heads, layer
-                                 by layer */
-    size_t n_columns;         /* at most ES_STEPS_MOST */
-    float *values;            /* (n_rows,n_columns) */
-    float *levels;            /* (n_rows) mean of the row over the run; NaN if
-                                 the row has no value */
-    double left, right;       /* steps at the left edge of the first column and
-                                 the right edge of the last */
-    double first, last;       /* steps of the first and the last sample */
+    /* n_heads is 0 for a series with one value per layer. */
+    size_t n_layers, n_heads;
+    /* Rows: all layers first, then all heads, layer by layer. */
+    size_t n_rows;
+    size_t n_columns; /* at most ES_STEPS_MOST */
+    float *values;    /* (n_rows,n_columns) */
+    /* (n_rows) mean of the row over the run; NaN if the row has no value. */
+    float *levels;
+    double left, right; /* steps at the left edge of the first column and
+                           the right edge of the last */
+    double first, last; /* steps of the first and the last sample */
 } es_steps;
 
 #define ES_STEPS_MOST 2048

@@ -67,8 +67,8 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
         for (size_t side = 0; side < N_SIDES; side++)
             es_range_add_all(&ranges[side], own[side].values, n_layers);
     }
-    for (size_t i = 0; i < n * N_SIDES; i++) { /* give all runs the same
-                                                  scales */
+    /* Give all runs the same scales. */
+    for (size_t i = 0; i < n * N_SIDES; i++) {
         sides[i].low = ranges[i % N_SIDES].low;
         sides[i].high = ranges[i % N_SIDES].high;
     }

@@ -60,8 +60,8 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
                                             .either = true,
                                             .reduction = plots[i].heads,
                                             .fold = plots[i].fold});
-        if (status == ES_ENOTFOUND) /* leave out the plot if the run lacks the
-                                       series */
+        /* Leave out the plot if the run lacks the series. */
+        if (status == ES_ENOTFOUND)
             continue;
         if (status < 0)
             return status;
@@ -101,8 +101,8 @@ enum { LANES_MOST = ES_N_FLAG_KINDS + ES_RULES_MOST };
 typedef struct lanes {
     const char *names[LANES_MOST];
     es_flag_kind kinds[LANES_MOST];
-    const es_rule *rules[LANES_MOST]; /* rule of the lane; NULL for the lane of
-                                         a flag kind */
+    /* Rule of the lane; NULL for the lane of a flag kind. */
+    const es_rule *rules[LANES_MOST];
     size_t n;
 } lanes;
 
@@ -163,8 +163,8 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
             widen(panel, (double)flag->last);
         }
     for (size_t i = 0; i < run->n_flags; i++) {
-        const es_flag *flag = &run->flags[i]; /* sorted by the step at which
-                                                 flags were raised */
+        /* Sorted by the step at which flags were raised. */
+        const es_flag *flag = &run->flags[i];
         const size_t lane = lane_of(all, flag);
         if (lane >= all->n || seen[lane])
             continue;
@@ -209,8 +209,8 @@ static es_status load_events(story *r, es_timeline_panel *panel,
         goto done;
     for (size_t i = 0; i < n; i++) {
         int64_t step = events[i].step;
-        if (step == ES_UNKNOWN) /* put an event without a step at the last known
-                                   step */
+        /* Put an event without a step at the last known step. */
+        if (step == ES_UNKNOWN)
             step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
         add_mark(r, panel, (double)step, es_drawing_level(events[i].severity),
                  events[i].kind);

@@ -15,8 +15,8 @@
  * the file. */
 typedef struct gathered {
     size_t n_layer;
-    es_map first;   /* first map of these; its phase and size are those of all
-                       others */
+    /* First map of these; its phase and size are those of all others. */
+    es_map first;
     int64_t *steps; /* (n_steps) */
     size_t n_steps, n_seen, from;
     float *values; /* (n_steps,L,S,S) */

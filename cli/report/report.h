@@ -24,22 +24,21 @@
 /** Target size in bytes of a page of up to 150 runs. The target grows to twice
  *  this size for 500 runs. Series are thinned to reach it. */
 #define ES_REPORT_BYTES 2000000
-#define ES_REPORT_SERIES_BYTES                                                 \
-    250 /* bytes of a series in the page, without its                          \
-           samples */
+/* Bytes of a series in the page, without its samples. */
+#define ES_REPORT_SERIES_BYTES 250
 
 /** Returns the target size of a page of n_runs runs, in bytes. */
 size_t es_report_bytes(size_t n_runs);
 
 typedef struct es_report_options {
-    char **inputs; /* (n_inputs) run files; folders are replaced by the run
-                      files in them */
+    /* (n_inputs) run files; folders are replaced by the run files in them. */
+    char **inputs;
     size_t n_inputs;
-    es_paths found;      /* freed by es_inputs_free */
-    size_t n_unreadable; /* number of unreadable folders; these have been
-                            reported */
-    char *names[ES_REPORT_NAMES]; /* (n_names) names of series; the summary uses
-                                     the first */
+    es_paths found; /* freed by es_inputs_free */
+    /* Number of unreadable folders; these have been reported. */
+    size_t n_unreadable;
+    /* (n_names) names of series; the summary uses the first. */
+    char *names[ES_REPORT_NAMES];
     size_t n_names;
     bool named; /* --series was given: every run must have the series */
     es_summary_options summary;
@@ -53,8 +52,8 @@ typedef struct es_report_options {
 
 /** A series of a run that the page will show. */
 typedef struct es_report_series {
-    es_series series; /* properties of the series; the strings in it are not
-                         used */
+    /* Properties of the series; the strings in it are not used. */
+    es_series series;
     char *name, *unit;
     size_t n_rows, n_columns, n_samples;
     size_t share; /* maximum number of values to write, including steps */
@@ -69,8 +68,8 @@ typedef struct es_report_run {
 typedef struct es_report_data {
     es_report_run *runs; /* (n_runs) */
     size_t n_runs;
-    double observed; /* largest value of all runs at the steps of their
-                        summaries */
+    /* Largest value of all runs at the steps of their summaries. */
+    double observed;
 } es_report_data;
 
 /** Sets the share of every series so that the shares add up to n_values. Series
@@ -95,9 +94,8 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
-#define ES_REPORT_MAP_VALUES                                                   \
-    300000 /* maximum number of weights in the maps of                         \
-              all runs: half a MB as text */
+/* Maximum number of weights in the maps of all runs: half a MB as text. */
+#define ES_REPORT_MAP_VALUES 300000
 
 /**
  * Writes the attention maps of a run's layers as a JSON element of class

@@ -22,8 +22,8 @@ static size_t give(es_report_data *report, size_t *left, size_t share, bool all)
     for (size_t i = 0; i < report->n_runs; i++)
         for (size_t k = 0; k < report->runs[i].n_series; k++) {
             es_report_series *s = &report->runs[i].series[k];
-            size_t whole; /* number of values of the whole series, counting a
-                             step as one */
+            /* Number of values of the whole series, counting a step as one. */
+            size_t whole;
             if (s->share)
                 continue;
             if (!es_size_mul(&whole, s->n_samples, s->series.n_values + 1))
@@ -78,8 +78,8 @@ static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
 {
     es_json_write_array(json, "steps");
     for (size_t i = 0; i < n; i++)
-        if (steps[i] <= INT64_C(1) << 53) /* the step is exact as a JavaScript
-                                             number */
+        /* The step is exact as a JavaScript number. */
+        if (steps[i] <= INT64_C(1) << 53)
             es_json_write_integer(json, NULL, steps[i]);
         else
             es_json_write_format(json, NULL, "%" PRId64, steps[i]);

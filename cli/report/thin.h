@@ -21,9 +21,9 @@
  *  sample; it is kept when the group ends. */
 typedef struct es_thin_candidate {
     int64_t step;
-    double distance; /* distance from the group's first sample; 0: no
-                        candidate */
-    float *values;   /* (n_values) */
+    /* Distance from the group's first sample; 0: no candidate. */
+    double distance;
+    float *values; /* (n_values) */
 } es_thin_candidate;
 
 /** The state of es_thin_push. Callers read the kept samples in n, steps and

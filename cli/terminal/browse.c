@@ -57,16 +57,16 @@ typedef struct sheet {
     const es_run_setting **values; /* (n,n_differences) */
     es_run_labels labels;          /* labels of the runs `shown` */
     size_t keys[SETTINGS_MOST];    /* indices of settings with columns */
-    size_t n_keys;                 /* 0: show a column with the runs' labels
-                                      instead */
+    /* 0: show a column with the runs' labels instead. */
+    size_t n_keys;
     int widths[SETTINGS_MOST];
-    int x[N_PARTS], wide[N_PARTS]; /* left end and width of columns; width 0:
-                                      the column is left out */
+    /* Left end and width of columns; width 0: the column is left out. */
+    int x[N_PARTS], wide[N_PARTS];
     const es_yardstick *measure;
-    double low, high, last; /* range of the value shown, and the last step of
-                               any run */
-    double top;             /* upper end of the layers' colour scale */
-    size_t n_layers;        /* number of layers of the deepest run */
+    /* Range of the value shown, and the last step of any run. */
+    double low, high, last;
+    double top;      /* upper end of the layers' colour scale */
+    size_t n_layers; /* number of layers of the deepest run */
 } sheet;
 
 /* --- order ----------------------------------------------------------------*/

@@ -15,8 +15,8 @@
 
 typedef enum es_browse_order {
     ES_BROWSE_AS_GIVEN,
-    ES_BROWSE_BY_LOSS, /* by the value shown, such as the loss; runs without a
-                          value come last */
+    /* By the value shown, such as the loss; runs without a value come last. */
+    ES_BROWSE_BY_LOSS,
     ES_BROWSE_BY_FLAG, /* worst first */
     ES_BROWSE_BY_STEP, /* run with the latest step first */
     ES_BROWSE_BY_NAME,
@@ -35,8 +35,8 @@ typedef struct es_browse {
     const char *mode; /* state, such as "live"; NULL: no live view */
     const char *keys; /* text that explains the keys */
     size_t chosen;    /* index of the selected run */
-    size_t top;       /* index of the first visible line; drawing scrolls to the
-                         selected run */
+    /* Index of the first visible line; drawing scrolls to the selected run. */
+    size_t top;
 } es_browse;
 
 /** Sorts the runs by browse->order. Sets *out to the run indices in this order;

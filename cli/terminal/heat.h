@@ -24,10 +24,10 @@ typedef struct es_heat_scale {
  */
 typedef struct es_heat_layout {
     int n_layers, n_heads;
-    int columns, halves;     /* size of a place */
-    int layers_in, heads_in; /* number of layers and heads merged in a place; 1
-                                if all fit */
-    int width, height;       /* width in columns and height in rows of text */
+    int columns, halves; /* size of a place */
+    /* Number of layers and heads merged in a place; 1 if all fit. */
+    int layers_in, heads_in;
+    int width, height; /* width in columns and height in rows of text */
 } es_heat_layout;
 
 /**

@@ -18,8 +18,8 @@ static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
     bool written;
     es_status status;
     if (es_reader_is_written(reader, &written) != ES_OK)
-        written = true; /* the writer's state is unknown: read the file again
-                           next time */
+        /* The writer's state is unknown: read the file again next time. */
+        written = true;
     for (; file->n_runs < es_reader_n_runs(reader); file->n_runs++)
         if ((status =
                  es_watch_list_add(&live->runs, file->path, file->n_runs)) < 0)
@@ -74,8 +74,8 @@ static bool is_written(const char *path)
     if (status == ES_OK)
         status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    return status == ES_OK && written; /* an error is reported by the next
-                                          read */
+    /* An error is reported by the next read. */
+    return status == ES_OK && written;
 }
 
 es_status es_live_read(bool *out, es_live *live, bool anew)

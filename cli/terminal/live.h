@@ -17,17 +17,17 @@ typedef struct es_live_file {
 
 typedef struct es_live {
     const es_summary_options *options; /* as given */
-    es_summary_options summary;        /* options for the series that is
-                                          shown */
-    char *series;                      /* name of the series if the user chose
-                                          another one; owned, or NULL */
-    es_live_file *files;               /* (n_files) */
+    /* Options for the series that is shown. */
+    es_summary_options summary;
+    /* Name of the series if the user chose another one; owned, or NULL. */
+    char *series;
+    es_live_file *files; /* (n_files) */
     size_t n_files;
     es_watch_list runs;
-    int64_t step;          /* step shown; ES_STEP_LAST: always the newest
-                              step */
-    size_t first, n_shown; /* index of the first run on the screen, and number
-                              of runs on it */
+    /* Step shown; ES_STEP_LAST: always the newest step. */
+    int64_t step;
+    /* Index of the first run on the screen, and number of runs on it. */
+    size_t first, n_shown;
 } es_live;
 
 /**

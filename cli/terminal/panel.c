@@ -17,14 +17,14 @@
 /* --- layout --------------------------------------------------------------*/
 
 enum {
-    HEADER = 3,      /* number of rows for title, metrics and flags */
-    GAP = 2,         /* number of columns between the heatmap and the
-                        sparklines */
+    HEADER = 3, /* number of rows for title, metrics and flags */
+    /* Number of columns between the heatmap and the sparklines. */
+    GAP = 2,
     LINE_LEAST = 16, /* minimum number of columns of a sparkline */
     LINE_WANTED = 24,
-    LEFT_LEAST = 20, /* minimum number of columns to the left of the
-                        sparklines */
-    STACK_MOST = 8,  /* maximum number of sparklines below a wide heatmap */
+    /* Minimum number of columns to the left of the sparklines. */
+    LEFT_LEAST = 20,
+    STACK_MOST = 8, /* maximum number of sparklines below a wide heatmap */
     STANDARD = 80,
 };
 

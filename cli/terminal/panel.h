@@ -9,10 +9,10 @@
 typedef struct es_panel_frame {
     es_heat_scale scale;
     es_depth depth;
-    int width;       /* columns per panel */
-    int high_enough; /* maximum height in rows of a panel with a separate row
-                        for each layer */
-    int highest;     /* maximum height of a panel in rows */
+    int width; /* columns per panel */
+    /* Maximum height in rows of a panel with a separate row for each layer. */
+    int high_enough;
+    int highest; /* maximum height of a panel in rows */
 } es_panel_frame;
 
 /** The layout of a panel, relative to its upper left corner. */
@@ -26,10 +26,10 @@ typedef struct es_panel_plan {
     int n_layer_lines; /* number of sparklines of layers */
     int layers_a_line; /* number of layers per sparkline */
     int line_x, line_columns; /* position and width of the sparklines */
-    int below_y;              /* first row below the heatmap and the layers'
-                                 sparklines */
-    bool shares;              /* a place of the heatmap shows several layers or
-                                 heads */
+    /* First row below the heatmap and the layers' sparklines. */
+    int below_y;
+    /* A place of the heatmap shows several layers or heads. */
+    bool shares;
     int height;
 } es_panel_plan;
 

@@ -11,8 +11,8 @@
 enum {
     TAG_SIXTEEN = 1, /* values of the top byte of an es_ink */
     TAG_RGB = 2,
-    CELL_BYTES = 8, /* bytes of a cell, enough for a character with one or two
-                       accents */
+    /* Bytes of a cell, enough for a character with one or two accents. */
+    CELL_BYTES = 8,
 };
 
 /* A cell of the grid. A wide character is stored in its left cell; its right

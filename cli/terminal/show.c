@@ -17,27 +17,27 @@
 #include <unistd.h>
 
 enum {
-    INTERVAL = 500,  /* milliseconds between two checks of the files */
-    LEAST_REST = 20, /* minimum pause after a check, as a multiple of its
-                        duration */
-    MANY = 10,       /* number of samples that the page keys skip */
+    INTERVAL = 500, /* milliseconds between two checks of the files */
+    /* Minimum pause after a check, as a multiple of its duration. */
+    LEAST_REST = 20,
+    MANY = 10, /* number of samples that the page keys skip */
 };
 
 /* The state of the parser for key sequences. It accepts ESC [ LETTER, ESC O
    LETTER and ESC [ NUMBER ~, which xterm, rxvt and the Linux console send. */
 typedef struct keys {
     enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE } state;
-    int number;     /* first parameter, such as 5 in ESC [ 5 ~ */
-    bool is_closed; /* `number` is complete; further parameters, such as Shift,
-                       are ignored */
+    int number; /* first parameter, such as 5 in ESC [ 5 ~ */
+    /* `number` is complete; further parameters, such as Shift, are ignored. */
+    bool is_closed;
 } keys;
 
 typedef struct view {
     es_live live;
     es_colormap colormap;
     bool quit;
-    bool opened;      /* a run of the list is opened and shown instead of the
-                         list */
+    /* A run of the list is opened and shown instead of the list. */
+    bool opened;
     es_browse browse; /* list of many runs: the selected run and the order */
     keys keys;
     char **rows; /* (n_rows) rows of the screen as text; owned */
@@ -139,8 +139,8 @@ typedef struct binding {
                   [, a number and ~ */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT } action;
-    int64_t argument; /* a number of samples, a step, or 1 for the reverse
-                         direction */
+    /* A number of samples, a step, or 1 for the reverse direction. */
+    int64_t argument;
 } binding;
 
 static const binding bindings[] = {

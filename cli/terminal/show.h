@@ -15,10 +15,10 @@ typedef struct es_show_options {
 
 /** The result of es_show. */
 typedef struct es_show_result {
-    size_t n_shown, n_failed; /* number of runs shown; number of runs and files
-                                 that could not be read */
-    es_severity highest;      /* highest severity of the active flags in the
-                                 runs shown */
+    /* Number of runs shown; number of runs and files that could not be read. */
+    size_t n_shown, n_failed;
+    /* Highest severity of the active flags in the runs shown. */
+    es_severity highest;
 } es_show_result;
 
 /**

@@ -67,8 +67,8 @@ bool es_terminal_has_cursor(void)
 
 /* --- live view ------------------------------------------------------------*/
 
-static struct termios before; /* mode of standard input before the live view, if
-                                 has_keys */
+/* Mode of standard input before the live view, if has_keys. */
+static struct termios before;
 static bool has_keys;
 static volatile sig_atomic_t taken, changed;
 
@@ -105,8 +105,8 @@ static void die(int number)
     if (taken)
         leave();
     taken = 0;
-    raise(number); /* the default action ends the process after this handler
-                      returns */
+    /* The default action ends the process after this handler returns. */
+    raise(number);
 }
 
 static void stop(int number)

@@ -10,13 +10,13 @@
 #include <string.h>
 
 enum {
-    BETWEEN = 3,       /* number of columns between panels */
-    LEAST_SHARE = 22,  /* minimum rows per panel if a live view shows several
-                          rows of panels */
-    LEAST_ROWS = 24,   /* minimum rows per panel, also on a terminal with fewer
-                          rows */
-    HIGHEST_PANEL = 60 /* rows per panel if there is no live view, 48 of them
-                          for the heatmap */
+    BETWEEN = 3, /* number of columns between panels */
+    /* Minimum rows per panel if a live view shows several rows of panels. */
+    LEAST_SHARE = 22,
+    /* Minimum rows per panel, also on a terminal with fewer rows. */
+    LEAST_ROWS = 24,
+    /* Rows per panel if there is no live view, 48 of them for the heatmap. */
+    HIGHEST_PANEL = 60
 };
 
 /* Sets the colour scale. It begins at 0, or at the smallest value if that is

@@ -22,10 +22,10 @@ typedef struct es_watched {
     const char *path; /* borrowed */
     size_t index;     /* index of the run in its file, from 0 */
 
-    es_run_summary *judged;  /* summary of the newest step, with flags; NULL: no
-                                sample yet */
-    es_run_summary *moment;  /* summary of a step that the user chose, without
-                                flags; or NULL */
+    /* Summary of the newest step, with flags; NULL: no sample yet. */
+    es_run_summary *judged;
+    /* Summary of a step that the user chose, without flags; or NULL. */
+    es_run_summary *moment;
     es_watched_lines layers; /* means of the layers; NaN if a head is not
                                 finite */
     es_watched_lines lines[ES_WATCHED_LINES];
