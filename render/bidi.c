@@ -1,13 +1,13 @@
-/* Puts right-to-left text into visual order, for the measuring and drawing of
- * texts. FriBidi implements the rules; purely left-to-right text, which is the
- * common case, bypasses it. */
+/* Puts right-to-left text into visual order, so that texts can be measured and
+ * drawn. FriBidi implements the rules. Most texts are purely left-to-right and
+ * skip this step. */
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <fribidi.h>
 #include <limits.h>
 
-/* Returns the code point at *text and advances *text past it. */
+/* Returns the code point at *text, and moves *text to the next one. */
 static uint32_t next_code(const unsigned char **text)
 {
     const unsigned char *at = *text;
@@ -21,8 +21,8 @@ static uint32_t next_code(const unsigned char **text)
     return code;
 }
 
-/* Returns true for code points in blocks of right-to-left scripts and for
- * directional marks. */
+/* Returns true if a code point belongs to a right-to-left script or is a
+ * directional mark. */
 static bool is_bidi(uint32_t code)
 {
     static const uint32_t ranges[][2] = {
@@ -40,28 +40,31 @@ bool es_text_is_bidi(const char *clean)
 {
     const unsigned char *at = (const unsigned char *)clean;
     while (*at)
-        if (*at < 0xd6) /* first byte of no right-to-left character */
+        if (*at < 0xd6) /* this first byte begins no right-to-left character */
             at++;
         else if (is_bidi(next_code(&at)))
             return true;
     return false;
 }
 
-/* A line of n characters with FriBidi's properties of each. */
+/* A line of n characters with the properties that FriBidi determines. */
 typedef struct line {
-    FriBidiStrIndex n;            /* decreases when marks are removed */
-    FriBidiParType base;          /* direction of the line */
-    FriBidiChar *read;            /* (n) in logical order */
-    FriBidiChar *drawn;           /* (n) in visual order and form */
-    FriBidiStrIndex *places;      /* (n) index in `read` of each drawn one */
+    /* Number of characters; decreases when marks are removed. */
+    FriBidiStrIndex n;
+    FriBidiParType base; /* base direction of the line */
+    FriBidiChar *read;   /* (n) characters in logical order */
+    /* (n) characters in visual order and joined form. */
+    FriBidiChar *drawn;
+    /* (n) index in `read` of each drawn character. */
+    FriBidiStrIndex *places;
     FriBidiCharType *types;       /* (n) */
     FriBidiBracketType *brackets; /* (n) */
     FriBidiLevel *levels;         /* (n) */
     FriBidiJoiningType *joining;  /* (n) */
 } line;
 
-/* Allocates arrays for n characters in one block, out->read, which the caller
- * frees; false if memory runs out. */
+/* Allocates the arrays for n characters as one block, out->read, which the
+ * caller frees. Returns false if memory runs out. */
 static bool line_new(line *out, size_t n)
 {
     const size_t each = sizeof *out->read + sizeof *out->drawn +
@@ -82,8 +85,8 @@ static bool line_new(line *out, size_t n)
 }
 
 /*
- * Puts l->drawn into visual order; false if memory runs out. Combining marks
- * then precede their letters, as this font requires: it draws marks to the
+ * Puts l->drawn into visual order; returns false if memory runs out. Combining
+ * marks then precede their letters, because DejaVu Sans draws marks to the
  * right of the pen.
  */
 static bool reorder(line *l)
@@ -106,7 +109,7 @@ static bool reorder(line *l)
     return l->n >= 0;
 }
 
-/* Writes l->drawn as UTF-8 with a NUL; returns the address after the NUL. */
+/* Writes l->drawn as UTF-8 with a NUL. Returns the address after the NUL. */
 static char *put(char *out, const line *l)
 {
     return out + 1 +
@@ -116,7 +119,7 @@ static char *put(char *out, const line *l)
 
 es_drawn es_text_turn(const char *clean)
 {
-    const size_t longest = 4; /* bytes per character */
+    const size_t longest = 4; /* maximum number of bytes per character */
     const unsigned char *at = (const unsigned char *)clean;
     es_drawn out = {0};
     line l;
@@ -130,7 +133,7 @@ es_drawn es_text_turn(const char *clean)
         out.text = malloc(2 * (longest * (size_t)l.n + 1));
     if (out.text) {
         char *letters = put(out.text, &l);
-        /* Stores the original letter of each drawn form. The ligatures of lam
+        /* Store the original letter of each drawn form. The ligatures of lam
          * and alef stay ligatures, because PDF readers disagree about the order
          * of two letters in one glyph. */
         for (FriBidiStrIndex i = 0; i < l.n; i++)

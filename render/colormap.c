@@ -1,10 +1,10 @@
 /*
- * Maps numbers to colours. The named maps are the published tables, rounded to
- * bytes; all three are CC0: viridis and magma by Smith and van der Walt (2015),
- * cividis by Nunez, Anderton and Renslow (2018). The diverging maps are two
- * straight lines in Oklab from a grey to a blue and to a brown. Distances in
- * Oklab match perceived differences (Ottosson, 2020), so equal steps look equal
- * and both ends are equally far from the middle.
+ * Maps numbers to colours. The three named maps are published tables in the
+ * public domain (CC0), rounded to bytes: viridis and magma by Smith and van der
+ * Walt (2015), cividis by Nunez, Anderton and Renslow (2018). The diverging
+ * maps are two straight lines in Oklab from a grey to a blue and to a brown.
+ * Distances in Oklab match perceived differences (Ottosson, 2020), so equal
+ * steps look equal and both ends are equally far from the middle.
  */
 #include "render/colormap.h"
 
@@ -145,8 +145,8 @@ es_status es_colormap_parse(es_colormap *out, const char *text)
         "unknown colour map '%s': expected viridis, cividis or magma", text);
 }
 
-/* Converts linear light to an sRGB channel (IEC 61966-2-1); light_of, below,
- * converts back. */
+/* Converts linear light to a channel of sRGB (IEC 61966-2-1). The function
+ * light_of converts back. */
 static uint8_t channel(double light)
 {
     double s = light <= 0.0031308 ? 12.92 * light
@@ -165,11 +165,12 @@ static double cubed(double x)
     return x * x * x;
 }
 
-/* Returns the level of a diverging map that is nearest to x in [0,1]. */
+/* Returns the colour of a diverging map at x in [0,1], rounded to the nearest
+ * level. */
 static es_color diverging(bool dark, double x)
 {
-    /* Lightness of the middle and of the ends, and chroma and hues of the
-     * ends. */
+    /* Lightness of the middle, lightness of the ends, and chroma and hues of
+     * the ends. */
     static const struct {
         double middle, end, chroma, below, above;
     } maps[] = {{0.93, 0.40, 0.12, 255, 40}, {0.33, 0.80, 0.11, 235, 60}};
@@ -177,7 +178,7 @@ static es_color diverging(bool dark, double x)
     double away = round((2 * x - 1) * half) / half;
     double hue = (away < 0 ? maps[dark].below : maps[dark].above) * M_PI / 180;
     double chroma = maps[dark].chroma * fabs(away);
-    /* The Oklab coordinates. */
+    /* Compute the Oklab coordinates of the colour. */
     double lightness =
         maps[dark].middle + (maps[dark].end - maps[dark].middle) * fabs(away);
     double a = chroma * cos(hue);
@@ -193,7 +194,8 @@ static es_color diverging(bool dark, double x)
 
 es_color es_colormap_at(es_colormap map, double x)
 {
-    double inside = x > 0 ? fmin(x, 1) : 0; /* NaN is not > 0 */
+    /* A NaN becomes 0, because NaN > 0 is false. */
+    double inside = x > 0 ? fmin(x, 1) : 0;
     if (map >= ES_COLORMAP_DIVERGING)
         return diverging(map == ES_COLORMAP_DIVERGING_DARK, inside);
     uint32_t rgb = tables[map][lround(inside * (N_COLORS - 1))];

@@ -1,4 +1,4 @@
-/* Computes ticks and their labels, and draws the axes of plots. */
+/* Computes the ticks of axes and their labels, and draws the axes of plots. */
 #include "render/figures/axis.h"
 
 #include "analyzer/base/text.h"
@@ -12,8 +12,8 @@ void es_range_add_all(es_range *range, const float *values, size_t n)
         es_range_add(range, (double)values[i]);
 }
 
-/* Returns the smallest step of 1, 2 or 5 times a power of ten that is at least
- * `least`. */
+/* Returns the smallest number that is 1, 2 or 5 times a power of ten and at
+ * least `least`. */
 static double nice_step(double least)
 {
     static const double factors[] = {1, 2, 5, 10};
@@ -33,7 +33,8 @@ es_ticks es_ticks_make(double low, double high, int most)
         return (es_ticks){.first = low, .n = 1};
     double step = nice_step((high - low) / most);
     while (isfinite(step) && step > 0) {
-        /* The tolerance keeps bounds that are multiples up to rounding. */
+        /* The tolerance keeps a bound that is a multiple of the step except for
+           rounding. */
         double first = ceil(low / step - 1e-6);
         double last = floor(high / step + 1e-6);
         if (!(fabs(first) < 1e12 && fabs(last) < 1e12))
@@ -48,7 +49,8 @@ es_ticks es_ticks_make(double low, double high, int most)
 
 double es_ticks_at(const es_ticks *ticks, int i)
 {
-    /* first is a multiple of step, rounded once, so the sum is exactly 0. */
+    /* `first` is a multiple of the step, rounded once, so the sum is exactly 0
+       at zero. */
     return ticks->first + i * ticks->step;
 }
 
@@ -73,7 +75,7 @@ void es_label_typeset(char *out, size_t size)
     char *rest = NULL;
     const long exponent = e ? strtol(e + 1, &rest, 10) : 0;
     if (e && (e == out || rest == e + 1))
-        e = NULL; /* not an exponent */
+        e = NULL; /* the letter e does not begin an exponent */
     const size_t n = e ? (size_t)(e - out) : strlen(out);
     const bool one = e && e[-1] == '1' && (n == 1 || (n == 2 && *out == '-'));
     es_text to = es_text_begin(made, sizeof made);
@@ -126,7 +128,7 @@ double es_fraction(double x, double low, double high)
 {
     if (!(isfinite(low) && isfinite(high) && low < high && !isnan(x)))
         return 0;
-    /* Halve both, because high - low may overflow. */
+    /* Halve both terms, because high - low may overflow. */
     double fraction = (x / 2 - low / 2) / (high / 2 - low / 2);
     return isfinite(fraction) ? fraction : x > low;
 }
@@ -139,7 +141,8 @@ int es_power_step(double least)
     return step;
 }
 
-/* Makes a linear axis; an empty range is widened around its value. */
+/* Makes a linear axis with at most `most` ticks. If low equals high, the range
+ * is widened around this value. */
 static void make_linear(es_axis *axis, double low, double high, int most)
 {
     if (!(isfinite(low) && isfinite(high) && low <= high))
@@ -154,7 +157,8 @@ static void make_linear(es_axis *axis, double low, double high, int most)
     axis->ticks = es_ticks_make(low, high, most);
 }
 
-/* Makes a logarithmic axis of whole decades, whose first decade is a tick. */
+/* Makes a logarithmic axis from one power of ten to another. The lower end is a
+ * tick. */
 static void make_decades(es_axis *axis, double low, double high, int most)
 {
     if (!(isfinite(high) && high > 0))
@@ -200,8 +204,8 @@ double es_axis_tick(const es_axis *axis, int i)
     return axis->logarithmic ? pow(10, at) : at;
 }
 
-/* Returns true if a decade would be a long number: then all labels are powers
- * of ten. */
+/* Returns true if a power of ten on the axis would be a long number. All labels
+ * are then written as powers of ten. */
 static bool has_powers(const es_ticks *ticks)
 {
     return ticks->first < -3 || es_ticks_at(ticks, ticks->n - 1) > 4;

@@ -1,16 +1,18 @@
-/** Axes of a plot: ticks, their labels, and the mapping of values to the
- *  page. */
+/** Computes and draws the axes of plots: ticks, their labels, and the mapping
+ *  of values to the page. */
 #ifndef ES_AXIS_H
 #define ES_AXIS_H
 
 #include "render/figures/theme.h"
 #include <math.h>
 
-/** The range of the finite values that were added, for an axis or a scale. */
+/** The range of the finite values that were added; used to choose an axis or a
+ *  scale. */
 typedef struct es_range {
-    double low, high;      /* low > high if no value was added */
-    double least_positive; /* INFINITY if no value is positive */
-    bool zero;             /* a value is 0 */
+    double low, high; /* low > high if no value was added yet */
+    /* Smallest positive value; INFINITY if no value is positive. */
+    double least_positive;
+    bool zero; /* a value is 0 */
 } es_range;
 
 #define ES_RANGE_NONE                                                          \
@@ -18,7 +20,8 @@ typedef struct es_range {
         INFINITY, -INFINITY, INFINITY, false                                   \
     }
 
-/** Add a value, or n values; values that are not finite are ignored. */
+/** Add one value or n values to the range. Values that are not finite are
+ *  ignored. */
 static inline void es_range_add(es_range *range, double value)
 {
     if (!isfinite(value))
@@ -32,17 +35,18 @@ static inline void es_range_add(es_range *range, double value)
 
 void es_range_add_all(es_range *range, const float *values, size_t n);
 
-/** n >= 0 ticks at first, first + step, ... */
+/** The ticks of an axis: n >= 0 ticks at first, first + step, first + 2 step,
+ *  ... */
 typedef struct es_ticks {
     double first, step;
     int n;
-    int decimals; /* number that distinguishes the ticks */
+    int decimals; /* number of decimals that distinguishes the ticks */
 } es_ticks;
 
 /**
- * Returns at most `most` ticks in [low, high], with a step of 1, 2 or 5 times a
- * power of ten: one tick if low == high, no tick if a bound is not finite or
- * high < low.
+ * Returns at most `most` ticks in [low, high]. Their step is 1, 2 or 5 times a
+ * power of ten. There is one tick if low == high, and no tick if a bound is not
+ * finite or high < low.
  */
 es_ticks es_ticks_make(double low, double high, int most);
 
@@ -51,41 +55,48 @@ double es_ticks_at(const es_ticks *ticks, int i);
 
 #define ES_LABEL_MAX 32
 
-/** Typesets a number printed by printf in place, if the result fits into `size`
- *  bytes: "-2.5e-09" becomes "−2.5×10⁻⁹", and "1e+15" becomes "10¹⁵". */
+/** Typesets a number that printf printed, in place: "-2.5e-09" becomes
+ *  "−2.5×10⁻⁹", and "1e+15" becomes "10¹⁵". A number whose result does not fit
+ *  into `size` bytes is unchanged. */
 void es_label_typeset(char *out, size_t size);
 
-/** Prints tick i of a value axis: "0.25", or "1.5e+06" if that is shorter. */
+/** Prints the label of tick i on an axis of values: "0.25", or "1.5e+06" if
+ *  that is shorter. */
 void es_label_value(char out[ES_LABEL_MAX], const es_ticks *ticks, int i);
 
-/** Prints a count of steps, tokens or samples: 400, 5K, 2.5M, 1B, 1T. */
+/** Prints a count of steps, tokens or samples, such as 400, 5K, 2.5M, 1B or
+ *  1T. */
 void es_label_count(char out[ES_LABEL_MAX], double count);
 
 /**
- * Returns (x - low) / (high - low) without overflow: 0 at low, 1 at high; 0 if
- * the range is empty or not finite, or if x is NaN.
+ * Returns the position of x in a range, (x - low) / (high - low), without
+ * overflow. The result is 0 if the range is empty or not finite, or if x is
+ * NaN.
  */
 double es_fraction(double x, double low, double high);
 
-/** Returns the smallest power of two, from 1 on, that is at least `least`. */
+/** Returns the smallest power of two (1, 2, 4, ...) that is at least
+ *  `least`. */
 int es_power_step(double least);
 
-/** A rectangle of the page, such as a plot without its labels. */
+/** A rectangle on the page, such as the area of a plot without its labels. */
 typedef struct es_box {
     double x, y, width, height;
 } es_box;
 
-/** The number format of an axis. */
+/** Selects how the numbers of an axis are printed: es_label_value or
+ *  es_label_count. */
 typedef enum es_labels { ES_LABELS_VALUE, ES_LABELS_COUNT } es_labels;
 
-/** An axis, which maps values from low to high to the page from start to
- *  end. */
+/** An axis of a plot. It maps values from low to high to positions on the page
+ *  from start to end. */
 typedef struct es_axis {
-    double low, high; /* finite, low < high; 0 < low if logarithmic */
+    double low, high; /* finite, low < high; if logarithmic, low > 0 */
     bool logarithmic;
-    double start, end; /* points on the page; end may be less than start */
+    double start, end; /* positions in points; end may be less than start */
     es_labels labels;
-    es_ticks ticks; /* of the values, or of log10 if logarithmic */
+    /* Ticks of the values, or of log10 of the values if logarithmic. */
+    es_ticks ticks;
 } es_axis;
 
 /**
@@ -100,36 +111,39 @@ typedef struct es_axis {
 es_axis es_axis_make(double low, double high, bool logarithmic, double start,
                      double end, int most);
 
-/** Returns the place of a value on the page, clamped to the axis; `start` for a
- *  NaN. */
+/** Returns the position of a value on the page. Positions are clamped to the
+ *  axis; NaN is at `start`. */
 double es_axis_place(const es_axis *axis, double value);
 
-/** Return the value of tick i, and its label, with U+2212 as minus sign. */
+/** Return the value of tick i, and print its label with U+2212 as the minus
+ *  sign. */
 double es_axis_tick(const es_axis *axis, int i);
 void es_axis_label(char out[ES_LABEL_MAX], const es_axis *axis, int i);
 
-/** Returns the width of the widest label in points, in small letters. */
+/** Returns the width of the widest tick label in points, at the size
+ *  ES_SMALL_SIZE. */
 double es_axis_label_width(const es_axis *axis);
 
-#define ES_AXIS_FOOT 25.0 /* height of tick labels and the axis' name */
+#define ES_AXIS_FOOT 25.0 /* height of tick labels and the axis name */
 
-/** Draws the axis line, ticks, labels and name below the plot; leaves out
- *  labels that would touch. `text` is the name and may be NULL. */
+/** Draws an x axis below the plot: line, ticks, labels and name. Labels that
+ *  would touch others are left out. `text` is the name of the axis; may be
+ *  NULL. */
 void es_draw_across(const es_canvas *canvas, const es_box *plot,
                     const es_axis *axis, const char *text);
 
 /**
- * Draws the axis to the left of the plot, with grid lines through the plot.
+ * Draws a y axis to the left of the plot, with grid lines through the plot.
  *
- *   labelled  false: only the grid, because a neighbour has the labels
- *   text      the axis' name, rotated, left of the labels; may be NULL
+ *   labelled  false: draw only the grid; an adjacent plot has the labels
+ *   text      name of the axis, rotated, left of the labels; may be NULL
  */
 void es_draw_upright(const es_canvas *canvas, const es_box *plot,
                      const es_axis *axis, bool labelled, const char *text);
 
 /**
- * Numbers n horizontal bands of a box from 0, at its left. Numbers without
- * enough space are left out.
+ * Numbers the n horizontal bands of a box, such as layers, from 0. The numbers
+ * are to the left of the box; numbers without enough space are left out.
  *
  *   marks   (n) a letter after each number, or NUL for none; may be NULL
  *   ticked  true: every number has a tick; false: only if numbers are left out
@@ -139,7 +153,8 @@ void es_draw_band_numbers(const es_canvas *canvas, const es_box *box, size_t n,
                           const char *marks, bool ticked, const char *text,
                           double text_x);
 
-/** Returns the width that es_draw_upright needs to the left of the plot. */
+/** Returns the width in points that es_draw_upright needs to the left of the
+ *  plot. */
 double es_upright_width(const es_axis *axis, const char *text);
 
 #endif

@@ -1,38 +1,40 @@
 /*
- * Draws bar charts: the scale, the patterns of the series and their legend, the
- * labels of the groups and the texts of the bars.
+ * Draws bar charts: chooses the scale, draws the bars with their texts, and
+ * draws the labels of groups and the legend.
  */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define LEAST_WIDTH 200.0
 #define MOST_WIDTH 900.0
 #define ONE_HEIGHT 190.0
 #define MANY_HEIGHT 160.0
-#define WIDE_BAR 24.0   /* width of a few bars, with horizontal texts */
-#define NARROW_BAR 12.0 /* width of many bars */
+/* Width of a bar if there are few, with horizontal texts. */
+#define WIDE_BAR 24.0
+#define NARROW_BAR 12.0 /* width of a bar if there are many */
 #define FEW_BARS 24
 #define STACK 34.0
-#define LEAST_PLOT 130.0 /* least width if a size is requested */
+#define LEAST_PLOT 130.0 /* minimum plot width if a page size is requested */
 
 #define BETWEEN 0.8      /* gap between groups, in bar widths */
-#define STACK_SHARE 0.74 /* width of a stack in its group */
+#define STACK_SHARE 0.74 /* width of a stack, relative to its group */
 #define MOST_TICKS 7
 #define TICK_HEIGHT 18.0
-#define TEXT_GAP 3.0 /* between a bar and its text */
+#define TEXT_GAP 3.0 /* gap between a bar and its text */
 #define LARGEST_VALUE 7.0
 #define LEAST_VALUE 5.0
 #define LABEL_LINE 9.0
 #define MOST_TURNED 110.0 /* maximum height of rotated labels */
 
-/* How the texts of bars are printed. */
+/* How the texts of all bars are printed: in full, briefly, rotated, or not at
+ * all. */
 typedef enum printing { WHOLE, BRIEF, TURNED, NONE } printing;
 
-/* A group's label on one or two lines, or rotated on one. The strings are
-   owned; the second may be NULL. */
+/* The label of a group, on one or two horizontal lines or on one rotated line.
+   The strings are owned; the second may be NULL. */
 typedef struct group_label {
     char *lines[2];
 } group_label;
@@ -40,14 +42,15 @@ typedef struct group_label {
 typedef struct bars_sheet {
     es_page page;
     const es_bars *figure;
-    double most;         /* value of the largest bar or stack */
-    es_axis axis;        /* y axis of a plot from y = 0 to its height */
+    double most;         /* value of the largest bar or stack in the figure */
+    es_axis axis;        /* y axis of a plot whose top is at y = 0 */
     group_label *labels; /* (n_groups) */
-    double pitch;        /* distance between groups */
-    double bar;          /* distance between bars within a group */
-    bool turned;         /* the group labels are rotated to fit */
+    double pitch;        /* distance between the left edges of groups */
+    /* Distance between the left edges of bars in a group. */
+    double bar;
+    bool turned; /* group labels are rotated because they do not fit */
     printing print;
-    double value_size; /* font size of the texts */
+    double value_size; /* font size of the texts on bars */
 } bars_sheet;
 
 static const es_bar *bar_at(const es_bars *figure, size_t panel, size_t group,
@@ -56,7 +59,7 @@ static const es_bar *bar_at(const es_bars *figure, size_t panel, size_t group,
     return &figure->panels[panel].bars[group * figure->n_series + series];
 }
 
-/* Returns the text of a bar for a way of printing, or NULL. */
+/* Returns the text of a bar that is printed in the given way; may be NULL. */
 static const char *text_of(const es_bar *bar, printing print)
 {
     if (print == NONE)
@@ -64,8 +67,8 @@ static const char *text_of(const es_bar *bar, printing print)
     return print == BRIEF && bar->brief ? bar->brief : bar->text;
 }
 
-/* Returns the column of a bar, at the height of the plot; a stack ignores
- * `series`. */
+/* Returns the rectangle of a bar's full column, as high as the plot. In stacks,
+ * all series have the same column. */
 static es_box place_of(const bars_sheet *sheet, size_t panel, size_t group,
                        size_t series)
 {
@@ -83,8 +86,8 @@ static es_box place_of(const bars_sheet *sheet, size_t panel, size_t group,
 
 typedef enum pattern { PLAIN, LEVEL, UPRIGHT, DIAGONAL, CROSSED } pattern;
 
-/* Adjacent series differ in lightness; those of equal lightness differ in
- * lines. */
+/* Adjacent series differ in lightness. Series of the same lightness have
+ * different line patterns. */
 static const uint8_t patterns[] = {PLAIN,   PLAIN,    PLAIN,    LEVEL,
                                    UPRIGHT, DIAGONAL, LEVEL,    CROSSED,
                                    LEVEL,   DIAGONAL, DIAGONAL, UPRIGHT};
@@ -129,9 +132,12 @@ void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
 #define ENTRY_LINE 12.0
 #define LEGEND_FOOT 6.0
 
-/* Lays out the swatches and names of the legend above the panels, in as many
- * lines as needed; a name longer than a line is cut. Draws the legend if the
- * page has a picture. Returns its height; 0 if all names are empty. */
+/*
+ * Lays out the legend above the panels: swatches with the names of the series,
+ * on as many lines as needed. A name that is longer than a line is cut. Draws
+ * the legend if the page has a picture. Returns its height, 0 if all names are
+ * empty.
+ */
 static double lay_legend(const es_page *page)
 {
     const bars_sheet *sheet = page->chart;
@@ -172,7 +178,7 @@ static void draw_legend(const es_page *page)
 
 /* --- bars -----------------------------------------------------------------*/
 
-/* Returns the height of a value above the bottom of the plot, in points. */
+/* Returns the height in points of a value above the bottom of the plot. */
 static double height_at(const bars_sheet *sheet, double value)
 {
     return sheet->axis.start - es_axis_place(&sheet->axis, value);
@@ -186,7 +192,7 @@ static void draw_text_above(const bars_sheet *sheet, const es_box *bar,
     double width = es_text_width(text, size, ES_WEIGHT_NORMAL);
     bool turned = sheet->print == TURNED;
     double across = turned ? size : width, up = turned ? width : size;
-    /* Covers the grid line behind the number. */
+    /* Cover the grid line behind the number. */
     es_picture_rect(canvas->picture, middle - across / 2,
                     bar->y - TEXT_GAP - up, across, up + 1,
                     canvas->colors->paper);
@@ -211,7 +217,8 @@ static void draw_text_inside(const bars_sheet *sheet, const es_bar *bar,
         detail = NULL;
     double y = area->y + area->height / 2 + 0.36 * size;
     y -= detail ? line / 2 : 0;
-    if (pattern_of(series) != PLAIN) /* letters need a plain background */
+    /* Letters need a background without lines. */
+    if (pattern_of(series) != PLAIN)
         es_picture_rect(picture, area->x + 0.5, y - size, area->width - 1,
                         (detail ? 2 : 1) * line, fill);
     es_picture_text(picture, x, y, size, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
@@ -254,7 +261,7 @@ static void draw_group(const bars_sheet *sheet, size_t panel, size_t group)
                        canvas->colors->ink, totals[group], sheet->pitch - 1);
 }
 
-/* Draws a group's label below its centre x. */
+/* Draws a group's label below the group, centred at x. */
 static void draw_group_label(const bars_sheet *sheet, const group_label *label,
                              double x, double bottom)
 {
@@ -330,8 +337,8 @@ static double natural_width(const es_bars *figure)
                 MOST_WIDTH);
 }
 
-/* Sets the axis: as many ticks as fit, and `above` points of space for a text
-   over the largest bar. */
+/* Sets the y axis of a plot of the given height, with as many ticks as fit.
+   Above the largest bar, `above` points stay free for its text. */
 static void set_scale(bars_sheet *sheet, double height, double above)
 {
     double high = sheet->figure->high;
@@ -353,9 +360,10 @@ static bool fits(const char *text, double width)
     return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) <= width;
 }
 
-/* Returns the length in bytes of the first of two lines. The text breaks before
-   a space or after a comma or plus: at the last such place that fits, otherwise
-   at the first. Returns 0 if the text fits into one line or cannot break. */
+/* Returns the length in bytes of the first line if a text is broken into two
+   lines. The text breaks before a space or after a comma or plus sign: at the
+   last such place that fits into `width`, otherwise at the first such place.
+   Returns 0 if the text fits into one line or cannot be broken. */
 static size_t first_line(const char *text, double width)
 {
     size_t best = 0;
@@ -383,7 +391,7 @@ static double widest_label(const es_bars *figure)
     return fmin(widest, MOST_TURNED);
 }
 
-/* Returns true if a label would be cut even on two lines. */
+/* Returns true if a label would not fit even on two lines. */
 static bool is_cut(const char *text, double width)
 {
     size_t n = first_line(text, width);
@@ -411,8 +419,8 @@ static double width_of(es_page *page, size_t i, double factor)
 static double height_of(es_page *page, size_t i, double factor)
 {
     double natural = page->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
-    /* If only the width is given, the height changes less, because heights are
-     * what readers compare. */
+    /* If only the width is requested, the height changes less than the width,
+     * because readers compare heights. */
     double high = page->style->height > 0 ? factor : sqrt(factor);
     (void)i;
     return floor(2 * high * natural) / 2;
@@ -438,7 +446,7 @@ static void arrange(es_page *page)
 
 /* --- the texts of the bars ------------------------------------------------*/
 
-/* Returns the width of the widest text of all bars, at font size 1. */
+/* Returns the width of the widest text on any bar, at font size 1. */
 static double widest_text(const es_bars *figure, printing print)
 {
     double widest = 0;
@@ -452,7 +460,7 @@ static double widest_text(const es_bars *figure, printing print)
     return widest;
 }
 
-/* Chooses the first way of printing in which every text is legible. */
+/* Chooses the first way of printing in which all texts are legible. */
 static void choose_print(bars_sheet *sheet)
 {
     double width = sheet->bar - 2;

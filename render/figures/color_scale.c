@@ -1,4 +1,4 @@
-/* Maps values to colours, and draws the colour bar. */
+/* Maps values to colours by a scale, and draws the colour bar. */
 #include "render/figures/color_scale.h"
 
 #include "render/figures/title.h"
@@ -35,8 +35,8 @@ es_color es_scale_color(const es_color_scale *scale, double value)
     return es_scale_level_color(scale, es_scale_level(scale, value));
 }
 
-/* Returns an axis with the ends of the scale. The ticks of a logarithmic scale
- * are the decades inside it. */
+/* Returns the axis of the colour bar, which has the ends of the scale. On a
+ * logarithmic scale, the ticks are the powers of ten inside it. */
 static es_axis axis_of(const es_color_scale *scale, double y, double height)
 {
     int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
@@ -62,7 +62,8 @@ double es_bar_width(const es_color_scale *scale, const char *text)
 {
     if (!es_scale_is_there(scale))
         return 0;
-    double widest = 0; /* over all numbers of ticks that a height allows */
+    /* Maximum over all numbers of ticks that a bar can have. */
+    double widest = 0;
     for (int most = 2; most <= MOST_TICKS; most++) {
         es_axis axis = axis_of(scale, 0, most * TICK_HEIGHT);
         widest = fmax(widest, es_axis_label_width(&axis));
@@ -84,7 +85,8 @@ void es_draw_bar(const es_canvas *canvas, const es_color_scale *scale,
     es_axis axis = axis_of(scale, y, height);
     double right = x + BAR_WIDTH;
     int n = scale->low < scale->high ? es_colormap_levels(scale->map) : 1;
-    /* Each level extends to the bottom of the bar, so that no seam shows. */
+    /* Each level extends to the bottom of the bar, so that no gap shows between
+       levels. */
     for (int i = 0; i < n; i++) {
         double top = height * i / n;
         es_picture_rect(canvas->picture, x, y + top, BAR_WIDTH, height - top,

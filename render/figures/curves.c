@@ -1,6 +1,6 @@
 /*
- * Lays out figures of curves: axes, panels, keys. curves_lines.c draws the
- * lines, and curves_legend.c the colours and the legend.
+ * Lays out line charts: axes, panels and keys. The lines are drawn by
+ * curves_lines.c, the colours and the legend by curves_legend.c.
  */
 #include "render/figures/curves_internal.h"
 
@@ -8,20 +8,22 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define ONE_WIDTH 340.0
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-#define PANELS_MOST 12 /* more panels are small, six in a row */
+/* With more panels, panels are small and six in a row. */
+#define PANELS_MOST 12
 #define SMALL_WIDTH 150.0
 #define SMALL_HEIGHT 95.0
-#define LEAST_FACTOR 0.3 /* least scale if a size is requested */
+#define LEAST_FACTOR 0.3 /* minimum scale if a page size is requested */
 
 #define AIR 0.07 /* space above the values, relative to their range */
 #define MOST_TICKS 8
 #define TICK_HEIGHT 15.0
-#define INSET 4.0 /* between the edges and the first or last sample */
+/* Gap between the plot's edges and the first or last sample. */
+#define INSET 4.0
 
 static const es_range nothing = ES_RANGE_NONE;
 
@@ -43,7 +45,7 @@ static void measure_values(es_curves_sheet *sheet, es_range *range,
     }
 }
 
-/* Searches all steps, because those of a file may not be sorted. */
+/* Searches all steps, because the steps in a file may not be sorted. */
 static void measure_steps(es_curves_block *block, const es_curve *curve)
 {
     for (size_t i = 0; i < curve->n; i++) {
@@ -157,8 +159,8 @@ static void share_range(es_curves_sheet *sheet)
         sheet->blocks[i].range = all;
 }
 
-/* Extends the range of the values to the range of the axis, which includes zero
- * unless zero is far away, and is never empty. */
+/* Extends the range of the values to that of the y axis. The axis includes zero
+ * unless zero is far from the values, and is never empty. */
 static void choose_range(es_range *range, const es_curves *figure)
 {
     double reference = figure->reference;
@@ -170,7 +172,7 @@ static void choose_range(es_range *range, const es_curves *figure)
         high = fmax(high, reference);
     }
     if (!(low <= high))
-        low = high = 0; /* no finite value */
+        low = high = 0; /* the panel has no finite value */
     if (low >= 0 && (referred || counted || low <= high / 2 || low == high))
         low = 0;
     if (high <= 0 && low == high)
@@ -181,7 +183,7 @@ static void choose_range(es_range *range, const es_curves *figure)
     range->high = high;
 }
 
-/* Gives all panels one x axis, unless a panel would become unreadable. */
+/* Gives all panels the same x axis, unless a panel would then be unreadable. */
 static void share_x(es_curves_sheet *sheet)
 {
     double first = INFINITY, last = -INFINITY, shortest = INFINITY;
@@ -203,7 +205,7 @@ static void share_x(es_curves_sheet *sheet)
     }
 }
 
-/* Finds the ranges of the values and of x in all panels. */
+/* Finds the ranges of x and of the values in all panels. */
 static es_status measure_panels(es_curves_sheet *sheet)
 {
     const es_curves *figure = sheet->figure;
@@ -233,8 +235,8 @@ static es_status measure_panels(es_curves_sheet *sheet)
 
 /* --- y --------------------------------------------------------------------*/
 
-/* Sets a linear y scale with some space above and below the range, but not
- * across zero. */
+/* Sets a linear y scale with some space above and below the range. The space
+ * does not extend across zero. */
 static void set_linear(es_curves_block *b, const es_curves *figure, int most)
 {
     double low = b->range.low, high = b->range.high;
@@ -247,8 +249,8 @@ static void set_linear(es_curves_block *b, const es_curves *figure, int most)
         high += high > 0 ? air : 0;
         low = low > 0 ? fmax(0, low - air) : low < 0 ? low - air : 0;
     }
-    /* A denormal range gives an infinite scale; 0 puts everything on the lower
-     * edge instead. */
+    /* A denormal range gives an infinite scale. The scale 0 puts all values on
+     * the lower edge instead. */
     double scale = height / (high - low);
     if (figure->y_labels == ES_LABELS_COUNT)
         most = (int)fmin(most, floor(high) - ceil(low) + 1);
@@ -258,18 +260,18 @@ static void set_linear(es_curves_block *b, const es_curves *figure, int most)
     b->upright = es_axis_make(low, high, false, bottom, b->plot.y, most);
 }
 
-/* Sets the y scale of a panel whose plot has been placed. */
+/* Sets the y scale of a panel after its plot has been placed. */
 static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 {
     const es_curves *figure = sheet->figure;
     bool zeros = figure->logarithmic && b->range.zero;
     double least = b->range.least_positive;
     double height = b->plot.height - (zeros ? ES_ZERO_HEIGHT : 0);
-    /* At most as many ticks as there is space for labels. */
+    /* Use at most as many ticks as there is space for labels. */
     int most = (int)fmax(2, fmin(MOST_TICKS, height / TICK_HEIGHT));
     if (figure->logarithmic) {
         if (figure->y_labels == ES_LABELS_COUNT)
-            least = fmin(least, 1); /* counts begin at one */
+            least = fmin(least, 1); /* the axis of a count begins at one */
         b->y0 = b->plot.y + height;
         b->upright =
             es_axis_make(least, b->range.high, true, b->y0, b->plot.y, most);
@@ -279,7 +281,7 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
     } else {
         set_linear(b, figure, most);
     }
-    /* Write decades as 10K, 1M if none is below 1 or above 1T. */
+    /* Write powers of ten as 10K, 1M if all are from 1 to 1T. */
     bool spoken =
         b->logarithmic && b->upright.low >= 1 && b->upright.high < 1e12;
     b->upright.labels = spoken ? ES_LABELS_COUNT : figure->y_labels;
@@ -287,8 +289,8 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 
 /* --- x --------------------------------------------------------------------*/
 
-/* Sets the x axis of a panel: as many ticks at whole numbers as there is space
- * for labels; if there is only one step, it is in the middle. */
+/* Sets the x axis of a panel, with as many ticks at whole numbers as there is
+ * space for labels. A single step is in the middle. */
 static void set_across(es_curves_block *b)
 {
     double range = b->last - b->first;
@@ -342,7 +344,8 @@ static void draw_reference(const es_curves_sheet *sheet,
             es_text_width(figure->reference_text, size, ES_WEIGHT_NORMAL);
         width = fmin(width, plot->width - 4);
         es_picture_rect(canvas->picture, right - width - 4, y - 10, width + 4,
-                        10, canvas->colors->paper); /* covers the grid */
+                        /* Cover the grid behind the text. */
+                        10, canvas->colors->paper);
         es_draw_fitted(canvas->picture, right - 2, y - 3, size, ES_ALIGN_END,
                        ES_WEIGHT_NORMAL, canvas->colors->muted,
                        figure->reference_text, plot->width - 4);
@@ -360,7 +363,8 @@ static es_status draw_block(const es_page *page, size_t i)
     const es_box *plot = &b->plot;
     bool labelled = figure->own_scales || es_page_is_first(page, i);
     es_draw_upright(canvas, plot, &b->upright, labelled, figure->y_text);
-    if (labelled && b->logarithmic && b->range.zero) /* on the line of zeros */
+    /* The line of zeros is labelled "0". */
+    if (labelled && b->logarithmic && b->range.zero)
         es_draw_label(canvas, plot->x - 5, es_curves_y(b, 0) + ES_SMALL_DROP,
                       ES_ALIGN_END, canvas->colors->ink, "0");
     draw_reference(sheet, b);
@@ -382,8 +386,8 @@ static void arrange(es_page *page)
         page->below = 6 + es_curves_legend_height(sheet, page->plots.width) + 2;
 }
 
-/* Measures the labels left of the panels at the natural height, where most
- * ticks fit and labels are widest. */
+/* Measures the labels to the left of the panels at the natural height, where
+ * the number of ticks and the width of labels are largest. */
 static void measure_labels(es_curves_sheet *sheet)
 {
     const es_curves *figure = sheet->figure;
@@ -404,14 +408,14 @@ static void measure_labels(es_curves_sheet *sheet)
     page->left = figure->own_scales ? 0 : left;
 }
 
-/* Places plots and legend; the legend moves below the panels if it leaves them
- * too little width. */
+/* Places the plots and the legend. The legend moves below the panels if it
+ * would leave them too little width. */
 static es_status place(es_curves_sheet *sheet)
 {
     es_page *page = &sheet->page;
     const es_box *plots = &page->plots;
     bool beside = sheet->legend_width > 0 && !sheet->below;
-    /* The last step's label may extend beyond the plot. */
+    /* The label of the last step may extend beyond the plot. */
     page->right = beside ? sheet->legend_width : 4;
     es_status status = es_page_lay_out(page);
     if (status == ES_EUSAGE && sheet->movable && !sheet->below) {
@@ -432,7 +436,7 @@ static es_status place(es_curves_sheet *sheet)
         sheet->legend_y = plots->y - page->air;
         sheet->legend_height = plots->height + page->air;
     }
-    /* The legend is a list unless the list is higher than the panels. */
+    /* The legend is a list unless the list would be higher than the panels. */
     size_t n_lines = sheet->n_entries + (sheet->figure->line_text ? 1 : 0);
     sheet->listed = sheet->n_entries <= ES_LISTED_MOST &&
                     (double)n_lines * ES_LEGEND_LINE + 2 <=

@@ -1,20 +1,21 @@
-/** The layout of a figure of curves, shared by its files and tests. */
+/** Declares the layout of a line chart, which the chart's files and tests
+ *  share. */
 #ifndef ES_CURVES_INTERNAL_H
 #define ES_CURVES_INTERNAL_H
 
 #include "render/figures/curves.h"
 #include "render/figures/page.h"
 
-/** One panel on the page. */
+/** One panel of a line chart, as placed on the page. */
 typedef struct es_curves_block {
     const es_curves_panel *panel;
     es_box plot;
-    double first, last; /* range of x; first > last: no samples */
-    es_range range;     /* of y, in this panel or in all; finite after
-                           choose_range */
-    double x0, x_scale; /* x = x0 + (step - first) * x_scale */
-    double y0, y_scale; /* y = y0 - (f(value) - low) * y_scale; f is log10 if
-                           logarithmic, otherwise the identity */
+    double first, last; /* range of x; first > last if there are no samples */
+    /* Range of y, in this panel or in all; finite after choose_range. */
+    es_range range;
+    double x0, x_scale; /* x on the page is x0 + (step - first) * x_scale */
+    double y0, y_scale; /* y on the page is y0 - (f(value) - low) * y_scale; f
+                           is log10 if logarithmic, otherwise the identity */
     double low;         /* f(value) at y0 */
     bool logarithmic;
     es_axis across, upright;
@@ -25,72 +26,82 @@ typedef struct es_curves_sheet {
     const es_curves *figure;
     es_curves_block *blocks; /* (n_panels) */
     double legend_x, legend_y, legend_height;
-    double legend_width;   /* right of the panels; 0: no legend */
-    double entry_width;    /* of a legend below the panels */
-    const es_curve *named; /* (n_named) curves of the panel with most curves */
+    /* Width of a legend right of the panels; 0: no legend. */
+    double legend_width;
+    double entry_width; /* width of an entry in a legend below the panels */
+    /* (n_named) curves of the panel with the most curves. */
+    const es_curve *named;
     size_t n_named;
     size_t n_categories; /* greater than every curve's `color` */
-    size_t n_entries;    /* named curves with a label */
-    bool movable;        /* the legend is a list, which may go below */
-    bool below;          /* the legend is below the panels */
-    bool listed;         /* right of the panels: a list, not a bar */
-    bool nonfinite;      /* there are NaN or infinite values */
-    bool equal;          /* some lines coincide somewhere */
-    bool beside;         /* some isolated samples coincide */
-    double beyond;       /* the largest value above the limit, or NaN */
+    size_t n_entries;    /* number of named curves that have a label */
+    /* The legend is a list, which may be placed below the panels. */
+    bool movable;
+    bool below; /* the legend is below the panels */
+    /* The legend is right of the panels as a list, not a colour bar. */
+    bool listed;
+    bool nonfinite; /* a NaN or infinite value exists */
+    bool equal;     /* two lines coincide somewhere */
+    bool beside;    /* two isolated samples coincide */
+    double beyond;  /* the largest value above the limit, or NaN */
     char beyond_text[64];
 } es_curves_sheet;
 
-#define ES_REFERENCE_HEIGHT 11.0 /* height of the reference's text */
-#define ES_ZERO_HEIGHT 11.0      /* height of the zeros' line */
-#define ES_LEGEND_LINE 11.0      /* height of an entry */
+/* Height of the text of the reference line. */
+#define ES_REFERENCE_HEIGHT 11.0
+#define ES_ZERO_HEIGHT 11.0 /* height of the separate line for zeros */
+#define ES_LEGEND_LINE 11.0 /* height of a line of the legend */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
-#define ES_LISTED_MOST 16 /* maximum of listed entries by depth */
+/* Maximum number of listed lines that are coloured by depth. */
+#define ES_LISTED_MOST 16
 #define ES_MARK_RADIUS 2.4
 
-/** Returns the colour of curve i in every panel. */
+/** Returns the colour of curve i, which is the same in every panel. */
 es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
                         size_t i);
 
-/** Returns the line width in points; n_curves is the number in the panel. */
+/** Returns the width of a line in points. `n_curves` is the number of curves in
+ *  its panel. */
 double es_curve_width(const es_curve *curve, size_t n_curves);
 
-/** Returns true if the line also has marks. */
+/** Returns true if the line has marks at its samples. */
 bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 
-/** Draws the mark of a category: one of ES_N_MARKS shapes, some of them filled
- *  with the paper's colour. */
+/** Draws the mark of a category at (x, y): one of ES_N_MARKS shapes, some of
+ *  which are filled with the background colour. */
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
                   es_color color);
 
-/** Lines of a panel that coincide at a sample or between two samples. */
+/** The lines of a panel that coincide with a line at one sample or between
+ *  two. */
 typedef struct es_curves_equals {
-    size_t n;    /* number, including the line itself */
-    size_t rank; /* index of the line among them */
+    size_t n;    /* number of lines that coincide, including this line */
+    size_t rank; /* index of this line among them */
 } es_curves_equals;
 
-/** Counts the lines with the pen of curve i that have the same finite value at
- *  sample k and, if `onwards`, at sample k + 1. In a panel of more than 48
- * lines all count as distinct. */
+/** Counts the lines that have the same pen and the same finite value as curve i
+ *  at sample k, and, if `onwards`, also at sample k + 1. In a panel with more
+ *  than 48 lines, every line counts as distinct. */
 es_curves_equals es_curves_equals_at(const es_curves_panel *panel, size_t i,
                                      size_t k, bool onwards);
 
-/** Returns true if sample k has no finite neighbour. */
+/** Returns true if the samples before and after sample k are missing or not
+ *  finite. */
 bool es_curve_is_lone(const es_curve *curve, size_t k);
 
-/** Counts the curves that share the isolated sample k of curve i, isolated in
- *  them too; otherwise as es_curves_equals_at. */
+/** Counts the curves that have the same isolated sample as curve i at sample k.
+ *  In panels with many lines every line counts as distinct, as in
+ *  es_curves_equals_at. */
 es_curves_equals es_curves_lone_equals_at(const es_curves_panel *panel,
                                           size_t i, size_t k);
 
-/** Maps x to the page; finite for finite x. */
+/** Returns the position of x on the page; finite for finite x. */
 static inline double es_curves_x(const es_curves_block *block, double x)
 {
     return block->x0 + (x - block->first) * block->x_scale;
 }
 
-/** Maps a value to y on the page; finite for finite values. */
+/** Returns the y position of a value on the page; finite for finite values. */
 static inline double es_curves_y(const es_curves_block *block, double value)
 {
     if (block->logarithmic) {
@@ -102,30 +113,32 @@ static inline double es_curves_y(const es_curves_block *block, double value)
 }
 
 /**
- * Lays the figure out.
+ * Lays out a line chart on its page.
  *
  *   out  written; the caller clears it with es_curves_sheet_clear, also after
  *        an error
  *
- * Returns ES_OK, ES_ENOMEM, or ES_EUSAGE (size too small, no panel, negative
- * value on a logarithmic scale).
+ * Returns ES_OK, ES_ENOMEM, or ES_EUSAGE if the size is too small, there is no
+ * panel, or a value on a logarithmic scale is negative.
  */
 es_status es_curves_lay_out(es_curves_sheet *out,
                             const es_curves *figure) ES_MUST_USE;
 
 void es_curves_sheet_clear(es_curves_sheet *sheet);
 
-/** Measures the legend and decides its place. */
+/** Measures the legend, and decides if it is to the right of the panels or
+ *  below. */
 void es_curves_measure_legend(es_curves_sheet *sheet);
 
-/** Returns the height of the legend below plots of that width. */
+/** Returns the height of the legend if it is below plots that are `width`
+ *  points wide. */
 double es_curves_legend_height(const es_curves_sheet *sheet, double width);
 
 void es_curves_draw_legend(const es_page *page);
 
 /**
- * Draws the lines of a panel and the marks of values that are not finite.
- * Returns ES_OK or ES_ENOMEM.
+ * Draws the lines of a panel, and marks their NaN and infinite values. Returns
+ * ES_OK or ES_ENOMEM.
  */
 es_status es_curves_draw_lines(const es_curves_sheet *sheet,
                                const es_curves_block *block) ES_MUST_USE;

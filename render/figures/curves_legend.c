@@ -1,17 +1,17 @@
-/* Chooses the colours and marks of lines, and draws the legend of a figure of
- * curves. */
+/* Chooses the colours and marks of the lines in a line chart, and draws its
+ * legend. */
 #include "render/figures/curves_internal.h"
 
-#define DARKEST 0.3       /* darkest place of the map on a dark page */
-#define LEGEND_MOST 124.0 /* maximum width of names */
-#define LARGEST_SHARE                                                          \
-    0.28                   /* of the page's width, for a legend at the right   \
-                            */
-#define SMALLER_SHARE 0.18 /* the same with several panels */
+/* Darkest position of the colour map that is used on a dark page. */
+#define DARKEST 0.3
+#define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
+/* Maximum share of the page's width for a legend at the right. */
+#define LARGEST_SHARE 0.28
+#define SMALLER_SHARE 0.18 /* maximum share if there are several panels */
 #define ENTRY_GAP 12.0
-#define CIRCLE 16 /* corners of a circle */
+#define CIRCLE 16 /* number of corners of a circle */
 
-/* Returns the legend's name of a curve: its label without `line_text`. */
+/* Returns the name of a curve in the legend: its label without `line_text`. */
 static const char *name_of(const es_curves *figure, const es_curve *curve)
 {
     const char *label = curve->label ? curve->label : "";
@@ -23,7 +23,8 @@ static const char *name_of(const es_curves *figure, const es_curve *curve)
 
 static es_color depth_color(const es_curves_sheet *sheet, size_t i)
 {
-    /* The lightest colours would be invisible on light paper. */
+    /* Leave out the lightest colours, which would be invisible on light
+       paper. */
     static const double ends[] = {[ES_COLORMAP_VIRIDIS] = 0.92,
                                   [ES_COLORMAP_CIVIDIS] = 0.9,
                                   [ES_COLORMAP_MAGMA] = 0.82};
@@ -81,7 +82,7 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
 typedef struct outline {
     int n;       /* corners; 0: a cross */
     double turn; /* angle of the first corner, in quarter turns */
-    bool open;   /* filled with paper */
+    bool open;   /* filled with the background colour */
 } outline;
 
 static void draw_outline(es_picture *picture, double x, double y, double radius,
@@ -124,8 +125,9 @@ void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
 
 /* --- place ----------------------------------------------------------------*/
 
-/* Returns true if the legend should be below the panels: it is too wide, or a
- * list of categories too long. A list by depth could become a bar instead. */
+/* Returns true if the legend should be below the panels, because it is too wide
+ * or its list of categories is too long. A list of lines by depth can become a
+ * colour bar instead. */
 static bool belongs_below(const es_curves_sheet *sheet)
 {
     const es_figure_style *style = &sheet->figure->style;
@@ -134,14 +136,14 @@ static bool belongs_below(const es_curves_sheet *sheet)
     if (!sheet->movable)
         return false;
     if (by_category && sheet->entry_width > sheet->legend_width - ES_LEGEND_GAP)
-        return true; /* names would be cut at the right */
+        return true; /* names at the right would be cut */
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
     if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;
     return by_category && lines > (style->height > 0 ? style->height / 2 : 130);
 }
 
-/* Adds a text and its NUL to an FNV-1a hash. */
+/* Adds a string and its NUL to an FNV-1a hash. */
 static void add_number(uint64_t *number, const char *text)
 {
     do {
@@ -149,7 +151,7 @@ static void add_number(uint64_t *number, const char *text)
     } while (*text++);
 }
 
-/* Returns a hash that is equal for legends with the same contents. */
+/* Returns a hash of the legend's contents, which is equal for equal legends. */
 static uint64_t legend_number(const es_curves_sheet *sheet)
 {
     uint64_t number = UINT64_C(14695981039346656037);
@@ -194,8 +196,8 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
     sheet->below = belongs_below(sheet);
 }
 
-/* Returns the number of entries per line of a legend below the panels, so that
- * lines have about the same length. */
+/* Returns the number of entries per line of a legend below the panels. The
+ * number is chosen so that all lines have about the same length. */
 static size_t in_a_line(const es_curves_sheet *sheet, double width)
 {
     double most = floor((width + ENTRY_GAP) / (sheet->entry_width + ENTRY_GAP));
@@ -230,8 +232,8 @@ static void draw_entry(const es_curves_sheet *sheet, size_t i, double x,
                      name_of(sheet->figure, curve), right - name);
 }
 
-/* Draws the entries in a column, or in lines if the legend is below the
- * panels. */
+/* Draws the entries of the legend: in one column, or in lines if the legend is
+ * below the panels. */
 static void draw_list(const es_curves_sheet *sheet, double y)
 {
     double right = sheet->page.width_points - ES_MARGIN;
@@ -249,7 +251,8 @@ static void draw_list(const es_curves_sheet *sheet, double y)
     }
 }
 
-/* Draws a bar with a block per line, in the order of the lines from the top. */
+/* Draws a colour bar with one block per line of the chart. The first line is at
+ * the top. */
 static void draw_bar(const es_curves_sheet *sheet, double y)
 {
     const es_canvas *canvas = &sheet->page.canvas;

@@ -1,7 +1,7 @@
 /*
- * Draws the lines of a figure of curves. A long line becomes, for every half
- * point of width, the span from its lowest to its highest value: stroking a
- * path of all samples costs a hundred times as much and shows no more.
+ * Draws the lines of a line chart. A long line is reduced, for every half point
+ * of width, to the span from its lowest to its highest value: stroking a path
+ * through all samples would take a hundred times as long and show no more.
  */
 #include "render/figures/curves_internal.h"
 
@@ -9,15 +9,21 @@
 #include "analyzer/base/value.h"
 
 #define COLUMN 0.5
-#define PATH_MOST 2 /* maximum of samples per column for a path */
+#define PATH_MOST 2 /* maximum number of samples per column for a path */
 #define DOT_RADIUS 1.5
-#define SPARSE 14.0       /* points between samples that are drawn as dots */
-#define DOTTED_MOST 16    /* maximum of lines with such dots */
-#define BESIDE_WIDTH 40.0 /* maximum width of dots side by side */
-#define MARKED_EVERY 5    /* marks per width of other lines */
-#define STRIPE 6.0        /* dash of coinciding lines, in points */
-#define TINT 70           /* opacity of a single area, of 255 */
-#define MOVED_MOST 12     /* maximum of places that a mark tries */
+/* Minimum distance in points of samples that are drawn as dots. */
+#define SPARSE 14.0
+/* Maximum number of lines whose samples are drawn as dots. */
+#define DOTTED_MOST 16
+/* Maximum width of dots that are drawn side by side. */
+#define BESIDE_WIDTH 40.0
+/* Number of marks along a line that does not have one at every sample. */
+#define MARKED_EVERY 5
+/* Length of the dashes of coinciding lines, in points. */
+#define STRIPE 6.0
+#define TINT 70 /* opacity of a single shaded area, from 0 to 255 */
+/* Maximum number of places that are tried for a mark. */
+#define MOVED_MOST 12
 #define TREND_WIDTH 1.0
 #define TREND_DASH 3.0
 #define RING_RADIUS 2.6
@@ -25,31 +31,31 @@
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
 
-/* Places of the marks of a panel. */
+/* The places of all marks in a panel. */
 typedef struct marks {
-    double places[1024][2]; /* (n) further ones are not stored */
+    double places[1024][2]; /* (n) further marks are not stored */
     size_t n;
 } marks;
 
-/* The state while a panel is drawn. */
+/* The state for drawing the lines of one panel. */
 typedef struct plotter {
     es_picture *picture;
     const es_curves_sheet *sheet;
     const es_curves_block *block;
     size_t n_columns;
-    double *pairs; /* (PATH_MOST * n_columns,2) points or spans of a line */
-    double *wide;  /* (n_columns,2) spans widened by the pen */
-    bool *marked;  /* (n_columns) true for columns to be marked */
-    marks *marks;  /* drawn so far */
+    double *pairs; /* (PATH_MOST * n_columns,2) points or spans of one line */
+    double *wide;  /* (n_columns,2) spans, widened by the width of the pen */
+    bool *marked;  /* (n_columns) true if the column gets a mark at the edge */
+    marks *marks;  /* the marks that are already drawn */
 } plotter;
 
-/* The line being drawn. */
+/* The line that is being drawn. */
 typedef struct pen {
-    size_t index; /* index in its panel */
+    size_t index; /* index of the line in its panel */
     const es_curve *curve;
     es_color color;
     double line_width;
-    bool sparse; /* every sample gets a dot or mark */
+    bool sparse; /* true: every sample gets a dot or mark */
 } pen;
 
 static double sample_x(const plotter *p, const es_curve *curve, size_t i)
@@ -62,8 +68,8 @@ static double sample_y(const plotter *p, const es_curve *curve, size_t i)
     return es_curves_y(p->block, (double)curve->values[i]);
 }
 
-/* Returns the column of x; an x on the edge of two columns belongs to the left
- * one, so that the last sample is inside. */
+/* Returns the column that contains x. If x is on the edge between two columns,
+ * the left one is returned, so that the last sample is inside. */
 static size_t column_of(const plotter *p, double x)
 {
     double column = (x - p->block->plot.x) / COLUMN - 1e-6;
@@ -79,8 +85,8 @@ static bool is_there(const es_curve *curve, size_t i)
     return i < curve->n && isfinite(curve->values[i]);
 }
 
-/* Returns true if it is this line's turn to mark sample k, which coinciding
- * lines mark alternately. */
+/* Returns true if this line draws the mark at sample k. Lines that coincide
+ * draw marks alternately. */
 static bool has_turn(const plotter *p, const pen *line, size_t k)
 {
     if (!p->sheet->equal || es_curve_is_lone(line->curve, k))
@@ -90,8 +96,8 @@ static bool has_turn(const plotter *p, const pen *line, size_t k)
     return k % equals.n == equals.rank;
 }
 
-/* Returns the x at which the mark of sample k is drawn, given its true x:
- * coinciding isolated samples are put side by side, within the plot. */
+/* Returns the x at which the mark of sample k is drawn; x is its true position.
+ * Coinciding isolated samples are drawn side by side within the plot. */
 static double beside(const plotter *p, const pen *line, size_t k, double x,
                      double radius)
 {
@@ -107,8 +113,8 @@ static double beside(const plotter *p, const pen *line, size_t k, double x,
     return first + width * (double)equals.rank / (double)(equals.n - 1);
 }
 
-/* Draws dots at every sample of a sparse line, otherwise only at isolated ones.
- * There is at most one dot per column, because more would overlap. */
+/* Draws a dot at every sample of a sparse line, otherwise only at isolated
+ * samples. Each column gets at most one dot, because more would overlap. */
 static void draw_dots(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -134,7 +140,8 @@ static bool is_covered(const marks *m, double x, double y)
     return false;
 }
 
-/* Returns the y of the line at x, interpolated between samples; NaN in gaps. */
+/* Returns the y of a line at x, interpolated between samples; NaN inside
+ * gaps. */
 static double height_at(const plotter *p, const es_curve *curve, double x)
 {
     for (size_t i = 0; i + 1 < curve->n; i++) {
@@ -150,8 +157,8 @@ static double height_at(const plotter *p, const es_curve *curve, double x)
     return NAN;
 }
 
-/* Draws a category's mark. If the mark would cover another one, it moves along
- * its curve, or sideways if `curve` is NULL. */
+/* Draws the mark of a category. If it would cover another mark, it is moved
+ * along its curve, or sideways if `curve` is NULL. */
 static void put_mark(const plotter *p, const es_curve *curve, double x,
                      double y, size_t category, es_color color)
 {
@@ -179,8 +186,8 @@ static void put_mark(const plotter *p, const es_curve *curve, double x,
     es_draw_mark(&p->sheet->page.canvas, at, up, category, color);
 }
 
-/* Returns true if a line coincides with another one along a segment that begins
- * or ends at sample k. */
+/* Returns true if another line coincides with this line along a whole segment
+ * that begins or ends at sample k. */
 static bool runs_along(const plotter *p, const pen *line, size_t k)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -189,9 +196,9 @@ static bool runs_along(const plotter *p, const pen *line, size_t k)
             es_curves_equals_at(panel, line->index, k - 1, true).n > 1);
 }
 
-/* Draws the marks of a category's line: at every sample, or a few along the
- * line at staggered places, but at least one. Coinciding lines alternate; lines
- * that only cross both have marks. */
+/* Draws the marks of a line with a category: at every sample, or a few along
+ * the line at staggered places, at least one. Lines that coincide have marks
+ * alternately; lines that only cross have all of their marks. */
 static void draw_category(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -221,9 +228,9 @@ static void draw_category(const plotter *p, const pen *line)
             sample_y(p, curve, last), curve->color, line->color);
 }
 
-/* Returns true if a path of this line is cheap to stroke. Its cost grows with
- * the samples and the vertical travel; it looks smoother than spans where the
- * line is steep. */
+/* Returns true if stroking the line as a path is cheap. The cost grows with the
+ * number of samples and the vertical travel. A path looks smoother than spans
+ * where the line is steep. */
 static bool is_smooth(const plotter *p, const es_curve *curve)
 {
     double travel = 0, last = NAN;
@@ -240,18 +247,19 @@ static bool is_smooth(const plotter *p, const es_curve *curve)
     return travel < 3 * p->block->plot.height;
 }
 
-/* Extends a column's span to include y. */
+/* Extends the span of a column to include y. */
 static void include(const plotter *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
-    if (!(span[0] <= y)) /* true also for NaN, an empty span */
+    /* The condition is also true for NaN, which is an empty span. */
+    if (!(span[0] <= y))
         span[0] = y;
     if (!(span[1] >= y))
         span[1] = y;
 }
 
-/* Computes the span that a round pen covers in a column as it passes over the
- * column and its neighbours. */
+/* Computes the span of a column that a round pen covers while it passes over
+ * the column and its neighbours. */
 static void widen(const plotter *p, size_t column, double radius)
 {
     double reach =
@@ -270,9 +278,9 @@ static void widen(const plotter *p, size_t column, double radius)
     }
 }
 
-/* Extends the spans to include a line, where both `values` and, if not NULL,
- * `beside` are finite. Where the line crosses from one column into the next,
- * both include the crossing, so that their spans touch. */
+/* Extends the spans of all columns to include a line, where `values` and, if
+ * not NULL, `beside` are finite. If the line crosses from one column into the
+ * next, both spans include the crossing, so that they touch. */
 static void include_line(const plotter *p, const es_curve *curve,
                          const float *values, const float *beside)
 {
@@ -318,9 +326,9 @@ static bool is_beyond(const plotter *p, const es_curve *curve, size_t i)
            (double)curve->values[i] > p->sheet->figure->limit;
 }
 
-/* Marks the samples for which is_such is true along a horizontal edge at y,
- * outside the plot. The interval between two consecutive such samples is marked
- * too, and adjacent marks merge. */
+/* Marks the samples for which is_such returns true, along a horizontal edge at
+ * y outside the plot. The interval between two consecutive marked samples is
+ * marked too, and adjacent marks are merged. */
 static void draw_edge(const plotter *p, double y, es_color color,
                       bool (*is_such)(const plotter *, const es_curve *,
                                       size_t))
@@ -366,7 +374,7 @@ static pen pen_of(const plotter *p, size_t i)
                            (double)curve->n * SPARSE <= p->block->plot.width};
 }
 
-/* Computes the span that the pen covers in each column, into p->wide. */
+/* Computes in p->wide the span that the pen covers in each column. */
 static void span_line(const plotter *p, const pen *line)
 {
     clear_spans(p);
@@ -393,7 +401,7 @@ static void draw_line(const plotter *p, const pen *line)
                      p->n_columns, line->color);
 }
 
-/* Redraws a line as dashes where n lines coincide: each has every n-th dash. */
+/* Draws dashes where n lines coincide: each line draws every n-th dash. */
 static void draw_stripes(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -421,7 +429,7 @@ static void draw_stripes(const plotter *p, const pen *line)
                      p->n_columns, line->color);
 }
 
-/* Draws all lines, then the dashes of coinciding lines, then the marks. */
+/* Draws all lines, then the dashes where lines coincide, then the marks. */
 static void draw_curves(const plotter *p)
 {
     const size_t n = p->block->panel->n_curves;
@@ -448,8 +456,8 @@ static void draw_trend(const plotter *p, const es_curve *trend, es_color color)
 {
     const size_t last = trend->n ? trend->n - 1 : 0;
     for (size_t i = 0, next; i < last; i = next) {
-        /* One straight dashed line on a linear scale; on a logarithmic scale
-         * every second segment of a curve. */
+        /* On a linear scale, draw one straight dashed line; on a logarithmic
+         * scale, draw every second segment of a curve. */
         next = p->block->logarithmic ? i + 1 : last;
         if (p->block->logarithmic && i % 2)
             continue;
@@ -473,7 +481,7 @@ static void draw_rings(const plotter *p, const es_curve *curve, es_color color)
     }
 }
 
-/* Draws trends and rings on top of all lines. */
+/* Draws the trends and the rings, on top of all lines. */
 static void draw_remarks(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -500,7 +508,8 @@ static void draw_area(const plotter *p, const es_curve *curve, es_color color)
                      p->n_columns, color);
 }
 
-/* Draws areas and lines, clipped to the plot if values exceed the limit. */
+/* Draws areas and lines. They are clipped to the plot if values exceed the
+ * limit of the y axis. */
 static void draw_within(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -522,8 +531,8 @@ static void draw_within(const plotter *p)
         es_picture_unclip(p->picture);
 }
 
-/* Draws each category's mark at the lower edge, left of its first sample that
- * is not finite, to show whose values end there. */
+/* Draws the mark of each category at the lower edge, left of the first NaN or
+ * infinite sample of its line, to show which line ends there. */
 static void draw_ends(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;

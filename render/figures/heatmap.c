@@ -1,6 +1,7 @@
 /*
- * Draws heatmaps: a panel of cells per run with their numbers, labels, and
- * small plots to the right. Adjacent cells of one colour are one rectangle.
+ * Draws heatmaps. The panel of a run has one cell per head, with numbers and
+ * labels, and small plots to the right. Adjacent cells of the same colour are
+ * drawn as one rectangle.
  */
 #include "render/figures/heatmap.h"
 
@@ -9,7 +10,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define CELL_WIDTH 24.0
 #define CELL_HEIGHT 20.0
 #define PLOT_WIDTH 288.0
@@ -17,26 +18,28 @@
 #define LEAST_CELL 3.0
 #define LARGEST_PLOT 1200.0
 #define SIDE_WIDTH 72.0
-#define SIDE_GAP 16.0     /* before each small plot */
-#define LEAST_FACTOR 0.05 /* least scale if a size is requested */
-#define FOOT 24.0         /* below a plot: column labels and "head" */
+#define SIDE_GAP 16.0     /* gap to the left of each small plot */
+#define LEAST_FACTOR 0.05 /* minimum scale if a page size is requested */
+/* Height of the column labels and "head" below a plot. */
+#define FOOT 24.0
 #define DOT_RADIUS 1.8
-#define TICK_WIDTH 26.0 /* width per tick of a small plot */
-#define PANELS_MOST 12  /* more panels are thumbnails */
+#define TICK_WIDTH 26.0 /* minimum width per tick of a small plot */
+#define PANELS_MOST 12  /* with more panels, panels are thumbnails */
 #define THUMB_CELL 6.0
 #define THUMB_WIDTH 84.0
 #define THUMB_HEIGHT 38.0
 #define THUMB_TITLE 118.0
 #define THUMB_COLUMNS 8
 
-/* One panel on the page. */
+/* One panel of a heatmap, as placed on the page. */
 typedef struct heatmap_block {
     const es_heatmap_panel *panel;
     const es_heatmap_side *sides;   /* (n_sides) */
     double x, y;                    /* top left corner of the plot */
     double cell_width, cell_height; /* as drawn */
-    double side_width;              /* of each small plot; 0: no small plot */
-    bool printed;                   /* the values fit into the cells */
+    /* Width of each small plot; 0: there is none. */
+    double side_width;
+    bool printed; /* the values fit into the cells */
 } heatmap_block;
 
 typedef struct heatmap_sheet {
@@ -44,20 +47,23 @@ typedef struct heatmap_sheet {
     const es_heatmap *figure;
     heatmap_block *blocks; /* (n_panels) */
     es_color_scale scale;
-    bool small;        /* panels are thumbnails without numbers and axes */
-    char note[640];    /* note with the common subtitle of thumbnails */
-    int decimals;      /* of the numbers in the cells; COMPACT if more panels
-                          have space for numbers then */
-    double value_size; /* font size of the numbers */
+    /* True: panels are thumbnails without numbers and axes. */
+    bool small;
+    /* Note, followed by the subtitle that all thumbnails share. */
+    char note[640];
+    int decimals;      /* decimals of the numbers in the cells; COMPACT if
+                          numbers then fit into more panels */
+    double value_size; /* font size of the numbers in the cells */
 } heatmap_sheet;
 
 /* --- numbers --------------------------------------------------------------*/
 
-#define COMPACT (-1) /* decimals: two significant digits, "1.2e5" */
+/* Value of `decimals`: print two significant digits, "1.2e5". */
+#define COMPACT (-1)
 #define LARGEST_VALUE 8.0
 #define LEAST_VALUE 5.0
 
-/* Prints the number of a cell; "" if it is not finite. */
+/* Prints the number in a cell, or "" if the value is not finite. */
 static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
 {
     out[0] = '\0';
@@ -72,14 +78,15 @@ static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
     es_text_shorten_exponents(out);
     char *e = strchr(out, 'e');
     if (e)
-        *e = 'E'; /* a cell has no space for "×10" */
+        *e = 'E'; /* a cell has no space for "×10", so it shows "E" */
     es_label_typeset(out, ES_LABEL_MAX);
     if (e && (e = strchr(out, 'E')))
         *e = 'e';
 }
 
-/* Returns the decimals that suit the finite values of all panels: 0 for counts,
- * 2 for values of about one, COMPACT if there would be too many digits. */
+/* Returns the number of decimals that suits the finite values of all panels: 0
+ * for counts, 2 for values of about one, COMPACT if there would be too many
+ * digits. */
 static int decimals_of(const es_heatmap *figure)
 {
     double largest = 0;
@@ -107,7 +114,8 @@ static int decimals_of(const es_heatmap *figure)
     return exponent >= -1 ? 2 : 1 - exponent;
 }
 
-/* Returns the font size with which every value of the panel fits its cell. */
+/* Returns the font size at which every value of the panel fits into its
+ * cell. */
 static double value_size(const heatmap_block *block, int decimals)
 {
     const es_heatmap_panel *panel = block->panel;
@@ -129,8 +137,9 @@ static bool same_cells(const heatmap_block *a, const heatmap_block *b)
     return a->cell_width == b->cell_width && a->cell_height == b->cell_height;
 }
 
-/* Decides which panels show numbers with that many decimals; panels with cells
- * of equal size all show them or none does. Sets the common font size. */
+/* Decides which panels show numbers with `decimals` decimals, and sets the font
+ * size of all numbers. Panels whose cells have the same size are treated alike:
+ * either all show numbers or none does. */
 static void size_values(heatmap_sheet *sheet, int decimals)
 {
     const size_t n = sheet->figure->n_panels;
@@ -160,7 +169,7 @@ static size_t count_printed(const heatmap_sheet *sheet)
     return n;
 }
 
-/* Uses fewer digits if more panels can show numbers then. */
+/* Chooses fewer digits if numbers then fit into more panels. */
 static void choose_values(heatmap_sheet *sheet)
 {
     const int decimals = decimals_of(sheet->figure);
@@ -173,8 +182,8 @@ static void choose_values(heatmap_sheet *sheet)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* Returns the size of one of n cells of a plot, in whole half points from 3
- * points on. */
+/* Returns the size of one of n cells of a plot. Sizes from 3 points on are
+ * rounded to half points. */
 static double scaled_cell(int n, double cell, double plot, double factor)
 {
     double least = fmin(LEAST_CELL, LARGEST_PLOT / n);
@@ -187,8 +196,8 @@ static double thumb_cell(int n, double plot, double factor)
     return factor * fmin(THUMB_CELL, plot / n);
 }
 
-/* Returns the least width of a small plot, whose text may extend into the
- * gaps. */
+/* Returns the minimum width of a small plot. The text below it may extend into
+ * the gaps at its sides. */
 static double side_width(const es_heatmap_side *sides, size_t n)
 {
     double widest = 0;
@@ -260,7 +269,7 @@ static void draw_cells(const heatmap_sheet *sheet, const heatmap_block *b)
     const es_canvas *canvas = &sheet->page.canvas;
     int n_layers = b->panel->n_layers, n_heads = b->panel->n_heads;
     /* Each cell extends below its right and lower neighbours, because viewers
-     * of vector files show a hairline between areas that only touch. */
+     * of vector files show a thin gap between areas that only touch. */
     double lap = 0.4 * fmin(b->cell_width, b->cell_height);
     for (int row = 0; row < n_layers; row++) {
         const float *values = b->panel->values + (size_t)row * (size_t)n_heads;
@@ -325,9 +334,9 @@ static void draw_column_labels(const es_canvas *canvas, const heatmap_block *b)
                  canvas->colors->ink, "head");
 }
 
-/* Draws the axis of a small plot. If the first and last label do not fit next
- * to each other, they are moved apart into the gaps, because one label alone is
- * no scale. */
+/* Draws the axis below a small plot. If the first and the last label would
+ * touch, both are moved outwards into the gaps, because one label alone does
+ * not show a scale. */
 static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
                            const es_axis *axis, const char *text)
 {
@@ -340,7 +349,7 @@ static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
         es_axis_label(labels[i], axis, i * last);
         wanted += es_text_width(labels[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
     }
-    /* Long labels would touch even then. */
+    /* Leave out labels that would touch even after this. */
     if (last < 1 || wanted + 2 <= x[1] - x[0] ||
         wanted - x[1] + x[0] > SIDE_GAP) {
         es_draw_across(canvas, plot, axis, text);
@@ -359,7 +368,8 @@ static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
                  canvas->colors->ink, text);
 }
 
-/* Draws a small plot of the layers' values, layer 0 at the top. */
+/* Draws a small plot to the right of a heatmap: one dot per layer, layer 0 at
+ * the top. */
 static void draw_side(const es_canvas *canvas, const heatmap_block *b,
                       const es_heatmap_side *side, const es_box *plot)
 {
@@ -367,7 +377,8 @@ static void draw_side(const es_canvas *canvas, const heatmap_block *b,
     double start = plot->x + 3, end = plot->x + plot->width - 3;
     int most = (int)fmax(2, plot->width / TICK_WIDTH);
     es_axis axis = es_axis_make(side->low, side->high, false, start, end, most);
-    /* With only one tick, differences could not be read. */
+    /* Add ticks, because values cannot be compared if there is only one
+       tick. */
     for (int i = 1; i < 4 && axis.ticks.n <= 1; i++)
         axis = es_axis_make(side->low, side->high, false, start, end, most + i);
     for (int i = 0; i < axis.ticks.n; i++) {
@@ -377,7 +388,8 @@ static void draw_side(const es_canvas *canvas, const heatmap_block *b,
     }
     es_picture_line(canvas->picture, plot->x, plot->y, plot->x,
                     plot->y + plot->height, 0.5, colors->muted);
-    /* Lines join the dots, so that the eye can follow them down the layers. */
+    /* Join the dots by lines, so that the eye can follow them down the
+       layers. */
     double radius = fmin(DOT_RADIUS, 0.4 * b->cell_height);
     double x = NAN, y = NAN;
     for (int row = 0; row < b->panel->n_layers; row++) {
@@ -419,8 +431,8 @@ static es_status draw_block(const es_page *page, size_t i)
     return ES_OK;
 }
 
-/* Makes the panels thumbnails without axes. If all subtitles are equal, the
- * note says them once. */
+/* Turns the panels into thumbnails without axes. If all subtitles are equal,
+ * the note contains this subtitle instead. */
 static void shrink(heatmap_sheet *sheet)
 {
     const es_heatmap *figure = sheet->figure;

@@ -1,21 +1,21 @@
-/* Draws attention maps: a square image each, with keys from left to right and
- * queries from top to bottom. */
+/* Draws attention maps as square images. Keys are from left to right, queries
+ * from top to bottom. */
 #include "render/figures/maps.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define SIDE 104.0
 #define SMALL_SIDE 52.0
-#define PANELS_MOST 24 /* more panels are small */
+#define PANELS_MOST 24 /* with more panels, panels are small */
 #define LEAST_FACTOR 0.15
 #define SMALL_COLUMNS 8
 #define TICKS 3
 #define TITLE_MOST 118.0
 
-/* Palette entries after the colours of the scale. */
+/* Palette entries that follow the colours of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
 
 typedef struct maps_sheet {
@@ -79,7 +79,7 @@ static es_status draw_panel(const es_page *page, size_t i)
         es_draw_upright(canvas, plot, &down, first, first ? "query" : NULL);
         es_draw_across(canvas, plot, &across, "key");
     }
-    /* Covers the grid lines of the axes. */
+    /* Cover the grid lines of the axes. */
     es_picture_rect(canvas->picture, plot->x, plot->y, plot->width,
                     plot->height, canvas->colors->paper);
     if (panel->values)
@@ -120,8 +120,8 @@ static es_status lay_out(maps_sheet *sheet)
             es_page_look_at(page, panel->values,
                             (size_t)panel->size * (size_t)panel->size);
     }
-    page->missing =
-        false; /* later keys are always missing: needs no explanation */
+    /* Later keys are always missing in a causal map and need no explanation. */
+    page->missing = false;
     es_page_explain(page, ES_SWATCH_ALARM);
     return es_page_lay_out(page);
 }

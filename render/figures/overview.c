@@ -1,7 +1,7 @@
 /*
- * Lays out the overview of runs, a table of texts and small plots whose rows
- * overview_row.c draws. Texts are measured once, at their natural size; on a
- * narrower page they are cut.
+ * Lays out the overview of runs: a table with texts and small plots, whose rows
+ * are drawn by overview_row.c. Texts are measured once at their natural size,
+ * and cut on a narrower page.
  */
 #include "render/figures/overview_internal.h"
 
@@ -9,32 +9,37 @@
 
 #include <string.h>
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define ROW 10.0
 #define LEAST_ROW 7.0
 #define GAP 12.0 /* between columns */
 #define TEXT_MOST 130.0
 #define DOT_WIDTH 84.0
 #define HEADS_WIDTH 80.0
-#define WIDE_WIDTH 300.0 /* of heads without other plots */
+/* Width of the column of heads if there are no other plots. */
+#define WIDE_WIDTH 300.0
 #define LAYER_WIDTH 8.0
 #define LEAST_LAYERS 56.0
 #define MOST_LAYERS 144.0
 #define TIME_WIDTH 110.0
 #define LEAST_FACTOR 0.01
-#define FLAT_FACTOR 0.02 /* width factor at which rows are as high as ROW */
+#define FLAT_FACTOR 0.02 /* width factor at which rows have the height ROW */
 #define HEADER 15.0
-#define TICKS 15.0         /* height of the ticks below the plot */
-#define LEGEND_TOP 15.0    /* from the ticks to the legend's first line */
-#define LEAST_TEXT 0.6     /* smallest letters, relative to their size */
-#define STATUS_FACTOR 0.5  /* least width factor with a status column */
-#define NUMBER_FACTOR 0.25 /* least width factor with printed values */
-#define LEAST_COLUMN 0.5   /* narrowest text column; numbers stay whole */
+#define TICKS 15.0 /* height of the ticks below the table */
+/* Gap between the ticks and the first line of the legend. */
+#define LEGEND_TOP 15.0
+/* Smallest letters, relative to their natural size. */
+#define LEAST_TEXT 0.6
+#define STATUS_FACTOR 0.5  /* minimum width factor for a status column */
+#define NUMBER_FACTOR 0.25 /* minimum width factor for printed values */
+/* Narrowest text column, relative; numbers are never cut. */
+#define LEAST_COLUMN 0.5
 
 /* --- texts ----------------------------------------------------------------*/
 
-/* Returns the decimals that show four digits of the largest value; -1 if the
- * smallest value would then be 0 or the numbers too long. */
+/* Returns the number of decimals that shows four digits of the largest value.
+ * Returns -1 if the smallest value would then be printed as 0 or the numbers
+ * would be too long. */
 static int decimals_of(const es_range *range)
 {
     const double most = fmax(fabs(range->low), fabs(range->high));
@@ -71,7 +76,7 @@ static void measure_texts(es_overview_sheet *s)
         widen(&others[2], row->status.text, ES_WEIGHT_NORMAL);
     }
     for (size_t k = 0; k < f->n_columns + 3; k++)
-        widths[k] += 1; /* so that rounding cuts no text */
+        widths[k] += 1; /* a margin, so that rounding cuts no text */
 }
 
 /* --- scales ---------------------------------------------------------------*/
@@ -131,7 +136,8 @@ static es_axis axis_on(const es_overview_span *at, double inset, double low,
     const double start = at->x + inset, end = at->x + at->width - inset;
     const int most = (int)fmax(2, at->width / 28);
     es_axis axis = es_axis_make(low, high, decades, start, end, most);
-    /* With only one tick, differences could not be read. */
+    /* Add ticks, because values cannot be compared if there is only one
+       tick. */
     for (int i = 1; i < 4 && axis.ticks.n <= 1 && !decades; i++)
         axis = es_axis_make(low, high, false, start, end, most + i);
     return axis;
@@ -145,7 +151,7 @@ static void make_axes(es_overview_sheet *s)
         axis_on(&s->time, 0, 0, s->last_step > 0 ? s->last_step : 1, false);
     s->steps.labels = ES_LABELS_COUNT;
     double inset = 3;
-    for (int i = 0; i < 2; i++) { /* labels stay within the column */
+    for (int i = 0; i < 2; i++) { /* keep the labels within the column */
         s->values = axis_on(&s->dots, inset, range->low, range->high, decades);
         if (decades && range->low >= 1)
             s->values.labels = ES_LABELS_COUNT;
@@ -156,16 +162,17 @@ static void make_axes(es_overview_sheet *s)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* Places a column at *x and moves *x past the column and its gap. */
+/* Places a column at *x, and moves *x to the right of the column and its
+ * gap. */
 static void place(es_overview_span *out, double *x, double width, double gap)
 {
     *out = (es_overview_span){*x, width};
     *x += width + gap;
 }
 
-/* Places all columns from x = 0 on; returns the right end. On a narrow page,
- * letters shrink first, then redundant columns disappear, then texts are
- * cut. */
+/* Places all columns from x = 0 on, and returns the right end of the last. On a
+ * narrow page, letters first become smaller, then redundant columns are left
+ * out, then texts are cut. */
 static double place_columns(es_overview_sheet *s, double factor)
 {
     const size_t n = s->figure->n_columns;
@@ -223,7 +230,8 @@ static double height_of(es_page *page, size_t i, double factor)
     return whole * fmax(factor, 1);
 }
 
-/* Chooses as many rows as are legible, and a line for the rows left out. */
+/* Chooses the number of rows that are legible at this height. If rows are left
+ * out, a line below says how many. */
 static void choose_rows(es_overview_sheet *s, double height)
 {
     const size_t n = lines_of(s->figure);
@@ -236,7 +244,7 @@ static void choose_rows(es_overview_sheet *s, double height)
 
 /* --- around the rows ------------------------------------------------------*/
 
-/* Draws the title of a column of texts. */
+/* Draws the title above a text column. */
 static void draw_title(const es_overview_sheet *s, const es_overview_span *at,
                        double y, bool right, const char *text)
 {
@@ -248,8 +256,8 @@ static void draw_title(const es_overview_sheet *s, const es_overview_span *at,
                        at->width + (right ? 0 : s->gap - 3));
 }
 
-/* Draws the title of a column of plots: only its first word if the title does
- * not fit, and "ppl" if "perplexity" does not fit. */
+/* Draws the title above a column of plots. If the title does not fit, only its
+ * first word is drawn; "perplexity" becomes "ppl" if it does not fit. */
 static void draw_name(const es_overview_sheet *s, const es_overview_span *at,
                       double y, const char *text)
 {

@@ -1,43 +1,49 @@
-/** An overview of runs, one row each: settings, a value, heads, layers, flags,
- *  status. */
+/** Draws an overview of runs with one row per run: settings, a value, heads,
+ *  layers, flags and status. */
 #ifndef ES_OVERVIEW_H
 #define ES_OVERVIEW_H
 
 #include "render/figures/axis.h"
 
-/** Parts of a bar of heads: the four quarters of m, and NaN or infinite. */
+/** Number of parts of a bar of heads: the four quarters from 0 to m, and one
+ *  part for NaN and infinity. */
 #define ES_OVERVIEW_SHARES 5
 
-/** A column of text. */
+/** A text column of the overview. */
 typedef struct es_overview_column {
     const char *title;
     bool number; /* aligned right */
 } es_overview_column;
 
-/** An episode of a flag. */
+/** The period of steps during which a flag was raised. */
 typedef struct es_overview_flag {
     double from, to; /* steps */
     es_level level;
 } es_overview_flag;
 
-/** A text in the colour of a level. */
+/** A text that is drawn in the colour of a severity level. */
 typedef struct es_overview_word {
     const char *text; /* NULL: unknown */
     es_level level;
 } es_overview_word;
 
 typedef struct es_overview_row {
-    const char *const *texts;          /* (n_columns) NULL: a dash */
-    float value;                       /* NaN is marked; missing is a dash */
-    double low, high;                  /* range of value; none if low >= high */
-    bool nonfinite;                    /* a value of several is not finite */
-    double shares[ES_OVERVIEW_SHARES]; /* fractions; no bar if all are 0 */
-    const float *layers; /* (n_layers) layer 0 at the left; NaN and
+    /* (n_columns) text for each column; NULL: a dash. */
+    const char *const *texts;
+    /* Value of the run; NaN is drawn as a mark, missing as a dash. */
+    float value;
+    /* Range of the value over seeds; no range if low >= high. */
+    double low, high;
+    /* The value is a mean over seeds, one of which is NaN or infinite. */
+    bool nonfinite;
+    /* Fractions of the heads in each part; no bar if all are 0. */
+    double shares[ES_OVERVIEW_SHARES];
+    const float *layers; /* (n_layers) values, layer 0 at the left; NaN and
                             infinity have the alarm colour */
     size_t n_layers;
-    const es_overview_flag *flags; /* (n_flags) drawn in this order */
+    const es_overview_flag *flags; /* (n_flags) flags, drawn in this order */
     size_t n_flags;
-    double last, planned; /* steps; NaN if unknown */
+    double last, planned; /* last step and planned last step; NaN if unknown */
     es_overview_word flag, status;
 } es_overview_row;
 
@@ -45,31 +51,36 @@ typedef struct es_overview {
     es_figure_style style;
     const es_overview_column *columns; /* (n_columns) */
     size_t n_columns;
-    const es_overview_row *rows; /* (n_rows) from the top */
+    const es_overview_row *rows; /* (n_rows) rows, from the top */
     size_t n_rows;
-    size_t n_more;          /* further rows that are only counted */
-    const char *row_word;   /* noun for a row: "run" */
+    /* Number of rows that are not in `rows`, only counted. */
+    size_t n_more;
+    const char *row_word;   /* noun for a row in texts, such as "run" */
     const char *value_text; /* "perplexity" */
-    const char *heads_text, *layers_text; /* titles of those columns */
-    double low, high; /* colour scale of the layers, as in a heatmap */
+    /* Titles of the columns of heads and layers. */
+    const char *heads_text, *layers_text;
+    /* Ends of the colour scale of the layers, as in a heatmap. */
+    double low, high;
     bool logarithmic;
-    const char *scale_text; /* of the layers: "entropy (nats)"; or NULL */
-    const char *note;       /* may be NULL */
-    bool heads_only; /* only settings, and wide bars of heads with numbers */
+    /* Name of the layers' values, such as "entropy (nats)"; or NULL. */
+    const char *scale_text;
+    const char *note; /* may be NULL */
+    /* Draw only settings, and wide bars of heads with percentages. */
+    bool heads_only;
 } es_overview;
 
 /**
- * Draws the rows, each ten points high.
+ * Draws the overview, with rows that are ten points high.
  *
  *   out  owned by the caller
  *
- * With four or more values, a value above ten times the upper quartile would
- * squeeze the others together, so it is an arrow at the end of the scale. The
- * scale is logarithmic if its largest value is more than twenty times its
- * smallest. All rows share the scales, and a layer has the same place in every
- * row. If a height is requested, rows without space are left out, and the last
- * line says how many. O(rows (columns + layers + flags)). Returns as
- * es_heatmap_draw.
+ * If there are four or more values, a value above ten times the upper quartile
+ * is drawn as an arrow at the end of the scale, so that it does not squeeze the
+ * others together. The scale is logarithmic if its largest value is more than
+ * twenty times its smallest. All rows share the scales, and a layer has the
+ * same place in every row. If a height is requested, rows that do not fit are
+ * left out, and the last line says how many. O(rows (columns + layers +
+ * flags)). Returns the statuses of es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,
                            const es_overview *figure) ES_MUST_USE;

@@ -1,11 +1,12 @@
-/** The layout of an overview, shared by its layout, rows and legend. */
+/** Declares the layout of an overview, which the files for layout, rows and
+ *  legend share. */
 #ifndef ES_OVERVIEW_INTERNAL_H
 #define ES_OVERVIEW_INTERNAL_H
 
 #include "render/figures/overview.h"
 #include "render/figures/page.h"
 
-/** The horizontal extent of a column. */
+/** The left end and the width of a column. */
 typedef struct es_overview_span {
     double x, width;
 } es_overview_span;
@@ -14,45 +15,49 @@ typedef struct es_overview_sheet {
     es_page page;
     const es_overview *figure;
     es_color_scale scale;
-    double *text_widths; /* (n_columns + 3) natural widths of the settings, the
-                            value, the flag and the status */
-    es_overview_span *texts; /* (n_columns + 3) their columns as drawn */
+    double *text_widths; /* (n_columns + 3) natural widths of the columns for
+                            settings, value, flag and status */
+    /* (n_columns + 3) the same columns, as placed on the page. */
+    es_overview_span *texts;
     es_overview_span dots, heads, layers, time;
-    double letters; /* font size of the texts */
+    double letters; /* font size of all texts */
     double gap;
     size_t most_layers;
-    double most;    /* largest value on the scale; INFINITY: no limit */
-    es_range range; /* of the values up to `most` */
-    int decimals;   /* of the printed values; -1: four digits */
+    double most;    /* largest value on the value scale; INFINITY: no limit */
+    es_range range; /* range of the values up to `most` */
+    /* Decimals of the printed values; -1: print four significant digits. */
+    int decimals;
     double last_step;
-    bool has_info; /* there are flags of level info */
+    bool has_info; /* a row has a flag of level info */
     es_axis values, steps;
     double row; /* height of a row */
     size_t n_shown;
     char ramp[160]; /* legend text of the layers' colours */
 } es_overview_sheet;
 
-/** Returns the colour of a part of the bars of heads. */
+/** Returns the colour of part `share` in the bars of heads. */
 es_color es_overview_share_color(const es_overview_sheet *sheet, int share);
 
-/** Prints the value for its column. */
+/** Prints a value as text for the column of values. */
 void es_overview_print(char out[ES_LABEL_MAX], const es_overview_sheet *sheet,
                        float value);
 
-/** Draws a text in its column, vertically centred on y. */
+/** Draws a text in a column, vertically centred on y; `right` aligns it to the
+ *  right end. */
 void es_overview_put(const es_overview_sheet *sheet,
                      const es_overview_span *place, double y, bool right,
                      es_color color, const char *text);
 
-/** Draws a row, vertically centred on y. */
+/** Draws one row of the overview, vertically centred on y. */
 void es_overview_draw_row(const es_overview_sheet *sheet,
                           const es_overview_row *row, double y);
 
-/** Lays out the legend from y on, in lines as wide as the plot, and draws it if
- *  the page has a picture. Returns its height. */
+/** Lays out the legend from y on, in lines as wide as the table, and draws it
+ *  if the page has a picture. Returns its height. */
 double es_overview_legend(const es_overview_sheet *sheet, double y);
 
-/** Writes the legend text of the layers' colours to sheet->ramp. */
+/** Writes the text that explains the layers' colours in the legend to
+ *  sheet->ramp. */
 void es_overview_name_ramp(es_overview_sheet *sheet);
 
 #endif

@@ -1,11 +1,11 @@
-/* Draws the legend of an overview below its rows, which explains the colours of
- * bars, strips and flags. */
+/* Draws the legend below the rows of an overview. It explains the colours of
+ * the bars, strips and flags. */
 #include "render/figures/overview_internal.h"
 
 #define LEGEND_LINE 12.0
-#define RAMP_WIDTH 64.0 /* of the layers' colour ramp */
+#define RAMP_WIDTH 64.0 /* width of the colour ramp of the layers */
 
-/* Entries of the legend: first the shares of heads. */
+/* The entries of the legend. The first ones are the shares of heads. */
 enum {
     FIRST_LEVEL = ES_OVERVIEW_SHARES,
     MISSING = FIRST_LEVEL + 4,
@@ -13,7 +13,7 @@ enum {
     N_ENTRIES
 };
 
-/* Returns the text of an entry; NULL if the legend does not have it. */
+/* Returns the text of an entry, or NULL if the legend does not need it. */
 static const char *entry_text(const es_overview_sheet *s, int i)
 {
     static const char *const texts[] = {
@@ -32,7 +32,7 @@ static const char *entry_text(const es_overview_sheet *s, int i)
     return i == MISSING && !s->page.missing ? NULL : texts[i];
 }
 
-/* Returns the width of an entry's swatch. */
+/* Returns the width of the swatch of an entry. */
 static double swatch_width(int i)
 {
     return i == RAMP ? RAMP_WIDTH : 8;
@@ -52,7 +52,7 @@ static void draw_swatch(const es_overview_sheet *s, int i, double x, double y)
             es_theme_level(s->figure->style.theme,
                            (es_level)(ES_LEVEL_INFO + i - FIRST_LEVEL)));
     for (int k = 0; i == RAMP && k < n;
-         k++) /* each extends below the next one */
+         k++) /* each colour extends below the next one */
         es_picture_rect(canvas->picture, x + width * k / n, top,
                         width * (n - k) / n, 8,
                         es_scale_level_color(&s->scale, k));
@@ -76,7 +76,7 @@ double es_overview_legend(const es_overview_sheet *s, double y)
             text_x + es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
         x += x > 0 && (i == FIRST_LEVEL + !s->has_info || i >= MISSING)
                  ? 12
-                 : 0; /* between the groups */
+                 : 0; /* gap between groups of entries */
         if (x > 0 && x + own > width) {
             x = 0;
             y += LEGEND_LINE;

@@ -1,5 +1,5 @@
-/* Draws one row of an overview for overview.c: texts, the value's dot, the bar
- * of heads, the strip of layers, and the flags over time. */
+/* Draws one row of an overview, for overview.c: texts, the dot of the value,
+ * the bar of heads, the strip of layers, and the flags over time. */
 #include "render/figures/overview_internal.h"
 
 #include "analyzer/base/value.h"
@@ -13,7 +13,7 @@ static const char dash[] = "\xe2\x80\x93";
 void es_overview_print(char out[ES_LABEL_MAX], const es_overview_sheet *s,
                        float value)
 {
-    /* A value beyond the scale would be too long with its decimals. */
+    /* A value beyond the end of the scale would be too long with decimals. */
     const int decimals = (double)value > s->most ? -1 : s->decimals;
     if (es_is_missing(value))
         snprintf(out, ES_LABEL_MAX, "%s", dash);
@@ -48,7 +48,7 @@ static void put_word(const es_overview_sheet *s, const es_overview_span *at,
                     word->text ? word->text : dash);
 }
 
-/* Draws an arrow to the right whose tip is at (x, y). */
+/* Draws an arrow that points to the right, with its tip at (x, y). */
 static void draw_arrow(const es_canvas *canvas, double x, double y)
 {
     const double r = DOT_RADIUS;
@@ -59,8 +59,9 @@ static void draw_arrow(const es_canvas *canvas, double x, double y)
                         canvas->colors->ink);
 }
 
-/* Draws the number, and its dot or arrow; a cross at the right end marks values
- * that are not finite. */
+/* Draws the value of a run as a number and as a dot, or as an arrow if it is
+ * beyond the scale. A cross at the right end marks a value that is not
+ * finite. */
 static void draw_value(const es_overview_sheet *s, const es_overview_row *row,
                        double y)
 {
@@ -102,7 +103,8 @@ es_color es_overview_share_color(const es_overview_sheet *s, int share)
                : es_colormap_at(s->scale.map, (share + 0.5) / 4);
 }
 
-/* Prints a percentage in the centre of its part of the bar, if it fits. */
+/* Prints the percentage of a part of the bar at the centre of this part, if it
+ * fits. */
 static void print_share(const es_overview_sheet *s, double share, double x,
                         double y, double width, es_color color)
 {
@@ -160,7 +162,8 @@ static void draw_layers(const es_overview_sheet *s, const es_overview_row *row,
                          canvas->colors->muted);
 }
 
-/* Draws the planned steps, the finished steps, and the flags on top. */
+/* Draws the planned steps, on top of them the finished steps, and on top the
+ * flags. */
 static void draw_time(const es_overview_sheet *s, const es_overview_row *row,
                       double y, double height)
 {

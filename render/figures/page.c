@@ -1,6 +1,6 @@
 /*
- * Lays out and draws pages of panels, for all charts. The widths and then the
- * heights are solved by bisection over the factor of the natural size, so that
+ * Lays out and draws pages of panels, for all charts. Bisection over the factor
+ * of the natural size finds first the widths and then the heights, so that
  * charts need not know how margins, texts and plots share a page.
  */
 #include "render/figures/page_internal.h"
@@ -8,22 +8,24 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 
-#define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
-#define LEGIBLE 0.35 /* least factor at which a high page gets more columns */
-#define FLATTEST                                                               \
-    0.5              /* least ratio of the height factor to the width factor   \
-                      */
-#define BARE_AIR 4.0 /* above plots without titles */
+#define COMFORTABLE 0.6 /* factor below which the page tries fewer columns */
+/* Minimum factor at which a high page may get more columns. */
+#define LEGIBLE 0.35
+/* Minimum ratio of the height factor to the width * factor. */
+#define FLATTEST 0.5
+#define BARE_AIR 4.0 /* space above plots that have no titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
 #define LEAST_PAGE 190.0
-#define TITLE_MOST 150.0 /* width to which a title may widen a panel */
+/* Maximum width to which a panel is widened for its title. */
+#define TITLE_MOST 150.0
 #define KEY_LINE 12.0
 #define SWATCH 8.0
-#define KEY_TEXT (SWATCH + 4) /* from the left of a key to its text */
+/* Distance from the left end of a key to its text. */
+#define KEY_TEXT (SWATCH + 4)
 #define KEY_GAP 14.0
-#define CUT_NOTE 14.0 /* height of a note of one line */
-#define NOTE_GAP 8.0  /* above a long note */
+#define CUT_NOTE 14.0 /* height of a note that has one line */
+#define NOTE_GAP 8.0  /* space above a long note */
 
 es_status es_page_begin(es_page *page, size_t n)
 {
@@ -79,7 +81,8 @@ static double key_width(const es_page_key *key)
            es_text_width(key->text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + KEY_GAP;
 }
 
-/* Returns true if all keys fit into one line; otherwise each has its line. */
+/* Returns true if all keys fit into one line; otherwise every key gets a
+ * separate line. */
 static bool keys_fit(const es_page *page, double width)
 {
     double wanted = -KEY_GAP;
@@ -88,7 +91,7 @@ static bool keys_fit(const es_page *page, double width)
     return wanted <= width;
 }
 
-/* Returns the lines of a note beyond the first. */
+/* Returns the number of lines of a note after the first one. */
 static double extra_lines(size_t n_lines)
 {
     return n_lines > 1 ? (double)(n_lines - 1) : 0;
@@ -109,15 +112,15 @@ static void measure_footer(es_page *page, double width)
 
 /* --- the grid -------------------------------------------------------------*/
 
-/* Returns the width or height of plot i. */
+/* Returns the width or height of plot i at a factor of its natural size. */
 static double size_of(es_page *page, size_t i, double factor,
                       es_page_size *size, double natural)
 {
     return size ? size(page, i, factor) : floor(2 * factor * natural) / 2;
 }
 
-/* Places a column at x, as wide as its widest plot or its titles need; returns
-   its right edge. */
+/* Places a column at x. The column is as wide as its widest plot, or as its
+   titles need. Returns its right edge. */
 static double place_column(es_page *page, size_t column, double x,
                            double factor)
 {
@@ -140,13 +143,14 @@ static double place_column(es_page *page, size_t column, double x,
     return x + left + width;
 }
 
-/* Returns the free margin on each side of the content. */
+/* Returns half of the width that the content leaves free. */
 static double half_spare(double whole, double width)
 {
     return floor((whole - width) / 2);
 }
 
-/* Places the columns; returns the width that the page needs. */
+/* Places the columns of the page at a factor. Returns the width that the page
+ * needs. */
 static double place_across(es_page *page, double factor)
 {
     double x = ES_MARGIN + page->left + page->extra_left;
@@ -169,7 +173,8 @@ static double place_across(es_page *page, double factor)
     return width;
 }
 
-/* Places the rows; returns the height that the page needs. */
+/* Places the rows of the page at a factor. Returns the height that the page
+ * needs. */
 static double place_down(es_page *page, double factor)
 {
     double title = page->style->title ? ES_TITLE_SIZE + 9 : 0;
@@ -200,8 +205,8 @@ static double place_down(es_page *page, double factor)
     return y + page->below + page->footer + ES_MARGIN;
 }
 
-/* Returns the largest factor for which `place` needs at most `wanted` points; 0
- * if there is none. The page is then placed with this factor. */
+/* Finds the largest factor at which `place` needs at most `wanted` points, and
+ * places the page with it. Returns 0 if there is no such factor. */
 static double solve_factor(es_page *page, double wanted,
                            double (*place)(es_page *page, double factor))
 {
@@ -219,7 +224,8 @@ static double solve_factor(es_page *page, double wanted,
     return low;
 }
 
-/* Sets n columns; returns the smaller of the factors of the requested sizes. */
+/* Arranges the panels in n columns. Returns the factor for the requested width
+ * or the one for the requested height, whichever is smaller. */
 static double try_columns(es_page *page, size_t n)
 {
     const es_figure_style *style = page->style;
@@ -235,8 +241,8 @@ static double try_columns(es_page *page, size_t n)
     return factor;
 }
 
-/* Returns the factor of the heights: that of the widths, or less if the page
- * would be too high. The columns must have been placed. */
+/* Returns the factor for the heights. It equals that of the widths, or is less
+ * if the page would be too high. The columns must have been placed. */
 static double flatten(es_page *page, double across)
 {
     const double tallest = page->style->tallest;
@@ -246,9 +252,9 @@ static double flatten(es_page *page, double across)
     return fmin(across, fmax(least, solve_factor(page, tallest, place_down)));
 }
 
-/* Returns the number of columns for a page of limited height: `best`, or, if
- * the page would be too high, the next number with which it is not, as long as
- * the panels stay legible. */
+/* Returns the number of columns for a page of limited height. This is `best`
+ * unless the page would then be too high. In that case the number is increased
+ * until the page is low enough, as long as the panels stay legible. */
 static size_t lower(es_page *page, size_t best, size_t most)
 {
     const double tallest = page->style->tallest, width = page->style->width;
@@ -269,8 +275,8 @@ static size_t lower(es_page *page, size_t best, size_t most)
     return found;
 }
 
-/* Chooses the fewest rows with which the panels have a comfortable size; rows
- * have about equal lengths. */
+/* Chooses the smallest number of rows with which the panels have a comfortable
+ * size. All rows have about the same number of panels. */
 static void choose_columns(es_page *page)
 {
     size_t n = page->n_panels;
@@ -308,8 +314,8 @@ static es_status too_small(es_page *page)
                    style->height > 0 ? style->height : height, width, height);
 }
 
-/* Widens the margins left and right of the plots to those requested by the
- * frame. */
+/* Widens the margins to the left and right of the plots to the widths that the
+ * style's frame requests. */
 static void widen_margins(es_page *page)
 {
     const es_page_frame *frame = page->style->frame;
@@ -360,7 +366,8 @@ es_status es_page_lay_out(es_page *page)
     if (style->height > 0)
         down = solve_factor(page, style->height, place_down);
     if (style->height > 0 && !(style->width > 0)) {
-        place_across(page, across = down); /* titles break differently there */
+        /* At this width, titles break into other lines. */
+        place_across(page, across = down);
         down = solve_factor(page, style->height, place_down);
     }
     if (fmin(across, down) < 0.999 * page->least_factor)
@@ -370,7 +377,7 @@ es_status es_page_lay_out(es_page *page)
     page->width_points =
         style->width > 0 ? style->width : ceil(fmax(width, LEAST_PAGE));
     page->height_points = style->height > 0 ? style->height : ceil(height);
-    /* The remaining space is divided equally between opposite margins. */
+    /* Divide the remaining space equally between opposite margins. */
     double dx = half_spare(page->width_points, width);
     double dy = half_spare(page->height_points, height);
     for (size_t i = 0; i < page->n_panels; i++) {
@@ -423,7 +430,7 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
                      colors->muted);
 }
 
-/* Draws the keys and, below them, the note. */
+/* Draws the keys below the panels, and the note below the keys. */
 static void draw_footer(const es_page *page)
 {
     const es_canvas *canvas = &page->canvas;
@@ -452,7 +459,7 @@ static void draw_footer(const es_page *page)
     }
 }
 
-/* Draws everything except the background. */
+/* Draws the whole page except the background. */
 static es_status draw_all(const es_page *page)
 {
     const es_figure_style *style = page->style;
@@ -463,7 +470,7 @@ static es_status draw_all(const es_page *page)
                        ES_ALIGN_START, ES_WEIGHT_BOLD, page->canvas.colors->ink,
                        style->title, page->width_points - left - ES_MARGIN);
     for (size_t i = 0; i < page->n_panels; i++) {
-        /* The titles of all panels of a row are at the same height. */
+        /* The titles of all panels in a row have the same height. */
         const double y = page->panels[i].plot.y - page->title_gap;
         es_page_draw_title(page, i, y);
         es_status status = page->draw(page, i);

@@ -1,7 +1,7 @@
 /*
- * The texts of a page, for page.c: the note, and the letters, titles and
- * subtitles of panels. One function both breaks a text into lines and draws it,
- * so that measured and drawn lines agree.
+ * Measures and draws the texts of a page, for page.c: the note, and the
+ * letters, titles and subtitles of panels. The same function breaks a text into
+ * lines and draws it, so that measured and drawn lines agree.
  */
 #include "render/figures/page_internal.h"
 
@@ -18,8 +18,9 @@ enum {
 
 /* --- notes ----------------------------------------------------------------*/
 
-/* Returns the bytes of text that fit into a line and end at a space or at the
- * end of the text; 0 if not even one word fits. */
+/* Returns the number of bytes of the first line: as much of `text` as fits into
+ * `width`, up to a space or the end of the text. Returns 0 if not even one word
+ * fits. */
 static size_t line_length(const char *text, double width)
 {
     char line[NOTE_MAX];
@@ -61,8 +62,8 @@ size_t es_page_break_note(const es_page *page, double y)
 
 /* --- titles ---------------------------------------------------------------*/
 
-/* Returns the letter of panel i, "(a) " to "(z) ", then "(aa) "; "" if panels
- * have no letters. */
+/* Returns the letter of panel i, "(a) " to "(z) ", then "(aa) "; or "" if
+ * panels have no letters. */
 static const char *letter_of(char out[LETTER_MAX], const es_page *page,
                              size_t i)
 {
@@ -101,14 +102,14 @@ double es_page_title_width(const es_page *page, size_t i)
                : title;
 }
 
-/* Returns the indent of a title, which follows its letter. */
+/* Returns the indent of panel i's title, which leaves space for the letter. */
 static double title_shift(const es_page *page, size_t i)
 {
     return page->letters_above ? 0 : letter_width(page, i);
 }
 
-/* Returns true if a title without a comma, which cannot be broken, fits into
- * its panel only without the letter. */
+/* Returns true if the title of panel i fits into its panel only without the
+ * letter, and cannot be broken because it has no comma. */
 static bool is_cut_by_letter(const es_page *page, size_t i)
 {
     const char *title = page->panels[i].title;
@@ -120,8 +121,8 @@ static bool is_cut_by_letter(const es_page *page, size_t i)
            width + letter_width(page, i) > page->panels[i].width;
 }
 
-/* Draws the title of panel i unless picture is NULL; y is the baseline of the
- * first line. Returns the number of lines. */
+/* Breaks the title of panel i into lines, and draws them unless `picture` is
+ * NULL; y is the baseline of the first line. Returns the number of lines. */
 static size_t break_title(const es_page *page, es_picture *picture, size_t i,
                           double y)
 {
@@ -134,7 +135,8 @@ static size_t break_title(const es_page *page, es_picture *picture, size_t i,
         page->most_lines ? page->most_lines : TITLE_LINES);
 }
 
-/* The same for its subtitle. */
+/* Breaks the subtitle of panel i into lines, and draws them unless `picture` is
+ * NULL; y is the baseline of the first line. Returns the number of lines. */
 static size_t break_subtitle(const es_page *page, es_picture *picture, size_t i,
                              double y)
 {

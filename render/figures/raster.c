@@ -1,7 +1,7 @@
 /*
- * Draws rasters: two images per run, of its layers and of its heads over the
- * steps. Cells that are smaller than a pixel are merged such that neither a NaN
- * nor the most extreme value is lost.
+ * Draws rasters: two images per run, one of its layers and one of its heads,
+ * over the steps. Where cells are smaller than a pixel, they are merged such
+ * that every NaN and the most extreme value stay visible.
  */
 #include "render/figures/raster.h"
 
@@ -9,7 +9,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define PLOT_WIDTH 330.0
 #define LAYER_HEIGHT 7.0
 #define LAYERS_LEAST 40.0
@@ -18,36 +18,39 @@
 #define HEADS_LEAST 40.0
 #define HEADS_MOST 260.0
 #define LEAST_FACTOR 0.08
-#define MARK 3.0       /* width of the marks at the edges */
-#define GAP 9.0        /* between the images */
-#define LEAST_BAND 5.0 /* least height of a layer's heads with separators */
-#define BEYOND 6.0     /* by which a name may exceed the height of its image */
+#define MARK 3.0 /* width of the marks at the edges of an image */
+#define GAP 9.0  /* gap between the two images */
+/* Minimum height of a layer's heads for lines between layers. */
+#define LEAST_BAND 5.0
+/* Number of points by which a name may exceed its image's height. */
+#define BEYOND 6.0
 
-/* Palette entries after the colours of the scale. */
+/* Palette entries that follow the colours of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
 
-/* The figure on its page. */
+/* The layout of a raster figure on its page. */
 typedef struct raster_sheet {
     es_page page;
     const es_raster *figure;
     es_color_scale scale;
-    double left;   /* width of the labels of the layers */
-    double factor; /* scale of the images' natural heights */
+    double left;   /* width of the layer labels */
+    double factor; /* factor between natural and drawn heights of images */
 } raster_sheet;
 
-/* An image under construction from a grid. */
+/* An image that is being made from the cells of a grid. */
 typedef struct image {
     const es_raster_grid *grid;
     const es_box *box;
-    size_t n_source;          /* columns of the grid */
-    size_t n_columns, n_rows; /* of the image */
+    size_t n_source;          /* number of columns of the grid */
+    size_t n_columns, n_rows; /* number of columns and rows of the image */
     uint8_t *cells;           /* (n_rows,n_columns) */
     int n_levels;
 } image;
 
 /* --- merging --------------------------------------------------------------*/
 
-/* Returns the precedence of a value: missing, finite, not finite. */
+/* Returns the precedence of a value when cells are merged: 0 for missing, 1 for
+ * finite, 2 for NaN and infinity. */
 static int rank(float value)
 {
     return es_is_missing(value) ? 0 : isfinite(value) ? 1 : 2;
@@ -85,7 +88,8 @@ float es_raster_join(const es_raster_grid *grid, size_t n_columns,
     return best;
 }
 
-/* Returns the beginning of part i if `whole` cells are divided into n parts. */
+/* Returns the first cell of part i if `whole` cells are divided into n
+ * parts. */
 static size_t part(size_t i, size_t n, size_t whole)
 {
     return (size_t)((double)i / (double)n * (double)whole + 1e-9);
@@ -123,9 +127,9 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
     return false;
 }
 
-/* Marks the columns above the image, or the rows to its right, that have a NaN
- * or an infinity. Marks are at least a point wide, because cells may be
- * smaller. */
+/* Marks the columns of an image that have a NaN or an infinity, above the
+ * image; or the rows, to its right. Marks are at least one point wide, because
+ * cells may be smaller. */
 static void draw_marks(const es_canvas *canvas, const image *im, bool rows)
 {
     const es_box *box = im->box;
@@ -188,15 +192,15 @@ static double layers_height(const es_raster_panel *panel)
                  LAYERS_MOST);
 }
 
-/* Returns the name if it fits, rotated, next to the box; otherwise NULL. */
+/* Returns `name` if it fits, rotated, next to the box; otherwise NULL. */
 static const char *fitting(const char *name, const es_box *box)
 {
     double width = es_text_width(name, ES_LABEL_SIZE, ES_WEIGHT_NORMAL);
     return width <= box->height + BEYOND ? name : NULL;
 }
 
-/* Names the two images, or leaves both NULL for one common name: the rows of
- * both images are numbered by layer. */
+/* Chooses the names of the two images. Both are NULL if one name is used for
+ * both, because the rows of both images are numbered by layer. */
 static void name_images(const char *names[2], const es_raster_panel *panel,
                         const es_box *layers, const es_box *heads)
 {
@@ -208,7 +212,7 @@ static void name_images(const char *names[2], const es_raster_panel *panel,
         names[0] = names[1] = NULL;
 }
 
-/* Draws the heads, grouped and numbered by layer. */
+/* Draws the image of the heads, which are grouped and numbered by layer. */
 static es_status draw_heads(const raster_sheet *sheet,
                             const es_raster_panel *panel, const es_box *box,
                             const char *text, double text_x)
@@ -217,7 +221,7 @@ static es_status draw_heads(const raster_sheet *sheet,
     size_t n_layers = panel->layers.n_rows;
     double band = box->height / (double)n_layers;
     es_status status = draw_grid(sheet, &panel->heads, panel->n_columns, box);
-    /* Lines separate the layers if they hide no head and the bands are high
+    /* Draw lines between layers if they hide no head and the layers are high
      * enough. */
     bool apart =
         box->height / (double)panel->heads.n_rows >= 1 && band >= LEAST_BAND;
@@ -295,7 +299,7 @@ static es_status lay_out(raster_sheet *sheet)
         sheet->left = fmax(
             sheet->left, es_text_width(label, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
     }
-    sheet->left += 5 + ES_LABEL_SIZE + 5; /* the rotated name */
+    sheet->left += 5 + ES_LABEL_SIZE + 5; /* space for the rotated name */
     for (size_t i = 0; i < page->n_panels; i++)
         page->panels[i] =
             (es_page_panel){.title = figure->panels[i].title,

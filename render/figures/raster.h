@@ -1,54 +1,56 @@
-/** Rasters: every layer and every head of a run as a row of colours over the
- *  steps. */
+/** Draws rasters: every layer and every head of a run is a row of colours over
+ *  the steps. */
 #ifndef ES_RASTER_H
 #define ES_RASTER_H
 
 #include "render/figures/color_scale.h"
 #include "render/figures/theme.h"
 
-/** Rows of values over columns of time. */
+/** A grid of values: rows (layers or heads) by columns of time. */
 typedef struct es_raster_grid {
-    const float *values; /* (n_rows,n_columns) row 0 at the top; borrowed; NaN
-                            and infinity have the alarm colour, missing cells
-                            are blank */
-    const float *levels; /* (n_rows) reference level of each row: merged cells
-                            show the value farthest from it */
+    const float *values; /* (n_rows,n_columns) values, row 0 at the top;
+                            borrowed; NaN and infinity have the alarm colour,
+                            missing cells are blank */
+    const float *levels; /* (n_rows) reference level of each row; merged cells
+                            show the value farthest from this level */
     size_t n_rows;       /* 0: no grid */
 } es_raster_grid;
 
-/** A run: its layers, and below them its heads, layer by layer. */
+/** The panel of one run: the image of its layers, and below it the image of its
+ *  heads, layer by layer. */
 typedef struct es_raster_panel {
     const char *title, *subtitle; /* may be NULL */
     es_raster_grid layers, heads;
-    size_t n_columns;   /* of both grids */
+    size_t n_columns;   /* number of columns of both grids */
     double left, right; /* steps at the left edge of the first column and the
                            right edge of the last */
-    double first, last; /* steps of the first and last sample, which bound the
-                           ticks */
+    /* Steps of the first and the last sample; ticks lie between them. */
+    double first, last;
 } es_raster_panel;
 
 typedef struct es_raster {
     es_figure_style style;
-    const es_raster_panel *panels; /* (n_panels) side by side */
+    const es_raster_panel *panels; /* (n_panels) panels, drawn side by side */
     size_t n_panels;
-    double low, high; /* the shared colour scale, as in a heatmap */
+    double low, high; /* ends of the shared colour scale, as in a heatmap */
     bool logarithmic;
     const char *scale_text; /* name of the colour bar; may be NULL */
     const char *note;       /* may be NULL */
 } es_raster;
 
-/** Maximum of an image's cells per point: more are merged, because the
- *  program's devices have no more pixels. */
+/** Maximum number of cells of an image per point. More cells are merged,
+ *  because the program's devices have no more pixels. */
 #define ES_RASTER_DENSITY 2.0
 
-/** Returns true if `value` takes precedence over `best` in a row with this
- * level; see es_raster_join. */
+/** Returns true if `value` takes precedence over `best` when cells of a row
+ *  with reference level `level` are merged, by the rules of es_raster_join. */
 bool es_raster_wins(float value, float best, double level);
 
 /**
- * Merges the cells of an area into one. NaN and infinity take precedence over
- * finite values, the value farthest from its row's level over other values, and
- * any value over missing. So neither a dip of one sample nor a NaN is lost.
+ * Merges the cells of an area into one value. NaN and infinity take precedence
+ * over finite values; among finite values, the one farthest from its row's
+ * level takes precedence; any value takes precedence over missing. So neither a
+ * dip of one sample nor a NaN is lost.
  *
  *   from, to  rows and columns [from, to) of `grid`, which has n_columns
  */
@@ -56,10 +58,11 @@ float es_raster_join(const es_raster_grid *grid, size_t n_columns,
                      const size_t from[2], const size_t to[2]);
 
 /**
- * Draws the panels side by side. Columns and rows with a NaN or an infinity are
- * also marked at the upper and right edges, so that one such cell is noticed.
+ * Draws the rasters of all panels side by side. Columns and rows that have a
+ * NaN or an infinity are also marked at the upper and right edges, so that even
+ * a single such cell is noticed.
  *
- * Returns as es_heatmap_draw.
+ * Returns the statuses of es_heatmap_draw.
  */
 es_status es_raster_draw(es_picture **out, const es_raster *figure) ES_MUST_USE;
 

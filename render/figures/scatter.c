@@ -1,44 +1,47 @@
 /*
- * Draws scatter plots: named points and their Pareto front. Labels without
- * space near their points become numbers, which are listed below the plot.
+ * Draws scatter plots: points with labels, and their Pareto front. If a label
+ * has no space near its point, the point gets a number and the label is listed
+ * below the plot.
  */
 #include "render/figures/scatter.h"
 
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define WIDTH 380.0
 #define HEIGHT 230.0
-#define LEAST_FACTOR 0.28 /* least scale if a size is requested */
-#define INSET 12.0        /* between the points and the plot's edges */
+#define LEAST_FACTOR 0.28 /* minimum scale if a page size is requested */
+#define INSET 12.0        /* gap between the points and the edges of the plot */
 #define TICK_GAP_X 34.0
 #define TICK_GAP_Y 22.0
 #define MOST_TICKS 8
 
 #define RADIUS 2.8
-#define CAP 1.8   /* half the length of an interval's end cap */
+#define CAP 1.8   /* half the length of the cap at an interval's end */
 #define SIZE 7.0  /* font size of labels */
-#define AWAY 3.0  /* from the edge of a point to its label */
-#define CLEAR 4.5 /* from other points, so that a label is not ambiguous */
+#define AWAY 3.0  /* gap between the edge of a point and its label */
+#define CLEAR 4.5 /* minimum distance of a label from other points */
 #define TEXT_HEIGHT (0.73 * SIZE)
-#define INDEX_DEPTH (0.3 * SIZE) /* below the baseline */
-#define APART 1.5                /* least gap between labels */
+#define INDEX_DEPTH (0.3 * SIZE) /* depth of letters below the baseline */
+#define APART 1.5                /* minimum gap between labels */
 #define MOST_LABEL 150.0         /* maximum width of a label */
 
 #define ENTRY_LINE 10.0
 #define ENTRY_GAP 12.0
 #define NUMBER_WIDTH 15.0
 
-/* One point on the page. */
+/* One point of the plot, as placed on the page. */
 typedef struct point_mark {
     double x, y;
-    double low, high; /* ends of the interval */
+    double low, high; /* x positions of the ends of the interval */
     bool shown, on_front;
-    bool placed;   /* the label or its number has a place */
-    bool numbered; /* it has a number; the label is below the plot */
-    int number;    /* from 1; 0 if not even the number fits */
-    es_box text;   /* of the label or the number */
+    bool placed; /* a place was found for the label or the number */
+    /* The point has a number and its label is listed below the plot. */
+    bool numbered;
+    /* Number of the point, from 1; 0 if not even a number fits. */
+    int number;
+    es_box text; /* place of the label or the number */
 } point_mark;
 
 typedef struct scatter_sheet {
@@ -49,7 +52,7 @@ typedef struct scatter_sheet {
     size_t n_shown;
     int n_numbers;
     bool over;    /* labels may cover intervals */
-    double clear; /* distance of labels from other points */
+    double clear; /* minimum distance of labels from other points */
     es_axis x_axis, y_axis;
 } scatter_sheet;
 
@@ -79,8 +82,9 @@ void es_scatter_front(bool *on_front, const es_scatter *figure)
 
 /* --- places of labels -----------------------------------------------------*/
 
-/* A direction from a point to its label. Points on the front have other points
-   and the line above and to the right, but nothing on the lower left. */
+/* A direction from a point to its label. Labels of points on the front prefer
+   the lower left, because the line and the other points are above and to the
+   right. */
 typedef struct side {
     int x, y;
 } side;
@@ -90,10 +94,11 @@ static const side of_others[N_SIDES] = {{1, 0},  {-1, 0}, {0, -1},  {0, 1},
 static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
                                        {-1, -1}, {1, -1}, {0, -1}, {1, 0}};
 
-/* Distances of a label that has a line to its point. */
+/* Distances of labels that are connected to their points by a line. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-#define N_CLEAR 3 /* rings to try before going near another point */
+/* Number of rings to try before a label may be near another point. */
+#define N_CLEAR 3
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {
@@ -140,15 +145,15 @@ static bool is_free(const scatter_sheet *sheet, const point_mark *own,
     return found;
 }
 
-/* Places a label at `distance` from the centre of its point, on the first free
- * side. */
+/* Tries to place a label at `distance` from the centre of its point, on the
+ * first side that is free. */
 static bool try_ring(const scatter_sheet *sheet, point_mark *mark, double width,
                      double distance)
 {
     bool front = sheet->figure->front && mark->on_front;
     for (size_t i = 0; i < N_SIDES; i++) {
         side to = front ? of_front[i] : of_others[i];
-        /* Diagonal places would be farther away. */
+        /* Reduce diagonal distances, which would be larger otherwise. */
         double away = (to.x && to.y ? 0.75 : 1) * distance;
         es_box box = {mark->x + to.x * away, mark->y + to.y * away, width,
                       TEXT_HEIGHT + INDEX_DEPTH};
@@ -186,9 +191,9 @@ static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
     return true;
 }
 
-/* Places a label next to its point, or farther away with a line. If there is no
- * such place, the label may come near another point, and finally cover an
- * interval. */
+/* Places a label next to its point, or farther away with a connecting line. If
+ * no such place is free, the label may be near another point, and finally cover
+ * an interval. */
 static bool place_text(scatter_sheet *sheet, point_mark *mark, double width)
 {
     for (int way = 0; way < 4; way++) {
@@ -222,8 +227,8 @@ static void place_label(scatter_sheet *sheet, size_t i)
     mark->number = place_text(sheet, mark, width) ? ++sheet->n_numbers : 0;
 }
 
-/* Places the labels of all shown marks within the plot. Labels on the front are
- * placed first and get the best places. */
+/* Places the labels of all points within the plot. Labels of points on the
+ * front are placed first, because the best places are then free. */
 static void place_labels(scatter_sheet *sheet)
 {
     sheet->n_numbers = 0;
@@ -239,8 +244,8 @@ static void place_labels(scatter_sheet *sheet)
 }
 
 /* Lays out the list of numbered labels below the plot, followed by the labels
- * whose numbers had no place. Draws it if the page has a picture. Returns its
- * height. */
+ * of points on which not even a number fits. Draws the list if the page has a
+ * picture. Returns its height. */
 static double lay_numbers(const es_page *page)
 {
     const scatter_sheet *sheet = page->chart;
@@ -289,7 +294,7 @@ static void draw_numbers(const es_page *page)
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* Returns the next mark of the front to the right of x, or NULL. */
+/* Returns the next point on the front to the right of x, or NULL. */
 static const point_mark *next_on_front(const scatter_sheet *sheet, double x)
 {
     const point_mark *next = NULL;
@@ -301,8 +306,7 @@ static const point_mark *next_on_front(const scatter_sheet *sheet, double x)
     return next;
 }
 
-/* Draws the front as stairs: between two points of the front, no point is below
- * the line. */
+/* Draws the Pareto front as steps: no point lies below the line. */
 static void draw_front(const scatter_sheet *sheet, es_color color)
 {
     es_picture *picture = sheet->page.canvas.picture;
@@ -401,7 +405,7 @@ static es_status draw_plot(const es_page *page, size_t i)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* Makes an axis with space between its ends and the points. */
+/* Makes an axis that leaves a gap between its ends and the points. */
 static es_axis axis_for(double low, double high, bool logarithmic, double start,
                         double end, int most)
 {
@@ -447,7 +451,7 @@ static void set_axes(scatter_sheet *sheet)
     }
 }
 
-/* If only the width is requested, the height changes less. */
+/* If only the width is requested, the height changes less than the width. */
 static double height_of(es_page *page, size_t i, double factor)
 {
     (void)i;
@@ -455,9 +459,9 @@ static double height_of(es_page *page, size_t i, double factor)
                                    : HEIGHT * fmin(fmax(sqrt(factor), 0.6), 2);
 }
 
-/* Lays out the page repeatedly: labels that become numbers need height below
-   the plot, which may make more labels numbers. The height never shrinks, so
-   the loop ends. */
+/* Lays out the page until it no longer changes. Labels that become numbers need
+   height below the plot, so that the plot becomes smaller and more labels may
+   become numbers. The loop ends because this height never decreases. */
 static es_status lay_out(scatter_sheet *sheet)
 {
     const es_scatter *figure = sheet->figure;
@@ -478,7 +482,7 @@ static es_status lay_out(scatter_sheet *sheet)
     }
     page->panels[0].subtitle = figure->subtitle;
     page->panels[0].plot = (es_box){0, 0, WIDTH, HEIGHT};
-    set_axes(sheet); /* labels are widest with most ticks */
+    set_axes(sheet); /* labels are widest with the largest number of ticks */
     page->left = ceil(2 * es_upright_width(&sheet->y_axis, figure->y_text)) / 2;
     do {
         if ((status = es_page_lay_out(page)) < 0)
@@ -502,7 +506,7 @@ es_status es_scatter_draw(es_picture **out, const es_scatter *figure)
                  .draw = draw_plot,
                  .draw_legend = draw_numbers,
                  .least_factor = LEAST_FACTOR,
-                 .right = 10, /* half of the last tick's label */
+                 .right = 10, /* half of the label of the last tick */
                  .foot = ES_AXIS_FOOT,
                  .title_gap = 6,
                  .note = figure->note,

@@ -1,15 +1,16 @@
-/** Scatter plots: named points and their Pareto front, with low values best. */
+/** Draws scatter plots: points with labels, and their Pareto front. Low values
+ *  are best. */
 #ifndef ES_SCATTER_H
 #define ES_SCATTER_H
 
 #include "render/figures/theme.h"
 
 typedef struct es_point {
-    double x, y;       /* drawn only if finite, and positive on a logarithmic
-                          axis */
+    double x, y;       /* coordinates; a point is drawn only if both are finite,
+                          and positive on a logarithmic axis */
     const char *label; /* NULL: no label */
-    double low, high;  /* interval of x, drawn as a line through the point;
-                          none if low >= high */
+    double low, high;  /* interval of x, drawn as a line through the point; no
+                          interval if low >= high */
 } es_point;
 
 typedef struct es_scatter {
@@ -18,26 +19,28 @@ typedef struct es_scatter {
     const es_point *points; /* (n) */
     size_t n;
     bool x_log, y_log;
-    bool x_counts;      /* ticks are written as 5K, 2M */
+    bool x_counts;      /* print the ticks of the x axis as counts: 5K, 2M */
     bool front;         /* draw a line along the Pareto front */
-    const char *x_text; /* may be NULL */
-    const char *y_text; /* may be NULL */
+    const char *x_text; /* name of the x axis; may be NULL */
+    const char *y_text; /* name of the y axis; may be NULL */
     const char *note;   /* may be NULL */
 } es_scatter;
 
-/** Sets on_front[i] if no other point is as low as point i in both coordinates
- *  and lower in one. Points that are not drawn are not on the front. O(n^2). */
+/** Sets on_front[i] to true for every point i on the Pareto front: no other
+ *  point is at most as high in both coordinates and lower in one. Points that
+ *  are not drawn are not on the front. O(n^2). */
 void es_scatter_front(bool *on_front, const es_scatter *figure);
 
 /**
- * Draws the points; those on the front stand out from the others.
+ * Draws a scatter plot. Points on the Pareto front stand out from the others.
  *
  *   out  owned by the caller
  *
- * A label is next to its point. If there is no space, the label is a little
- * away and a line connects it to the point; failing that, the point has a
- * number and the label is listed below the figure. Labels touch neither each
- * other nor other points. O(n^2). Returns as es_heatmap_draw.
+ * A label is drawn next to its point. If there is no space, the label is a
+ * little farther away and a line connects it to the point. If there is no space
+ * for that either, the point gets a number and the label is listed below the
+ * figure. Labels touch neither each other nor other points. O(n^2). Returns the
+ * statuses of es_heatmap_draw.
  */
 es_status es_scatter_draw(es_picture **out,
                           const es_scatter *figure) ES_MUST_USE;

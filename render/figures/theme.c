@@ -1,4 +1,4 @@
-/* The fixed colours of the light and the dark theme, for all charts. */
+/* Defines the fixed colours of the light and the dark theme, for all charts. */
 #include "render/figures/theme.h"
 
 #include <string.h>
@@ -20,9 +20,9 @@ static const es_colors themes[] = {
                        .hatching = {214, 96, 100, 255}},
 };
 
-/* The colours of Okabe and Ito in another order, because theirs begins with
- * black and their yellow is invisible on white: dark and light colours
- * alternate. */
+/* The colours of Okabe and Ito in another order, in which dark and light
+ * colours alternate. The original order begins with black, and its yellow is
+ * invisible on white. */
 static const es_color categories[][ES_N_CATEGORIES] = {
     [ES_THEME_LIGHT] = {{0, 114, 178, 255},
                         {230, 159, 0, 255},
@@ -80,8 +80,8 @@ es_color es_theme_category(es_theme theme, size_t i)
     return categories[theme][i % ES_N_CATEGORIES];
 }
 
-/* Chooses by lightness, not by contrast ratio: the ratio would demand black on
- * blue-green, where white reads better. */
+/* Choose by lightness, not by contrast ratio: the ratio would require black on
+ * blue-green, where white is easier to read. */
 es_color es_text_on(es_color fill)
 {
     const es_colors *light = &themes[ES_THEME_LIGHT];

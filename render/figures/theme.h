@@ -1,11 +1,11 @@
-/** The style that all figures share: colours, letter sizes, margins, layout
- * options. */
+/** Defines the style that all figures share: colours, letter sizes, margins and
+ *  layout options. */
 #ifndef ES_THEME_H
 #define ES_THEME_H
 
 #include "render/colormap.h"
 
-/* Sizes in points. */
+/* Letter sizes and margins, in points. */
 #define ES_TITLE_SIZE 11.0
 #define ES_PANEL_TITLE_SIZE 9.0
 #define ES_LABEL_SIZE 8.5
@@ -15,16 +15,19 @@
 
 typedef enum es_theme { ES_THEME_LIGHT, ES_THEME_DARK } es_theme;
 
-/** Parses "light" or "dark". Returns ES_OK or ES_EUSAGE. */
+/** Parses the name of a theme, "light" or "dark". Returns ES_OK or
+ *  ES_EUSAGE. */
 es_status es_theme_parse(es_theme *out, const char *text) ES_MUST_USE;
 
 typedef struct es_colors {
     es_color paper, ink, muted, grid;
-    es_color alarm;             /* marks NaN and infinity among lines */
-    es_color hatched, hatching; /* background and lines of NaN areas */
+    /* Colour of the marks for NaN and infinity in line charts. */
+    es_color alarm;
+    /* Background and line colour of hatched (NaN) areas. */
+    es_color hatched, hatching;
 } es_colors;
 
-/** The picture that a chart draws on, and its colours. */
+/** The picture that a chart is drawn into, and the colours of the theme. */
 typedef struct es_canvas {
     es_picture *picture;
     const es_colors *colors;
@@ -32,15 +35,18 @@ typedef struct es_canvas {
 
 /**
  * Aligns the pages of a composite figure, which are stacked vertically. Each
- * page is drawn twice: first with all requests zero, when it writes its
- * measures; then with requests that all pages share, so that their plots align.
+ * page is drawn twice. In the first drawing all requests are zero, and the page
+ * writes its own measures; in the second all pages get the same requests, so
+ * that their plots align.
  */
 typedef struct es_page_frame {
     /* --- requests; 0: the page decides */
-    double left, right; /* from the page's edges to the plots */
-    double inner;       /* left of the plots in every column but the first */
+    double left, right; /* distances from the page's edges to the plots */
+    /* Gap to the left of the plots in all columns but the first. */
+    double inner;
     size_t n_columns;
-    bool without_legend; /* another page shows the same legend */
+    /* Leave out the legend, because another page shows it. */
+    bool without_legend;
     /* --- measures that the page writes */
     double own_left, own_right, own_inner;
     size_t own_columns, n_panels;
@@ -48,29 +54,32 @@ typedef struct es_page_frame {
     bool legend_below;
 } es_page_frame;
 
-/** Options of every figure. Zero is a good default for every member. */
+/** Options of every figure. Every member may be zero, which is its default. */
 typedef struct es_figure_style {
-    const char *title;    /* NULL: only the panels have titles */
-    double width, height; /* points; 0: as the content needs. If one of them
-                             is given, the content is scaled, with fewer
-                             columns of panels if they would be small */
-    double tallest; /* limit of an open height, in points: a higher page gets
-                       more columns and flatter plots, as far as they stay
-                       legible; 0: no limit */
-    double zoom;    /* final enlargement of the page with its letters and
-                       lines, for slides; 0: none */
-    size_t most_columns;  /* maximum of panels per row; 0: four */
-    size_t letters;       /* number of the first panel's letter: 1 for (a); 0:
-                             no letters */
-    es_page_frame *frame; /* NULL: not part of a composite figure */
+    /* Title of the figure; NULL: only the panels have titles. */
+    const char *title;
+    double width, height; /* size in points; 0: as the content needs. If only
+                             one of them is given, the content is scaled, and
+                             uses fewer columns of panels if these would be
+                             small */
+    double tallest; /* maximum height in points if no height is requested: a
+                       higher page gets more columns and flatter plots, as long
+                       as these stay legible; 0: no limit */
+    double zoom;    /* factor by which the finished page with its letters and
+                       lines is enlarged, for slides; 0: none */
+    size_t most_columns; /* maximum number of panels per row; 0: four */
+    size_t letters;      /* number of the letter of the first panel: 1 for (a);
+                            0: panels have no letters */
+    /* Shared layout; NULL: not part of a composite figure. */
+    es_page_frame *frame;
     es_colormap colormap;
     es_theme theme;
 } es_figure_style;
 
-/** Returns the fixed colours of a theme, never NULL. */
+/** Returns the fixed colours of a theme; never NULL. */
 const es_colors *es_theme_colors(es_theme theme);
 
-/** Severity of a flag or event. */
+/** The severity of a flag or an event. */
 typedef enum es_level {
     ES_LEVEL_INFO,
     ES_LEVEL_WARNING,
@@ -78,20 +87,22 @@ typedef enum es_level {
     ES_LEVEL_CRITICAL
 } es_level;
 
-/** Returns the colour of a severity. */
+/** Returns the colour for a severity in a theme. */
 es_color es_theme_level(es_theme theme, es_level level);
 
-/** Number of colours of es_theme_category, after which they repeat. */
+/** Number of distinct colours of es_theme_category; after these, colours
+ *  repeat. */
 #define ES_N_CATEGORIES 8
 
 /**
- * Returns colour i for unordered categories, such as runs. The colours suit
- * colour-blind readers (Okabe and Ito, 2008) and contrast with the theme's
- * paper; adjacent ones also differ in greyscale.
+ * Returns colour i for unordered categories, such as runs. The colours are
+ * suitable for colour-blind readers (Okabe and Ito, 2008) and contrast with the
+ * background of the theme; adjacent colours also differ in greyscale.
  */
 es_color es_theme_category(es_theme theme, size_t i);
 
-/** Returns the light theme's ink or paper, whichever reads better on `fill`. */
+/** Returns the text colour for an area filled with `fill`: the light theme's
+ *  ink or paper, whichever is easier to read. */
 es_color es_text_on(es_color fill);
 
 #endif

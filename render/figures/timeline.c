@@ -1,6 +1,6 @@
 /*
- * Draws timelines: for each run, small plots over the steps and below them a
- * lane for each kind of flag and one for events, on the same axis.
+ * Draws timelines. The panel of a run has small plots over the steps, and below
+ * them, on the same axis, a lane for each kind of flag and a lane for events.
  */
 #include "render/figures/timeline.h"
 
@@ -8,32 +8,33 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* Natural sizes of the content, in points. */
+/* The natural sizes of the chart, in points. */
 #define PLOT_WIDTH 330.0
 #define PLOT_HEIGHT 46.0
-#define PLOT_GAP 14.0 /* above each plot, for its name */
-#define LANES_GAP 8.0 /* above the lanes */
+#define PLOT_GAP 14.0 /* space above each plot, for its name */
+#define LANES_GAP 8.0 /* space above the lanes */
 #define LANE 13.0
 #define BAR 9.0
 #define LEFT 52.0
 #define ORDER_LINE 15.0
 #define LEAST_FACTOR 0.3
-#define COLUMN 0.5 /* width of a column of a decimated series */
+/* Width of a column of a series that has too many samples. */
+#define COLUMN 0.5
 #define TICKS 3
-#define LEAST_TICK 9.0 /* least height per tick of a small plot */
+#define LEAST_TICK 9.0 /* minimum height per tick of a small plot */
 
 typedef struct timeline_sheet {
     es_page page;
     const es_timeline *figure;
-    double plot_height; /* of each small plot */
+    double plot_height; /* height of each small plot */
 } timeline_sheet;
 
-/* The state while a panel is drawn. */
+/* The state for drawing one panel. */
 typedef struct timeline_block {
     const es_timeline_panel *panel;
     const timeline_sheet *sheet;
     const es_canvas *canvas;
-    es_box plot; /* of the small plots and the lanes below them */
+    es_box plot; /* place of the small plots and the lanes below them */
     es_axis steps;
 } timeline_block;
 
@@ -45,7 +46,8 @@ static es_color level_color(const timeline_block *b, es_level level)
 static double height_of(es_page *page, size_t i, double factor)
 {
     timeline_sheet *s = page->chart;
-    size_t n_lanes = s->figure->n_lanes + 1; /* the last one has the events */
+    /* The last lane shows the events. */
+    size_t n_lanes = s->figure->n_lanes + 1;
     s->plot_height = factor * PLOT_HEIGHT;
     return (double)s->figure->panels[i].n_plots * (s->plot_height + PLOT_GAP) +
            LANES_GAP + (double)n_lanes * LANE;
@@ -58,8 +60,8 @@ static bool shown(const es_timeline_plot *plot, size_t i)
     return isfinite(plot->values[i]);
 }
 
-/* Makes an axis with at most `most` ticks. If that gives fewer than two ticks,
- * which show no scale, up to `limit` are allowed. */
+/* Makes an axis with at most `most` ticks. If this gives fewer than two ticks,
+ * which do not show a scale, up to `limit` ticks are allowed. */
 static es_axis axis_of(double low, double high, bool logarithmic, double start,
                        double end, int most, int limit)
 {
@@ -69,7 +71,7 @@ static es_axis axis_of(double low, double high, bool logarithmic, double start,
     return axis;
 }
 
-/* Makes the value axis of a small plot; whole numbers get no fractional
+/* Makes the y axis of a small plot. If all values are whole numbers, so are the
  * ticks. */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
@@ -95,8 +97,8 @@ static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
                    (int)most, limit);
 }
 
-/* Draws the smallest and the largest value of each column of the page, in the
- * order of their steps; an isolated value is a dot. */
+/* Draws a long series as the smallest and the largest value of each column, in
+ * the order of their steps. An isolated value is drawn as a dot. */
 static void draw_line(const timeline_block *b, const es_timeline_plot *plot,
                       const es_axis *values)
 {
@@ -144,7 +146,7 @@ static void draw_plot(const timeline_block *b, const es_timeline_plot *plot,
     es_axis values = value_axis(plot, box);
     es_draw_upright(b->canvas, box, &values, true, NULL);
     draw_line(b, plot, &values);
-    /* Marks NaN and infinity at the bottom; adjacent ones share a mark. */
+    /* Mark NaN and infinity at the bottom; adjacent ones share one mark. */
     for (size_t i = 0, to; i < plot->n; i = to + 1) {
         to = i;
         while (to < plot->n && !shown(plot, to) &&
@@ -164,8 +166,8 @@ static void draw_plot(const timeline_block *b, const es_timeline_plot *plot,
 
 /* --- lanes ----------------------------------------------------------------*/
 
-/* Draws the bars of all lanes. A text is on its bar, or after the bar if it
- * fits before the next one. */
+/* Draws the flags of all lanes as bars. The text of a bar is on the bar, or
+ * after the bar if it fits before the next one. */
 static void draw_bars(const timeline_block *b, double y)
 {
     const es_canvas *canvas = b->canvas;
@@ -194,8 +196,8 @@ static void draw_bars(const timeline_block *b, double y)
     }
 }
 
-/* Draws the events. A text is to the right of its mark, or to the left, if it
- * fits between the neighbouring marks. */
+/* Draws the events. The text of an event is to the right or left of its mark,
+ * if it fits between the neighbouring marks. */
 static void draw_marks(const timeline_block *b, double middle)
 {
     const es_timeline_panel *panel = b->panel;
@@ -219,8 +221,9 @@ static void draw_marks(const timeline_block *b, double middle)
     }
 }
 
-/* Draws a line at the first onset of each lane, through the plots and the lanes
- * but not through the names between them. */
+/* Draws a vertical line at the step where a flag of each lane was first raised.
+ * The line passes through the plots and lanes, but not through the names
+ * between them. */
 static void draw_onsets(const timeline_block *b)
 {
     es_picture *picture = b->canvas->picture;

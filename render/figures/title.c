@@ -1,6 +1,6 @@
 /*
- * Draws titles: typesets the notation of architectures, draws other texts as
- * they are, and cuts what is too wide.
+ * Draws titles. The notation of an architecture is typeset; other texts are
+ * drawn unchanged. Titles that are too wide are cut.
  */
 #include "render/figures/title.h"
 
@@ -10,9 +10,10 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-#define INDEXED "ScFuFFN" /* "ScFuFFNi6" and "ScFuFFNe6" have index 6 */
+/* The notations "ScFuFFNi6" and "ScFuFFNe6" have the index 6. */
+#define INDEXED "ScFuFFN"
 
-#define KERN 0.05 /* gap before a smaller letter, relative to the size */
+#define KERN 0.05 /* gap before a smaller letter, relative to the font size */
 #define LEAST_SIZE 5.0
 
 typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
@@ -20,17 +21,19 @@ typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
 static const double sizes[] = {1, 0.74, 0.6};
 static const double drops[] = {0, 0.17, 0.28};
 
-/* Consecutive letters of one size. */
+/* Consecutive letters of the same size. */
 typedef struct part {
-    rank rank;    /* size and place of the letters */
-    size_t first; /* offset in text */
+    /* Determines the size and the vertical place of the letters. */
+    rank rank;
+    size_t first; /* offset of the first letter in `text` */
 } part;
 
-/* Longer texts are drawn as they are. */
+/* Longer texts are drawn unchanged. */
 enum { LONGEST = ES_ARCH_TEXT_MAX - 1, MOST_PARTS = 4 };
 
 typedef struct title {
-    char text[7 * ES_ARCH_TEXT_MAX + MOST_PARTS]; /* a plus sign is 7 bytes */
+    /* A plus sign with its thin spaces takes 7 bytes. */
+    char text[7 * ES_ARCH_TEXT_MAX + MOST_PARTS];
     size_t n_text;
     part parts[MOST_PARTS];
     size_t n_parts;
@@ -51,8 +54,8 @@ static void add(title *t, rank r, const char *text, size_t n)
     t->text[t->n_text] = '\0';
 }
 
-/* Adds "ScFuFFNi6" or "ScFuFFNe6" if `text` begins with it; returns its length
- * in bytes, otherwise 0. */
+/* Adds "ScFuFFNi6" or "ScFuFFNe6" to the title if `text` begins with this
+ * notation. Returns its length in bytes, otherwise 0. */
 static size_t add_indexed(title *t, const char *text)
 {
     size_t n = strlen(INDEXED);
@@ -71,9 +74,9 @@ bool es_title_is_arch(const char *text)
     return strlen(text) <= LONGEST && es_arch_parse(&arch, text) == ES_OK;
 }
 
-/* Returns the bytes of the architecture at the beginning of a text, which may
- * be followed by " (3 seeds)" or ", γ = 0.2"; 0 if there is none or it is too
- * long. */
+/* Returns the length in bytes of the architecture at the beginning of a text;
+ * the rest may be " (3 seeds)" or ", γ = 0.2". Returns 0 if the text has no
+ * architecture or it is too long. */
 static size_t arch_bytes(const char *text)
 {
     static const char *const ends[] = {" (", ", "};
@@ -91,7 +94,8 @@ static size_t arch_bytes(const char *text)
     return 0;
 }
 
-/* Splits a text into parts; false if it is no architecture. */
+/* Splits the notation of an architecture into parts. Returns false if the text
+ * is not such a notation. */
 static bool typeset(title *out, const char *text)
 {
     char packed[ES_ARCH_TEXT_MAX], *end = packed;
@@ -106,7 +110,7 @@ static bool typeset(title *out, const char *text)
     text += n_arch;
     for (const char *from = packed; *from;) {
         size_t n = add_indexed(out, from);
-        /* The plus of 1e+3 does not separate parts. */
+        /* The plus sign in 1e+3 does not separate parts. */
         bool plus = *from == '+' && !(from > packed && from[-1] == 'e');
         if (n == 0 && plus)
             add(out, ON_LINE, THIN_SPACE "+" THIN_SPACE,
@@ -122,7 +126,8 @@ static bool typeset(title *out, const char *text)
     return true;
 }
 
-/* Draws the parts from x on unless picture is NULL; returns the right end. */
+/* Draws the parts of a title from x on, unless `picture` is NULL. Returns the
+ * right end. */
 static double lay_parts(es_picture *picture, double x, double y, double size,
                         es_font_weight weight, es_color color, const title *t)
 {
@@ -149,7 +154,8 @@ double es_title_width(const char *text, double size, es_font_weight weight)
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* Draws the notation of an architecture and returns true if it fits. */
+/* Draws the notation of an architecture if it fits. Returns true if it was
+ * drawn. */
 static bool draw_typeset(es_picture *picture, double x, double y, double size,
                          es_align align, es_font_weight weight, es_color color,
                          const title *t, double width)
@@ -172,7 +178,7 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
     if (typeset(&t, text)) {
         if (draw_typeset(picture, x, y, size, align, weight, color, &t, width))
             return;
-        /* Only the part before the first subscript is drawn, cut so that the
+        /* Draw only the part before the first subscript, cut so that the
          * ellipsis fits. */
         snprintf(cut, sizeof cut, "%s%s", t.text,
                  t.n_parts == 1 ? "" : ELLIPSIS);
@@ -203,8 +209,8 @@ void es_draw_run_name(es_picture *picture, double x, double y, double size,
     free(fitted);
 }
 
-/* Returns the bytes of a line: the whole text if it fits, otherwise up to the
- * last comma that fits, or to the first comma if none fits. */
+/* Returns the length in bytes of one line: the whole text if it fits; otherwise
+ * up to the last comma that fits, or up to the first comma if none fits. */
 static size_t line_bytes(const char *text, double width, double size,
                          es_font_weight weight)
 {

@@ -1,21 +1,21 @@
 /**
- * Titles and labels of figures. The notation of an architecture is typeset:
- * thin spaces around plus signs and after commas, and in `ScFuFFNi6` or
- * `ScFuFFNe6` a subscript i or e with the index 6. The notation may be followed
- * by " (3 seeds)" or ", γ = 0.2". Any other text, such as a run's name, is
- * drawn as it is.
+ * Draws the titles and labels of figures. The notation of an architecture is
+ * typeset: thin spaces around plus signs and after commas, and in `ScFuFFNi6`
+ * or `ScFuFFNe6` a subscript i or e with the index 6. The notation may be
+ * followed by " (3 seeds)" or ", γ = 0.2". Any other text, such as the name of
+ * a run, is drawn unchanged.
  */
 #ifndef ES_TITLE_H
 #define ES_TITLE_H
 
 #include "render/figures/theme.h"
 
-/** Returns true if `text` is the notation of an architecture
- *  (analyzer/arch/arch.h). */
+/** Returns true if `text` is an architecture in the notation of
+ *  analyzer/arch/arch.h. */
 bool es_title_is_arch(const char *text);
 
-/** Returns the width in points with which es_draw_fitted draws the uncut
- *  text. */
+/** Returns the width in points of a text that es_draw_fitted draws without
+ *  cutting. */
 double es_title_width(const char *text, double size, es_font_weight weight);
 
 /**
@@ -32,15 +32,16 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
                     const char *text, double width);
 
-/** Draws a run's name from x on. If it does not fit, its middle is left out,
- *  because names usually differ at the ends. */
+/** Draws the name of a run from x on. If the name is too wide, its middle is
+ *  left out, because names usually differ at their ends. */
 void es_draw_run_name(es_picture *picture, double x, double y, double size,
                       es_font_weight weight, es_color color, const char *text,
                       double width);
 
 /**
- * Draws a run's name in several lines if it does not fit into one. Lines break
- * after the commas between settings, which are then left out.
+ * Draws the name of a run on several lines if it does not fit on one. Lines
+ * break at the commas between settings; a comma at the end of a line is left
+ * out.
  *
  *   picture      NULL to draw nothing
  *   y            baseline of the first line
@@ -54,17 +55,19 @@ size_t es_draw_run_lines(es_picture *picture, double x, double y, double size,
                          const char *text, double width, double line_height,
                          size_t most);
 
-/** Draw texts of ES_SMALL_SIZE: es_draw_small cuts them to `width`, and
- *  es_draw_label draws them as they are. */
+/** Draw texts at the size ES_SMALL_SIZE. es_draw_small cuts a text to `width`
+ *  points; es_draw_label draws it without cutting. */
 void es_draw_small(const es_canvas *canvas, double x, double y, es_align align,
                    es_color color, const char *text, double width);
 void es_draw_label(const es_canvas *canvas, double x, double y, es_align align,
                    es_color color, const char *text);
 
-/** Draws the name of an axis or a plot, centred on x, in ES_LABEL_SIZE. */
+/** Draws the name of an axis or a plot, centred on x, at the size
+ *  ES_LABEL_SIZE. */
 void es_draw_name(const es_canvas *canvas, double x, double y, double degrees,
                   es_color color, const char *text);
 
-#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE) /* from centre to baseline */
+/* Distance from the vertical centre of letters to the baseline. */
+#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE)
 
 #endif
