@@ -1,9 +1,10 @@
 /*
- * Loads DejaVu Sans, measures, cleans and shortens texts. The font is opened by
- * its path because a fontconfig query takes longer than drawing a heatmap,
- * depends on the user's settings, and may return another weight through Cairo.
- * The folder `fonts` next to the program, which the Python package includes,
- * comes first; fontconfig is used only if no known folder has the file.
+ * Loads the font DejaVu Sans; measures, cleans and shortens texts. The font is
+ * opened by its path. A fontconfig query would take longer than drawing a
+ * heatmap, would depend on the user's settings, and might return another weight
+ * through Cairo. The folder `fonts` next to the program, which the Python
+ * package includes, comes first; fontconfig is used only if no known folder has
+ * the file.
  */
 #include "render/picture_internal.h"
 
@@ -19,12 +20,13 @@
 #include <unistd.h>
 #include FT_FREETYPE_H
 
-#define MEASURED_SIZE 64 /* widths are proportional to the size */
+/* Size at which texts are measured; widths are proportional to it. */
+#define MEASURED_SIZE 64
 #define ELLIPSIS "\xe2\x80\xa6"
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Fonts are loaded once and never freed: Cairo's caches refer to the faces
- * until the program ends. */
+/* Each font is loaded once and never freed, because Cairo's caches refer to the
+ * font faces until the program ends. */
 typedef struct font {
     cairo_font_face_t *face;
     cairo_scaled_font_t *measured;
@@ -56,8 +58,9 @@ static cairo_font_face_t *face_in_folder(const char *folder, const char *name,
     return cairo_ft_font_face_create_for_ft_face(face, FT_LOAD_NO_HINTING);
 }
 
-/* Returns NULL if no folder has a readable file; *exists says if any folder has
- * the file. */
+/* Loads a font file from the first folder in which it is readable. Returns NULL
+ * if there is none. *exists is set to true if any folder has the file, even an
+ * unreadable one. */
 static cairo_font_face_t *face_from_file(const char *name, bool *exists)
 {
     char self[PATH_MAX], beside[PATH_MAX];
@@ -70,8 +73,9 @@ static cairo_font_face_t *face_from_file(const char *name, bool *exists)
     return face;
 }
 
-/* Leaves the font empty if its file exists but cannot be read: most likely
- * memory ran out, and fontconfig would crash then. */
+/* Loads a font from its file, or through fontconfig if no folder has the file.
+ * The font stays empty if the file exists but cannot be read: most likely
+ * memory ran out, and fontconfig would crash in that case. */
 static void load_font(font *out, const char *file, cairo_font_weight_t weight)
 {
     bool exists;
@@ -115,10 +119,11 @@ cairo_font_options_t *es_font_options(void)
     return options;
 }
 
-/* Returns the bytes of the UTF-8 character at `text`; 0 if it is malformed. */
+/* Returns the length in bytes of the UTF-8 character at `text`; 0 if it is
+ * malformed. */
 static size_t character_bytes(const unsigned char *text)
 {
-    if (text[0] < 0x80) /* the usual case */
+    if (text[0] < 0x80) /* ASCII is the usual case */
         return 1;
     for (size_t n = 2; n <= 4 && text[n - 1]; n++)
         if (es_text_is_utf8((const char *)text, n))
@@ -132,8 +137,8 @@ size_t es_text_clean(char *out, const char *text)
     size_t length = 0;
     while (*from) {
         size_t n = character_bytes(from);
-        /* Replaces control characters, and noncharacters, which make Cairo
-         * reject the whole text. */
+        /* Replace control characters. Also replace noncharacters, because Cairo
+         * would reject the whole text. */
         static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
         uint32_t code = n > 0 ? from[0] & masks[n] : 0;
         for (size_t i = 1; i < n; i++)
@@ -172,7 +177,7 @@ double es_drawn_width(const char *drawn, double size, es_font_weight weight)
     return extents.x_advance * size / MEASURED_SIZE;
 }
 
-/* Returns 0 if memory runs out. */
+/* Returns the width of a clean text; 0 if memory runs out. */
 static double clean_width(const char *clean, double size, es_font_weight weight)
 {
     if (!es_text_is_bidi(clean))
@@ -193,7 +198,8 @@ double es_text_width(const char *text, double size, es_font_weight weight)
     return width;
 }
 
-/* Copies clean[0..n) without a partial last character and adds an ellipsis. */
+/* Copies the first n bytes of `clean`, but not a partial last character, and
+ * appends an ellipsis. */
 static void cut(char *out, const char *clean, size_t n)
 {
     while (n > 0 && ((unsigned char)clean[n] & 0xc0) == 0x80)
@@ -204,8 +210,8 @@ static void cut(char *out, const char *clean, size_t n)
     memcpy(out + n, ELLIPSIS, sizeof ELLIPSIS);
 }
 
-/* Copies at most `kept` bytes from the two ends of `clean` with an ellipsis in
-   between. */
+/* Copies the beginning and the end of `clean`, at most `kept` bytes in total,
+   with an ellipsis in between. */
 static void cut_middle(char *out, const char *clean, size_t kept)
 {
     size_t n = strlen(clean), n_end = kept / 2;
@@ -215,7 +221,8 @@ static void cut_middle(char *out, const char *clean, size_t kept)
     strcat(out, clean + n - n_end);
 }
 
-/* Shortens `text` by bisection, with as many bytes as fit into `width`. */
+/* Shortens `text` to as many bytes as fit into `width`. The number is found by
+ * bisection. */
 static char *fit(const char *text, double width, double size,
                  es_font_weight weight,
                  void (*shorten)(char *out, const char *clean, size_t n))
@@ -228,7 +235,8 @@ static char *fit(const char *text, double width, double size,
     memcpy(out, clean, n + 1);
     if (clean_width(out, size, weight) <= width)
         goto done;
-    size_t fits = 0, too_long = n; /* bytes without the ellipsis */
+    /* Numbers of bytes, not counting the ellipsis. */
+    size_t fits = 0, too_long = n;
     while (too_long - fits > 1) {
         size_t middle = fits + (too_long - fits) / 2;
         shorten(out, clean, middle);

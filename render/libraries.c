@@ -1,4 +1,5 @@
-/* Prints the versions of the loaded drawing libraries, for --version. */
+/* Prints the versions of the drawing libraries that are loaded, for
+ * --version. */
 #include "render/picture.h"
 
 #include <cairo.h>

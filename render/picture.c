@@ -1,7 +1,7 @@
 /*
- * The display list: figures append shapes, which are checked and copied here,
- * so that the writers need no checks. If memory runs out, the picture remembers
- * the failure until it is written.
+ * Implements the display list. Charts append shapes, which are checked and
+ * copied here, so that the writers need no checks. If memory runs out, the
+ * picture remembers this failure until it is written.
  */
 #include "render/picture_internal.h"
 
@@ -64,8 +64,8 @@ bool es_picture_reserve(void *pointer, size_t *capacity, size_t used, size_t n,
     return true;
 }
 
-/* Makes space for n more bytes of text; false, with `failed` set, if memory
- * runs out. */
+/* Makes space for n more bytes of text. If memory runs out, sets
+ * picture->failed and returns false. */
 static bool reserve_text(es_picture *picture, size_t n)
 {
     if (!picture->failed &&
@@ -86,8 +86,8 @@ static void append(es_picture *picture, es_picture_shape shape)
         picture->shapes[picture->n_shapes++] = shape;
 }
 
-/* Clamps a coordinate to the range of the devices; false if it is not
- * finite. */
+/* Clamps a coordinate to the range that the devices can draw. Returns false if
+ * the coordinate is not finite. */
 static bool settle(double *x)
 {
     if (!isfinite(*x))
@@ -96,7 +96,8 @@ static bool settle(double *x)
     return true;
 }
 
-/* The same for a length, which must also be positive. */
+/* Clamps a length to the range that the devices can draw. Returns false if the
+ * length is not finite or not positive. */
 static bool settle_length(double *x)
 {
     return settle(x) && *x > 0;
@@ -163,7 +164,8 @@ void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
                                        .color = stroke});
 }
 
-/* Copies n pairs; a pair that is not finite becomes a pair of NaN. */
+/* Appends a shape with n pairs of coordinates. A pair that is not finite
+ * becomes a pair of NaN. */
 static void append_pairs(es_picture *picture, es_picture_shape shape,
                          const double *pairs, size_t n)
 {
@@ -210,7 +212,8 @@ void es_picture_spans(es_picture *picture, double x, double column,
 }
 
 #define MOST_COLORS 256
-#define MOST_CELLS 32767 /* per side: the limit of Cairo's surfaces */
+/* Maximum number of cells per side, the limit of Cairo's surfaces. */
+#define MOST_CELLS 32767
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
@@ -224,7 +227,8 @@ void es_picture_image(es_picture *picture, double x, double y, double width,
         return;
     char *to = picture->text + picture->n_text;
     memcpy(to, palette, n_palette);
-    for (size_t i = 0; i < n; i++) /* the writers rely on valid indices */
+    /* The writers rely on valid palette indices. */
+    for (size_t i = 0; i < n; i++)
         to[n_palette + i] = (char)(cells[i] < n_colors ? cells[i] : 0);
     append_area(picture, x, y, width, height,
                 (es_picture_shape){.kind = ES_SHAPE_IMAGE,
@@ -247,8 +251,8 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
                                            .color = fill});
 }
 
-/* Copies n bytes including the NUL. Returns their offset, or 0 with `failed`
- * set. */
+/* Copies n bytes of a string, including the NUL. Returns the offset of the
+ * copy, or 0 with picture->failed set. */
 static size_t append_string(es_picture *picture, const char *string, size_t n)
 {
     if (!reserve_text(picture, n))
@@ -330,7 +334,8 @@ es_status es_picture_zoom(es_picture *picture, double factor)
     return ES_OK;
 }
 
-/* Moves the n pairs of a polyline, or of spans, whose pairs are two heights. */
+/* Moves the n pairs of a polyline by (x, y). The pairs of spans are two
+ * heights, so both numbers of a pair move by y. */
 static void move_numbers(double *numbers, size_t n, double x, double y)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {

@@ -1,7 +1,7 @@
 /**
- * A picture is a display list: figures append shapes, and a device (PNG, SVG,
- * PDF) draws them. Coordinates are in points (1/72 inch), with the origin at
- * the top left and y pointing down.
+ * A picture is a display list: charts append shapes to it, and a writer for
+ * PNG, SVG or PDF draws them. Coordinates are in points (1/72 inch); the origin
+ * is at the top left, and y points down.
  */
 #ifndef ES_PICTURE_H
 #define ES_PICTURE_H
@@ -26,23 +26,25 @@ typedef enum es_font_weight { ES_WEIGHT_NORMAL, ES_WEIGHT_BOLD } es_font_weight;
 
 typedef struct es_picture es_picture;
 
-/** Creates an empty picture of width x height points on `background`. Returns
- *  ES_OK, ES_ENOMEM, or ES_EUSAGE if a side is not from 1 to 20000. */
+/** Creates an empty picture of width x height points, filled with `background`.
+ *  Returns ES_OK, ES_ENOMEM, or ES_EUSAGE if the width or height is not from 1
+ *  to 20000. */
 es_status es_picture_new(es_picture **out, double width, double height,
                          es_color background) ES_MUST_USE;
 
 void es_picture_free(es_picture *picture); /* accepts NULL */
 
 /*
- * The append functions return nothing: if memory runs out, the picture
- * remembers the failure and es_picture_write reports it. A shape is left out if
- * a coordinate is not finite, or if a width, height, line width or size is not
- * positive; coordinates are clamped to 1e5 points. Strings are copied. They are
- * UTF-8; invalid bytes, control characters and noncharacters are drawn as
- * U+FFFD. Right-to-left words are reordered and Arabic letters joined. A text
- * whose first letter runs right to left begins at the right, but (x, y) and the
- * alignment still refer to the left and right edges of the drawn text. There is
- * no other shaping, and a character without a glyph in DejaVu Sans is a box.
+ * The following functions append shapes to a picture. They return nothing: if
+ * memory runs out, the picture remembers the failure and es_picture_write
+ * reports it. A shape is left out if a coordinate is not finite, or if a width,
+ * height, line width or size is not positive; coordinates are clamped to 1e5
+ * points. Strings are copied. They are UTF-8; invalid bytes, control characters
+ * and noncharacters are drawn as U+FFFD. Right-to-left words are reordered and
+ * Arabic letters joined. A text whose first letter runs right to left begins at
+ * the right, but (x, y) and the alignment still refer to the left and right
+ * edges of the drawn text. There is no other shaping, and a character without a
+ * glyph in DejaVu Sans is a box.
  *
  * On a device with pixels, the edges of rectangles, frames, hatchings and clips
  * and the centres of vertical and horizontal lines snap to the nearest pixel
@@ -52,7 +54,8 @@ void es_picture_rect(es_picture *picture, double x, double y, double width,
                      double height, es_color fill);
 void es_picture_frame(es_picture *picture, double x, double y, double width,
                       double height, double line_width, es_color stroke);
-/** Diagonal hatching on `fill`, which marks NaN cells. */
+/** Appends a rectangle filled with `fill` and diagonal lines, which marks NaN
+ *  cells. */
 void es_picture_hatch(es_picture *picture, double x, double y, double width,
                       double height, es_color fill, es_color stroke);
 void es_picture_line(es_picture *picture, double x0, double y0, double x1,
@@ -61,11 +64,12 @@ void es_picture_line(es_picture *picture, double x0, double y0, double x1,
 void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
                        double y1, double line_width, double dash,
                        es_color stroke);
-/** points: n pairs (x, y); a pair that is not finite interrupts the line. */
+/** Appends a line through n points, given as pairs (x, y). A pair that is not
+ *  finite interrupts the line. */
 void es_picture_polyline(es_picture *picture, const double *points, size_t n,
                          double line_width, es_color stroke);
 /**
- * Adjacent vertical bars, which draw a series of many samples.
+ * Appends adjacent vertical bars, which show a series of many samples.
  *
  *   x, column  left edge of the first bar, and the width of each bar
  *   spans      n pairs (top, bottom); a column stays empty if its pair is not
@@ -76,8 +80,9 @@ void es_picture_spans(es_picture *picture, double x, double column,
 void es_picture_dot(es_picture *picture, double x, double y, double radius,
                     es_color fill);
 /**
- * A grid with too many cells for one rectangle per cell, stretched over an area
- * without smoothing. A device with fewer pixels than cells leaves cells out.
+ * Appends an image: a grid with too many cells for one rectangle per cell. The
+ * image is stretched over an area without smoothing; a device with fewer pixels
+ * than cells leaves cells out.
  *
  *   cells    (n_rows,n_columns) palette indices, row 0 at the top; copied
  *   palette  (n_colors) at most 256, opaque; an index out of range means 0
@@ -87,29 +92,29 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
                       size_t n_rows, const es_color *palette, size_t n_colors);
-/** (x, y) lies on the baseline; `degrees` rotates the text counter-clockwise
- *  about it. */
+/** Appends a text. (x, y) is a point on its baseline, about which `degrees`
+ *  rotates the text counter-clockwise. */
 void es_picture_text(es_picture *picture, double x, double y, double size,
                      es_align align, es_font_weight weight, double degrees,
                      es_color color, const char *text);
-/** Clips all shapes up to the next unclip to the rectangle. Clips do not
- *  nest. */
+/** Clips the following shapes to a rectangle, up to the next es_picture_unclip.
+ *  Clips do not nest. */
 void es_picture_clip(es_picture *picture, double x, double y, double width,
                      double height);
 void es_picture_unclip(es_picture *picture);
 
-/** Appends all shapes of another picture, moved by (x, y), but not its
- *  background. */
+/** Appends all shapes of another picture, moved by (x, y). The background of
+ *  the other picture is not copied. */
 void es_picture_add(es_picture *picture, const es_picture *other, double x,
                     double y);
 
-/** Returns the width and height in points. */
+/** Sets the width and height of the picture in points. */
 void es_picture_sides(const es_picture *picture, double *width, double *height);
 
 /**
- * Scales the page and all of its shapes; call it on a complete picture. Returns
- * ES_OK, or ES_EUSAGE if factor is not positive or a side would leave the range
- * that es_picture_new allows.
+ * Scales the page and all shapes; call it after the last append. Returns ES_OK,
+ * or ES_EUSAGE if `factor` is not positive, or if the width or height would
+ * leave the range that es_picture_new allows.
  */
 es_status es_picture_zoom(es_picture *picture, double factor) ES_MUST_USE;
 
@@ -128,8 +133,8 @@ double es_text_width(const char *text, double size, es_font_weight weight);
 char *es_text_fit(const char *text, double width, double size,
                   es_font_weight weight) ES_MUST_USE;
 
-/** Like es_text_fit, but leaves out the middle, for names that differ at their
- *  ends. */
+/** Shortens a text like es_text_fit, but leaves out its middle, for names that
+ *  differ at their ends. */
 char *es_text_fit_ends(const char *text, double width, double size,
                        es_font_weight weight) ES_MUST_USE;
 
@@ -139,39 +144,45 @@ typedef enum es_format {
     ES_FORMAT_PDF
 } es_format;
 
-/** Returns "png", "svg" or "pdf", which is also the file name extension. */
+/** Returns the name of a format: "png", "svg" or "pdf". The name is also the
+ *  extension of file names. */
 const char *es_format_name(es_format format);
 
-/** Parses "png", "svg" or "pdf". Returns ES_OK or ES_EUSAGE. */
+/** Parses the name of a format: "png", "svg" or "pdf". Returns ES_OK or
+ *  ES_EUSAGE. */
 es_status es_format_parse(es_format *out, const char *text) ES_MUST_USE;
 
-/** Finds the format by the extension of `path`; false if the extension is
- *  unknown. */
+/** Sets *out to the format that the extension of `path` names. Returns false if
+ *  the extension is unknown. */
 bool es_format_of_path(es_format *out, const char *path);
 
-/** Checks a picture's size, in pixels for a PNG and in points for other
- *  formats. Each side may have 1 to 20000 points; a PNG may have up to 32767
- *  pixels per side and 100 million in total. Returns ES_OK or ES_EUSAGE. */
+/**
+ * Checks if a format allows a size, which is in pixels for PNG and in points
+ * for the other formats. The width and height may be from 1 to 20000 points; a
+ * PNG may have up to 32767 pixels per side and 100 million in total. Returns
+ * ES_OK or ES_EUSAGE.
+ */
 es_status es_format_check_size(es_format format, double width,
                                double height) ES_MUST_USE;
 
-/** Metadata: a PNG tEXt or iTXt chunk, an SVG <desc> line or a PDF property. */
+/** An item of metadata in a picture file: a PNG tEXt or iTXt chunk, a line of
+ *  the SVG <desc>, or a PDF property. */
 typedef struct es_picture_note {
     const char *key, *value;
 } es_picture_note;
 
 /**
- * Draws the picture.
+ * Writes a picture to a stream in one of the formats.
  *
  *   out    written from its current position; flushed, not closed
  *   scale  PNG pixels per point (the program uses 2); other formats ignore it
  *   notes  (n_notes) in order; "Title" also names the document in SVG and PDF
  *
- * PNG: an 8-bit palette if 256 colours suffice, otherwise RGB. Every colour
- * that the picture names is exact; only blends at smoothed edges may share a
- * palette entry, which differs by at most 32 of 255 in a channel. SVG: SVG 1.1
- * with numbers to 0.01 points. Text stays text in DejaVu Sans, or in another
- * font squeezed to the same width. No scripts, no style sheets. PDF: text stays
+ * PNG: an 8-bit palette if 256 colours suffice, otherwise RGB. The colours of
+ * all shapes are exact; only the blends at smoothed edges may share a palette
+ * entry, which differs by at most 32 of 255 in a channel. SVG: SVG 1.1 with
+ * numbers to 0.01 points. Text stays text in DejaVu Sans, or in another font
+ * squeezed to the same width. No scripts, no style sheets. PDF: text stays
  * text, and the font is embedded. The same picture always gives the same bytes;
  * no dates are written.
  *
@@ -185,14 +196,15 @@ es_status es_picture_write(const es_picture *picture, FILE *out,
                            size_t n_notes) ES_MUST_USE;
 
 /**
- * Writes n >= 1 pictures as the pages of a PDF; each page keeps its size.
- * Everything else is as for es_picture_write.
+ * Writes n >= 1 pictures as the pages of one PDF; each page keeps its size.
+ * Notes and statuses are the same as for es_picture_write.
  */
 es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
                                 FILE *out, const es_picture_note *notes,
                                 size_t n_notes) ES_MUST_USE;
 
-/** Prints the drawing libraries: "cairo 1.16.0, libpng 1.6.39, ...". */
+/** Prints the names and versions of the drawing libraries: "cairo 1.16.0,
+ *  libpng 1.6.39, ...". */
 void es_picture_libraries(char *out, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/** The display list as the writers of render/ see it, and the helpers that they
- *  share: text, fonts, growing buffers. */
+/** Declares the display list for the writers in render/, and the helpers that
+ *  the writers share: text, fonts and growing buffers. */
 #ifndef ES_PICTURE_INTERNAL_H
 #define ES_PICTURE_INTERNAL_H
 
@@ -22,24 +22,30 @@ typedef enum es_shape_kind {
     ES_SHAPE_UNCLIP
 } es_shape_kind;
 
-/** Every number is finite, except that a NaN in numbers[] marks a gap. */
+/** A shape of the display list. Every number is finite, except that a NaN in
+ *  numbers[] marks a gap. */
 typedef struct es_picture_shape {
     es_shape_kind kind;
-    es_color color;       /* of the fill, or of the stroke of unfilled shapes */
-    es_color stroke;      /* lines of a hatching */
-    double x, y;          /* corner, start of a line, centre, or baseline */
-    double width, height; /* of an area, or from start to end of a line */
-    double size;          /* line width, radius, column width or font size */
-    double dash;          /* of a line; 0 if solid */
-    double degrees;       /* rotation of a text */
+    /* Colour of the fill, or of the stroke of shapes without fill. */
+    es_color color;
+    es_color stroke; /* colour of the lines of a hatching */
+    /* Corner, start of a line, centre, or point on the baseline. */
+    double x, y;
+    /* Sides of an area, or distance from start to end of a line. */
+    double width, height;
+    double size;    /* line width, radius, column width or font size */
+    double dash;    /* length of the dashes of a line; 0: solid */
+    double degrees; /* rotation of a text, counter-clockwise */
     es_align align;
     es_font_weight weight;
-    size_t first, n; /* range of pairs in numbers[], or of bytes in text[] with
-                        the NUL */
-    size_t n_columns, n_colors; /* of an image; text[] has n_colors es_color
-                                   and then n cells from `first` on */
-    size_t drawn;  /* of a text: start of its es_drawn; otherwise `first` */
-    bool leftward; /* of a text; see es_drawn */
+    /* Range of pairs in numbers[], or of bytes in text[], including the NUL. */
+    size_t first, n;
+    size_t n_columns, n_colors; /* number of columns and colours of an image;
+                                   text[] has its n_colors es_color, then its n
+                                   cells, beginning at `first` */
+    /* Offset of the es_drawn of a text; `first` if it is drawn as it is. */
+    size_t drawn;
+    bool leftward; /* the text begins at the right; see es_drawn */
 } es_picture_shape;
 
 struct es_picture {
@@ -53,12 +59,12 @@ struct es_picture {
     bool failed; /* an append ran out of memory */
 };
 
-/* A hatching: lines x + y = k * spacing, in points. */
+/* The lines of a hatching are x + y = k * spacing, in points. */
 #define ES_HATCH_SPACING 3.5
-#define ES_HATCH_LINE 0.6 /* width of a line */
+#define ES_HATCH_LINE 0.6 /* width of a line, in points */
 
-/** Returns the end of the run of non-empty columns that begins at `from`;
- *  `from` if that column is empty. */
+/** Returns the end of the group of non-empty columns that begins at `from`;
+ *  returns `from` if that column is empty. */
 static inline size_t es_spans_end(const double *spans, size_t from, size_t n)
 {
     while (from < n && spans[2 * from] < spans[2 * from + 1])
@@ -77,40 +83,42 @@ static inline size_t es_spans_end(const double *spans, size_t from, size_t n)
 cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
                                double scale);
 
-/** Returns DejaVu Sans or its substitute, borrowed; NULL if it could not be
- *  loaded. Any thread. */
+/** Returns the font DejaVu Sans or its substitute, borrowed; NULL if it could
+ *  not be loaded. Any thread. */
 cairo_font_face_t *es_font_face(es_font_weight weight);
 
-/** Returns options for smooth edges and for metrics that do not depend on the
- *  size in pixels. The caller destroys them. */
+/** Returns font options for smooth edges, and for metrics that do not depend on
+ *  the size in pixels. The caller destroys the options. */
 cairo_font_options_t *es_font_options(void);
 
 /**
- * Copies `text`, replacing control characters, noncharacters (such as U+FFFE)
- * and invalid UTF-8 by U+FFFD.
+ * Copies `text` with replacements: control characters, noncharacters (such as
+ * U+FFFE) and invalid UTF-8 become U+FFFD.
  *
  *   out  capacity of 3 * strlen(text) + 1 bytes; NULL to write nothing
  *
- * Returns the length without the NUL.
+ * Returns the length of the copy without its NUL.
  */
 size_t es_text_clean(char *out, const char *text);
 
-/** Returns the cleaned text as a new string, which the caller frees; NULL if
- *  memory runs out. */
+/** Returns a copy of `text`, cleaned by es_text_clean, which the caller frees;
+ *  NULL if memory runs out. */
 char *es_text_cleaned(const char *text) ES_MUST_USE;
 
 /** Returns true if a clean text has right-to-left characters or directional
- *  marks, so that es_text_turn must reorder it. Other text is drawn as it
- *  is. */
+ *  marks, so that es_text_turn must reorder it. Any other text is drawn without
+ *  reordering. */
 bool es_text_is_bidi(const char *clean);
 
-/** A text as it is drawn, in visual order from left to right. */
+/** A text in visual order, as it is drawn from left to right. */
 typedef struct es_drawn {
-    char *text;    /* (n) the caller frees it; NULL if memory ran out. Two
-                      strings, each with its NUL: the characters to draw, and
-                      the letter that each of them is a form of */
-    size_t n;      /* bytes of both strings */
-    bool leftward; /* the first letter is right-to-left: begins at the right */
+    char *text; /* (n) owned by the caller, who frees it; NULL if memory ran
+                   out. Two strings, each with its NUL: the characters to
+                   draw, and for each of these the letter of which it is a
+                   form */
+    size_t n;   /* number of bytes of both strings */
+    /* The first letter is right-to-left, so the text begins at the right. */
+    bool leftward;
 } es_drawn;
 
 /**
@@ -120,7 +128,8 @@ typedef struct es_drawn {
  */
 es_drawn es_text_turn(const char *clean) ES_MUST_USE;
 
-/** Return colour i of an image, and its cells, which are borrowed. */
+/** Return colour i of an image, and the cells of an image, which are
+ *  borrowed. */
 static inline es_color es_image_color(const es_picture *picture,
                                       const es_picture_shape *image, size_t i)
 {
@@ -137,9 +146,12 @@ static inline const uint8_t *es_image_cells(const es_picture *picture,
            image->n_colors * sizeof(es_color);
 }
 
-/** Returns how many pixels a vector file stores per cell, for n cells along
- *  `points` points. A viewer that smooths images blurs edges by one pixel, so
- *  there are several pixels per point; repeated pixels compress well. */
+/**
+ * Returns the number of pixels that a vector file stores per cell of an image,
+ * if n cells have a length of `points` points. Cells get several pixels per
+ * point, because a viewer that smooths images blurs edges by one pixel;
+ * repeated pixels compress well.
+ */
 static inline size_t es_image_repeats(double points, size_t n)
 {
     double times = ceil(4 * points / (double)n);
@@ -152,11 +164,12 @@ static inline uint32_t es_color_packed(es_color color)
     return (uint32_t)color.r << 16 | (uint32_t)color.g << 8 | color.b;
 }
 
-/** Returns the advance width of characters in visual order; 0 without a
- *  font. */
+/** Returns the advance width of characters in visual order; 0 if the font could
+ *  not be loaded. */
 double es_drawn_width(const char *drawn, double size, es_font_weight weight);
 
-/** The writers of the formats. They return as es_picture_write does. */
+/** Write a picture in one format each. They return the statuses of
+ *  es_picture_write. */
 es_status es_picture_write_png(const es_picture *picture, FILE *out,
                                double scale, const es_picture_note *notes,
                                size_t n_notes) ES_MUST_USE;
@@ -164,26 +177,28 @@ es_status es_picture_write_svg(const es_picture *picture, FILE *out,
                                const es_picture_note *notes,
                                size_t n_notes) ES_MUST_USE;
 
-/** es_format_check_size for a picture in points, and for a PNG in pixels. */
+/** Check the size of a picture like es_format_check_size:
+ *  es_picture_check_sides in points, es_png_check_size in pixels. */
 es_status es_picture_check_sides(double width, double height) ES_MUST_USE;
 es_status es_png_check_size(double width, double height) ES_MUST_USE;
 
-/** Converts a Cairo status to an es_status with its message. */
+/** Converts a status of Cairo to an es_status, and sets its message. */
 es_status es_cairo_status(cairo_status_t status) ES_MUST_USE;
 
-/** Returns the value of the note "Title", or NULL. */
+/** Returns the value of the note with the key "Title", or NULL. */
 const char *es_note_title(const es_picture_note *notes, size_t n_notes);
 
-/** Makes space for n more elements of `size` bytes in an array that has `used`.
- *  pointer is the address of the array's pointer. Returns false if memory runs
- *  out; the array is then unchanged. */
+/** Makes space for n more elements of `size` bytes in a growing array with
+ *  `used` elements. `pointer` is the address of the pointer to the array. If
+ *  memory runs out, returns false and leaves the array unchanged. */
 bool es_picture_reserve(void *pointer, size_t *capacity, size_t used, size_t n,
                         size_t size) ES_MUST_USE;
 
-/** A growing byte buffer; {0} is empty. The adding functions return nothing: a
- *  failure is remembered, and es_buffer_write reports it. */
+/** A growing byte buffer; zero-initialised, it is empty. The functions that add
+ *  to a buffer return nothing: if memory runs out, the buffer remembers the
+ *  failure, and es_buffer_write reports it. */
 typedef struct es_buffer {
-    char *data; /* freed by the owner */
+    char *data; /* bytes of the buffer; the owner of the buffer frees them */
     size_t n, capacity;
     bool failed; /* memory ran out */
 } es_buffer;
@@ -191,29 +206,31 @@ typedef struct es_buffer {
 void es_buffer_add(es_buffer *buffer, const char *data, size_t n);
 void es_buffer_text(es_buffer *buffer, const char *text);
 
-/** Adds `clean`, which is UTF-8 without control characters, escaped for XML. */
+/** Adds `clean`, escaped for XML. `clean` must be UTF-8 without control
+ *  characters. */
 void es_buffer_xml(es_buffer *buffer, const char *clean);
 
 /**
- * Adds x with at most two decimals in any locale: "12", "-.5", "3.07". |x| must
- * be below 1e15.
+ * Adds the number x with at most two decimals, in any locale: "12", "-.5",
+ * "3.07". |x| must be below 1e15.
  */
 void es_buffer_number(es_buffer *buffer, double x);
 
-/** Adds a user's string, cleaned by es_text_clean and escaped if `xml`. */
+/** Adds a string from a user, cleaned by es_text_clean, and escaped for XML if
+ *  `xml`. */
 void es_buffer_clean(es_buffer *buffer, const char *text, bool xml);
 
-/** Adds an image of the picture as a PNG, in base 64. */
+/** Adds an image of the picture as a PNG in base64. */
 void es_buffer_image(es_buffer *buffer, const es_picture *picture,
                      const es_picture_shape *image);
 
-/** Adds a "key: value" line for every note except the title, which every format
- *  stores separately. */
+/** Adds a line "key: value" for every note. The title is left out, because
+ *  every format stores it separately. */
 void es_buffer_notes(es_buffer *buffer, const es_picture_note *notes,
                      size_t n_notes, bool xml);
 
-/** Writes the buffer. Returns ES_OK; ES_ENOMEM if adding failed; ES_EIO if
- *  writing failed. */
+/** Writes the bytes of the buffer to a stream. Returns ES_OK; ES_ENOMEM if
+ *  adding failed; ES_EIO if writing failed. */
 es_status es_buffer_write(const es_buffer *buffer, FILE *out) ES_MUST_USE;
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Draws a display list on a Cairo context. For PNG, edges snap to the pixel
- * grid; for PDF, coordinates stay in points.
+ * Draws a display list on a Cairo context, for PNG and PDF. For PNG, edges snap
+ * to the pixel grid; for PDF, coordinates stay in points.
  */
 #include "render/picture_internal.h"
 
-/* The state while a display list is drawn. */
+/* The state for drawing a display list. */
 typedef struct player {
     const es_picture *picture;
     cairo_t *cr;
@@ -17,7 +17,7 @@ static void use_color(cairo_t *cr, es_color color)
                           color.a / 255.0);
 }
 
-/* Returns the nearest pixel edge. */
+/* Returns the nearest edge between two pixels. */
 static double edge(const player *p, double x)
 {
     return p->scale > 0 ? round(x * p->scale) / p->scale : x;
@@ -30,8 +30,8 @@ static double whole_pixels(const player *p, double line_width)
     return fmax(1, round(line_width * p->scale)) / p->scale;
 }
 
-/* Returns the centre of a horizontal or vertical line that gives it sharp
- * sides. */
+/* Returns a position for the centre of a horizontal or vertical line at which
+ * both sides of the line are pixel edges, so that it is sharp. */
 static double middle(const player *p, double x, double line_width)
 {
     double half = whole_pixels(p, line_width) / 2;
@@ -64,8 +64,8 @@ static void play_frame(const player *p, const es_picture_shape *s)
     cairo_stroke(p->cr);
 }
 
-/* Hatches along the lines x + y = k * spacing of the page, so that the
- * hatchings of adjacent areas join. */
+/* Draws a hatching. Its lines are on x + y = k * spacing of the whole page, so
+ * that hatchings of adjacent areas join. */
 static void play_hatch(const player *p, const es_picture_shape *s)
 {
     const double spacing = ES_HATCH_SPACING;
@@ -127,7 +127,7 @@ static void play_polyline(const player *p, const es_picture_shape *s)
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 
-/* Outlines the spans [from, to): along the tops, then back along the
+/* Adds a path around the spans [from, to): along the tops, then back along the
  * bottoms. */
 static void outline_spans(const player *p, const es_picture_shape *s,
                           size_t from, size_t to)
@@ -147,9 +147,12 @@ static void outline_spans(const player *p, const es_picture_shape *s,
     cairo_close_path(p->cr);
 }
 
-/* Fills bar by bar on a device with pixels, which is several times as fast as
- * one path. Other devices get an outline, which takes a third of the bytes and
- * has no seams. */
+/*
+ * Fills the spans of a series. On a device with pixels, each bar is filled
+ * separately, which is several times as fast as one path. On other devices an
+ * outline is filled, which takes a third of the bytes and shows no gaps between
+ * bars.
+ */
 static void play_spans(const player *p, const es_picture_shape *s)
 {
     const double *spans = p->picture->numbers + s->first;
@@ -160,7 +163,7 @@ static void play_spans(const player *p, const es_picture_shape *s)
         double x1 = edge(p, s->x + (double)(i + 1) * s->size);
         if (!(top < bottom)) /* a gap */
             continue;
-        x1 = fmax(x1, x0 + 1 / p->scale); /* at least one pixel wide */
+        x1 = fmax(x1, x0 + 1 / p->scale); /* a bar is at least one pixel wide */
         cairo_rectangle(p->cr, x0, top, x1 - x0, bottom - top);
         cairo_fill(p->cr);
     }
@@ -183,14 +186,15 @@ static void play_dot(const player *p, const es_picture_shape *s)
 }
 
 /*
- * Draws an es_drawn at the current point. A format that stores text gets the
- * original letters with the glyphs, so that a search finds joined letters.
+ * Draws an es_drawn at the current point. Formats that store text get the
+ * original letters together with the glyphs, so that a search also finds joined
+ * letters.
  */
 static void show_turned(cairo_t *cr, const char *drawn)
 {
     const char *letters = drawn + strlen(drawn) + 1;
     cairo_glyph_t *glyphs = NULL;
-    cairo_text_cluster_t *clusters = NULL; /* one per character */
+    cairo_text_cluster_t *clusters = NULL; /* one cluster per character */
     cairo_text_cluster_flags_t flags;
     int n_glyphs, n_clusters;
     double x, y;
@@ -214,8 +218,8 @@ static void show_turned(cairo_t *cr, const char *drawn)
     cairo_text_cluster_free(clusters);
 }
 
-/* Returns the image with across x down pixels per cell. The caller destroys the
- * surface, whose status is an error if memory ran out. */
+/* Returns an image as a surface, with `across` x `down` pixels per cell. The
+ * caller destroys the surface; its status is an error if memory ran out. */
 static cairo_surface_t *image_surface(const es_picture *picture,
                                       const es_picture_shape *image,
                                       size_t across, size_t down)
@@ -240,7 +244,8 @@ static cairo_surface_t *image_surface(const es_picture *picture,
     return surface;
 }
 
-/* Draws the cells in their exact colours: no filter blends neighbours. */
+/* Draws an image with the exact colours of its cells. Filters are switched off,
+ * because they would blend adjacent cells. */
 static void play_image(const player *p, const es_picture_shape *s)
 {
     double x = edge(p, s->x), y = edge(p, s->y);
@@ -285,7 +290,8 @@ static void play_text(const player *p, const es_picture_shape *s)
     else
         show_turned(p->cr, text);
     cairo_restore(p->cr);
-    cairo_new_path(p->cr); /* cairo_show_text leaves a current point */
+    /* Remove the current point that cairo_show_text leaves. */
+    cairo_new_path(p->cr);
 }
 
 static void play_clip(const player *p, const es_picture_shape *s)

@@ -1,7 +1,7 @@
 /*
- * Writes a picture: chooses the format's writer and checks the size. Contains
- * the growing buffer that the writers share, and the PDF writer, which uses
- * Cairo's PDF surface and adds the metadata.
+ * Writes pictures: chooses the writer of the format and checks the size. Also
+ * implements the growing buffer that the writers share, and the PDF writer,
+ * which uses Cairo's PDF surface and adds the metadata.
  */
 #include "render/picture_internal.h"
 
@@ -75,8 +75,8 @@ es_status es_cairo_status(cairo_status_t status)
 
 /* --- the buffer -----------------------------------------------------------*/
 
-/* Makes space for n more bytes; false, with `failed` set, if memory runs
- * out. */
+/* Makes space for n more bytes in a buffer. If memory runs out, sets b->failed
+ * and returns false. */
 static bool reserve(es_buffer *b, size_t n)
 {
     if (!b->failed && es_picture_reserve(&b->data, &b->capacity, b->n, n, 1))
@@ -178,7 +178,8 @@ static cairo_status_t add_data(void *user, const unsigned char *data,
     return b->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 
-/* The empty creation date omits the date, which would differ on every run. */
+/* Sets the metadata of a PDF. The creation date is set to "" so that it is
+ * omitted; a date would differ each time the picture is written. */
 static es_status set_metadata(cairo_surface_t *surface,
                               const es_picture_note *notes, size_t n_notes)
 {

@@ -1,17 +1,19 @@
 /*
- * Writes PNG through libpng's row interface, because the simplified interface
- * truncated wide rows in older versions and Cairo's writer has no palettes. The
- * palette of a page has every colour that the picture names, exactly. The
- * remaining entries of the 256 hold blends at smoothed edges; similar blends
- * are merged. An image within an SVG is also such a PNG, in base64.
+ * Writes PNG files through libpng's row interface, because the simplified
+ * interface truncated wide rows in older versions, and Cairo's writer has no
+ * palettes. The palette of a page contains the exact colours of all shapes. The
+ * remaining entries of the 256 are for blends at smoothed edges; similar blends
+ * share an entry. An image inside an SVG is also written as a PNG, in base64.
  */
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <png.h>
 
-#define LARGEST_SIDE 32767.0 /* limit of Cairo's image surfaces */
-#define MOST_PIXELS 1e8      /* four bytes each while the page is drawn */
+/* Maximum number of pixels per side, the limit of Cairo's surfaces. */
+#define LARGEST_SIDE 32767.0
+/* Maximum number of pixels; each takes four bytes during drawing. */
+#define MOST_PIXELS 1e8
 #define POINTS_PER_METRE (72 / 0.0254)
 
 enum { PALETTE_MAX = 256 };
@@ -23,9 +25,10 @@ enum { PALETTE_MAX = 256 };
 #define MOST_COLORS (N_SLOTS / 4 * 3)
 #define RGB 0xffffffu
 
-/* A cell of the RGB lattice: the number and sums of its colours. */
+/* A cell of the lattice that divides the RGB cube: the number of colours in the
+ * cell, and the sums of their channels. */
 typedef struct cell {
-    uint32_t key; /* cell number + 1; 0 if free */
+    uint32_t key; /* index of the cell in the lattice + 1; 0: unused */
     uint64_t n, r, g, b;
     uint8_t entry;
 } cell;
@@ -33,19 +36,21 @@ typedef struct cell {
 #define CELL_BITS 10
 #define N_CELLS (1u << CELL_BITS)
 
-/* A hash table of colours with open addressing, at most three quarters full. */
+/* The colours of a picture, in a hash table with open addressing. At most three
+ * quarters of the slots are used. */
 typedef struct palette {
     size_t n_colors;
     int n_entries;
     es_color entries[PALETTE_MAX];
-    uint32_t keys[N_SLOTS]; /* color + 1; 0 if free */
+    uint32_t keys[N_SLOTS]; /* colour + 1; 0: unused */
     uint32_t counts[N_SLOTS];
     bool named[N_SLOTS];
     uint8_t entry[N_SLOTS];
     cell cells[N_CELLS];
 } palette;
 
-/* Returns row y of Cairo's RGB24: 0xXXRRGGBB with undefined X. */
+/* Returns row y of a Cairo surface in the format RGB24: 0xXXRRGGBB, where XX is
+ * undefined. */
 static const uint32_t *row_of(cairo_surface_t *pixels, int y)
 {
     const unsigned char *data = cairo_image_surface_get_data(pixels);
@@ -58,7 +63,7 @@ static uint32_t hash(uint32_t key, int bits)
     return key * UINT32_C(2654435761) >> (32 - bits);
 }
 
-/* Returns the slot of a colour, or the free slot where it belongs. */
+/* Returns the slot of a colour, or the unused slot in which it belongs. */
 static uint32_t slot_of(const palette *p, uint32_t color)
 {
     uint32_t slot = hash(color, HASH_BITS);
@@ -81,7 +86,8 @@ static es_color unpacked(uint32_t color)
                       (uint8_t)color, 255};
 }
 
-/* Counts the pixels of each colour; false if the table is too small. */
+/* Counts the pixels of each colour. Returns false if the table is too small for
+ * all colours. */
 static bool count_colors(palette *p, cairo_surface_t *pixels)
 {
     int width = cairo_image_surface_get_width(pixels);
@@ -107,8 +113,8 @@ static void name_color(palette *p, es_color color)
         p->named[slot] = true;
 }
 
-/* Adds an entry for each named colour, or for every colour if `all`; false if
- * there are too many. */
+/* Adds a palette entry for each colour that a shape has, or for every colour if
+ * `all`. Returns false if there are too many. */
 static bool enter_exact(palette *p, bool all)
 {
     p->n_entries = 0;
@@ -130,8 +136,8 @@ static uint32_t lattice_key(uint32_t color, uint32_t pitch)
            (uint32_t)c.b / pitch;
 }
 
-/* Sums the blends by lattice cell; false if there are more cells than free
- * palette entries. */
+/* Adds each blend to its cell of the lattice with the given pitch. Returns
+ * false if there are more cells than free palette entries. */
 static bool fill_cells(palette *p, uint32_t pitch)
 {
     int n_free = PALETTE_MAX - p->n_entries;
@@ -175,11 +181,12 @@ static void enter_cells(palette *p, uint32_t pitch)
 }
 
 /*
- * Finds at most 256 colours for the pixels; false if that is impossible. Up to
- * 256 colours are kept exactly. If there are more, the colours that the picture
- * names are kept, and the others, blends at smoothed edges, become the mean of
- * their cell in an RGB lattice: the finest lattice that fits, with a pitch of
- * at most 32. O(pixels).
+ * Finds a palette of at most 256 colours for the pixels; returns false if that
+ * is impossible. If there are at most 256 colours, all are kept exactly.
+ * Otherwise the colours of shapes are kept; the remaining colours, which are
+ * blends at smoothed edges, are replaced by the mean of their cell in an RGB
+ * lattice. The lattice is the finest one that fits, with a pitch of at most 32.
+ * O(pixels).
  */
 static bool make_palette(palette *p, const es_picture *picture,
                          cairo_surface_t *pixels)
@@ -209,27 +216,29 @@ static bool make_palette(palette *p, const es_picture *picture,
 
 /* --- encoding -------------------------------------------------------------*/
 
-/* The input of the encoder, so that no local variable changes after setjmp. */
+/* The input of the encoder. A separate struct ensures that no local variable
+ * changes after setjmp. */
 typedef struct png_job {
     es_buffer *out;
     size_t width, height;
     png_color colors[PALETTE_MAX];
     int n_colors; /* 0 for RGB */
-    uint8_t *row; /* buffer of one row, which `fill` writes */
+    uint8_t *row; /* memory for one row, which `fill` writes */
     void (*fill)(const struct png_job *job, size_t y);
-    /* for an image: */
+    /* set for an image inside an SVG: its cells */
     const uint8_t *cells;
-    size_t across, down; /* pixels per cell */
+    size_t across, down; /* number of pixels per cell */
     /* for a page: */
     cairo_surface_t *pixels;
     palette *palette; /* NULL for RGB */
-    double scale;     /* 0 for an image */
+    double scale;     /* pixels per point; 0 for an image inside an SVG */
     const es_picture_note *notes;
-    char **values; /* (n_notes) cleaned values of the notes */
+    char **values; /* (n_notes) values of the notes, cleaned by es_text_clean */
     size_t n_notes;
 } png_job;
 
-/* All arguments are valid, so the only possible error is lack of memory. */
+/* Handles an error of libpng. All arguments are valid, so the only possible
+ * cause is lack of memory. */
 static void on_error(png_structp png, png_const_charp text)
 {
     es_buffer *out = png_get_error_ptr(png);
@@ -250,7 +259,8 @@ static void on_data(png_structp png, png_bytep data, size_t n)
 
 static void on_flush(png_structp png)
 {
-    (void)png; /* es_picture_write flushes once */
+    /* Does nothing, because es_picture_write flushes once at the end. */
+    (void)png;
 }
 
 static bool is_ascii(const char *text)
@@ -261,8 +271,8 @@ static bool is_ascii(const char *text)
     return true;
 }
 
-/* Makes a valid keyword: 1 to 79 printable characters, no space at the ends and
- * no two in a row; any other character becomes '-'. */
+/* Makes a valid PNG keyword: 1 to 79 printable characters, without spaces at
+ * the ends or two consecutive spaces. Any other character becomes '-'. */
 static void clean_key(char out[80], const char *key)
 {
     size_t n = 0;
@@ -319,7 +329,7 @@ static void encode_rows(png_structp png, png_infop info, const png_job *job)
     png_write_end(png, info);
 }
 
-/* Encodes the PNG into job->out; sets its `failed` on error. */
+/* Encodes the PNG into job->out; on error sets job->out->failed. */
 static void encode(const png_job *job)
 {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, job->out,

@@ -1,26 +1,26 @@
 /*
- * Writes SVG 1.1 directly from the display list. Cairo would turn letters into
- * outlines, but text should be searchable, selectable and editable. There are
- * no scripts, style sheets or SVG 2 features, so that editors and browsers show
- * the same picture.
+ * Writes SVG 1.1 directly from the display list, because Cairo would convert
+ * letters to outlines, but text should be searchable, selectable and editable.
+ * The file has no scripts, style sheets or SVG 2 features, so that editors and
+ * browsers show the same picture.
  */
 #include "render/picture_internal.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define FONTS                                                                  \
-    "DejaVu Sans, Verdana, sans-serif" /* fallbacks of similar width */
+/* Fallback fonts have a similar width. */
+#define FONTS "DejaVu Sans, Verdana, sans-serif"
 
-/* The state while a picture is written. */
+/* The state for writing a picture. */
 typedef struct svg {
     const es_picture *picture;
     es_buffer out;
-    bool clipped; /* a group is open */
+    bool clipped; /* a clipped group is open */
 } svg;
 
-/* Rounds as es_buffer_number does, so that shapes built from rounded ends join
- * without seams. */
+/* Rounds x in the same way as es_buffer_number, so that shapes computed from
+ * rounded ends join without gaps. */
 static double rounded(double x)
 {
     return (double)llround(x * 100) / 100;
@@ -29,7 +29,7 @@ static double rounded(double x)
 static void put_color(svg *s, const char *attribute, es_color c);
 
 /*
- * Adds `format` and replaces
+ * Adds `format` to the output, and replaces in it
  *
  *   %s  by a string                %c  by a colour, from two arguments: "fill"
  *   %n  by a number                    or "stroke", and the es_color
@@ -97,17 +97,17 @@ static void write_frame(svg *s, const es_picture_shape *shape)
         shape->color, shape->size);
 }
 
-/* A path under construction, in relative, rounded steps. */
+/* A path that is being written, in relative steps of rounded coordinates. */
 typedef struct pen {
     svg *s;
-    double x, y; /* current point, rounded */
+    double x, y; /* current point, in rounded coordinates */
 } pen;
 
 static void move_to(pen *p, double x, double y)
 {
     p->x = rounded(x);
     p->y = rounded(y);
-    /* A minus sign separates two numbers without a space. */
+    /* No space is needed between two numbers if the second has a minus sign. */
     put(p->s, p->y < 0 ? "M%n%n" : "M%n %n", p->x, p->y);
 }
 
@@ -125,9 +125,9 @@ static void line_to(pen *p, double x, double y)
         put(p->s, down < 0 ? "l%n%n" : "l%n %n", right, down);
 }
 
-/* Hatches along the lines x + y = k * spacing, so that the hatchings of
- * adjacent areas join. Lines stop short of the border by the reach of their
- * caps. */
+/* Writes a hatching. Its lines are on x + y = k * spacing, so that hatchings of
+ * adjacent areas join. Lines end at a distance from the border, because their
+ * round caps reach beyond the ends. */
 static void write_hatch(svg *s, const es_picture_shape *shape)
 {
     const double spacing = ES_HATCH_SPACING, inside = ES_HATCH_LINE / sqrt(8);
@@ -160,13 +160,14 @@ static void write_line(svg *s, const es_picture_shape *shape)
     put(s, "/>\n");
 }
 
-/* Merges points that round to the same place, except the first one after a
- * move: a line of no length has round caps and is a dot. */
+/* Writes a polyline. Points that round to the same place are merged, except the
+ * first one after a move, because a line of zero length with round caps is a
+ * dot. */
 static void write_polyline(svg *s, const es_picture_shape *shape)
 {
     const double *points = s->picture->numbers + shape->first;
     pen p = {.s = s};
-    size_t run = 0; /* points since the pen was lifted */
+    size_t run = 0; /* number of points since the last move */
     put(s,
         "<path fill=\"none\" stroke-linecap=\"round\""
         " stroke-linejoin=\"round\"%c stroke-width=\"%l\" d=\"",
@@ -183,8 +184,8 @@ static void write_polyline(svg *s, const es_picture_shape *shape)
     put(s, "\"/>\n");
 }
 
-/* Outlines the spans [from, to): along the tops, then back along the
- * bottoms. */
+/* Writes a path around the spans [from, to): along the tops, then back along
+ * the bottoms. */
 static void outline_spans(svg *s, const es_picture_shape *shape, size_t from,
                           size_t to)
 {
@@ -222,8 +223,8 @@ static void write_dot(svg *s, const es_picture_shape *shape)
         shape->size, "fill", shape->color);
 }
 
-/* Writes an image as an embedded PNG. The xlink namespace is declared here
- * because most pictures do not need it. */
+/* Writes an image as an embedded PNG. The xlink namespace is declared on the
+ * image, because most pictures have no image. */
 static void write_image(svg *s, const es_picture_shape *shape)
 {
     put(s,
@@ -235,7 +236,8 @@ static void write_image(svg *s, const es_picture_shape *shape)
     put(s, "\"/>\n");
 }
 
-/* textLength gives a substitute font the same total width. */
+/* Writes a text. textLength makes a substitute font draw the text with the same
+ * total width. */
 static void write_text(svg *s, const es_picture_shape *shape)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"",
@@ -247,7 +249,7 @@ static void write_text(svg *s, const es_picture_shape *shape)
     put(s, "<text x=\"%n\" y=\"%n\" font-size=\"%l\"%s%s%s%c", shape->x,
         shape->y, shape->size,
         shape->weight == ES_WEIGHT_BOLD ? " font-weight=\"bold\"" : "",
-        /* In right-to-left text, "start" is the right end. */
+        /* In right-to-left text, "start" means the right end. */
         anchors[shape->leftward ? 2 - align : align],
         shape->leftward ? " direction=\"rtl\"" : "", "fill", shape->color);
     if (shape->degrees != 0)
@@ -278,8 +280,8 @@ static bool is_defined(const svg *s, const es_picture_shape *shape)
     return false;
 }
 
-/* The id is made of the coordinates: if several pictures are put into one
- * document, equal ids then mean equal rectangles. */
+/* Begins a clip. Its id consists of the coordinates: if several pictures are
+ * put into one document, equal ids then mean equal rectangles. */
 static void write_clip(svg *s, const es_picture_shape *shape)
 {
     double x = shape->x, y = shape->y;
@@ -292,7 +294,8 @@ static void write_clip(svg *s, const es_picture_shape *shape)
     s->clipped = true;
 }
 
-/* xml:space preserves leading, trailing and repeated spaces. */
+/* Writes the header of the file. xml:space preserves leading, trailing and
+ * repeated spaces in texts. */
 static void write_head(svg *s, const es_picture_note *notes, size_t n_notes)
 {
     const es_picture *picture = s->picture;

@@ -11,7 +11,7 @@
 #define COMFORTABLE 0.6 /* factor below which the page tries fewer columns */
 /* Minimum factor at which a high page may get more columns. */
 #define LEGIBLE 0.35
-/* Minimum ratio of the height factor to the width * factor. */
+/* Minimum ratio of the height factor to the width factor. */
 #define FLATTEST 0.5
 #define BARE_AIR 4.0 /* space above plots that have no titles */
 #define ROW_GAP 12.0
