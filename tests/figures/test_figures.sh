@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs `make figures` with small models: every file is a picture, no picture is
-# blank, and no texts overlap.
+# Runs `make figures` with small models. Checks that every file is a picture,
+# that no picture is blank, and that no texts overlap.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -65,7 +65,7 @@ check 'existing runs are not trained again' eval '! grep -q training "$dir/compl
 check 'no texts overlap' apart light
 check 'no texts overlap in a column' apart column
 
-# A NaN stays in the data and leaves a gap.
+# A NaN stays in the data when curves are smoothed, and leaves a gap.
 awk 'BEGIN { print "step,layer,head,entropy"
     for (s = 0; s < 40; s++) printf "%d,0,0,%s\n", s, s == 20 ? "NaN" : 2 + s % 2 }' >"$dir/noise.csv"
 cd "$dir"

@@ -1,5 +1,5 @@
-/* Figures of bars and points from run files: their numbers agree with
- * --json. */
+/* Tests the figures of bars and points, drawn from run files: their values
+ * agree with the output of --json. */
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
 #include "render/picture_internal.h"
@@ -27,7 +27,7 @@ static es_drawing drawing_of(const es_shown *shown)
                         .axis = "entropy (nats)"};
 }
 
-/* Returns the output of --json for the runs; the caller frees it. */
+/* Returns the output of --json for the runs, which the caller frees. */
 static char *json_of(const es_shown *shown)
 {
     char *text = NULL;
@@ -73,7 +73,7 @@ TEST(bars_have_the_numbers_of_json)
     free(json);
 }
 
-/* Records a run with L = 3, H = 2 and one sample of entropies. */
+/* Records a run with 3 layers, 2 heads and one sample of entropies. */
 static void record_heads(es_figured *out, void **state, const char *file,
                          const float *values)
 {
@@ -86,7 +86,7 @@ static void record_heads(es_figured *out, void **state, const char *file,
     es_figure_one(out, "entropy", path);
 }
 
-/* Two of six heads are in the top band, one is NaN, one is missing. */
+/* Of the six heads, two are in the top band, one is NaN and one is missing. */
 TEST(nan_heads_are_a_separate_group)
 {
     const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
@@ -95,13 +95,13 @@ TEST(nan_heads_are_a_separate_group)
     strcpy(f.drawing.note, "max = 4 (observed)");
     f.drawing.style.width = 400;
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_bands);
-    /* The percentages are of five heads. */
+    /* The percentages are relative to the five heads that are not missing. */
     ASSERT_SAYS(picture, "NaN or infinite", "20%", "40%", "0%", "step 7",
                 "m = 4 (observed): the largest value of all runs shown");
     ASSERT_SAYS_NOT(picture, "16.7%", "m (observed) is unknown");
 }
 
-/* All heads are NaN; no tick is above 100%. */
+/* All heads of the run are NaN; no tick of the axis is above 100%. */
 TEST(heads_that_are_all_nan_are_drawn)
 {
     const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
@@ -136,7 +136,7 @@ TEST(a_series_without_heads_is_refused)
 typedef struct model {
     const char *name, *arch, *config;
     int64_t n_layer, d_model, batch;
-    float ce; /* of its evaluation; 0: no evaluation */
+    float ce; /* cross-entropy of the evaluation; 0: no evaluation */
 } model;
 
 static es_run_summary *record(void **state, const model *m)
@@ -196,7 +196,7 @@ static void tear_down(costs *c)
         es_summary_free(c->summaries[i]);
 }
 
-/* The numbers are the published ones, and models with equal costs share a
+/* The figure has the published values, and models with equal costs share a
  * panel. */
 TEST(flops_have_the_published_shares)
 {
@@ -210,7 +210,7 @@ TEST(flops_have_the_published_shares)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!picture_says(picture, texts[i]))
             fail_msg("no '%s'", texts[i]);
-    bool alike = false; /* text in the note */
+    bool alike = false; /* the note names the models with equal costs */
     for (size_t i = 0; i < picture->n_shapes; i++)
         alike = alike || (picture->shapes[i].kind == ES_SHAPE_TEXT &&
                           strstr(picture->text + picture->shapes[i].first,
@@ -261,7 +261,8 @@ TEST(costs_are_those_of_the_model)
     expect_cost(&c, 1, ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
     expect_cost(&c, 0, ES_COST_TOKENS, 20.0 * 8 * 128);
     expect_cost(&c, 2, ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
-    c.summaries[0]->eval_ppl = (float)exp(3); /* the value at step 10 */
+    /* Perplexity of the evaluation at step 10. */
+    c.summaries[0]->eval_ppl = (float)exp(3);
     expect_cost(&c, 0, ES_COST_TOKENS, 10.0 * 8 * 128);
     es_assert_status(
         ES_ENOTFOUND, "batch",
@@ -269,8 +270,8 @@ TEST(costs_are_those_of_the_model)
     tear_down(&c);
 }
 
-/* Costs are near those of AERO, table 4 and figure 1, where a GELU costs more
- * than a ReLU. */
+/* The costs are close to those in AERO, table 4 and figure 1, where a GELU
+ * costs more than a ReLU. */
 TEST(private_costs_are_near_the_published_ones)
 {
     static const struct {
@@ -305,7 +306,7 @@ TEST(an_unmodelled_private_cost_is_not_drawn)
     es_assert_ok(es_run_cost(&found, NULL, run, ES_COST_FLOPS));
 }
 
-/* The note names the runs that cannot be drawn. */
+/* The note below the figure names the runs that cannot be drawn. */
 TEST(runs_left_out_are_named)
 {
     costs c;

@@ -1,5 +1,5 @@
-/* The figures made of cells, from run files: their values, scales and
- * messages. */
+/* Tests the figures that consist of coloured cells, drawn from run files: their
+ * values, scales and messages. */
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
@@ -9,7 +9,7 @@
 
 enum { L = 2, H = 3, N = L * H };
 
-/* Records a run with one sample of a head series. */
+/* Records a run with one sample of a head series. Returns its path. */
 static const char *write_run(void **state, const char *file, int64_t n_head,
                              const char *series, const float *values)
 {
@@ -25,7 +25,8 @@ static const char *write_run(void **state, const char *file, int64_t n_head,
 
 /* --- heatmap --------------------------------------------------------------*/
 
-/* Checks that the heatmap equals one drawn with the given scale. */
+/* Checks that the heatmap of f equals one drawn with a scale from low to
+ * high. */
 static void assert_scale(es_figured *f, double low, double high)
 {
     es_heatmap_panel panels[2];
@@ -56,15 +57,16 @@ TEST(a_heatmap_scale_ends_at_m)
         size_t n, runs[2];
         double m[2], ceiling, low, high;
     } cases[] = {
-        /* All runs share one scale up to the largest m. */
+        /* All runs share one scale, which ends at the largest m of the runs. */
         {1, {LOW}, {2}, 2, 0, 2},
         {2, {LOW, HIGH}, {2, 3.5}, 2, 0, 3.5},
         {2, {LOW, HIGH}, {2, 9}, 2, 0, 9},
         {2, {LOW, BELOW}, {2, 2}, 2, -1.5, 2},
-        /* If all heads are 0, the scale ends at the ceiling, or at 1. */
+        /* If all heads are 0, the scale ends at the ceiling, or at 1 if that is
+           unknown. */
         {1, {ZERO}, {0}, 2, 0, 2},
         {1, {ZERO}, {0}, NAN, 0, 1},
-        /* Without a finite value, there is no scale. */
+        /* A run without a finite value has no scale. */
         {1, {NONE}, {NAN}, 2, 0, NAN},
         {2, {NONE, LOW}, {NAN, 2}, 2, 0, 2},
     };
@@ -86,7 +88,8 @@ TEST(a_heatmap_scale_ends_at_m)
     }
 }
 
-/* The colour bar has the first two labels, but not the third. */
+/* The ticks of the colour bar include the first two labels of a case, but not
+ * the third. */
 TEST(a_heatmap_scale_suits_any_series)
 {
     static const struct {
@@ -94,8 +97,8 @@ TEST(a_heatmap_scale_suits_any_series)
         float values[N];
         const char *labels[3];
     } cases[] = {
-        /* Scales of thresholds begin at the smallest value, those of fractions
-         * at 0. */
+        /* The scale of thresholds begins at the smallest value, that of
+         * fractions at 0. */
         {"a.db",
          "theta",
          {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f},
@@ -135,12 +138,12 @@ TEST(a_delta_is_each_run_minus_the_base)
     AUTO_BY(es_unfigure) es_figured f;
     es_figure(&f, "entropy", 2, paths);
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_delta);
-    /* The scale is symmetric about zero. */
+    /* The colour scale of a delta is symmetric about zero. */
     ASSERT_SAYS(picture, "0.50", "−1.25", "NaN or infinite", "missing",
                 "difference from base.db", "other.db", "1.0", "−1.0");
     ASSERT_SAYS_NOT(picture, "1.50");
     es_picture_free(picture);
-    /* The second run can be the baseline. */
+    /* A run other than the first can be the baseline. */
     f.drawing.baseline = f.runs[1]->path;
     picture = es_figured_picture(&f, es_draw_delta);
     ASSERT_SAYS(picture, "difference from other.db", "1.25", "−0.50");
@@ -163,7 +166,7 @@ TEST(a_delta_of_two_shapes_is_refused)
 
 TEST(thresholds_show_theta_with_its_mean_and_variance)
 {
-    /* Means 0.2 and 0.5; variances 0 and 0.09. */
+    /* The layers have the means 0.2 and 0.5, and the variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
     AUTO_BY(es_unfigure) es_figured f;
     double dots[2 * L][2];
@@ -192,8 +195,9 @@ TEST(thresholds_need_theta)
 
 enum { SAMPLES = 3000 };
 
-/* Records samples 2 + l of every head of layer l at 0, 5, 10, ..., except for a
- * dip and a NaN of one sample each, and a gap of 100 samples. */
+/* Records a run with a sample every 5 steps, in which the heads of layer l have
+ * the value 2 + l. There are a dip and a NaN, each in a single sample, and a
+ * gap of 100 samples. */
 static const char *write_long_run(void **state, const char *file)
 {
     const char *path = es_folder_file(state, file);
@@ -235,19 +239,21 @@ TEST(steps_keep_dips_and_nan)
     assert_true(fabs(steps.left + 2.5) < 1e-9);
     assert_true(steps.right >= 5 * (SAMPLES - 0.5));
     assert_true(steps.first == 0 && steps.last == 5 * (SAMPLES - 1));
-    /* The rows are layers 0 and 1, then the heads of each. */
+    /* Rows 0 and 1 are the layers; the heads of layer 0 and of layer 1
+       follow. */
     assert_int_equal(count(&steps, 0, NAN), 1);
     assert_int_equal(count(&steps, L + 1, NAN), 1);
     assert_int_equal(count(&steps, L + 2, NAN), 0);
     assert_int_equal(count(&steps, L + 4, 0.25f), 1);
     assert_int_equal(count(&steps, 1, (0.25f + 3 + 3) / 3), 1);
-    /* Only the gap is missing; columns have two samples. */
+    /* Only the columns of the gap are missing; each column has two samples. */
     for (size_t row = 0; row < steps.n_rows; row++)
         assert_in_range(count(&steps, row, es_missing()), 49, 50);
     es_drawing_clear(&f.drawing);
 }
 
-/* Evaluations at uneven steps leave no gaps; a single step is one column. */
+/* Evaluations at uneven steps leave no missing columns. A single step is one
+ * column. */
 TEST(samples_fill_columns_until_the_next_one)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};
@@ -264,10 +270,11 @@ TEST(samples_fill_columns_until_the_next_one)
         es_figure_one(&f, "slope", path);
         es_assert_ok(es_steps_read(&steps, &f.drawing, f.runs[0]));
         assert_int_equal(steps.n_heads, 0);
-        /* Columns have 10 steps each, and the last step is 630. */
+        /* Each column covers 10 steps, and the last step is 630. */
         assert_int_equal(steps.n_columns, n > 1 ? 64 : 1);
         const float *row = steps.values + steps.n_columns;
-        /* Samples fill the columns until 330; the last gap stays missing. */
+        /* Samples fill the columns up to step 330; the gap after it stays
+           missing. */
         double width = (steps.right - steps.left) / (double)steps.n_columns;
         for (size_t i = 0; i < steps.n_columns; i++) {
             double step = steps.left + ((double)i + 0.5) * width;
@@ -293,8 +300,8 @@ TEST(a_raster_shows_layers_and_heads)
 
 /* --- timeline -------------------------------------------------------------*/
 
-/* Records two layers of three heads: the second layer collapses at 30, its
- * logits grow at 40, and the loss is NaN at 50. */
+/* Records a run of two layers with three heads, in which the second layer
+ * collapses at step 30, its logits grow at 40, and the loss is NaN at 50. */
 static const char *write_failing_run(void **state)
 {
     const char *path = es_folder_file(state, "failing.db");
@@ -332,7 +339,7 @@ TEST(a_timeline_shows_flags_and_events)
                     "L1");
         ASSERT_SAYS_NOT(picture, "NaN activations of a layer");
     }
-    /* A rule that is raised has a separate lane. */
+    /* A rule that is raised gets a separate lane. */
     es_rule rule;
     es_rule_default(&rule);
     snprintf(rule.name, sizeof rule.name, "ahead");
@@ -356,7 +363,7 @@ TEST(a_timeline_of_one_step_is_drawn)
 
 /* --- --all ----------------------------------------------------------------*/
 
-/* Makes every figure of the runs and returns the output on standard error,
+/* Makes every figure of the runs. Returns the text printed on standard error,
  * which the caller frees. */
 static char *make_all(size_t *n_failed, es_status *status, char *folder,
                       const es_run_summary *const *runs, size_t n)
@@ -403,7 +410,8 @@ TEST(an_unreadable_file_is_reported_once)
     for (size_t i = 0; i < 2; i++)
         es_summary_set_max(f.loaded[i], f.runs[i]->peak);
     assert_int_equal(unlink(paths[1]), 0);
-    for (size_t first = 0; first < 2; first++) { /* with another file; alone */
+    /* The unreadable file together with another one; then alone. */
+    for (size_t first = 0; first < 2; first++) {
         size_t n_failed;
         es_status status;
         char *said =

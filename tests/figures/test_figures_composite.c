@@ -1,4 +1,5 @@
-/* Several figures on one page are aligned, lettered and share a legend. */
+/* Tests composite pages: several figures on one page are aligned, have letters
+ * and share a legend. */
 #include "render/picture_internal.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
@@ -27,7 +28,7 @@ static void record(const char *path, const char *arch)
     es_record_close(&to);
 }
 
-/* The drawings of one page. */
+/* The drawings of the figures on one page. */
 typedef struct composed {
     es_figured figures[N_PARTS];
     es_drawing drawings[N_PARTS];
@@ -57,7 +58,8 @@ static void clear(composed *c)
     }
 }
 
-/* Returns the only text that begins with `text`. */
+/* Returns the text that begins with `text`; fails the test unless there is
+ * exactly one. */
 static const es_picture_shape *find_text(const es_picture *picture,
                                          const char *text)
 {
@@ -85,7 +87,7 @@ static size_t count_texts(const es_picture *picture, const char *text)
     return n;
 }
 
-/* Returns the baseline of the lowest text above y. */
+/* Returns the baseline of the lowest text that is above y. */
 static double baseline_above(const es_picture *picture, double y)
 {
     double found = 0;
@@ -107,13 +109,14 @@ static void check_page(void **state, es_figure_style style)
     es_assert_ok(es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
     for (size_t i = 0; i < 6; i++)
         at[i] = find_text(picture, letters[i]);
-    for (size_t i = 2; i < 6; i++) { /* cells are rounded to half points */
+    /* Cells are rounded to half points, so plots differ slightly. */
+    for (size_t i = 2; i < 6; i++) {
         assert_true(fabs(at[i]->x - at[i - 2]->x) < 2.5);
-        /* the note is separate from the next figure's title */
+        /* the note has a distance from the next figure's title */
         assert_true(at[i]->y - baseline_above(picture, at[i]->y) > 25);
     }
     assert_true(at[0]->x < at[1]->x);
-    /* the title of the legend, and the axis name of the heatmaps */
+    /* "layer" appears as the legend's title and as the heatmaps' axis name */
     assert_int_equal(count_texts(picture, "layer"), 2);
     assert_int_equal(count_texts(picture, "SM"), N_PARTS);
     es_picture_free(picture);

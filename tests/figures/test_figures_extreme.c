@@ -1,21 +1,23 @@
 /*
- * Draws every figure from models and series of extreme shapes. The default size
- * is compared with golden pictures; in all sizes no texts may overlap and all
- * coordinates must be finite.
+ * Draws every figure from runs with extreme shapes, values or names. Pictures
+ * of the default size are compared with golden pictures. In all sizes, no texts
+ * may overlap and all coordinates must be finite.
  */
 #include "cli/figures/drawing.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Which extremes change a figure: for the others its golden picture would be
- * the same. The other checks cover all combinations. */
+/* Selects the extremes that have a golden picture of a figure: the shapes of
+ * runs, also the values, also the names. Other extremes would not change the
+ * figure. All other checks cover every extreme. */
 typedef enum scope { SHAPES, VALUES, NAMES } scope;
 
 static const struct {
     const char *name;
     size_t n_runs; /* number of runs shown */
-    scope goes_by; /* each scope includes the previous ones */
+    /* Extremes with golden pictures; includes the preceding scopes. */
+    scope goes_by;
 } figures[] = {
     {"heatmap", 1, NAMES},   {"curves", 1, NAMES},      {"delta", 2, VALUES},
     {"bands", 2, NAMES},     {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
@@ -32,11 +34,11 @@ enum { N_CHECKED = sizeof figures / sizeof *figures };
 typedef float value_of(int64_t step, size_t i, size_t n);
 
 typedef struct extreme {
-    scope scope;       /* which property is extreme */
-    const char *label; /* in the golden pictures' names */
+    scope scope;       /* property that is extreme */
+    const char *label; /* part of the names of the golden pictures */
     int64_t n_layers, n_heads, n_steps;
     value_of *value;
-    const char *name; /* of the run; NULL: the architecture */
+    const char *name; /* name of the run; NULL: the architecture is shown */
 } extreme;
 
 static float ordinary(int64_t step, size_t i, size_t n)
@@ -46,7 +48,7 @@ static float ordinary(int64_t step, size_t i, size_t n)
                    0.9 * exp(-(double)step / 20));
 }
 
-/* The values of the second run. */
+/* Returns the values of the second run. */
 static float other(int64_t step, size_t i, size_t n)
 {
     return ordinary(step, n - 1 - i, n);
@@ -63,7 +65,7 @@ static float one_nan(int64_t step, size_t i, size_t n)
     return step == 39 && i == n / 2 ? NAN : ordinary(step, i, n);
 }
 
-/* Has one dip of one sample. */
+/* Returns the values of a long run, which have a dip at a single sample. */
 static float long_run(int64_t step, size_t i, size_t n)
 {
     if (step == 61234 && i == 0)
@@ -142,7 +144,7 @@ static void record(es_recorded *to, const extreme *e, const char *name,
         es_record_sample(to, name, ES_PHASE_EVAL, step, values, n);
 }
 
-/* Records every series that a figure reads. */
+/* Records a run with every series that any figure reads. */
 static void write_run(const char *path, const extreme *e, const char *name,
                       const char *arch)
 {
@@ -152,7 +154,8 @@ static void write_run(const char *path, const extreme *e, const char *name,
     info.name = name ? name : "a run";
     info.arch = arch;
     info.ctx = 128;
-    info.program = "entropy-scan import 1"; /* makes short runs be judged */
+    /* Imported runs are judged for flags even if they are short. */
+    info.program = "entropy-scan import 1";
     info.d_model = 64 * e->n_heads;
     es_recorded to = es_record(path, &info);
     es_assert_ok(es_writer_begin(to.writer));
@@ -174,7 +177,7 @@ static void write_run(const char *path, const extreme *e, const char *name,
 
 /* --- figures --------------------------------------------------------------*/
 
-/* An extreme run and an ordinary one of its shape. */
+/* A run with an extreme property, and an ordinary run of the same shape. */
 typedef struct pair {
     const extreme *extreme;
     es_run_summary *runs[2];
@@ -248,9 +251,9 @@ static bool is_golden(es_picture *picture, const pair *p, size_t figure)
     return picture && picture_is_golden(picture, name);
 }
 
-/* Checks a figure. Only two refusals are accepted: the page is too small, or
- * the figure needs an architecture that the run lacks. If `golden`, the picture
- * is compared with the golden one. */
+/* Checks a figure of a pair of runs. A figure may be refused only if the page
+ * is too small or if it needs an architecture that the run lacks. If `golden`,
+ * also compares the picture with the golden one. */
 static bool is_sound(const pair *p, size_t figure, es_figure_style style,
                      bool golden)
 {

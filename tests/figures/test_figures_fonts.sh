@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Figures use the folder `fonts` next to the program before the system's fonts: the
-# Python package includes one for systems without fonts.
+# Checks that figures prefer the fonts in the folder `fonts` next to the program
+# to the system's fonts. The Python package includes this folder for systems
+# without fonts.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

@@ -1,5 +1,5 @@
-/* Seeds of a configuration are merged into one line with mean, range and
- * count. */
+/* Tests the merging of seeds: the seeds of a configuration become one line with
+ * mean, range and number of seeds. */
 #include "analyzer/statistics/inference.h"
 #include "cli/figures/source.h"
 #include "tests/support/figured.h"
@@ -8,8 +8,8 @@
 
 enum { N_RUNS = 4, N_STEPS = 3 };
 
-/* Losses of three seeds with one rate, the last of which lacks a step and ends
- * in NaN, and of a run with another rate. */
+/* Losses of three seeds with the same learning rate, and of a run with another
+ * rate. The third seed lacks a step (-1) and ends in NaN. */
 static const float losses[N_RUNS][N_STEPS] = {
     {4, 3, 2}, {6, 5, 1}, {5, -1, NAN}, {9, 8, 7}};
 
@@ -48,7 +48,7 @@ TEST(seeds_have_a_mean_and_a_range)
     open_runs(&f, state);
     es_drawing *drawing = &f.drawing;
     es_run_labels_free(&drawing->labels);
-    drawing->n = 3; /* leave out the run with the other rate */
+    drawing->n = 3; /* leave out the run with the other learning rate */
     es_assert_ok(es_drawing_group(drawing, f.runs, N_RUNS));
     assert_int_equal(drawing->n, 1);
     es_assert_ok(

@@ -1,5 +1,5 @@
-/* The figures made of lines, from run files: their lines, texts and
- * messages. */
+/* Tests the figures that consist of lines, drawn from run files: their lines,
+ * texts and messages. */
 #include "cli/program/command.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
@@ -27,7 +27,7 @@ static void finish(es_recorded *to)
     es_record_close(to);
 }
 
-/* Returns a different value for every sample i, layer l and head h. */
+/* Returns a value that is different for every sample i, layer l and head h. */
 static float head_value(size_t i, size_t l, size_t h)
 {
     static const float of_head[H] = {0.5f, 0.1f, 0.9f, 0.3f, 0.4f};
@@ -44,7 +44,7 @@ static void record_heads(es_recorded *to, const char *name)
     }
 }
 
-/* Records values (STEPS,n). */
+/* Records a series with the values (STEPS,n). */
 static void record_rows(es_recorded *to, const char *name, es_phase phase,
                         const float *values, size_t n)
 {
@@ -61,7 +61,7 @@ static es_picture *picture_of(const es_curves *figure)
 
 static const char *const layer_names[L] = {"layer 0", "layer 1", "layer 2"};
 
-/* Makes curves of values (n,STEPS). */
+/* Makes n curves from values (n,STEPS). */
 static void lines_of(es_curve *curves, const char *const *names,
                      float (*values)[STEPS], size_t n)
 {
@@ -151,7 +151,8 @@ TEST(the_spread_of_heads_is_shaded)
             for (size_t h = 0; h < H; h++)
                 sum += (double)head_value(i, l, h);
             mean[l][i] = (float)(sum / H);
-            low[l][i] = head_value(i, l, 3); /* the second of five */
+            /* Lower quartile: the second of five heads. */
+            low[l][i] = head_value(i, l, 3);
             high[l][i] = head_value(i, l, 0);
         }
     lines_of(curves, layer_names, mean, L);
@@ -290,7 +291,8 @@ TEST(scales_are_read_at_the_chosen_step)
         {.label = "alpha alone", .x = layers, .color = 1}};
     es_curves_panel panels[2] = {{"α", "step 30", curves, 2},
                                  {"β", "step 30", curves + 2, 2}};
-    es_figure(&s, "entropy", 2, paths); /* the last step is 30 */
+    /* Shows the runs at step 30, the last step. */
+    es_figure(&s, "entropy", 2, paths);
     for (size_t i = 0; i < 2; i++)
         es_assert_ok(es_figure_fit(ES_FIGURE_SCALES, s.runs[i]));
     es_assert_draws(&s, es_draw_scales,
@@ -340,8 +342,8 @@ TEST(slopes_are_global_or_per_layer)
 
 /* --- loss -----------------------------------------------------------------*/
 
-/* Records a run with both phases, and one with an infinite loss and no
- * evaluation. */
+/* Writes two run files: a run with both phases, and a run with an infinite loss
+ * and without an evaluation. */
 static void write_losses(const char **paths, void **state)
 {
     const float train[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
@@ -360,7 +362,8 @@ static void write_losses(const char **paths, void **state)
     finish(&r);
 }
 
-/* Perplexity uses ce if it was recorded; tokens are 3 x 2 x 16 per step. */
+/* Perplexity is computed from ce if it was recorded. Each step has 3 x 2 x 16
+ * tokens. */
 TEST(loss_shows_training_and_evaluation)
 {
     static const int64_t late[2] = {0, 30}, late_tokens[2] = {0, 2880};
@@ -370,7 +373,8 @@ TEST(loss_shows_training_and_evaluation)
     for (int perplexity = 0; perplexity < 2; perplexity++) {
         float loss[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
         float other[STEPS] = {5, INFINITY, es_missing(), 2};
-        float eval[2] = {4.5f, 3.25f}; /* from the loss, without ce */
+        /* Computed from the loss, because there is no ce. */
+        float eval[2] = {4.5f, 3.25f};
         for (size_t i = 0; perplexity && i < STEPS; i++) {
             ce[i] = expf(ce[i]);
             other[i] = i == 2 ? other[i] : expf(other[i]);
@@ -412,8 +416,8 @@ TEST(loss_shows_training_and_evaluation)
     }
 }
 
-/* A few huge losses are clipped, with a note; the first losses of an ordinary
- * training are not. */
+/* A few huge losses are clipped and noted. The first losses of an ordinary
+ * training run are not clipped. */
 TEST(huge_losses_are_clipped_and_noted)
 {
     static const float firsts[] = {1e6f, 5.5f};

@@ -1,4 +1,5 @@
-/* The figure of attention maps shows the right step, maps and runs. */
+/* Tests the figure of attention maps: it shows the right step, maps and
+ * runs. */
 #include "store/map.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
@@ -6,8 +7,9 @@
 
 enum { L = 3, H = 2 };
 
-/** Records a run of three layers and two heads that is evaluated at 0, 100 and
- * 200; `heads`: also record maps of the heads. */
+/** Records a run of three layers and two heads, with evaluations at steps 0,
+ *  100 and 200. With `heads`, also records the maps of the heads. Returns the
+ *  path. */
 static const char *write_run(void **state, const char *name, bool heads)
 {
     const char *path = es_folder_file(state, name);
@@ -36,7 +38,7 @@ TEST(a_run_has_a_map_for_each_layer)
     es_figure_one(&f, "entropy", write_run(state, "a.db", false));
     es_assert_ok(es_figure_fit(ES_FIGURE_MAPS, f.runs[0]));
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
-    /* The final evaluation is the one nearest to the last step. */
+    /* The maps nearest to the last step are those of the final evaluation. */
     ASSERT_SAYS(picture, "layer 0", "layer 2",
                 "evaluated at step 200; logarithmic colour scale", "key",
                 "query", "mean weight", "NaN or infinite");

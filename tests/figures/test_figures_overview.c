@@ -1,5 +1,5 @@
-/* The overview shows a row per run, merges seeds, and limits the number of
- * rows. */
+/* Tests the overview: it shows one row per run, merges seeds, and limits the
+ * number of rows. */
 #include "cli/figures/figures.h"
 #include "cli/runs/settings.h"
 #include "tests/support/drawn.h"
@@ -8,7 +8,7 @@
 
 enum { LAYERS = 3, HEADS = 2, MOST = 400 };
 
-/* The runs of a file and their drawing. */
+/* Runs that are recorded in one file, and their drawing. */
 typedef struct shown {
     es_recorded file;
     es_run_summary *runs[MOST];
@@ -30,7 +30,7 @@ static void add(shown *to, const char *name, const char *config, int64_t seed)
         to->file = es_record(run_db, &info);
 }
 
-/* Records a sample: an equal entropy of all heads, and the loss. */
+/* Records a sample: the same entropy for all heads, and a loss. */
 static void sample(shown *to, int64_t step, float entropy, float loss)
 {
     es_record_all(&to->file, "entropy", step, entropy);
@@ -85,12 +85,13 @@ TEST(a_row_shows_settings_that_differ_and_the_result)
                 "ok", "interrupted", "missing", "\u2013",
                 "m: max = 3 (observed); 2 unreadable, not shown");
     ASSERT_SAYS(picture, "run", "good", "broken",
-                "bare"); /* "bare" has no settings */
+                "bare"); /* the run "bare" has no settings */
     ASSERT_SAYS_NOT(picture, "batch", "seeds");
     clear(&s);
 }
 
-/* There are eight columns; a to i have two values each, and lr has four. */
+/* There is space for eight columns. The settings a to i have two values each,
+ * and lr has four. */
 TEST(settings_with_most_values_have_columns)
 {
     shown s = {.n = 0};
@@ -124,7 +125,7 @@ TEST(runs_with_equal_settings_have_names)
     clear(&s);
 }
 
-/* Losses of 0, ln 3 and NaN give a mean perplexity of 2. */
+/* The losses 0, ln 3 and NaN give a mean perplexity of 2. */
 TEST(seeds_are_one_row_with_mean_and_range)
 {
     const float losses[] = {0, 1.0986123f, NAN, 1.6094379f};
@@ -140,7 +141,7 @@ TEST(seeds_are_one_row_with_mean_and_range)
     clear(&s);
 }
 
-/* Of 101 configurations with three seeds each, 100 have a row. */
+/* There are 101 configurations with three seeds each; 100 of them get a row. */
 TEST(too_many_runs_are_merged_and_the_rest_is_counted)
 {
     char config[32];
@@ -157,7 +158,7 @@ TEST(too_many_runs_are_merged_and_the_rest_is_counted)
     double width, height;
     es_picture_sides(picture, &width, &height);
     assert_true(height > 1000 && height < 1120); /* in points */
-    s.options.width = 1200; /* less space leaves fewer rows */
+    s.options.width = 1200; /* With less space, there are fewer rows. */
     s.options.height = 700;
     AUTO(es_picture) small = draw(&s, 0);
     es_picture_sides(small, &width, &height);
@@ -175,7 +176,8 @@ static es_picture *draw_kind(const shown *of, es_figure_kind kind)
     return sound_picture(es_figure_draw_runs(&picture, kind, &job), &picture);
 }
 
-/* 96 runs with four seeds each are thumbnails, panels of seeds, and rows. */
+/* For 96 runs with four seeds each, figures show thumbnails, panels of merged
+ * seeds, and rows. */
 TEST(pictures_of_many_runs_are_small)
 {
     char config[32];

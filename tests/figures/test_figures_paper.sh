@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Figures for a paper: as wide as one of its columns, with typeset numbers, and
-# without cutting text that identifies a run.
+# Checks figures for papers: they are as wide as a column, numbers are typeset,
+# and no text is cut that identifies a run.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# Imports a run of two layers of three heads at one step.
+# Imports a run of two layers with three heads, and one step.
 run() { # FILE ENTROPY CONFIG [SEED]
     cat >run.csv <<END
 # arch: SM
@@ -43,7 +43,8 @@ draws heatmap small.db
 file_has 'a note has typeset powers of ten' heatmap.svg '>max = 10⁻⁵ \(observed\)<'
 output 'a table has short exponents' '^m = 1e-5 nats' "$scan" small.db
 
-# Titles that do not fit are broken into lines: if cut, two of these would be equal.
+# Titles that do not fit are broken into several lines. If they were cut
+# instead, two of these titles would be equal.
 long=(a.db b.db c.db d.db e.db)
 draws heatmap "${long[@]}"
 file_has 'long titles are complete, in several lines' heatmap.svg '>γ = 0\.2, λ = 0\.04<.*>reduction = token<.*>seed 7<'
@@ -54,7 +55,8 @@ exits 'the note of a delta is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nothing is cut on a page of several figures' 1 '^$' grep … heatmap+curves.svg
 
-# Panels of two heads are too narrow for a letter and a title in one line.
+# Panels with two heads are too narrow for the letter and the title on the same
+# line.
 for seed in 1 2 3 4 5; do
     printf '%s\n' '# arch: SM' '# n_layer: 1' '# n_head: 2' '# ctx: 8' "# seed: $seed" \
         step,layer,head,entropy,loss 0,0,0,1, 0,0,1,1, 0,,,,2 >narrow.csv
@@ -64,7 +66,7 @@ draws heatmap+loss narrow?.db
 file_has 'a title is below its letter if both do not fit in one line' heatmap+loss.svg '>\(a\) <.*>seed 1<'
 exits 'a title below its letter is not cut' 1 '^$' grep … heatmap+loss.svg
 
-# Points of one architecture are labelled with their differences.
+# Points of the same architecture are labelled with the settings that differ.
 evaluated() { # FILE GAMMA LOSS
     sed "s/^# config: .*/# config: {\"gamma\":$2,\"mlp_mult\":4}/; s/^step,.*/step,layer,head,entropy,eval:ce/" run.csv |
         sed '/^[0-9]/s/$/,/' >"e$2.csv"
@@ -109,7 +111,7 @@ output "an ICML column is 3.25 inches wide" '^234 x ' sh -c '"$0" -q small.db --
 output 'a PNG has two pixels per point' '800 x 600' sh -c '"$0" -q small.db --heatmap=s.png --size 400x300pt && file s.png' "$scan"
 exits 'a PNG in inches may be too large' 2 '--size: a PNG of 144000x144000' "$scan" small.db --heatmap=s.png --size 1000x1000in
 exits 'an unknown unit is refused' 2 "--size '3x4ft'" "$scan" small.db --heatmap --size 3x4ft
-# Prints the largest font size of a figure.
+# Prints the largest font size in a figure.
 letters() { "$scan" -q small.db --heatmap=- --format svg --for icml "$@" | grep -o 'font-size="[0-9.]*"' | tr -dc '0-9.\n' | sort -n | tail -n 1; }
 check '--font-size scales the letters' python3 -c 'import sys
 half, whole = map(float, sys.argv[1:])

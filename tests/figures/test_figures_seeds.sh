@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# --group seed on the command line: which figures merge seeds, how they label them,
-# and which combinations are refused.
+# Checks --group seed on the command line: which figures merge seeds, how merged
+# seeds are labelled, and which combinations of options are refused.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# Imports a seed: two layers of three heads with equal entropies and counts.
+# Imports one seed of a configuration: two layers of three heads, which all have
+# the same entropy and count.
 seed() { # FILE SEED RATE ENTROPY COUNT
     cat >run.csv <<END
 # arch: SM

@@ -1,4 +1,4 @@
-/* Bar charts: heights, texts, labels, sizes. */
+/* Tests bar charts: heights, texts, labels and sizes. */
 #include "render/figures/bars.h"
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
@@ -6,7 +6,7 @@
 
 enum { MOST = 14 };
 
-/* Bars with texts and names. */
+/* A bar chart with memory for its bars, texts and names. */
 typedef struct bundle {
     es_bar bars[MOST * MOST];
     char texts[MOST * MOST][16], briefs[MOST * MOST][16];
@@ -53,7 +53,7 @@ static es_picture *drawn(const es_bars *figure)
     return sound_picture(es_bars_draw(&picture, figure), &picture);
 }
 
-/* Widths and heights of media; 0 0 is the natural size. */
+/* Widths and heights of pages in points; 0 0 means the natural size. */
 static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
 TEST(every_shape_is_drawn_soundly)
@@ -72,13 +72,13 @@ TEST(every_shape_is_drawn_soundly)
             }
 }
 
-/* Heights above the bottom of the plot, which is 0, are proportional to
- * values. */
+/* The bottom of the plot is the value 0, and the heights of bars above it are
+ * proportional to their values. */
 TEST(heights_are_proportional_to_values)
 {
     bundle *b = bundle_new(3, 2);
     es_picture *picture = drawn(&b->figure);
-    double foot = 0, each = 0; /* points of a value of 1 */
+    double foot = 0, each = 0; /* height of the value 1, in points */
     size_t n = 0;
     for (size_t i = 0; i < picture->n_shapes; i++) {
         const es_picture_shape *s = &picture->shapes[i];
@@ -91,7 +91,7 @@ TEST(heights_are_proportional_to_values)
             strcmp(picture->text + s->first, "40") == 0)
             each = (foot + 0.36 * ES_SMALL_SIZE - s->y) / 40;
         if (s->kind != ES_SHAPE_RECT || !colored || n == 6)
-            continue; /* the six bars precede the legend */
+            continue; /* the six bars come before the legend */
         assert_true(fabs(s->y + s->height - foot) < 1e-6);
         assert_true(fabs(s->height - each * b->bars[n].value) < 1e-6);
         assert_true(picture_says(picture, b->texts[n++]));
@@ -103,7 +103,7 @@ TEST(heights_are_proportional_to_values)
 
 enum { SIDE = 24, N_LOOKS = 12 };
 
-/* Computes the greyscale look of a series: values in 0 .. 1. */
+/* Computes how a series looks in greyscale: one value in [0,1] per pixel. */
 static void look_of(double *out, es_theme theme, size_t series)
 {
     const es_box area = {0, 0, SIDE, SIDE};
@@ -121,7 +121,7 @@ static void look_of(double *out, es_theme theme, size_t series)
     }
 }
 
-/* No two of twelve series look the same in greyscale. */
+/* All of the first twelve series look different in greyscale. */
 TEST(series_differ_in_grey)
 {
     static double looks[N_LOOKS][SIDE * SIDE];
@@ -144,7 +144,8 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
     static const struct {
         size_t n_series;
         double width;
-        const char *there, *not_there; /* texts of the first bar */
+        /* A text that the first bar has, and one that it does not have. */
+        const char *there, *not_there;
         bool is_long, turned;
     } cases[] = {
         {2, 0, "1.0%", "1", false, false},
@@ -163,13 +164,13 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
             n_turned += picture->shapes[k].degrees == 90;
         assert_true(!cases[i].there || picture_says(picture, cases[i].there));
         assert_false(picture_says(picture, cases[i].not_there));
-        /* "heads (%)" is always rotated. */
+        /* One more text is rotated than there are bars: "heads (%)". */
         assert_int_equal(n_turned, cases[i].turned ? 17 : 1);
     }
 }
 
-/* A value that is not finite has only its text; so have charts in which no
- * value is finite, or all are 0. */
+/* A bar whose value is not finite has only a text. Charts in which no value is
+ * finite, or all values are 0, can be drawn too. */
 TEST(a_value_that_is_not_finite_has_only_its_text)
 {
     static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
@@ -203,7 +204,7 @@ TEST(long_names_are_cut)
     }
 }
 
-/* In a paper's column only the first label would fit. */
+/* In a column of a paper, all but the first label would be cut. */
 TEST(group_labels_that_would_be_cut_are_turned)
 {
     enum { N = 7 };

@@ -1,4 +1,4 @@
-/* Colour maps: their tables, lightness and names. */
+/* Tests the colour maps: their tables, lightness and names. */
 #include "render/colormap.h"
 #include "tests/support/test.h"
 
@@ -8,8 +8,8 @@ static uint32_t rgb(es_color c)
     return (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | c.b;
 }
 
-/* The colours are those that the authors published; values outside are
- * clamped. */
+/* Each map has the colours that its authors published. Positions outside of
+ * [0,1] are clamped. */
 TEST(colors_are_the_published_ones)
 {
     static const struct {
@@ -43,7 +43,7 @@ TEST(lightness_rises)
         for (int i = 0; i < 256; i++) {
             es_color c = es_colormap_at((es_colormap)map, i / 255.0);
             double now = es_color_luminance(c);
-            /* Rounding to bytes may lose one step of one channel. */
+            /* Rounding to bytes may change a channel by one. */
             assert_true(now > last - 0.002);
             last = now;
         }
@@ -71,7 +71,8 @@ TEST(luminance_is_that_of_srgb)
     assert_true(fabs(white - 1) < 1e-12);
     assert_true(fabs(red - 0.2126) < 1e-12);
     assert_true(es_color_luminance((es_color){0, 0, 0, 255}) == 0);
-    /* 119/255 is perceived as half grey: about 18% of the light. */
+    /* Grey 119 of 255 looks half as light as white: it has about 18% of the
+       light. */
     double grey = es_color_luminance((es_color){119, 119, 119, 255});
     assert_true(fabs(grey - 0.1844) < 1e-3);
 }
@@ -84,7 +85,7 @@ static double linear(uint8_t channel)
     return s <= 0.04045 ? s / 12.92 : pow((s + 0.055) / 1.055, 2.4);
 }
 
-/* Computes the Oklab coordinates from linear light, by the forward matrices. */
+/* Converts linear light to Oklab by the published matrices. */
 static void oklab(double out[3], const double light[3])
 {
     static const double to_cone[3][3] = {
@@ -104,8 +105,8 @@ static void oklab(double out[3], const double light[3])
                  to_lab[i][2] * cone[2];
 }
 
-/* Returns the distance of two colours as seen without red (or green) cones:
- * Vienot, Brettel, Mollon 1999. */
+/* Returns the distance of two colours for a viewer without red or green cones,
+ * by the projection `seen`: Vienot, Brettel, Mollon 1999. */
 static double distance(es_color a, es_color b, const double seen[3][3])
 {
     double labs[2][3], sum = 0;
@@ -143,7 +144,8 @@ TEST(diverging_steps_are_even)
                 distance(es_colormap_at((es_colormap)map, i < last / 2 ? 0 : 1),
                          es_colormap_at((es_colormap)map, 0.5), all_cones);
             if (i + 6 <= last / 2 ||
-                i >= last / 2) /* only on one side of the middle */
+                /* Both colours are on the same side of the middle. */
+                i >= last / 2)
                 assert_true(fabs(step / whole * last / 12 - 1) < 0.15);
         }
     }
@@ -165,8 +167,8 @@ TEST(diverging_sides_are_equally_light)
             oklab(lightness[1],
                   (double[]){linear(b.r), linear(b.g), linear(b.b)});
             assert_true(fabs(lightness[0][0] - lightness[1][0]) < 0.01);
-            /* Both signs can be distinguished: their distance is a good part of
-             * that to the middle. */
+            /* Colours of both signs can be distinguished: their distance is at
+             * least a quarter of the distance from the middle. */
             assert_true(distance(a, b, no_red) > 0.25 * (0.5 - x));
             assert_true(distance(a, b, no_green) > 0.25 * (0.5 - x));
         }

@@ -1,4 +1,5 @@
-/* Figures of curves: scales, decimation, gaps, legends, sizes. */
+/* Tests line charts: scales, the reduction of long series, gaps, legends and
+ * sizes. */
 #include "render/figures/curves.h"
 #include "render/figures/curves_internal.h"
 #include "tests/support/curve_bundles.h"
@@ -20,7 +21,8 @@ TEST(two_runs_are_golden)
     es_curves figure = figure_of(panels, 2);
     figure.style.title = "Two runs";
     es_picture *picture = drawn(&figure);
-    ASSERT_SAYS(picture, "NaN or infinite", "11"); /* the title says "layer" */
+    /* The legend's title is "layer", and its last entry "11". */
+    ASSERT_SAYS(picture, "NaN or infinite", "11");
     ASSERT_SAYS_NOT(picture, "layer 11");
     assert_golden(picture, "curves_two");
 }
@@ -37,7 +39,7 @@ TEST(deep_and_noisy_runs_are_golden)
     assert_golden(picture, "curves_deep");
 }
 
-/* The lowest of 100,000 samples is drawn in full colour. */
+/* The lowest of 100,000 samples is drawn in the full colour of its line. */
 TEST(a_dip_of_one_sample_stays_visible)
 {
     static const struct {
@@ -66,8 +68,8 @@ TEST(a_dip_of_one_sample_stays_visible)
     }
 }
 
-/* Checks that the spans of adjacent columns touch, so that the line is
- * unbroken. */
+/* Checks that the spans of adjacent columns touch, so that the line has no
+ * gap. */
 static void check_spans_touch(const es_picture *picture)
 {
     double top = NAN, bottom = NAN;
@@ -89,7 +91,7 @@ static void check_spans_touch(const es_picture *picture)
 
 TEST(spans_touch)
 {
-    /* Fewer samples than columns, about equally many, and more. */
+    /* A line has fewer samples than columns, about as many, or more. */
     static const size_t counts[] = {300, 700, 3000};
     for (size_t k = 0; k < 3; k++) {
         AUTO_BY(bundle_free) bundle b = bundle_new(1, counts[k], 0);
@@ -124,7 +126,7 @@ TEST(gaps_stay_open_and_nan_is_marked)
     } cases[] = {
         {15, true, paper},  {45, true, paper},  {72, true, paper},
         {25, false, alarm}, {83, false, alarm}, {28.5, false, alarm},
-        {55, false, paper}, /* missing is not marked */
+        {55, false, paper}, /* missing values are not marked */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(pixel(&s, 0, cases[i].step, 2) == line, cases[i].line);
@@ -141,7 +143,8 @@ TEST(single_samples_are_dots)
                                       {"many", NULL, many.curves, 1}};
     for (size_t i = 3000; i < 6000; i++)
         row(&many, 0)[i] = es_missing();
-    row(&many, 0)[4500] = 1.5f; /* isolated among missing values */
+    /* The sample is isolated among missing values. */
+    row(&many, 0)[4500] = 1.5f;
     es_curves figure = figure_of(panels, 2);
     shot s = shot_of(&figure, 2);
     assert_int_equal(count_shapes(s.picture, ES_SHAPE_DOT), 4);
@@ -171,7 +174,8 @@ TEST(axes_are_shared)
     assert_true(sheet.blocks[0].plot.y == sheet.blocks[1].plot.y);
     assert_true(sheet.blocks[0].plot.height == sheet.blocks[1].plot.height);
     es_curves_sheet_clear(&sheet);
-    figure.n_panels = 3; /* c is a fifth as long: separate axes */
+    /* Panel c is a fifth as long as the others, so axes are separate. */
+    figure.n_panels = 3;
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
     assert_true(sheet.blocks[0].last == 99);
     assert_true(sheet.blocks[1].last == 59);
@@ -186,7 +190,8 @@ TEST(a_scale_includes_zero_if_it_is_near)
         double reference, low, least_high;
     } cases[] = {
         {{1, 3}, NAN, 0, 3},
-        {{3.6f, 3.7f}, 3.878, 0, 3.878}, /* entropies with a ceiling */
+        /* Entropies, with their ceiling as the reference. */
+        {{3.6f, 3.7f}, 3.878, 0, 3.878},
         {{2.6f, 2.8f}, NAN, 2.586, 2.8}, /* losses */
         {{-1, 1}, NAN, -1.14, 1},
         {{2.5f, 2.5f}, NAN, 0, 2.5},
@@ -223,7 +228,7 @@ TEST(a_legend_suits_any_depth)
         assert_true(s.sheet.legend_x > block->plot.x + block->plot.width);
         assert_true(picture_says(s.picture, "0"));
         assert_int_equal(s.sheet.listed, counts[i] <= 16);
-        /* The first colour of the legend is that of the first line. */
+        /* The first colour in the legend is the colour of the first line. */
         bool found = false;
         for (int y = 0; y < s.image.height; y++)
             found = found || image_at(&s.image, (int)(s.sheet.legend_x * 2) + 4,

@@ -1,8 +1,8 @@
-/* The parts of axes: ticks, labels, fractions. */
+/* Tests the parts of axes: ticks, labels and positions. */
 #include "render/figures/page.h"
 #include "tests/support/test.h"
 
-/* Returns true for 1, 2 or 5 times a power of ten. */
+/* Returns true if `step` is 1, 2 or 5 times a power of ten. */
 static bool is_nice(double step)
 {
     double mantissa = step / pow(10, floor(log10(step) + 1e-9));
@@ -54,7 +54,8 @@ TEST(exponents_are_superscripts)
         es_label_typeset(text, sizeof text);
         assert_string_equal(text, cases[i][1]);
     }
-    strcpy(text, "-2.5e-09"); /* too little space: unchanged */
+    /* With too little space, the text stays unchanged. */
+    strcpy(text, "-2.5e-09");
     es_label_typeset(text, 12);
     assert_string_equal(text, "-2.5e-09");
 }
@@ -75,7 +76,8 @@ TEST(ticks_have_steps_of_one_two_or_five)
     assert_int_equal(ticks.n, 7);
     assert_true(es_ticks_at(&ticks, 3) == 0);
     ticks = es_ticks_make(0, 4, 4);
-    assert_int_equal(ticks.n, 3); /* 0, 2, 4: both ends are ticks */
+    /* The ticks are 0, 2 and 4, so both ends have one. */
+    assert_int_equal(ticks.n, 3);
 }
 
 TEST(hostile_ranges_give_finite_ticks)
@@ -153,7 +155,7 @@ TEST(counts_are_printed_briefly)
 TEST(a_fraction_never_overflows)
 {
     static const double cases[][4] = {
-        /* x, low, high, wanted */
+        /* x, low, high, expected result */
         {1, 0, 4, 0.25},     {-1, 0, 4, -0.25},
         {5, 3, 3, 0},        {0, -DBL_MAX, DBL_MAX, 0.5},
         {5, 4, 3, 0},        {DBL_MAX, -DBL_MAX, DBL_MAX, 1},

@@ -1,4 +1,4 @@
-/* Heatmaps: cells, numbers, layout, sizes. */
+/* Tests heatmaps: cells, numbers, layout and sizes. */
 #include "render/figures/color_scale.h"
 #include "render/figures/heatmap.h"
 #include "render/picture_internal.h"
@@ -9,7 +9,7 @@
 
 #define MOST 12288 /* 96 x 128 */
 
-/* Fills in different values in [low, high], without a pattern. */
+/* Fills in n different values in [low, high], without a visible pattern. */
 static void fill(float *values, int n, double low, double high)
 {
     uint32_t x = 12345;
@@ -33,7 +33,8 @@ static es_picture *drawn(const es_heatmap *figure)
     return sound_picture(es_heatmap_draw(&picture, figure), &picture);
 }
 
-/* Checks that a heatmap at the program's default scale has a palette. */
+/* Checks that a heatmap at the program's default scale has at most 256 colours,
+ * so that its PNG has a palette. */
 static void check_palette(const es_picture *picture)
 {
     AUTO_BY(image_clear) es_image image;
@@ -93,7 +94,7 @@ TEST(a_large_model_is_golden)
 
 TEST(all_panels_have_one_scale)
 {
-    /* The second row begins with 3, which is three quarters of the scale. */
+    /* The second row begins with 3, which is at three quarters of the scale. */
     const float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, es_missing()};
     static const double shown[] = {0, 0.25, 0.5, 0.75, 1, 0.625, 0.5};
     const es_heatmap_panel panels[] = {{"a", NULL, a, 2, 3},
@@ -116,7 +117,8 @@ TEST(all_panels_have_one_scale)
     es_picture_free(picture);
 }
 
-/* For any shape, nothing overlaps and nothing is off the page. */
+/* For panels of any shape, no texts overlap and nothing is outside of the
+ * page. */
 TEST(every_shape_is_drawn_soundly)
 {
     static const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {1, 128},
@@ -134,7 +136,8 @@ TEST(every_shape_is_drawn_soundly)
     }
 }
 
-/* Panels are in the fewest rows of at most four. */
+/* Panels are arranged in the smallest number of rows with at most four
+ * panels. */
 TEST(many_panels_wrap)
 {
     float values[144];
@@ -201,8 +204,8 @@ TEST(a_requested_size_is_kept)
     assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
-/* Returns the size of seven panels of six layers and four heads in a paper's
- * column. */
+/* Sets the width and height of a figure with seven panels, each of six layers
+ * and four heads, in a column of a paper. */
 static void sides_of(double *width, double *height, double tallest,
                      size_t most_columns)
 {
@@ -227,9 +230,11 @@ TEST(a_column_of_many_panels_fits_on_a_page)
     assert_true(width == 234 && free_height > 1000);
     sides_of(&width, &height, 648, 0);
     assert_true(width == 234 && height <= 648);
-    sides_of(&width, &narrow, 648, 1); /* flatter, but by less than half */
+    /* The page is lower than without a limit, by less than half. */
+    sides_of(&width, &narrow, 648, 1);
     assert_true(narrow < 0.85 * free_height && narrow > 0.5 * free_height);
-    sides_of(&width, &height, 5000, 0); /* a page that fits is unchanged */
+    /* A page that is not too high stays unchanged. */
+    sides_of(&width, &height, 5000, 0);
     assert_true(height == free_height);
 }
 
@@ -265,12 +270,12 @@ TEST(bad_shapes_are_refused)
     assert_null(picture);
 }
 
-/* The decimals depend on the largest value of all panels. */
+/* The number of decimals depends on the largest value of all panels. */
 TEST(decimals_distinguish_values)
 {
     static const struct {
         float a[2], b;
-        const char *texts[3]; /* NULL: no text */
+        const char *texts[3]; /* texts in the cells; NULL: no text */
     } cases[] = {
         {{0, 3}, 7, {"0", "3", "7"}},
         {{0.5f, 2.906f}, 7, {"0.50", "2.91", "7.00"}},
@@ -310,8 +315,8 @@ TEST(decimals_distinguish_values)
     }
 }
 
-/* If the numbers of two panels with equal cells fit only into the first,
- * neither has numbers. */
+/* Two panels have cells of the same size, and numbers fit only into the first.
+ * Then neither panel shows numbers. */
 TEST(panels_of_equal_cells_have_numbers_together)
 {
     const float wide[6] = {2e5f, 3e5f, 4e5f, 2e5f, 3e5f, 4e5f};
@@ -329,8 +334,8 @@ TEST(panels_of_equal_cells_have_numbers_together)
     es_picture_free(picture);
 }
 
-/* All decades have equal lengths, and values below the scale have the colour of
- * its end. */
+/* All powers of ten have the same distance on the colour bar. Values below the
+ * scale have the colour of its lower end. */
 TEST(a_logarithmic_scale_has_decades)
 {
     const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};

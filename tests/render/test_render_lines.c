@@ -1,5 +1,5 @@
-/* Figures of curves with areas, marks, categories, logarithmic scales and
- * limits. */
+/* Tests line charts with shaded areas, marks, categories, logarithmic scales
+ * and limits. */
 #include "render/figures/curves.h"
 #include "render/picture_internal.h"
 #include "tests/support/curve_bundles.h"
@@ -25,14 +25,18 @@ TEST(area_is_a_tint)
     const struct {
         double step, value;
         uint32_t color;
-    } cases[] = {{10, 1.3, tint},       {10, 2, line}, /* above the area */
-                 {10, 3.3, 0xffffff},   {10, 0.7, 0xffffff},
-                 {20, 2.7, 0xffffff}, /* high is NaN */
+    } cases[] = {{10, 1.3, tint},
+                 /* The line is drawn above the shaded area. */
+                 {10, 2, line},
+                 {10, 3.3, 0xffffff},
+                 {10, 0.7, 0xffffff},
+                 {20, 2.7, 0xffffff}, /* `high` is NaN at step 20 */
                  {19.5, 0.55, 0xffffff}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(pixel(&s, 0, cases[i].step, cases[i].value),
                          cases[i].color);
-    /* The scale includes the area, and a NaN of the area is not marked. */
+    /* The y axis includes the area, and a NaN bound of the area is not
+       marked. */
     assert_true(s.sheet.blocks[0].upright.high > 3);
     assert_false(picture_says(s.picture, "NaN or infinite"));
     shot_clear(&s);
@@ -85,12 +89,13 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     assert_int_equal(pixel(&s, 0, 40, top + above), 0x666666);
     assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
     shot_clear(&s);
-    figure.limit = NAN; /* no key if nothing is clipped */
+    figure.limit = NAN; /* without clipped values, there is no key */
     AUTO(es_picture) all = drawn(&figure);
     assert_false(picture_says(all, "off scale, up to 5×10⁷"));
 }
 
-/* Two of three lines are identical up to step 20, and all three after it. */
+/* Two of the three lines are identical up to step 20, and all three after
+ * it. */
 TEST(identical_lines_alternate_dashes)
 {
     enum { N = 3, HALF = 20 };
@@ -120,8 +125,8 @@ TEST(identical_lines_alternate_dashes)
     assert_false(picture_says(distinct, "identical lines alternate dashes"));
 }
 
-/* Counts the pixels of a curve's colour at the height of `value` within the
- * plot. */
+/* Counts the pixels that have the colour of a curve, in the row of the plot at
+ * the height of `value`. */
 static size_t seen_in_row(const shot *s, size_t curve, double value)
 {
     const es_box *plot = &s->sheet.blocks[0].plot;
@@ -147,7 +152,8 @@ static void check_samples(es_curves_colors colors)
     shot s = shot_of(&figure, 4);
     for (size_t i = 0; i < N; i++)
         assert_true(seen_in_row(&s, i, i < N - 1 ? 2 : 1) >= 2);
-    if (colors == ES_CURVES_BY_DEPTH) /* a different sample keeps its place */
+    /* A sample with a different value is drawn at its place. */
+    if (colors == ES_CURVES_BY_DEPTH)
         assert_int_equal(pixel(&s, 0, 0, 1), color_of(&s, N - 1));
     assert_true(picture_says(s.picture, "identical samples side by side"));
     shot_clear(&s);
@@ -163,8 +169,8 @@ TEST(identical_samples_are_side_by_side)
     check_samples(ES_CURVES_BY_CATEGORY);
 }
 
-/* The marks of three lines that meet at one sample do not hide each other, and
- * neither do the marks of their first NaN at the lower edge. */
+/* If three lines meet at one sample, their marks do not cover each other. The
+ * same is true for the marks of their first NaN at the lower edge. */
 TEST(marks_of_lines_that_meet_are_apart)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(3, 6, 0);
@@ -197,7 +203,7 @@ TEST(marks_of_lines_that_meet_are_apart)
     shot_clear(&s);
 }
 
-/* The mark of a line that crosses another moves along its line. */
+/* If a line crosses another one, its mark is moved along the line. */
 TEST(a_moved_mark_stays_on_its_line)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(2, 5, 0);
@@ -205,7 +211,8 @@ TEST(a_moved_mark_stays_on_its_line)
         row(&b, 0)[k] = 2;
         row(&b, 1)[k] = k == 2 ? 2.001f : (float)k;
     }
-    b.curves[1].color = 1; /* an open mark, on a dot of the paper's colour */
+    /* An open mark is drawn on a dot in the background colour. */
+    b.curves[1].color = 1;
     const es_curves_panel panel = {"crossing", NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);
     figure.colors = ES_CURVES_BY_CATEGORY;
@@ -222,7 +229,7 @@ TEST(a_moved_mark_stays_on_its_line)
         if (shape->kind != ES_SHAPE_DOT || step < 0 || step > 4 ||
             memcmp(&shape->color, &paper, sizeof paper) != 0 ||
             shape->y > block->plot.y + block->plot.height)
-            continue; /* of the other line or the legend */
+            continue; /* part of the other line or of the legend */
         const bool on = fabs(shape->y - es_curves_y(block, step)) < 0.5;
         assert_true(on);
         n_on += on;
@@ -251,7 +258,8 @@ TEST(all_marks_are_different)
         free(svgs[i]);
 }
 
-/* Makes curves of runs; every second has only `n_few` samples. */
+/* Makes curves of different runs. Every second curve has only `n_few`
+ * samples. */
 static bundle categories_new(size_t n_curves, size_t n_few)
 {
     bundle b = bundle_new(n_curves, 100, 0.15);
@@ -310,12 +318,12 @@ TEST(panels_may_have_separate_scales)
     assert_true(picture_says(picture, "1000"));
 }
 
-/* Checks that the legend is right of the panels or below their axes. */
+/* Checks that the legend is to the right of the panels, or below their axes. */
 static void check_legend_is_clear(const es_curves *figure)
 {
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, figure), ES_OK);
-    /* Names take less than a third of a paper's column. */
+    /* Names at the right take less than a third of a paper's column. */
     assert_true(sheet.below || figure->style.width != 234 ||
                 figure->n_panels == 1);
     for (size_t i = 0; i < figure->n_panels; i++) {
@@ -359,7 +367,8 @@ TEST(few_samples_are_dots_at_whole_ticks)
     es_curves figure = figure_of(&panel, 1);
     figure.x_text = "layer";
     AUTO(es_picture)
-    picture = drawn(&figure); /* by depth, each sample is a dot */
+    /* Lines coloured by depth show each sample as a dot. */
+    picture = drawn(&figure);
     assert_int_equal(count_shapes(picture, ES_SHAPE_DOT), 8);
     assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 1);
     ASSERT_SAYS(picture, "layer", "3");

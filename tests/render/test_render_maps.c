@@ -1,4 +1,4 @@
-/* Figures of attention maps: golden pictures, sizes, refusals. */
+/* Tests figures of attention maps: golden pictures, sizes and refusals. */
 #include "render/figures/maps.h"
 #include "tests/support/drawn.h"
 #include "tests/support/test.h"
@@ -7,7 +7,8 @@
 
 enum { SIZE = 12, MOST = 40 };
 
-/** Fills in a causal map, wider from map to map, with a NaN in the third. */
+/** Fills in a causal attention map. Higher map numbers are less local, and map
+ *  2 contains a NaN. */
 static void fill(float *values, int map)
 {
     for (int q = 0; q < SIZE; q++)

@@ -1,5 +1,5 @@
-/* Drawing with too little address space fails with an error, and never
- * crashes. */
+/* Tests that drawing fails with an error, and never crashes, if memory runs
+ * out. */
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "tests/support/test.h"
@@ -54,7 +54,8 @@ static es_status draw_curves(es_picture **out)
     return es_curves_draw(out, &figure);
 }
 
-/* Draws in a child process, whose exit code is the status. */
+/* Draws in a child process whose memory is limited. Returns the exit code of
+ * the child, which is its es_status. */
 static int status_with(size_t more, es_status (*draw)(es_picture **),
                        es_format format)
 {
@@ -63,7 +64,8 @@ static int status_with(size_t more, es_status (*draw)(es_picture **),
     if (child == 0) {
         FILE *out = fopen("/dev/null", "wb");
         es_picture *picture = NULL;
-        signal(SIGSEGV, SIG_DFL); /* cmocka catches it */
+        /* Remove the handler of cmocka, so that a crash ends the child. */
+        signal(SIGSEGV, SIG_DFL);
         signal(SIGABRT, SIG_DFL);
         limit_memory(more);
         es_status status = draw(&picture);

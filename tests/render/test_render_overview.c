@@ -1,4 +1,4 @@
-/* The overview chart: every kind of row, and sizes. */
+/* Tests the overview chart: every kind of row, and sizes. */
 #include "render/figures/overview.h"
 
 #include "analyzer/base/value.h"
@@ -79,8 +79,8 @@ TEST(every_kind_of_row_is_golden)
     assert_golden(picture, "overview");
 }
 
-/* A value far from the others keeps its digits and does not squeeze the
- * others. */
+/* A value that is far from the others is printed in full, and does not squeeze
+ * the others together. */
 TEST(a_value_far_away_does_not_stretch_the_scale)
 {
     const float values[] = {16, 15, 1.5e22F, 12, 13};

@@ -1,4 +1,4 @@
-/* The display list and its writers: shapes, texts, invalid numbers. */
+/* Tests the display list and its writers: shapes, texts and invalid numbers. */
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/drawn.h"
@@ -38,7 +38,7 @@ TEST(size_is_checked)
     es_picture_free(NULL);
 }
 
-/* Calls every append function with one bad number at a time. */
+/* Calls every append function several times, each time with one bad number. */
 static void append_bad(es_picture *p, double bad)
 {
     es_picture_rect(p, bad, 1, 1, 1, red);
@@ -111,7 +111,7 @@ TEST(out_of_memory_is_reported)
 {
     es_picture *picture = blank(10, 10);
     es_picture_rect(picture, 1, 1, 1, 1, red);
-    /* The size overflows, so the array is not read. */
+    /* The number of bytes overflows, so the array must not be read. */
     es_picture_polyline(picture, (double[]){0, 0}, SIZE_MAX / 4, 1, red);
     es_picture_rect(picture, 2, 2, 1, 1, red);
     assert_int_equal(picture->n_shapes, 1);
@@ -132,7 +132,7 @@ TEST(out_of_memory_is_reported)
 TEST(rects_meet_at_pixels)
 {
     es_picture *picture = blank(8, 4);
-    /* 2.4 points are pixel 4.8 at scale 2, so the edge snaps to pixel 5. */
+    /* 2.4 points are 4.8 pixels at scale 2, so the edge snaps to pixel 5. */
     es_picture_rect(picture, 0, 0, 2.4, 4, red);
     es_picture_rect(picture, 2.4, 0, 3, 4, blue);
     ASSERT_PIXELS(picture, 2, 3, {4, 7, 0xff0000}, {5, 0, 0x0000ff},
@@ -195,7 +195,7 @@ TEST(a_hatching_stays_inside)
     assert_in_range(inside, 20, 80);
 }
 
-/* Finds the leftmost and rightmost pixel that is not white; frees the
+/* Finds the leftmost and the rightmost pixel that is not white, and frees the
  * picture. */
 static void ink_extent(es_picture *picture, int *left, int *right)
 {
@@ -232,7 +232,7 @@ TEST(text_is_aligned_and_turned)
     assert_true(right <= 24 && left >= 8);
 }
 
-#define BAD "\ufffd" /* replaces a byte or a character */
+#define BAD "\ufffd" /* replaces an invalid byte or character */
 
 TEST(text_is_cleaned)
 {
@@ -245,7 +245,8 @@ TEST(text_is_cleaned)
         {"\xc2\x9b", BAD}, /* C1 */
         {"\xff"
          "a",
-         BAD "a"},                     /* not a start byte */
+         /* A continuation byte cannot begin a character. */
+         BAD "a"},
         {"\xc3", BAD},                 /* truncated */
         {"\xc0\xaf", BAD BAD},         /* overlong */
         {"\xed\xa0\x80", BAD BAD BAD}, /* D800 */
@@ -268,7 +269,7 @@ TEST(text_is_cleaned)
 TEST(text_width_grows_with_the_text)
 {
     double one = es_text_width("0", 10, ES_WEIGHT_NORMAL);
-    /* Digits of DejaVu Sans are 1303 of 2048 units wide. */
+    /* A digit of DejaVu Sans is 1303 of 2048 units wide. */
     assert_true(fabs(one - 10 * 1303.0 / 2048) < 0.02);
     assert_true(fabs(es_text_width("0000", 10, ES_WEIGHT_NORMAL) - 4 * one) <
                 1e-6);
@@ -279,7 +280,7 @@ TEST(text_width_grows_with_the_text)
     assert_true(es_text_width("\xff\xfe", 10, ES_WEIGHT_NORMAL) > one);
 }
 
-/* No byte string makes Cairo refuse the picture. */
+/* Cairo accepts the picture of any string of bytes. */
 TEST(any_bytes_can_be_drawn)
 {
     uint32_t x = 2024;
@@ -287,7 +288,7 @@ TEST(any_bytes_can_be_drawn)
         char text[33] = {0};
         for (int i = 0; i < 32; i++) {
             congruence_bits(&x);
-            /* Mostly bytes of multi-byte characters. */
+            /* Most bytes belong to multi-byte characters. */
             text[i] = (char)((x >> 24) % 3 ? 0x80 | x >> 20 : x >> 20);
         }
         AUTO(es_picture) picture = blank(300, 20);
@@ -311,7 +312,8 @@ TEST(text_is_fitted)
         double width = es_text_width(fitted, 9, ES_WEIGHT_BOLD);
         assert_true(width <= space);
         assert_null(strstr(fitted, "\xef\xbf\xbd")); /* whole characters */
-        assert_true(width >= widest - 1e-9);         /* more space, more text */
+        /* A larger width never gives a shorter text. */
+        assert_true(width >= widest - 1e-9);
         widest = width;
         if (fitted[0])
             assert_non_null(strstr(fitted, "\xe2\x80\xa6"));
@@ -322,10 +324,11 @@ TEST(text_is_fitted)
     assert_string_equal(fitted, "");
 }
 
-/* Hebrew and Arabic words, and their drawn forms, as code points. */
+/* Hebrew and Arabic words with their drawn forms, in code points. */
 #define SHALOM "\u05e9\u05dc\u05d5\u05dd"
 #define MOLAHS "\u05dd\u05d5\u05dc\u05e9"
-#define SALAM "\u0633\u0644\u0627\u0645" /* its lam and alef are one glyph */
+/* Lam and alef of this word are drawn as one glyph. */
+#define SALAM "\u0633\u0644\u0627\u0645"
 #define MALAS "\ufee1\ufefc\ufeb3"
 
 TEST(leftward_text_is_turned)
@@ -339,10 +342,12 @@ TEST(leftward_text_is_turned)
         {SHALOM " 12 (a)", "(a) 12 " MOLAHS, true},
         {SHALOM " [x] 3.5", "3.5 [x] " MOLAHS, true},
         {SALAM, MALAS, true},
-        {"1 " SALAM, MALAS " 1", true}, /* digits have no direction */
-        /* A combining mark precedes its letter. */
+        /* Digits have no direction. */
+        {"1 " SALAM, MALAS " 1", true},
+        /* A combining mark precedes its letter in the drawn form. */
         {"\u05e0\u05b4\u05d3", "\u05d3\u05b4\u05e0", true},
-        /* Persian peh as the first of two letters; letters outside the BMP. */
+        /* Persian peh is the first of two joined letters; other letters are
+           beyond U+FFFF. */
         {"\u067e\u0628", "\ufe90\ufb58", true},
         {"\U00010900\U00010901", "\U00010901\U00010900", true},
         {"\U0001f600 " SHALOM, MOLAHS " \U0001f600", true},
@@ -361,7 +366,8 @@ TEST(leftward_text_is_turned)
     }
 }
 
-/* A PDF stores a letter for each drawn character, for searching. */
+/* A PDF stores the original letter of each drawn character, so that text can be
+ * searched. */
 TEST(turned_text_keeps_its_letters)
 {
     es_drawn drawn = es_text_turn(SALAM " (\u200e");
@@ -383,7 +389,8 @@ TEST(other_text_is_drawn_as_it_is)
         assert_false(es_text_is_bidi(texts[i]));
 }
 
-/* Right-to-left text is measured as drawn, and cut at the end of reading. */
+/* The width of right-to-left text is the width of its drawn form, and text is
+ * cut where reading ends. */
 TEST(leftward_text_is_measured)
 {
     double drawn = es_drawn_width(MALAS, 9, ES_WEIGHT_NORMAL);
@@ -395,7 +402,7 @@ TEST(leftward_text_is_measured)
     assert_string_equal(fitted, SHALOM "\u2026");
 }
 
-/* Right-to-left text covers the same pixels as the turned text, in any
+/* Right-to-left text covers the same pixels as its drawn form, with any
  * alignment. */
 TEST(leftward_text_is_placed)
 {
@@ -406,7 +413,7 @@ TEST(leftward_text_is_placed)
             AUTO(es_picture) picture = blank(200, 30);
             es_picture_text(picture, 100, 20, 12, (es_align)align,
                             ES_WEIGHT_NORMAL, 0, red, texts[i]);
-            if (i == 1) /* the text is already turned */
+            if (i == 1) /* this text is already in its drawn form */
                 picture->shapes[0].drawn = picture->shapes[0].first;
             assert_true(picture_says(picture, texts[i]));
             images[i] = drawn(picture, 1);
@@ -427,7 +434,7 @@ static void draw_name(es_picture *picture, const char *name, double x, double y,
                     align, weight, 0, red, fitted);
 }
 
-/* Unusual and malicious names stay within their frames. */
+/* Unusual and malicious names are drawn inside of their frames. */
 TEST(names_of_any_script_are_drawn)
 {
     static char longest[201];

@@ -1,4 +1,4 @@
-/* The PNG writer: palettes, exact colours, notes. */
+/* Tests the PNG writer: palettes, exact colours and notes. */
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
 #include "tests/support/test.h"
@@ -20,7 +20,7 @@ static es_color color_of(unsigned i)
                       255};
 }
 
-/* Makes n squares of n colours, in rows of 20. */
+/* Makes a picture of n squares with n colours, in rows of 20 squares. */
 static es_picture *squares(unsigned n)
 {
     es_picture *picture = blank(40, 40);
@@ -31,8 +31,8 @@ static es_picture *squares(unsigned n)
 
 TEST(up_to_256_colors_are_a_palette)
 {
-    static const unsigned counts[] = {7, 255 /* with the background */, 256,
-                                      400};
+    /* With the background, 255 squares have 256 colours. */
+    static const unsigned counts[] = {7, 255, 256, 400};
     for (size_t k = 0; k < 4; k++) {
         AUTO(es_picture) picture = squares(counts[k]);
         AUTO_BY(image_clear) es_image image;
@@ -55,7 +55,8 @@ static bool is_named(uint32_t color, unsigned n)
     return color == 0xffffff;
 }
 
-/* Merged blends differ by a bounded amount, and named colours stay exact. */
+/* Merged blends differ from the original by a bounded amount, and the colours
+ * of shapes stay exact. */
 TEST(blends_share_entries)
 {
     AUTO(es_picture) picture = squares(120);
@@ -174,7 +175,8 @@ TEST(the_same_picture_gives_the_same_bytes)
     assert_memory_equal(a, b, n);
 }
 
-/* A palette; RGB; a picture so small that only the flush writes it. */
+/* The writer reports a full disk for a PNG with a palette, for RGB, and for a
+ * picture that is so small that only the final flush writes it. */
 TEST(a_full_disk_is_an_error)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Images in pictures, and the raster figure. */
+/* Tests images in pictures, and raster figures. */
 #include "render/figures/raster.h"
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
@@ -9,7 +9,8 @@ static const es_color palette[3] = {
 
 static es_picture *image_picture(void)
 {
-    const uint8_t cells[6] = {0, 1, 2, 2, 7, 1}; /* 7 is out of range: 0 */
+    /* The index 7 is out of range and is drawn like 0. */
+    const uint8_t cells[6] = {0, 1, 2, 2, 7, 1};
     es_picture *picture = NULL;
     assert_int_equal(es_picture_new(&picture, 60, 40, palette[0]), ES_OK);
     es_picture_image(picture, 10, 5, 45, 30, cells, 3, 2, palette, 3);
@@ -51,7 +52,7 @@ TEST(svg_contains_a_png)
     size_t n;
     AUTO_FREE char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
     assert_non_null(svg);
-    /* The signature of a PNG in base64. */
+    /* The string is the signature of a PNG, in base64. */
     assert_non_null(strstr(svg, "data:image/png;base64,iVBORw0KGgo"));
 }
 
@@ -67,11 +68,13 @@ TEST(merged_cells_keep_nan_and_extremes)
         size_t from[2], to[2];
         float wanted;
     } cases[] = {
-        {{0, 0}, {1, 3}, 1.5f},  /* the dip is farther than the rise */
-        {{0, 2}, {1, 4}, 2.25f}, /* any value precedes missing */
-        {{1, 0}, {2, 4}, NAN},   /* NaN precedes all values */
-        {{0, 0}, {2, 2}, 1.5f},  /* each row has its level */
-        {{0, 0}, {2, 1}, 2},     /* equal distances: the first */
+        /* The dip is farther from the level than the rise. */
+        {{0, 0}, {1, 3}, 1.5f},
+        {{0, 2}, {1, 4}, 2.25f}, /* any value takes precedence over missing */
+        {{1, 0}, {2, 4}, NAN},   /* NaN takes precedence over all values */
+        {{0, 0}, {2, 2}, 1.5f},  /* each row has its own reference level */
+        /* Of two values at equal distances, the first is kept. */
+        {{0, 0}, {2, 1}, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float got = es_raster_join(&grid, 4, cases[i].from, cases[i].to);
@@ -84,7 +87,8 @@ TEST(merged_cells_keep_nan_and_extremes)
 
 /* --- the figure -----------------------------------------------------------*/
 
-/* A run of L layers of H heads over n columns, whose values fall with depth. */
+/* A run of L layers with H heads over n columns. Its values decrease with
+ * depth. */
 typedef struct model {
     size_t n_layers, n_heads, n_columns;
     float *values, *levels;
@@ -162,8 +166,8 @@ TEST(pictures_are_golden)
     free_model(&b);
 }
 
-/* One NaN of 2048 x 148 cells is visible in the image and at both edges, and
- * the file has a palette. */
+/* A single NaN among 2048 x 148 cells is visible in the image and at both
+ * edges. The file has a palette. */
 TEST(one_nan_is_marked)
 {
     model m = make_model(4, 36, 2048);
@@ -179,8 +183,8 @@ TEST(one_nan_is_marked)
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_image(&image, picture, 2));
     assert_in_range(image.n_palette, 64, 256);
-    /* The key's square has 15 x 15 pixels within its frame; a mark has 2 x
-     * 6. */
+    /* In the key, the square has 15 x 15 pixels within its frame; each mark at
+     * an edge has 2 x 6. */
     assert_true(count_color(&image, alarm) >= 15 * 15 + 12 + 12 + 1);
     free_model(&m);
 }
@@ -205,7 +209,7 @@ TEST(every_shape_is_drawn_soundly)
     }
 }
 
-/* Ticks are only at samples, however wide the columns are. */
+/* All ticks are at steps with a sample, however wide the columns are. */
 TEST(ticks_are_at_samples)
 {
     static const struct {
@@ -235,8 +239,8 @@ TEST(ticks_are_at_samples)
     }
 }
 
-/* One, two and three rasters in a column of a paper have names of their
- * axes. */
+/* In a column of a paper, one, two or three rasters side by side have names on
+ * their axes. */
 TEST(a_narrow_raster_has_names_of_its_axes)
 {
     model m = make_model(3, 4, 50);

@@ -1,4 +1,4 @@
-/* SVG and PDF, rendered by other programs, look like the PNG. */
+/* Tests that SVG and PDF, rendered by other programs, look like the PNG. */
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "render/picture_internal.h"
@@ -7,10 +7,12 @@
 
 #define SCALE 2
 
-/* Allowed difference, of 255, between the means of blocks of 4 x 4 points.
- * Programs smooth letters and slanted lines differently, and a line thinner
- * than a pixel is a whole pixel in PNG. A lost shape causes at least twice this
- * difference. */
+/*
+ * Allowed difference between the mean colours of blocks of 4 x 4 points, of
+ * 255. Programs smooth letters and slanted lines differently, and in PNG a line
+ * thinner than a pixel is a whole pixel wide. If a shape is lost, the
+ * difference is at least twice this large.
+ */
 #define TOLERANCE 30.0
 
 static bool there;
@@ -38,7 +40,7 @@ static void add_lines(es_picture *picture)
     es_picture_dot(picture, 190, 60, 4, black);
 }
 
-/* Makes a picture with every kind of shape, without overlaps. */
+/* Makes a picture that has every kind of shape, without overlaps. */
 static es_picture *shapes(void)
 {
     es_picture *picture = NULL;
@@ -95,7 +97,7 @@ static void remove_shape(es_picture *picture, size_t i)
     picture->n_shapes--;
 }
 
-/* The comparison notices if any shape is lost, including clips. */
+/* If any shape or clip is lost, the comparison notices it. */
 TEST(a_lost_shape_is_noticed)
 {
     AUTO(es_picture) whole = shapes();
@@ -166,7 +168,8 @@ static es_picture *leftward(void)
     return picture;
 }
 
-/* Viewers reorder and join letters as the PNG writer does. */
+/* Viewers reorder and join right-to-left letters in the same way as the PNG
+ * writer. */
 TEST(leftward_text_looks_alike_in_all_formats)
 {
     AUTO(es_picture) picture = leftward();
@@ -199,7 +202,8 @@ TEST(curves_look_alike_in_all_formats)
     assert_same(picture, "curves");
 }
 
-/* Replaces thin spaces, as pdftotext does; the caller frees the string. */
+/* Replaces thin spaces by plain spaces, as pdftotext does. The caller frees the
+ * string. */
 static char *plain_spaces(const char *text)
 {
     static const char thin[] = "\u2009";
@@ -212,8 +216,8 @@ static char *plain_spaces(const char *text)
     return out;
 }
 
-/* Checks that all texts of the picture are in `text`, where pdftotext puts
- * rotated letters on separate lines. */
+/* Checks that `text`, the output of pdftotext, contains all texts of the
+ * picture. pdftotext puts rotated letters on separate lines. */
 static void assert_texts_are_in(const es_picture *picture, const char *text)
 {
     for (size_t i = 0; i < picture->n_shapes; i++) {
@@ -246,8 +250,8 @@ TEST(pdf_text_is_found)
     }
 }
 
-/* Text is in reading order and as plain letters, except lam with alef, between
- * the directional marks that pdftotext adds. */
+/* pdftotext finds right-to-left text in reading order and as plain letters,
+ * except lam with alef. It adds directional marks around the text. */
 TEST(pdf_leftward_text_is_found)
 {
     static const char *const words[] = {
@@ -261,7 +265,7 @@ TEST(pdf_leftward_text_is_found)
         assert_non_null(strstr(text, words[i]));
 }
 
-/* The columns of pdffonts are name, type, encoding, embedded, subset,
+/* The columns of pdffonts are name, type, encoding, embedded, subset and
  * Unicode. */
 TEST(pdf_fonts_are_embedded)
 {

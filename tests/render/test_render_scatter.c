@@ -1,4 +1,4 @@
-/* Scatter plots: the front, labels without overlaps, sizes. */
+/* Tests scatter plots: the Pareto front, labels without overlaps, and sizes. */
 #include "render/figures/scatter.h"
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
@@ -7,7 +7,7 @@
 
 enum { MOST = 150 };
 
-/* A point without an interval. */
+/* Initialises a point that has no interval. */
 #define AT(x, y, label)                                                        \
     {                                                                          \
         x, y, label, 0, 0                                                      \
@@ -19,7 +19,7 @@ typedef struct bundle {
     es_scatter figure;
 } bundle;
 
-/* Makes scattered points, or with `spread` 0 points in one place. */
+/* Makes n scattered points; with `spread` 0 all points are in one place. */
 static bundle *bundle_new(size_t n, double spread)
 {
     bundle *b = calloc(1, sizeof *b);
@@ -42,9 +42,9 @@ static bundle *bundle_new(size_t n, double spread)
     return b;
 }
 
-enum { SIZE = 7 }; /* font size of labels */
+enum { SIZE = 7 }; /* font size of the labels */
 
-/* Checks that labels do not touch points either. */
+/* Checks that no label touches a point. */
 static void assert_clear(const es_picture *picture)
 {
     for (size_t i = 0; i < picture->n_shapes; i++)
@@ -85,7 +85,7 @@ TEST(any_number_of_points_is_drawn_soundly)
         }
 }
 
-/* Every label is near its point or in the list below. */
+/* Every point has a label near it or in the list below the plot. */
 TEST(all_points_are_named)
 {
     for (int k = 0; k < 2; k++) {
@@ -104,7 +104,7 @@ static double gap(double from, double to, double x)
     return fmax(fmax(from - x, x - to), 0);
 }
 
-/* Returns the distance from a label to the centre of a dot. */
+/* Returns the distance from a label to the centre of the nearest dot. */
 static double distance_to(const es_picture *picture, const char *label,
                           double dot_x, double dot_y)
 {
@@ -121,7 +121,7 @@ static double distance_to(const es_picture *picture, const char *label,
     return NAN;
 }
 
-/* Two points are at most as far apart as their labels are wide. */
+/* The distance between two points is at most the width of their labels. */
 TEST(labels_are_not_next_to_other_points)
 {
     for (int i = 4; i <= 40; i++) {
@@ -164,7 +164,7 @@ TEST(no_point_beats_the_front)
     es_picture_free(drawn(&figure));
 }
 
-/* All decades have the same length. */
+/* On a logarithmic axis, all powers of ten have the same distance. */
 TEST(points_are_at_their_values)
 {
     static const es_point points[] = {AT(10, 1000, "a"), AT(100, 10, "b"),
@@ -173,7 +173,8 @@ TEST(points_are_at_their_values)
         .points = points, .n = 4, .x_log = true, .y_log = true};
     double dots[6][2];
     AUTO(es_picture) picture = drawn(&figure);
-    /* Each point has two dots; "c", which is not on the front, comes first. */
+    /* A point is drawn as two dots. Point "c" is not on the front and is drawn
+       first. */
     assert_int_equal(picture_dots(dots, 6, picture), 6);
     const double *c = dots[0], *a = dots[2], *b = dots[4];
     assert_true(fabs((c[0] - b[0]) - (b[0] - a[0])) < 1e-9);
@@ -181,7 +182,7 @@ TEST(points_are_at_their_values)
     assert_true(b[1] > c[1] && c[1] > a[1]);
 }
 
-/* The interval of 100 is from 40 to 200, where other points are. */
+/* Point 100 has an interval from 40 to 200, in which other points lie. */
 TEST(an_interval_is_a_line_through_its_point)
 {
     static const es_point points[] = {
@@ -194,7 +195,8 @@ TEST(an_interval_is_a_line_through_its_point)
     double dots[8][2];
     size_t n = 0;
     AUTO(es_picture) picture = drawn(&figure);
-    assert_int_equal(picture_dots(dots, 8, picture), 8); /* two per point */
+    /* A point is drawn as two dots. */
+    assert_int_equal(picture_dots(dots, 8, picture), 8);
     const double *a = dots[0], *b = dots[2], *c = dots[4], *d = dots[6];
     for (size_t i = 0; i < picture->n_shapes; i++) {
         const es_picture_shape *s = &picture->shapes[i];
@@ -242,7 +244,8 @@ static es_status draw(es_picture **out, const void *figure)
 TEST(a_requested_size_is_kept)
 {
     AUTO_FREE bundle *b = bundle_new(5, 1);
-    for (size_t i = 0; i < 5; i++) /* on a small page they would be listed */
+    /* On a small page the labels would be in the list. */
+    for (size_t i = 0; i < 5; i++)
         b->points[i].label = NULL;
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);
 }

@@ -1,4 +1,4 @@
-/* The timeline chart: golden picture, unusual values, sizes. */
+/* Tests the timeline chart: golden picture, unusual values and sizes. */
 #include "render/figures/timeline.h"
 #include "render/picture_internal.h"
 #include "tests/support/drawn.h"
@@ -58,7 +58,8 @@ TEST(a_picture_is_golden)
     assert_golden(picture, "timeline");
 }
 
-/* For any values, steps and sizes, nothing overlaps and nothing is lost. */
+/* For any values, steps and sizes, no texts overlap and all coordinates are
+ * finite. */
 TEST(hostile_values_are_drawn_soundly)
 {
     static const float kinds[] = {NAN,    INFINITY, 0,        -3,
@@ -83,7 +84,8 @@ TEST(hostile_values_are_drawn_soundly)
     }
 }
 
-/* A dip of one sample in 100,000 is drawn, with few points. */
+/* A dip at one of 100,000 samples is drawn, although the line has few
+ * points. */
 TEST(a_dip_of_one_sample_is_kept)
 {
     enum { LONG = 100000 };
@@ -100,7 +102,8 @@ TEST(a_dip_of_one_sample_is_kept)
     AUTO(es_picture) picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
     assert_in_range(picture->n_numbers, 1000, 8000);
     size_t at_dip = 0;
-    double top = picture->numbers[1], low = top; /* y of the values 3 and 2 */
+    /* Y positions of the values 3 and 2. */
+    double top = picture->numbers[1], low = top;
     for (size_t i = 1; i < 100; i += 2) {
         top = fmin(top, picture->numbers[i]);
         low = fmax(low, picture->numbers[i]);
@@ -110,8 +113,8 @@ TEST(a_dip_of_one_sample_is_kept)
     assert_int_equal(at_dip, 1);
 }
 
-/* Few steps have a tick each, but there are no ticks between whole steps or
- * between whole counts. */
+/* If there are few steps, each step has a tick. There are no ticks between
+ * whole steps or between whole counts. */
 TEST(whole_numbers_have_whole_ticks)
 {
     static const struct {

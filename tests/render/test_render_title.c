@@ -1,4 +1,5 @@
-/* Titles: which architectures are typeset, and where their letters are. */
+/* Tests titles: which architectures are typeset, and where their letters are
+ * drawn. */
 #include "render/figures/title.h"
 #include "render/picture_internal.h"
 #include "tests/support/pictures.h"
@@ -101,7 +102,7 @@ TEST(notation_with_settings_or_seeds_is_typeset)
     assert_texts("SM+LR(layer, x+y", "SM+LR(layer, x+y", 1e3);
 }
 
-/* Spaces can make a title longer than any notation. */
+/* With many spaces, a title can be longer than any valid notation. */
 TEST(an_overlong_title_is_drawn_as_it_is)
 {
     char text[400];
@@ -111,7 +112,7 @@ TEST(an_overlong_title_is_drawn_as_it_is)
     assert_texts(text, text, 1e3);
 }
 
-/* The letters are inside the given width, with any alignment. */
+/* All letters are inside the requested width, with any alignment. */
 TEST(letters_lie_within_the_width)
 {
     static const double before[] = {0, 0.5, 1};

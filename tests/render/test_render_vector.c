@@ -1,4 +1,5 @@
-/* SVG and PDF: text stays text, metadata, reproducible bytes. */
+/* Tests SVG and PDF files: text stays text, metadata, and reproducible
+ * bytes. */
 #include "render/picture_internal.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/pictures.h"
@@ -10,7 +11,7 @@ static const es_picture_note notes[] = {
     {"bad <key>", "\x01\xff\xed\xa0\x80\xef\xbf\xbe"},
 };
 
-/* Makes a picture with every kind of shape and with text that looks like
+/* Makes a picture that has every kind of shape, and texts that look like
  * markup. */
 static es_picture *sample(void)
 {
@@ -38,7 +39,7 @@ static es_picture *sample(void)
     es_picture_text(picture, 50, 78, 6, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
                     faint, "  0.25");
     es_picture_clip(picture, 0, 0, 50,
-                    50); /* the same clip again, not closed */
+                    50); /* the same clip a second time, not ended */
     es_picture_line(picture, 0, 0.004, 1, 99.996, 0.001, faint);
     return picture;
 }
@@ -74,7 +75,8 @@ TEST(svg_metadata_is_escaped)
     assert_non_null(strstr(svg, "\nbad &lt;key&gt;: \xef\xbf\xbd"));
     assert_null(strstr(svg, "<script"));
     assert_null(strstr(svg, "]]>"));
-    assert_null(strstr(svg, "\xef\xbf\xbe")); /* not allowed in XML */
+    /* The character U+FFFE is not allowed in XML. */
+    assert_null(strstr(svg, "\xef\xbf\xbe"));
     const char *title = strstr(svg, "<title>");
     assert_true(title > strstr(svg, "<svg") && title < strstr(svg, "<rect"));
     assert_string_equal(svg + n - 7, "</svg>\n");
@@ -93,7 +95,7 @@ TEST(svg_contains_only_finite_numbers)
     assert_non_null(strstr(svg, "width=\"100pt\" height=\"80pt\""));
 }
 
-/* The SVG of every shape equals the golden file. */
+/* The SVG of a picture with every shape equals the golden file. */
 TEST(svg_is_golden)
 {
     AUTO(es_picture) picture = sample();
@@ -102,7 +104,8 @@ TEST(svg_is_golden)
     assert_true(es_text_is_golden(svg, "shapes.svg"));
 }
 
-/* Text is in reading order, and placed by its left and right edge as in PNG. */
+/* Right-to-left text is stored in reading order, and its left and right edges
+ * are placed as in PNG. */
 TEST(svg_contains_leftward_text_in_reading_order)
 {
     static const char *const wanted[] = {
@@ -164,8 +167,9 @@ TEST(pdf_has_its_metadata)
     assert_non_null(memmem(pdf, n, "/Title (a <b> & ", 16));
     assert_non_null(memmem(pdf, n, "/Subject", 8));
     assert_null(memmem(pdf, n, "/CreationDate", 13));
-    assert_non_null(memmem(pdf, n, "DejaVuSans",
-                           10)); /* the font is used, so text stays text */
+    assert_non_null(
+        /* If the font is used, text is stored as text. */
+        memmem(pdf, n, "DejaVuSans", 10));
     assert_non_null(memmem(pdf, n, "%%EOF", 5));
     free(pdf);
     pdf = picture_bytes(&n, picture, ES_FORMAT_PDF, 1, NULL, 0);
@@ -191,7 +195,7 @@ TEST(a_full_disk_is_an_error)
     }
 }
 
-/* The scale is for pixels and does not change SVG or PDF. */
+/* The scale in pixels per point does not change SVG or PDF. */
 TEST(scale_is_ignored)
 {
     AUTO(es_picture) picture = sample();

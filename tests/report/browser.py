@@ -1,7 +1,8 @@
 """usage: browser.py SCAN FOLDER
 
-Checks reports in headless Chromium and prints TAP lines. FOLDER has the runs of
-make_runs.py, two.html (evil.db and other.db) and long.html."""
+Opens reports in headless Chromium, checks their contents and behaviour, and prints TAP
+lines. FOLDER contains the runs of make_runs.py and the reports two.html (evil.db and
+other.db) and long.html."""
 import glob
 import json
 import os
@@ -34,7 +35,7 @@ def texts(browser, css):
 # --- expected contents, from export and --json -------------------------------
 
 class Wanted:
-    """The values of a series of the runs, and their colours."""
+    """The expected values of a series in both runs, and the colours of their cells."""
 
     def __init__(self, browser, series):
         self.values = [page.samples(scan, path)[series, "train"]
@@ -76,7 +77,7 @@ def exported(path, *series):
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-# A number, its exact text as in export, and its short text.
+# Each row has a number, its exact text as in `export`, and its short text.
 NUMBERS = [
     (0, "0", "0"), (1, "1", "1"), (3000, "3e3", "3000"),
     (123456, "123456", "123456"), (12345678, "12345678", "1.235e7"),
@@ -344,7 +345,7 @@ def is_quiet(browser, name):
                                  "Network.webSocketCreated"):
             urls.append(message["params"].get("request", message["params"])
                         ["url"])
-    # chrome:// is the first tab of the browser itself
+    # Ignore the browser's initial tab, whose URL begins with chrome://.
     outside = [u[:80] for u in urls if not u.startswith(
         ("data:", "blob:", "chrome://"))]
     check(f"{name}: the only request is for the file itself",
@@ -352,7 +353,7 @@ def is_quiet(browser, name):
 
 
 def cannot_ask(browser):
-    """Checks that requests of a script in the page do not reach a server."""
+    """Checks that requests made by a script in the page do not reach a server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         said = browser.js_async("""
@@ -394,7 +395,7 @@ def two_runs(browser, downloads):
 
 
 def maps_are_drawn(browser):
-    """Checks the maps of two layers at the last step, with the scale of both steps."""
+    """Checks the maps of two layers at the last step; their colour scale covers both steps."""
     def pixels():
         return browser.js(
             "return Array.from(document.querySelectorAll('#maps canvas'), (c) => "

@@ -1,10 +1,10 @@
 """Writes CSV files for entropy-scan import to the current folder.
 
-evil.csv   L = 2, H = 3, 5 steps: malicious names, NaN, infinity, missing values
+evil.csv   2 layers, 3 heads, 5 steps: malicious names, NaN, infinity, missing values
 other.csv  the same values with a plain name, another learning rate, a shape with
            a known cost, and attention maps of its layers
-big.csv    L = 16, H = 9, 1000 steps: fits into a page completely
-long.csv   L = 9, H = 16, 3000 steps: must be thinned; a dip of one head and a NaN
+big.csv    16 layers, 9 heads, 1000 steps: fits into a page completely
+long.csv   9 layers, 16 heads, 3000 steps: must be thinned; a dip of one head and a NaN
            of another, each at a single step, and one dip of the loss
 """
 import math

@@ -1,4 +1,4 @@
-"""Parses a report as a browser would, and runs entropy-scan for comparison."""
+"""Parses a report page as a browser would, and runs entropy-scan for comparison."""
 import base64
 import html.parser
 import json
@@ -10,10 +10,11 @@ MISSING = 0x7FC007A2
 
 
 class Page(html.parser.HTMLParser):
-    """The elements of a page with attributes, and the texts of scripts and styles."""
+    """Parses a page: its elements with their attributes, and the texts of scripts and
+    styles."""
 
     def __init__(self, path):
-        """path: a file name, or 0 for standard input."""
+        """Reads the page from the file `path`; 0 means standard input."""
         super().__init__(convert_charrefs=True)
         self.elements, self.texts, self.inside = [], [], None
         with open(path, encoding="utf-8") as file:
@@ -36,7 +37,7 @@ class Page(html.parser.HTMLParser):
             self.inside = None
 
     def summary(self):
-        """Returns the output of --json, which is a zlib stream in base64."""
+        """Returns the output of --json, which the page contains as a zlib stream in base64."""
         text, size = next((text, int(attrs["data-size"]))
                           for _, attrs, text in self.texts
                           if attrs.get("id") == "summary")
@@ -71,7 +72,7 @@ def run(*command):
 
 
 def bits_of(spelt):
-    """Returns the bits of a value in the JSON lines of export."""
+    """Returns the float32 bits of a value in the JSON lines that `export` prints."""
     if spelt is None:
         return MISSING
     if isinstance(spelt, str):
@@ -86,7 +87,7 @@ def flat(value):
 
 
 def samples(scan, path):
-    """Returns {(name, phase): {step: bits}} from the output of export."""
+    """Parses the output of `export` and returns {(name, phase): {step: bits}}."""
     found = {}
     for line in run(scan, "export", path, "--format", "jsonl").splitlines()[1:]:
         sample = json.loads(line)

@@ -1,7 +1,7 @@
 """usage: structure.py SCAN FOLDER
 
-Checks reports without a browser and prints TAP lines ("ok - name"). FOLDER has the
-runs of make_runs.py and their reports."""
+Checks the contents of reports without a browser, and prints TAP lines ("ok - name").
+FOLDER contains the runs of make_runs.py and their reports."""
 import base64
 import hashlib
 import json
@@ -22,7 +22,7 @@ def check(name, passed, why=""):
 
 
 def is_sealed(name, report):
-    """Checks that nothing in the page requests anything outside of it."""
+    """Checks that no element of the page requests anything from outside the page."""
     wrong = [(tag, key, value) for tag, attrs in report.elements
              for key, value in attrs.items()
              if key in ("src", "href", "action", "srcset", "data") and
@@ -86,7 +86,7 @@ def evil():
 
 
 def curve_is_whole(series, exported):
-    """Checks the curve of the layer with the dip."""
+    """Checks that the curve of the layer with the dip reaches the dip."""
     values = page.floats(series["curve"]["values"])
     n = len(series["curve"]["steps"])
     row = values[4 * n:5 * n]

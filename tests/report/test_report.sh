@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# entropy-scan report: the command line, the contents of the page, and its behaviour
-# in a browser.
+# Checks `entropy-scan report`: the command line, the contents of the page, and
+# the page's behaviour in a browser.
 . tests/support/tap.sh
 plan_dir
 here=$PWD/tests/report
 export PYTHONDONTWRITEBYTECODE=1
 cd "$dir"
 
-# NAME COMMAND...: relays the results of a program that prints "ok - name".
+# NAME COMMAND...: runs a program that prints "ok - name", and passes on its
+# results.
 relay() {
     local line name=$1
     shift

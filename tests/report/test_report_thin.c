@@ -1,18 +1,18 @@
-/* Thinning for a report keeps the right samples of a long series; shares of the
- * page, base64. */
+/* Tests how long series are thinned for a report: the right samples are kept.
+ * Also tests the shares of the page and base64. */
 #include "cli/report/report.h"
 #include "cli/report/thin.h"
 #include "tests/support/test.h"
 
 enum { VALUES = 3 };
 
-/* The odd property of a line of about 1 + k/n. It is at sample 41, except that
-   HEALED is NaN at all other samples, and every second value of GONE is
-   missing. */
+/* An unusual property of a series whose values otherwise rise from about 1 to
+   2. It is at sample 41; but in HEALED, all other samples are NaN, and in GONE,
+   every second value is missing. */
 typedef enum oddity {
     PLAIN,
     DIP,
-    PEAK,   /* with a smaller one in the same group */
+    PEAK,   /* there is a smaller peak in the same group */
     BROKEN, /* likewise */
     INFINITE,
     HEALED,
@@ -39,7 +39,7 @@ static void make_odd(float *values, int k, oddity odd)
         values[1] = es_missing();
 }
 
-/* Thins samples 0..n-1 at steps 10 k. */
+/* Thins the samples 0 to n - 1, where sample k is at step 10 k. */
 static es_thin *thin(int n, size_t capacity, oddity odd)
 {
     es_thin *made = NULL;
@@ -55,7 +55,8 @@ static es_thin *thin(int n, size_t capacity, oddity odd)
     return made;
 }
 
-/* Returns the index of a step among those kept, or -1. */
+/* Returns the index of a step among the kept steps, or -1 if it was not
+ * kept. */
 static int find(const es_thin *thin, int64_t step)
 {
     for (size_t i = 0; i < thin->n; i++)
@@ -102,7 +103,8 @@ TEST(the_capacity_is_never_exceeded)
 TEST(outliers_are_kept)
 {
     for (oddity odd = DIP; odd < N_ODDITIES; odd++)
-        /* puts the odd sample first, last or inside its group */
+        /* With different n, sample 41 is the first, the last or inside its
+           group. */
         for (int n = 100; n < 130; n++) {
             es_thin *made = thin(n, 25, odd);
             int at = find(made, 410);
@@ -130,7 +132,7 @@ TEST(samples_beyond_the_number_are_ignored)
     es_thin_free(made);
 }
 
-/* Uses the test vectors of RFC 4648, section 10. */
+/* The test vectors are those of RFC 4648, section 10. */
 TEST(base64_is_that_of_rfc_4648)
 {
     static const char *const vectors[][2] = {
@@ -155,7 +157,8 @@ TEST(base64_is_that_of_rfc_4648)
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* Computes the shares of series with these numbers of samples of 9 values. */
+/* Computes the shares of n series, which have n_samples[i] samples of 9
+ * values. */
 static void allot(size_t *shares, const size_t *n_samples, size_t n,
                   size_t n_values)
 {
@@ -175,15 +178,17 @@ TEST(small_series_leave_their_rest_to_others)
 {
     size_t shares[3];
     allot(shares, (const size_t[]){10, 20, 30}, 3, 600);
-    assert_int_equal(shares[0], 100); /* each fits completely */
+    assert_int_equal(shares[0], 100); /* all series fit completely */
     assert_int_equal(shares[1], 200);
     assert_int_equal(shares[2], 300);
     allot(shares, (const size_t[]){10, 1000, 1000}, 3, 1100);
     assert_int_equal(shares[0], 100);
-    assert_int_equal(shares[1], 500); /* the rest is shared equally */
+    /* The two long series share the rest equally. */
+    assert_int_equal(shares[1], 500);
     assert_int_equal(shares[2], 500);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 800);
-    assert_int_equal(shares[1], 300); /* fits into its share after the first */
+    /* Fits into the share that remains after the first. */
+    assert_int_equal(shares[1], 300);
     assert_int_equal(shares[2], 400);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);
     assert_true(shares[0] > 0 && shares[1] > 0 && shares[2] > 0);

@@ -1,10 +1,10 @@
-"""Checks the page of 150 runs (make_tree.py) in the browser: the table is sorted,
-filtered and brushed, a row opens a run, and two runs are compared."""
+"""Checks the page of 150 runs (make_tree.py) in the browser: the table can be sorted,
+filtered and brushed, a click on a row opens its run, and two runs can be compared."""
 import pathlib
 
 
 def column(browser, title):
-    """Returns the texts of a column in all visible rows, in their order."""
+    """Returns the texts of a column in all visible rows, from the top."""
     return browser.js(
         "const i = Array.from(document.querySelectorAll('#runs thead th'),"
         " (c) => c.textContent).indexOf(arguments[0]);"
@@ -162,7 +162,7 @@ def opens(browser, check):
 
 
 def tick(browser, line):
-    """Ticks a row, scrolled to where the fixed titles do not cover it."""
+    """Ticks a row, after scrolling it to a place that the fixed titles do not cover."""
     browser.js("document.querySelectorAll('.tick')[arguments[0]]"
                ".scrollIntoView({block: 'center'})", line)
     browser.click(".tick", line)

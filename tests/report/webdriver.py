@@ -1,4 +1,4 @@
-"""Drives a browser over W3C WebDriver with only the standard library."""
+"""Drives a browser by W3C WebDriver, with only the standard library."""
 import json
 import re
 import shutil
@@ -18,7 +18,7 @@ ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu",
 
 
 class Browser:
-    """A chromedriver with one browser and one window; close() ends them."""
+    """A chromedriver process with one browser and one window; close() ends both."""
 
     def __init__(self, downloads, profile):
         self.driver = subprocess.Popen(
@@ -72,7 +72,7 @@ class Browser:
         self._call("POST", "/url", {"url": url})
 
     def js(self, script, *arguments):
-        """Runs a function body with `arguments`, and returns its value."""
+        """Runs the body of a JavaScript function with `arguments`, and returns its value."""
         return self._call("POST", "/execute/sync",
                           {"script": script, "args": list(arguments)})
 
@@ -104,7 +104,7 @@ class Browser:
             dict(source, actions=actions)]})
 
     def _origin(self, css, index, x, y, duration=0):
-        """Returns the centre of an element, after scrolling it into view."""
+        """Scrolls an element into view, and returns its centre."""
         self.js("document.querySelectorAll(arguments[0])[arguments[1]]"
                 ".scrollIntoView({block: 'center'})", css, index)
         return {"type": "pointerMove", "duration": duration, "x": x, "y": y,
@@ -135,7 +135,7 @@ class Browser:
              "origin": {ELEMENT: self.find(css)}}])
 
     def until(self, condition):
-        """Waits until a function without arguments is true; returns its last value."""
+        """Waits until a function returns a true value; returns its last value."""
         end = time.monotonic() + PATIENCE
         while not (value := condition()) and time.monotonic() < end:
             time.sleep(0.02)

@@ -31,7 +31,7 @@ es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw)
 {
     es_picture *picture = NULL;
     es_drawing *drawing =
-        &figured->drawing; /* the test may have changed the runs */
+        &figured->drawing; /* the test may have changed figured->runs */
     es_run_labels_free(&drawing->labels);
     es_assert_ok(
         es_run_labels_make(&drawing->labels, drawing->runs, drawing->n));

@@ -1,33 +1,34 @@
-/** Draws figures of run files in tests. */
+/** Helps tests to draw figures of run files. */
 #ifndef ES_TESTS_FIGURED_H
 #define ES_TESTS_FIGURED_H
 
 #include "cli/figures/drawing.h"
 #include "tests/support/drawn.h"
 
-/** Runs and their drawing. Zero is a good default for everything except the
- * runs. */
+/** Runs and their drawing. All members except the runs may be
+ *  zero-initialised. */
 typedef struct es_figured {
     es_run_summary *loaded[4];
     const es_run_summary *runs[4];
     es_figure_options options;
-    es_drawing drawing; /* has all runs */
+    es_drawing drawing; /* a drawing with all of the runs */
 } es_figured;
 
-/** Loads the first run of each of n files with the summary of a series. The
- * caller frees it with es_unfigure. */
+/** Loads the first run of each of n files, with the summary of a series. The
+ *  caller frees *out with es_unfigure. */
 void es_figure(es_figured *out, const char *series, size_t n,
                const char *const *paths);
 
-/** Loads the first run of one file. */
+/** Loads the first run of one file, like es_figure. */
 void es_figure_one(es_figured *out, const char *series, const char *path);
 
 void es_unfigure(es_figured *figured);
 
-/** Returns the picture that `draw` makes; fails the test unless it is sound. */
+/** Draws a figure with `draw` and returns the picture. Fails the test unless
+ *  the picture is sound: no texts overlap and all coordinates are finite. */
 es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw);
 
-/** Fails the test unless `draw` makes the same picture as `wanted`, and frees
+/** Fails the test unless `draw` makes the same picture as `wanted`. Frees
  *  `wanted`. */
 void es_assert_draws(es_figured *figured, es_figure_draw *draw,
                      es_picture *wanted);

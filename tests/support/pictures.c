@@ -1,5 +1,5 @@
-/* Reads PNG files back, compares pictures by blocks of pixels and with golden
- * files, and checks display lists. */
+/* Reads PNG files, compares pictures with each other and with golden files by
+ * blocks of pixels, and checks display lists. */
 #include "tests/support/pictures.h"
 
 #include "render/picture_internal.h"
@@ -58,7 +58,8 @@ static bool read_body(es_image *out, png_structp png, png_infop info, FILE *in)
 bool image_read(es_image *out, const void *bytes, size_t n)
 {
     memset(out, 0, sizeof *out);
-    void *copy = malloc(n + 1); /* fmemopen needs a non-const buffer */
+    /* Fmemopen requires a buffer that is not const. */
+    void *copy = malloc(n + 1);
     memcpy(copy, bytes, n);
     FILE *in = fmemopen(copy, n, "rb");
     png_structp png =
@@ -129,7 +130,8 @@ bool picture_image(es_image *out, const es_picture *picture, double scale)
     return good;
 }
 
-/* Returns the largest difference of the mean colours of a block, in 1/255. */
+/* Returns the largest difference between the mean colours of a block in two
+ * images, in any channel, from 0 to 255. */
 static double block_difference(const es_image *a, const es_image *b, int left,
                                int top)
 {
@@ -299,7 +301,7 @@ static box text_box(const es_picture *picture, const es_picture_shape *s)
     const char *text = picture->text + s->first;
     double width = es_text_width(text, s->size, s->weight);
     double start = -width * before[s->align], end = start + width;
-    double height = 0.73 * s->size; /* height of capitals and digits */
+    double height = 0.73 * s->size; /* height of capital letters and digits */
     if (s->degrees == 90)
         return (box){s->x - height, s->y - end, s->x, s->y - start, text};
     return (box){s->x + start, s->y - height, s->x + end, s->y, text};

@@ -1,4 +1,4 @@
-/* Records sets of runs whose table, JSON and CSV have golden texts. */
+/* Records the sets of runs for which there are golden tables, JSON and CSV. */
 #include "tests/support/shown.h"
 #include "cli/runs/settings.h"
 #include "tests/support/paper.h"
@@ -17,7 +17,8 @@ static void show_file(es_shown *out, void **state, const char *file)
         assert_true(out->n < ES_SHOWN_MAX);
         es_assert_ok(es_summary_load(&summary, reader, run, &options));
         es_assert_ok(es_run_settings_read(summary, reader, run));
-        free(summary->path); /* the folder differs on every run */
+        /* Leave out the folder, which differs on every test run. */
+        free(summary->path);
         summary->path = strdup(file);
         out->runs[out->n++] = summary;
         out->observed = es_peak_of(out->observed, summary->peak);
@@ -66,7 +67,7 @@ void es_shown_published(es_shown *out, void **state, es_max max)
     end(out);
 }
 
-/* Returns an unusual NaN that a training could produce. */
+/* Returns a NaN with unusual bits, as a training run might produce it. */
 static float other_nan(void)
 {
     const uint32_t bits = UINT32_C(0xffc00001);
@@ -75,7 +76,7 @@ static float other_nan(void)
     return value;
 }
 
-/* Records a run whose name has a formula, quotes, separators and escape
+/* Records a run whose name contains a formula, quotes, separators and escape
  * sequences. */
 static void write_hostile(const char *path)
 {
@@ -98,7 +99,7 @@ static void write_hostile(const char *path)
     es_record_close(&to);
 }
 
-/* Records a run with wide letters, no metadata and no end. */
+/* Records a run that has wide letters in its name, no metadata, and no end. */
 static void write_unknown(const char *path)
 {
     es_run_info info = es_run_of(1, 1);
@@ -117,7 +118,8 @@ static void write_two(const char *path)
     es_run_info info = es_run_of(2, 3);
     info.name = "twin";
     info.arch = "SM";
-    info.program = "entropy-scan import 1"; /* makes short runs be judged */
+    /* Imported runs are judged for flags even if they are short. */
+    info.program = "entropy-scan import 1";
     info.ctx = 128;
     es_recorded to = es_record(path, &info);
     for (int64_t step = 0; step < 4; step++)

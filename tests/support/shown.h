@@ -1,4 +1,5 @@
-/** Sets of runs whose table, JSON and CSV have golden texts. */
+/** Provides the sets of runs for which there are golden tables, JSON and
+ *  CSV. */
 #ifndef ES_TESTS_SHOWN_H
 #define ES_TESTS_SHOWN_H
 
@@ -13,11 +14,13 @@ typedef struct es_shown {
     double observed;
 } es_shown;
 
-/** Records the five published models with T = 128 in the folder *state. */
+/** Records the five published models with T = 128 in the folder *state, and
+ *  loads them with the policy `max`. */
 void es_shown_published(es_shown *out, void **state, es_max max);
 
-/** Records runs with unusual properties: names, NaN, infinity, missing values,
- * no ctx, no arch, only eval, every status, two runs in a file. */
+/** Records runs with unusual properties, and loads them with the policy `max`:
+ *  unusual names, NaN, infinity, missing values, no ctx, no arch, only eval,
+ *  every status, two runs in one file. */
 void es_shown_troubled(es_shown *out, void **state, es_max max);
 
 void es_shown_free(es_shown *shown);

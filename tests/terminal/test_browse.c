@@ -1,4 +1,4 @@
-/* Many runs on the terminal: their lines, order and selection. */
+/* Tests the list of many runs on the terminal: lines, order and selection. */
 #include "cli/terminal/browse.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
@@ -7,7 +7,7 @@ enum { N = 5 };
 
 static char text[16384];
 
-/* Draws the runs and returns the screen as text. */
+/* Draws the list of runs. Returns the screen as text. */
 static const char *drawn(es_browse *browse)
 {
     es_screen *screen = NULL;
@@ -20,8 +20,8 @@ static const char *drawn(es_browse *browse)
     return text;
 }
 
-/* Loads runs of 3 layers of 2 heads with losses 3, NaN, 1, 2, and one without
- * samples. */
+/* Loads runs of 3 layers with 2 heads: four with the losses 3, NaN, 1 and 2,
+ * and one without samples. */
 static void load(es_watch_list *list)
 {
     static const float losses[] = {3, NAN, 1, 2};
@@ -63,7 +63,8 @@ static es_browse browse_of(const es_watch_list *list, int width, int height)
                        .terminal = {ES_DEPTH_ASCII, width, height}};
 }
 
-/* Returns the position of a word; fails the test if it is missing. */
+/* Returns the first occurrence of a word in `in`; fails the test if there is
+ * none. */
 static const char *find(const char *in, const char *word)
 {
     const char *at = strstr(in, word);
@@ -78,7 +79,8 @@ TEST(a_line_has_settings_number_heads_layers_and_flag)
     es_watch_list list = {0};
     load(&list);
     es_browse browse = browse_of(&list, 100, 5);
-    const char *all = drawn(&browse); /* no live view: natural height */
+    /* Without a live view, the list has its natural height. */
+    const char *all = drawn(&browse);
     static const char *const words[] = {"lr",    "ppl",
                                         "heads", "layers",
                                         "flag",  "0.1",
@@ -116,7 +118,7 @@ TEST(the_selected_line_is_always_visible)
     browse.mode = "live";
     browse.keys = "q quits";
     browse.order = ES_BROWSE_BY_LOSS;
-    browse.chosen = 2; /* the smallest loss */
+    browse.chosen = 2; /* the run with the smallest loss */
     find(drawn(&browse), "> 0.3");
     find(text, "runs 1-2 of 5 by loss");
     es_assert_ok(es_browse_move(&browse, 2));

@@ -1,5 +1,5 @@
-/** Runs drawn on the terminal: capabilities, cells, heatmaps, lines, whole
- * drawings and repeated reads. */
+/** Tests the drawing of runs on the terminal: capabilities, cells, heatmaps,
+ *  lines, whole drawings and repeated reads. */
 #include "cli/terminal/heat.h"
 #include "cli/terminal/spark.h"
 #include "cli/terminal/tui.h"
@@ -44,8 +44,8 @@ TEST(depth_follows_the_variables)
                          cases[i].depth);
 }
 
-/* Colours of xterm's cube are 16 + 36 r + 6 g + b with levels 0, 95, 135, 175,
- * 215, 255. */
+/* The colours of xterm's cube have the index 16 + 36 r + 6 g + b; the levels
+ * are 0, 95, 135, 175, 215 and 255. */
 TEST(cube_colour_is_the_nearest)
 {
     static const int steps[] = {0, 95, 135, 175, 215, 255};
@@ -91,7 +91,8 @@ TEST(text_takes_its_columns)
         {0, 0, 99, "模型-α", 6, "模型-α"},
         {6, 0, 99, "|", 1, "模型-α|"},
         {0, 1, 3, "模型", 2, "模"},
-        /* accents stay; characters that change direction or join do not */
+        /* accents stay; characters that change direction or join emoji do
+           not */
         {0, 2, 99,
          "e\xcc\x81\xe2\x80\xae"
          "x\xe2\x81\xa6y\xef\xb8\x8f",
@@ -218,8 +219,8 @@ static void spark_of(es_spark_column *columns, const int64_t *steps,
                  n);
 }
 
-/* A sample that falls, peaks or is NaN is visible in its column anywhere,
-   however noisy the other samples are. */
+/* A single sample that falls, peaks or is NaN is visible in its column wherever
+   it is, however noisy the other samples are. */
 TEST(a_single_sample_is_always_visible)
 {
     static int64_t steps[SAMPLES];
@@ -283,13 +284,13 @@ TEST(zero_missing_and_nan_differ_in_a_line)
     es_spark_add(columns, line, 12, 10, 69, steps, values, 7);
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_ASCII, 20, 1));
     es_spark_draw(screen, 1, 0, columns, 12, &scale);
-    /* a sample fills the columns up to the next one */
+    /* a sample fills all columns up to the next sample */
     assert_row(screen, 0, " __##  xx__x#");
 }
 
 /* --- whole drawings -------------------------------------------------------*/
 
-static es_watch_list list; /* runs of the current test */
+static es_watch_list list; /* the runs that the current test shows */
 
 static int clean(void **state)
 {
@@ -298,7 +299,8 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-/* path: must stay valid during the test */
+/* Adds the runs of a file. The string `path` must stay valid during the
+ * test. */
 static void watch(const char *path)
 {
     es_summary_options options;
@@ -373,7 +375,8 @@ TEST(troubled_runs_are_golden)
     assert_golden(ES_DEPTH_ASCII, 80, "tui_troubled_ascii.txt");
 }
 
-/* Writes L = 96, H = 128, some steps, and one NaN. */
+/* Records a run of 96 layers with 128 heads, which has some steps and one
+ * NaN. */
 static void write_deep(const char *path)
 {
     enum { N_LAYERS = 96, N_HEADS = 128, N = N_LAYERS * N_HEADS };
@@ -398,7 +401,7 @@ TEST(a_deep_and_wide_run_shares_places)
     assert_golden(ES_DEPTH_ASCII, 80, "tui_deep_ascii.txt");
 }
 
-/* The file has just been created. */
+/* The file was just created and has no samples. */
 TEST(a_live_view_of_no_run_is_drawn)
 {
     es_tui tui = tui_of(ES_DEPTH_ASCII, 40, 8);
@@ -408,8 +411,8 @@ TEST(a_live_view_of_no_run_is_drawn)
     assert_non_null(strstr(text, "live"));
 }
 
-/* For any size and depth, drawing succeeds, prints no escape sequence in ASCII,
-   and no control character of a name. */
+/* For any size and depth of the screen, drawing succeeds, prints no escape
+   sequence in ASCII, and prints no control character of a run's name. */
 TEST(any_size_is_drawn_within_bounds)
 {
     watch_troubled(state);
@@ -431,7 +434,7 @@ TEST(any_size_is_drawn_within_bounds)
 
 /* --- reading again --------------------------------------------------------*/
 
-/* Writes steps from..to with the value `value`, as a run resumed at step
+/* Records the steps from..to with the value `value`. The run is resumed at step
  * `from`. */
 static void write_on(const char *path, int64_t from, int64_t to, float value)
 {
@@ -458,8 +461,8 @@ static void read_on(es_watched *run)
     es_assert_ok(es_watched_move(run, reader, ES_STEP_LAST, &options));
 }
 
-/* Checks lines of steps 0 to n - 1: `first` before step `from`, `then` after
- * it. */
+/* Checks that the sparklines cover the steps 0 to n - 1, with the value `first`
+ * before step `from` and the value `then` from there on. */
 static void assert_lines(const es_watched *run, size_t n, size_t from,
                          float first, float then)
 {
@@ -486,10 +489,11 @@ TEST(replaced_samples_of_a_resumed_run_are_read_again)
     write_on(run.path, 0, 5, 0.5F);
     read_on(&run);
     assert_lines(&run, 6, 0, 0, 0.5F);
-    write_on(run.path, 6, 9, 1.5F); /* the run continues */
+    write_on(run.path, 6, 9, 1.5F); /* the run continues after its last step */
     read_on(&run);
     assert_lines(&run, 10, 6, 0.5F, 1.5F);
-    write_on(run.path, 6, 11, 2.5F); /* more steps, but replaced */
+    /* More steps, but earlier samples were replaced. */
+    write_on(run.path, 6, 11, 2.5F);
     read_on(&run);
     assert_lines(&run, 12, 6, 0.5F, 2.5F);
     write_on(run.path, 6, 7, 3.5F); /* fewer steps */

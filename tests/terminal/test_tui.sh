@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests entropy-scan --tui and its live view in a pseudo-terminal.
+# Checks entropy-scan --tui and its live view in a pseudo-terminal.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

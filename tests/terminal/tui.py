@@ -1,4 +1,4 @@
-"""Tests entropy-scan --tui in a pseudo-terminal with real trainings; prints TAP.
+"""Checks entropy-scan --tui in a pseudo-terminal, with real training runs. Prints TAP lines.
 
 usage: tui.py BIN DIR   (BIN: the programs; DIR: a temporary folder with corpus.tok)
 """
@@ -39,7 +39,7 @@ def scan(*arguments, size=(80, 24), **variables):
 
 
 class Training:
-    """A training that runs until end() is called."""
+    """A training run that continues until end() is called."""
 
     def __init__(self, name):
         self.path = os.path.join(DIR, name)
@@ -60,7 +60,7 @@ class Training:
 
 
 def step_of(program):
-    """Returns the step in the title line, or -1."""
+    """Returns the step in the title row of the screen, or -1."""
     for word in program.screen.lines()[0].replace("/", " ").split():
         if word.isdigit():
             return int(word)
@@ -79,7 +79,7 @@ def clean(program):
 # --- drawing once -------------------------------------------------------------
 
 def ended(*arguments, **variables):
-    """Runs the program to its end; returns it and its exit code."""
+    """Runs the program to its end. Returns the finished program and its exit code."""
     p = scan(*arguments, "--tui", **variables)
     return p, p.end()
 
@@ -127,7 +127,8 @@ def small_numbers():
 
 
 def many_runs():
-    """Checks more than three runs: they are lines, of which one is chosen and opened."""
+    """Checks that more than three runs are shown as a list, in which a run can be selected
+    and opened."""
     paths = []
     for i in range(5):
         path = os.path.join(DIR, "many%d" % i)
@@ -169,7 +170,7 @@ def taken(program):
 
 
 def live(run, *arguments, **settings):
-    """Starts a live view and waits for its first drawing."""
+    """Starts a live view, and waits for its first drawing."""
     p = scan(run, "--tui", "--follow", *arguments, **settings)
     p.shows("q quit")
     return p
@@ -245,8 +246,8 @@ def signals(run):
 
 
 def stopping(run):
-    """Checks ^Z. A shell runs the program, because the kernel ignores stop signals from
-    the terminal for a session leader."""
+    """Checks that ^Z stops the live view. The program runs under a shell, because the kernel
+    ignores stop signals from the terminal for a session leader."""
     p = Program(["bash", "--norc", "--noprofile", "-i"],
                 env=environment(PS1="shell> "))
     p.shows("shell>")
@@ -299,7 +300,7 @@ def children_of(pid):
 
 
 def crash():
-    """Kills trainer and recorder, so that no process ends the run."""
+    """Kills both the trainer and the recorder, so that no process ends the run in the file."""
     training = Training("crash.db")
     p = scan(training.path, "--tui", "--follow", COLORTERM="truecolor")
     p.shows("live")
@@ -315,7 +316,7 @@ def crash():
 
 
 def removal():
-    """Removes the file while all writers are stopped, which could recreate it."""
+    """Removes the file while all writers, which could create it again, are stopped."""
     training = Training("removed.db")
     p = scan(training.path, "--tui", "--follow")
     p.shows("live")
@@ -336,7 +337,7 @@ def removal():
 
 
 def idle(run):
-    """Measures the processor time of following while nothing is written."""
+    """Measures the CPU time of the live view while nothing is written."""
     p = live(run, "--step", "50")
 
     def ticks():
