@@ -121,8 +121,8 @@ es_status es_run_cost(es_modelled *out, es_drawing *drawing,
         return ES_OK;
     }
     if (unmodelled)
-        return es_fail(ES_ENOTFOUND, "%s: no modelled cost: %s", run->path,
-                       unmodelled);
+        return es_fail(ES_ENOTFOUND, "%s: the cost cannot be modelled: %s",
+                       run->path, unmodelled);
     const es_modelled sum = es_cost_predict(kind, &model);
     *out = (es_modelled){es_cost_shown(kind, sum.value),
                          es_cost_shown(kind, sum.low),

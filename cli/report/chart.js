@@ -1,7 +1,7 @@
 'use strict';
 
-// A chart of lines over the steps, zoomed with wheel, drag and keys. All charts of
-// the page show the same span of steps.
+// Draws line charts over the steps, which can be zoomed with the wheel, by
+// dragging and by keys. All charts of the page show the same range of steps.
 const Chart = (() => {
     const MARGIN = {left: 44, right: 12, top: 10, bottom: 24};
     const charts = [];
@@ -9,7 +9,7 @@ const Chart = (() => {
 
     /* --- the span of steps -----------------------------------------------*/
 
-    // Returns the range of steps of all charts.
+    // Returns the smallest range that contains the steps of all charts.
     function whole() {
         const all = charts.filter((c) => c.box.isConnected)
             .flatMap((c) => c.lines.map((l) => l.points))
@@ -22,7 +22,7 @@ const Chart = (() => {
 
     const span = () => State.now.span || whole();
 
-    // Sets the span, clamped to the range of all steps.
+    // Sets the visible range of steps, clamped to the range of all steps.
     function setSpan(from, to) {
         const [low, high] = whole(), all = high - low;
         const width = Math.min(all, Math.max(to - from, all / 1e4, 2));
@@ -37,8 +37,8 @@ const Chart = (() => {
 
     /* --- drawing ---------------------------------------------------------*/
 
-    // Returns true if a few huge values would flatten all others and all values are
-    // positive: the axis is then logarithmic by default.
+    // Returns true if all values are positive and a few huge values would
+    // flatten all others. The axis is then logarithmic by default.
     function isExtreme(lines) {
         const ys = lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y));
@@ -69,7 +69,8 @@ const Chart = (() => {
             : low === high ? [low / 2, high * 2] : [low, high];
     }
 
-    // A logarithmic axis has only ticks at powers of ten, unless these are few.
+    // A logarithmic axis has ticks only at powers of ten, unless there are few
+    // of these.
     function yTicks(c) {
         const ticks = c.y.ticks(5);
         if (!isLog(c) || ticks.length < 8)
@@ -85,7 +86,7 @@ const Chart = (() => {
         const text = (x, y, anchor, words) => Plot.svg(
             'text', {x, y, 'text-anchor': anchor}, words);
         const axis = (...parts) => Plot.svg('g', {class: 'axis'}, ...parts);
-        // only whole steps, with enough space for each label
+        // Use only whole steps, with enough space for each label.
         const steps = c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
             .filter((t) => Number.isInteger(t));
         Dom.replace(c.axes,
@@ -99,7 +100,7 @@ const Chart = (() => {
                                           Dom.thousands(t)))));
     }
 
-    // Returns the visible points and one more on either side.
+    // Returns the visible points of a line, and one more point on either side.
     function inSight(points) {
         const [from, to] = span(), x = (p) => p.x;
         return points.slice(
@@ -117,7 +118,7 @@ const Chart = (() => {
                     ...broken(c));
     }
 
-    // Splits points at values that cannot be drawn: a list of [[x, y], ...].
+    // Splits a line into pieces, [[x, y], ...], at values that cannot be drawn.
     function pieces(c, points) {
         const all = [[]];
         for (const p of points)
@@ -128,7 +129,7 @@ const Chart = (() => {
         return all;
     }
 
-    // Draws dots for isolated points, which make no line.
+    // Draws a dot for each isolated point, which is not part of a line.
     const alone = ({line, pieces: all}) => all.filter((p) => p.length === 1)
         .map(([[cx, cy]]) => Plot.svg('circle', {r: 2.5, cx, cy,
                                                  fill: line.colour}));
@@ -179,8 +180,8 @@ const Chart = (() => {
         return {x: event.clientX - bounds.left, y: event.clientY - bounds.top};
     };
 
-    // Finds the point nearest in steps on every line, and returns the nearest of
-    // these points and its line.
+    // Finds the point of every line that is nearest in steps to the pointer.
+    // Returns the nearest of these points and its line.
     function nearest(c, at) {
         const step = c.x.invert(at.x);
         let best = null;
@@ -229,7 +230,7 @@ const Chart = (() => {
         zoom(Math.pow(2, -pixels / 300), c.x.invert(local(c, event).x));
     }
 
-    // Dragging moves the span.
+    // Dragging moves the visible range of steps.
     function press(c, event) {
         if (event.button !== 0)
             return;
@@ -284,7 +285,7 @@ const Chart = (() => {
         on('pointerdown', (e) => press(c, e));
         on('wheel', (e) => wheel(c, e), {passive: false});
         on('click', (e) => click(c, e));
-        // undoes the step chosen by the first click
+        // Undo the choice of a step by the first of the two clicks.
         on('dblclick', () => State.set({span: null, step: c.before}));
         on('keydown', key);
     }

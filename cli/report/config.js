@@ -1,6 +1,7 @@
 'use strict';
 
-// The configurations side by side: only differences, or all settings.
+// Shows the configurations side by side: only the settings that differ, or all
+// settings.
 const Config = (() => {
     const text = (value) => value === undefined ? '–'
         : typeof value === 'string' ? value : JSON.stringify(value);

@@ -1,11 +1,12 @@
 'use strict';
 
-// Exports the page's data of a run in the format of `entropy-scan export`.
+// Exports the data of a run in the page, in the CSV format of `entropy-scan
+// export`.
 const Csv = (() => {
     const SHAPES = ['run', 'layer', 'head'];
 
-    // Escapes backslashes, control characters and leading or trailing spaces as
-    // bytes, which `entropy-scan import` reads back.
+    // Escapes backslashes, control characters, and leading or trailing spaces
+    // as bytes; `entropy-scan import` converts them back.
     function escape(text) {
         const hex = (c) => Array.from(new TextEncoder().encode(c), (b) =>
             '\\x' + b.toString(16).padStart(2, '0')).join('');
@@ -16,7 +17,7 @@ const Csv = (() => {
         return /[",;]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     }
 
-    // Spreadsheets treat a leading = + - @ as a formula.
+    // Spreadsheets treat a leading =, +, - or @ as the beginning of a formula.
     const ambiguous = (name) => /^$|^[-=+@']|^(train|eval):/.test(name);
 
     function column(series) {
@@ -47,7 +48,8 @@ const Csv = (() => {
             `${s.phase}:${escape(s.name)}`);
     }
 
-    // Returns the rows of one step: for the run, each layer and each head.
+    // Returns the CSV rows of one step: for the run, for each layer and for
+    // each head.
     function rowsOf(step, columns, run) {
         const rows = [];
         for (const shape of SHAPES) {
@@ -92,7 +94,7 @@ const Csv = (() => {
         return lines.join('\n') + '\n';
     }
 
-    // Makes a file name from the title of a run.
+    // Makes the name of the CSV file from the title of the run.
     function fileName(run) {
         const plain = run.title.normalize('NFKD')
             .replace(/[^A-Za-z0-9+_-]+/g, '-').replace(/^-+|-+$/g, '');

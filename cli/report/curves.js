@@ -1,9 +1,11 @@
 'use strict';
 
-// Draws the charts of layers for every run, and of series such as the loss.
+// Draws a chart of the layers for every run, and charts of series with one
+// value per run, such as the loss.
 const Curves = (() => {
     const box = Dom.byId('curves'), values = Dom.byId('values');
-    // Colours after Okabe and Ito, safe for colour blindness on both backgrounds.
+    // Colours after Okabe and Ito, distinguishable with colour blindness on
+    // both backgrounds.
     const HUES = {
         light: ['#0072b2', '#d55e00', '#009e73', '#b8558b', '#b57a00',
                 '#2b8fc4'],
@@ -39,7 +41,8 @@ const Curves = (() => {
         lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y)));
 
-    // Returns the reference line at ln(T!)/T, the upper bound of entropies.
+    // Returns the reference line at ln(T!)/T, the upper bound of the mean
+    // entropy.
     function referenceOf(run, name) {
         const {ceiling} = run.summary;
         return name.startsWith('entropy') && ceiling !== null
@@ -115,7 +118,7 @@ const Curves = (() => {
         });
     }
 
-    // Makes a legend entry: "SM — train - - eval".
+    // Makes an entry of the legend: "SM — train - - eval".
     function legendOf(run) {
         const phases = new Set(run.series.filter((s) => s.shape === 'run')
             .map((s) => s.phase));

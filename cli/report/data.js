@@ -34,8 +34,8 @@ const Data = (() => {
     const varies = (of, key) => new Set(of.map((run) => run.settings.get(key))
         .filter((value) => value !== undefined)).size > 1;
 
-    // Returns the settings with different values, followed by those that only some
-    // runs have, with equal values.
+    // Returns the settings whose values differ between the runs, followed by
+    // those that only some runs have but with equal values.
     function differing(of) {
         const keys = new Set(of.flatMap((run) => [...run.settings.keys()]));
         return Array.from(keys).filter((key) => of.some((run) =>
@@ -43,11 +43,12 @@ const Data = (() => {
             .sort((a, b) => varies(of, b) - varies(of, a));
     }
 
-    // Returns a value for a line: null if missing, NaN if not finite.
+    // Converts a value to a y of a line: null if missing, NaN if not finite.
     const valueAt = (values, i) =>
         Values.isMissing(values, i) ? null : values.floats[i];
 
-    // Returns the mean of the finite values of a row; missing if all are missing.
+    // Returns the mean of the finite values of a row, or missing if all values
+    // are missing.
     function rowMean(values, from, n) {
         let sum = 0, finite = 0, missing = 0;
         for (let i = from; i < from + n; i++) {
@@ -92,7 +93,7 @@ const Data = (() => {
         return series.extent;
     }
 
-    // Reads the compressed output of --json.
+    // Decompresses the output of --json in the page.
     function readSummary() {
         const element = document.getElementById('summary');
         const bytes = Inflate.unpack(Values.bytesOf(element.textContent),
@@ -112,7 +113,8 @@ const Data = (() => {
     const colours = Object.fromEntries(Object.entries(about.colours).map(
         ([name, text]) => [name, text.match(/.{6}/g).map((c) => '#' + c)]));
 
-    // Returns the names of the series with (or without) values per head or layer.
+    // Returns the names of the series that have (or do not have) one value per
+    // head or layer.
     const names = (isGrid) => Array.from(new Set(series.filter(
         (s) => (s.shape !== 'run') === isGrid).map((s) => s.name)));
     const grids = names(true), curves = names(false);
@@ -121,8 +123,8 @@ const Data = (() => {
         return run.series.find((s) => s.name === name && s.shape !== 'run');
     }
 
-    // Describes a layer by its kind and module, "window, model.layers.3.self_attn"; ""
-    // if the file has neither.
+    // Describes a layer by its kind and module: "window,
+    // model.layers.3.self_attn". Returns "" if the file has neither.
     function aboutLayer(run, layer) {
         const {kind, name} = run.summary.layers[layer] || {};
         return [kind, name].filter(Boolean).join(', ');

@@ -1,6 +1,7 @@
 'use strict';
 
-// Small DOM helpers. Text from run files is only inserted through textContent.
+// Helpers for the DOM. Text from run files is only inserted through
+// textContent.
 const Dom = (() => {
     const byId = (id) => document.getElementById(id);
 
@@ -35,7 +36,8 @@ const Dom = (() => {
         return Values.short(x / by) + unit;
     }
 
-    // Returns the stride at which n labels within `size` have `space` each.
+    // Returns the stride between labels at which n labels have `space` each
+    // within `size`.
     function every(n, size, space) {
         let stride = 1;
         while (stride * size / n < space && stride < n)
@@ -43,8 +45,9 @@ const Dom = (() => {
         return stride;
     }
 
-    // Returns the width of each of n panels in a box: rows have equal lengths, and
-    // panels are at least `least` pixels wide if the box is.
+    // Returns the width of each of n panels in a box. All rows have about the
+    // same number of panels, and panels are at least `least` pixels wide if the
+    // box is.
     function panelWidth(box, n, least) {
         const whole = box.clientWidth, gap = 24;
         const fit = Math.max(1, Math.floor((whole + gap) / (least + gap)));
@@ -54,7 +57,7 @@ const Dom = (() => {
         return width;
     }
 
-    // Returns the relative luminance (WCAG 2.1).
+    // Returns the relative luminance of a colour (WCAG 2.1).
     function luminance(colour) {
         const [r, g, b] = [1, 3, 5].map((at) => {
             const x = parseInt(colour.slice(at, at + 2), 16) / 255;
@@ -63,7 +66,7 @@ const Dom = (() => {
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     }
 
-    // Returns black or white, whichever reads better on a colour.
+    // Returns black or white, whichever is easier to read on a colour.
     const known = new Map();
     function textOn(colour) {
         if (!known.has(colour))
@@ -71,8 +74,8 @@ const Dom = (() => {
         return known.get(colour);
     }
 
-    // Calls `build` when the box is first laid out and whenever its width changes;
-    // returns a function that rebuilds for other reasons.
+    // Calls `build` when the box gets its first layout, and whenever its width
+    // changes. Returns a function that calls `build` for other reasons.
     function onWidth(box, build) {
         let width = 0;
         const rebuild = () => {
@@ -90,11 +93,11 @@ const Dom = (() => {
             textOn, onWidth};
 })();
 
-// The tooltip next to the pointer.
+// Shows the tooltip next to the pointer.
 const Tip = (() => {
     const box = Dom.byId('tip');
 
-    // lines: [{text, strong, muted}]; at: {x, y} in the window
+    // lines: [{text, strong, muted}]; at: {x, y} in coordinates of the window
     function show(lines, at) {
         Dom.replace(box, ...lines.map((line) => Dom.element(
             'div', {class: line.strong ? 'strong' : line.muted ? 'muted' : null},

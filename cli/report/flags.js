@@ -1,10 +1,11 @@
 'use strict';
 
-// The table of all flag episodes: steps, severity, values and layers.
+// Shows the table of all periods in which a flag was raised: steps, severity,
+// values and layers.
 const Flags = (() => {
-    const FIRST = 12; // rows shown initially
+    const FIRST = 12; // number of rows that are shown initially
 
-    // Formats [0,1,2,9] as "0–2, 9".
+    // Formats layer numbers as ranges: [0,1,2,9] becomes "0–2, 9".
     function ranges(numbers) {
         const parts = [];
         for (let i = 0; i < numbers.length;) {
@@ -18,7 +19,8 @@ const Flags = (() => {
         return parts.join(', ');
     }
 
-    // Returns " (window, model.layers.3)" for one layer, or the common kind of many.
+    // Returns the description of one layer, " (window, model.layers.3)", or the
+    // kind that several layers have in common.
     function about(run, layers) {
         const [first] = layers;
         const kinds = new Set(layers.map(
@@ -32,7 +34,7 @@ const Flags = (() => {
         return Plot.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
     }
 
-    // Draws the episode on the axis of all steps.
+    // Draws the period of a flag on the axis of all steps.
     function strip(flag, end) {
         const bar = Dom.element('span', {class: 'episode ' + flag.severity});
         bar.style.left = 100 * flag.onset / end + '%';
@@ -58,7 +60,7 @@ const Flags = (() => {
                                                    ` limit ${limit.text}`));
     }
 
-    // Makes the row below a flag's row, with likely causes and remedies.
+    // Makes the row below the row of a flag, with likely causes and remedies.
     function advised({causes, remedies, sources}) {
         const paragraph = (title, text) => Dom.element('p', {},
             Dom.element('b', {}, title), text);
@@ -69,7 +71,8 @@ const Flags = (() => {
                     (text) => Dom.element('li', {}, text)))));
     }
 
-    // Makes the button that opens and closes it; null if there is no advice.
+    // Makes the button that shows and hides the advice; returns null if there
+    // is none.
     function why(flag) {
         const advice = Data.about.advice[flag.advice];
         if (!advice)

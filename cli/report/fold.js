@@ -1,12 +1,13 @@
 'use strict';
 
-// Merges runs that differ only in the seed into one row of the table, with means
-// and the flags of all.
+// Merges runs that differ only in the seed into one row of the table, which
+// shows the means and all flags of the runs.
 const Fold = (() => {
     const finite = (values) => values.filter(Number.isFinite);
     const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 
-    // Returns the mean of the finite values, otherwise the state of the first ones.
+    // Returns the mean of the finite values; if there are none, the state of
+    // the first value.
     function meanOf(objects, name) {
         const known = finite(objects.map((of) => of[name]));
         if (known.length)
@@ -59,7 +60,8 @@ const Fold = (() => {
         s.arch, s.n_layer, s.n_head,
         ...Array.from(settings).filter(([name]) => name !== 'seed').sort()]);
 
-    // Groups runs by configuration; a single run stays as it is.
+    // Groups the runs by configuration. A run without other seeds is not
+    // changed.
     function groups(runs) {
         const found = new Map();
         for (const run of runs)

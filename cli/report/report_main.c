@@ -40,15 +40,16 @@ static const es_option options[] = {
      ES_OPT_TEXT(es_report_options, output)},
     ES_RECURSIVE_OPTION,
     {"series", 0, "NAME",
-     "show these series, the table's first: a list with commas, or the "
-     "option several times (entropy, and max_logit and loss if recorded)",
+     "series to show, separated by commas, or the option several times; the "
+     "table shows the first (entropy, and max_logit and loss if recorded)",
      ES_OPT_ALL(read_names)},
     {"phase", 0, "PHASE",
-     "train or eval (train, or eval in runs without train)",
+     "phase to show: train or eval (train, or eval in runs without train)",
      ES_OPT_CALL(es_report_options, summary.phase, es_command_phase)},
     {"max", 0, "POLICY",
-     "top of the bands and of the colour scale: observed (in all runs), run "
-     "(in each), ceiling, logT or a number (observed)",
+     "top of the bands and of the colour scale: observed (largest value of all "
+     "runs), run (largest value of each run), ceiling, logT or a number "
+     "(observed)",
      ES_OPT_CALL(es_report_options, summary.max, read_max)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_report_options, rules, es_command_rules)},
@@ -84,9 +85,10 @@ const es_command es_report_command = {
         "compared head by head.\n"
         "\n"
         "If a page would exceed 2 MB, or 4 MB with 500 runs, samples are\n"
-        "left out, and the page says so. The samples shown are real: of each\n"
-        "group, the first one and the ones furthest below and above it are\n"
-        "kept, so that a dip or a NaN at a single step is not lost.",
+        "left out, and the page says so. The other samples are unchanged: of\n"
+        "each group of samples, the page keeps the first one and the ones\n"
+        "furthest below and above it, so that a dip or a NaN at a single step\n"
+        "is not lost.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = report_main,

@@ -555,7 +555,9 @@ es_status es_bars_draw(es_picture **out, const es_bars *figure)
                  .long_note = true}};
     es_status status;
     if (!figure->n_groups || !figure->n_series)
-        return es_fail(ES_EUSAGE, "bars need at least one group and series");
+        return es_fail(
+            ES_EUSAGE,
+            "a figure of bars needs at least one group and one series");
     if ((status = lay_out(&sheet)) == ES_OK)
         status = es_page_draw(out, &sheet.page);
     for (size_t i = 0; sheet.labels && i < figure->n_groups; i++) {

@@ -290,7 +290,8 @@ static es_status lay_out(raster_sheet *sheet)
     for (size_t i = 0; i < page->n_panels; i++) {
         const es_raster_panel *panel = &figure->panels[i];
         if (!panel->n_columns || !panel->layers.n_rows)
-            return es_fail(ES_EUSAGE, "a raster needs a layer and a step");
+            return es_fail(ES_EUSAGE,
+                           "a raster needs at least one layer and one step");
         es_page_look_at(page, panel->layers.values,
                         panel->layers.n_rows * panel->n_columns);
         es_page_look_at(page, panel->heads.values,

@@ -65,7 +65,7 @@ TEST(bars_have_the_numbers_of_json)
             if (!picture_says(picture, text))
                 snprintf(text, sizeof text, "%.0f", fractions[b]);
             if (!picture_says(picture, text))
-                fail_msg("run %zu, band %d: no '%s'", i, b, text);
+                fail_msg("run %zu, band %d: no text '%s'", i, b, text);
         }
     }
     assert_true(picture_says(picture, "[3m/4,m]"));
@@ -209,7 +209,7 @@ TEST(flops_have_the_published_shares)
     AUTO(es_picture) picture = drawn(&c.drawing, ES_FIGURE_FLOPS);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!picture_says(picture, texts[i]))
-            fail_msg("no '%s'", texts[i]);
+            fail_msg("no text '%s'", texts[i]);
     bool alike = false; /* the note names the models with equal costs */
     for (size_t i = 0; i < picture->n_shapes; i++)
         alike = alike || (picture->shapes[i].kind == ES_SHAPE_TEXT &&

@@ -70,11 +70,11 @@ static const es_picture_shape *find_text(const es_picture *picture,
             strcmp(picture->text + shape->first, text) != 0)
             continue;
         if (found)
-            fail_msg("'%s' is there twice", text);
+            fail_msg("more than one text begins with '%s'", text);
         found = shape;
     }
     if (!found)
-        fail_msg("no '%s'", text);
+        fail_msg("no text begins with '%s'", text);
     return found;
 }
 

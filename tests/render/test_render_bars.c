@@ -133,8 +133,8 @@ TEST(series_differ_in_grey)
                 for (size_t p = 0; p < SIDE * SIDE; p++)
                     difference += fabs(looks[i][p] - looks[k][p]);
                 if (!(difference > 0.06 * SIDE * SIDE))
-                    fail_msg("theme %zu: %zu and %zu are %g apart", theme, i, k,
-                             difference / (SIDE * SIDE));
+                    fail_msg("theme %zu: series %zu and %zu differ by only %g",
+                             theme, i, k, difference / (SIDE * SIDE));
             }
         }
 }

@@ -70,7 +70,7 @@ static void assert_same(const es_picture *picture, const char *name)
     es_image ours, theirs;
     int x, y;
     if (!there)
-        es_skip("no rsvg-convert, pdftoppm or font");
+        es_skip("rsvg-convert, pdftoppm or the font is missing");
     assert_true(picture_image(&ours, picture, SCALE));
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
         assert_true(viewers_image(&theirs, picture, (es_format)format, SCALE));
@@ -105,7 +105,7 @@ TEST(a_lost_shape_is_noticed)
     AUTO_BY(image_clear) es_image ours;
     int x, y;
     if (!there)
-        es_skip("no rsvg-convert, pdftoppm or font");
+        es_skip("rsvg-convert, pdftoppm or the font is missing");
     assert_true(picture_image(&ours, whole, SCALE));
     for (size_t i = 0; i < n; i++) {
         AUTO(es_picture) picture = shapes();
@@ -114,7 +114,7 @@ TEST(a_lost_shape_is_noticed)
         assert_true(viewers_image(&theirs, picture, ES_FORMAT_SVG, SCALE));
         double difference = image_difference(&ours, &theirs, &x, &y);
         if (!(difference > 2 * TOLERANCE))
-            fprintf(stderr, "without shape %zu: differs by %.1f\n", i,
+            fprintf(stderr, "without shape %zu: differs by only %.1f\n", i,
                     difference);
         assert_true(difference > 2 * TOLERANCE);
     }
@@ -241,7 +241,7 @@ static char *pdf_text(const es_picture *picture)
 TEST(pdf_text_is_found)
 {
     if (!there)
-        es_skip("no rsvg-convert, pdftoppm or font");
+        es_skip("rsvg-convert, pdftoppm or the font is missing");
     es_picture *pictures[] = {shapes(), heatmap()};
     for (size_t i = 0; i < 2; i++) {
         AUTO_FREE char *text = pdf_text(pictures[i]);
@@ -258,7 +258,7 @@ TEST(pdf_leftward_text_is_found)
         "\u05e9\u05dc\u05d5\u05dd", "\u0645\u0631\u062d\u0628\u0627",
         "\u0633\ufefc\u0645", "SM+LN 0.25", "run 3.5 (x"};
     if (!there)
-        es_skip("no rsvg-convert, pdftoppm or font");
+        es_skip("rsvg-convert, pdftoppm or the font is missing");
     AUTO(es_picture) picture = leftward();
     AUTO_FREE char *text = pdf_text(picture);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -270,7 +270,7 @@ TEST(pdf_leftward_text_is_found)
 TEST(pdf_fonts_are_embedded)
 {
     if (!there)
-        es_skip("no rsvg-convert, pdftoppm or font");
+        es_skip("rsvg-convert, pdftoppm or the font is missing");
     AUTO(es_picture) picture = shapes();
     AUTO_FREE char *fonts = viewers_print(picture, "pdffonts");
     assert_non_null(fonts);

@@ -78,7 +78,7 @@ TEST(notation_is_recognised)
             fail_msg("%s is notation", notation[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (es_title_is_arch(others[i]))
-            fail_msg("%s is not notation", others[i]);
+            fail_msg("'%s' is not recognised as notation", others[i]);
 }
 
 TEST(notation_is_typeset)

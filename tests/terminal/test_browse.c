@@ -69,7 +69,7 @@ static const char *find(const char *in, const char *word)
 {
     const char *at = strstr(in, word);
     if (!at)
-        print_error("'%s' is not in\n%s", word, in);
+        print_error("the screen lacks '%s':\n%s", word, in);
     assert_non_null(at);
     return at;
 }
