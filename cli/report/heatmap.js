@@ -1,9 +1,10 @@
 'use strict';
 
-// Draws the heatmaps of layers by heads of every run at the step shown.
+// Draws a heatmap of layers by heads for every run, at the step shown.
 const Heatmaps = (() => {
     const MARGIN = {left: 26, top: 2, right: 2, bottom: 18};
-    const CELL = {most: 40, text: 28}; // pixels; cells from `text` on show values
+    // Sizes in pixels: the largest cell, and the smallest cell that shows its value.
+    const CELL = {most: 40, text: 28};
     const box = Dom.byId('heatmaps');
     let panels = [];
 
@@ -19,7 +20,7 @@ const Heatmaps = (() => {
         return p.series.columns > 1 ? `${layer}, head ${column}` : layer;
     }
 
-    // Returns the letter of the layer's kind: "w" for window.
+    // Returns the letter for the kind of a layer, such as "w" for window.
     const mark = (p, row) =>
         ((p.run.summary.layers[row] || {}).kind || '').slice(0, 1);
 
@@ -205,7 +206,7 @@ const Heatmaps = (() => {
         const delta = shown.length === 2 && State.now.delta;
         const same = delta && shown[0][1].rows === shown[1][1].rows &&
             shown[0][1].columns === shown[1][1].columns;
-        // several pixels per head, if they fit
+        // Use several pixels per head if they fit.
         const wanted = Plot.max(shown, ([, s]) => s.columns) * 9 + 40;
         const width = Dom.panelWidth(box, shown.length + (same ? 1 : 0), Math.max(
             270, Math.min(wanted, box.clientWidth)));
@@ -223,7 +224,8 @@ const Heatmaps = (() => {
         drawRing();
     }
 
-    // Adds the panel of one run minus another, on a separate scale.
+    // Adds a panel with the values of one run minus those of another, on a
+    // separate scale.
     function addDifference([run, base], width) {
         const p = addPanel(run, width, base);
         p.bar = Dom.element('div', {class: 'scale'});
@@ -240,8 +242,8 @@ const Heatmaps = (() => {
             (p.series.unit ? ' ' + p.series.unit : ''), map));
     }
 
-    // Subtracts two samples: missing where either is missing, NaN where either is not
-    // finite.
+    // Subtracts two samples. The result is missing if either value is missing,
+    // and NaN if either value is not finite.
     function subtract(a, b, size) {
         const made = Values.wrap(new ArrayBuffer(4 * size));
         for (let i = 0; i < size; i++)
@@ -254,7 +256,8 @@ const Heatmaps = (() => {
         return made;
     }
 
-    // Returns the values of a run at the chosen step, and a label for the step.
+    // Returns the values of a run at the chosen step, and a text that names the
+    // step.
     function sampleOf(run) {
         const series = Data.find(run, State.now.series);
         const last = series.steps.length - 1;
@@ -300,7 +303,7 @@ const Heatmaps = (() => {
     function cellText(p, k) {
         const value = p.shown.values.floats[k];
         if (!Number.isFinite(value))
-            return ''; // it is hatched or blank
+            return ''; // the cell is hatched or blank
         const most = Math.max(Math.abs(p.scale.low), Math.abs(p.scale.high));
         if (most < 10)
             return value.toFixed(2);

@@ -1,10 +1,12 @@
 'use strict';
 
-// Decompresses zlib streams (RFC 1950, 1951) synchronously, because with the
-// browser's DecompressionStream every script would have to wait. Codes are read bit
-// by bit, as in zlib's puff; a megabyte takes 20 ms.
+// Decompresses zlib streams (RFC 1950, 1951). The decompression is synchronous;
+// with the browser's DecompressionStream, every script would have to wait for
+// the result. Codes are read bit by bit, as in zlib's puff; a megabyte takes 20
+// ms.
 const Inflate = (() => {
-    // Returns the first value of each length or distance code, from its extra bits.
+    // Returns the first value of each length code or distance code, computed
+    // from the numbers of extra bits.
     function bases(first, extra) {
         let next = first;
         return extra.map((bits) => {
@@ -21,7 +23,8 @@ const Inflate = (() => {
     const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14,
                    1, 15];
 
-    // Makes canonical codes: counts per length, and the symbols in order.
+    // Makes the canonical codes for given code lengths: the number of codes per
+    // length, and the symbols in order.
     function codes(lengths) {
         const counts = new Uint16Array(16);
         lengths.forEach((length) => { counts[length]++; });
@@ -36,7 +39,7 @@ const Inflate = (() => {
     const FIXED = [codes(range(288, (i) => i < 144 ? 8 : i < 256 ? 9
         : i < 280 ? 7 : 8)), codes(range(30, () => 5))];
 
-    // Reads the bits of bytes, lowest bit first.
+    // Reads bits from bytes, beginning with the lowest bit.
     class Bits {
         constructor(bytes, from) {
             Object.assign(this, {bytes, at: 8 * from});
@@ -69,7 +72,7 @@ const Inflate = (() => {
         }
     }
 
-    // Reads the code tables of a block with dynamic codes.
+    // Reads the code tables of a block that has dynamic codes.
     function ownCodes(bits) {
         const n = bits.number(5) + 257, m = bits.number(5) + 1;
         const short = range(19, () => 0), lengths = [];
@@ -112,7 +115,7 @@ const Inflate = (() => {
         return from + n;
     }
 
-    // Decompresses a zlib stream of `size` bytes.
+    // Decompresses a zlib stream whose result has `size` bytes.
     function unpack(bytes, size) {
         const out = new Uint8Array(size), bits = new Bits(bytes, 2);
         for (let n = 0, last = false; !last;) {

@@ -1,7 +1,7 @@
 'use strict';
 
-// Draws the attention maps of every layer at the recorded step nearest to the step
-// shown.
+// Draws the attention maps of every layer, at the recorded step that is nearest
+// to the step shown.
 const Maps = (() => {
     const MARGIN = {left: 34, top: 2, right: 2, bottom: 20};
     const SIDE = {least: 120, most: 220};
@@ -9,7 +9,8 @@ const Maps = (() => {
     const all = Array.from(document.querySelectorAll('script.maps'), read);
     let panels = [];
 
-    // values (steps, layers, size, size) are decompressed when first shown
+    // The values (steps, layers, size, size) are decompressed when maps are
+    // first shown.
     function read(element) {
         const maps = JSON.parse(element.textContent);
         const cells = maps.steps.length * maps.layers * maps.size * maps.size;
@@ -29,7 +30,8 @@ const Maps = (() => {
         return maps.steps.reduce((best, _, i) => away(i) < away(best) ? i : best, 0);
     }
 
-    // Returns the common logarithmic scale: even one map spans several decades.
+    // Returns the logarithmic scale of all maps. It is logarithmic because even
+    // one map spans several powers of ten.
     function scaleOf(open) {
         const finite = open.flatMap(({maps}) => Array.from(maps.values.floats)
             .filter((x) => Number.isFinite(x) && x > 0));

@@ -1,12 +1,13 @@
 'use strict';
 
-// Parallel coordinates of different settings, perplexity and bands, with a line per
-// run. Dragging along an axis selects the runs that pass there.
+// Draws parallel coordinates: a line per run over the axes of the settings that
+// differ, perplexity and bands. Dragging along an axis selects the runs whose
+// lines pass there.
 const Parallel = (() => {
     const box = Dom.byId('parallel'), card = Dom.byId('parallel-card');
     const HEIGHT = 300, TOP = 30, FOOT = 16, SLOT = 18, SIDE = 60;
     const MOST = {texts: 12, ticks: 5};
-    const APART = 72; // least distance between axes
+    const APART = 72; // minimum distance between axes in pixels
     let axes = [], lines = [], brushes = new Map();
 
     /* --- axes ------------------------------------------------------------*/
@@ -18,7 +19,7 @@ const Parallel = (() => {
     const band = (title, i) => ({title, of: ({summary: {bands: b}}) => b.heads
         ? b.fractions[i] : {state: 'missing'}, domain: [0, 1]});
 
-    // Leaves out settings with many different texts, such as names.
+    // Leaves out settings with many different strings, such as names.
     function choose() {
         const settings = Data.differing(Data.runs).map((key) => ({
             title: key,
@@ -45,8 +46,8 @@ const Parallel = (() => {
         return texts.length <= MOST.texts ? texts : [];
     }
 
-    // If a few huge values would flatten all others, gives them a separate place, as
-    // for values that are not numbers.
+    // If a few huge values would flatten all others, puts them in a separate
+    // place on the axis, like values that are not numbers.
     function cap(axis) {
         const numbers = Data.runs.map(axis.of).filter(
             (v) => typeof v === 'number').sort((a, b) => a - b);
@@ -58,8 +59,9 @@ const Parallel = (() => {
             ? {state: `> ${Dom.thousands(limit)}`} : of(run);
     }
 
-    // Places the values of an axis: numbers on a scale, texts one below the other, and
-    // other states in separate places at the bottom.
+    // Chooses the positions of the values on an axis: numbers by a scale,
+    // strings one below the other, and other states in separate places at the
+    // bottom.
     function place(axis) {
         const states = new Set(Data.runs.map(axis.of).filter(
             (v) => v && typeof v === 'object').map((v) => v.state));
@@ -98,7 +100,7 @@ const Parallel = (() => {
             ? ticks.filter(decade) : ticks, scale);
     }
 
-    // Returns the ticks whose labels do not overlap.
+    // Returns the ticks of an axis whose labels do not overlap.
     function apart(ticks, scale) {
         let last = Infinity;
         return ticks.filter((t) => {
@@ -135,7 +137,7 @@ const Parallel = (() => {
                 x1: x - 4, x2: x + 4, y1: y, y2: y})), axis.brush, grip);
     }
 
-    // Colours runs by the rank of their perplexity, in equal steps.
+    // Colours the runs by the rank of their perplexity, in equal steps.
     function colours() {
         const key = has('eval_ppl') ? 'eval_ppl' : 'ppl';
         const known = Data.runs.map(({summary}) => summary[key])
@@ -214,7 +216,7 @@ const Parallel = (() => {
         });
     }
 
-    // Highlights one run.
+    // Highlights the line of one run.
     function point(run) {
         box.classList.toggle('pointing', run !== null && lines.length > 0);
         lines.forEach((path, i) =>
@@ -223,11 +225,11 @@ const Parallel = (() => {
 
     /* --- brushes ---------------------------------------------------------*/
 
-    // Dragging marks a part of the axis; a click removes the mark.
+    // Dragging along an axis selects a range; a click removes the selection.
     function press(axis, grip, event) {
         const {top} = box.getBoundingClientRect();
         const y = (e) => e.clientY - top, start = y(event);
-        // if the page became shorter, it would scroll under the pointer
+        // If the page became shorter, it would scroll under the pointer.
         document.body.style.minHeight = document.body.scrollHeight + 'px';
         const move = (e) => {
             const span = [start, y(e)].sort((a, b) => a - b);

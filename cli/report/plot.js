@@ -1,13 +1,13 @@
 'use strict';
 
-// Drawing helpers: extents, scales with ticks, and SVG elements.
+// Helpers for drawing: extents, scales with ticks, and SVG elements.
 const Plot = (() => {
     const itself = (x) => x;
     const range = (from, to, by = 1) => Array.from(
         {length: Math.max(0, Math.ceil((to - from) / by))},
         (_, i) => from + i * by);
 
-    // Returns the smallest and largest value, ignoring NaN.
+    // Returns the smallest and the largest value, ignoring NaN.
     function extent(values, of = itself) {
         let low, high;
         for (const each of values) {
@@ -31,7 +31,8 @@ const Plot = (() => {
         return (sorted[n - 1 >> 1] + sorted[n >> 1]) / 2;
     }
 
-    // Counts the values of a sorted array before x, or up to x if `right`.
+    // Counts the values of a sorted array that are less than x, or, if `right`,
+    // at most x.
     function bisect(array, x, right = false, of = itself) {
         let from = 0, to = array.length;
         while (from < to) {
@@ -44,7 +45,8 @@ const Plot = (() => {
         return from;
     }
 
-    // Returns a step of 1, 2 or 5 times a power of ten, of which about n fit.
+    // Returns a step between ticks that is 1, 2 or 5 times a power of ten, so
+    // that about n ticks fit.
     function stepOf([low, high], n) {
         const step = Math.pow(10, Math.floor(Math.log10((high - low) / n)));
         const by = n / (high - low) * step;
@@ -64,7 +66,8 @@ const Plot = (() => {
             (k) => Number(`${k}e${p}`))).filter((t) => t >= low && t <= high);
     }
 
-    // Returns a function from the domain to the range, with invert and ticks(n).
+    // Returns a function that maps the domain to the range, with members invert
+    // and ticks(n).
     function scale(domain, [first, last], log = false) {
         const of = log ? Math.log : itself, from = of(domain[0]);
         const by = (last - first) / (of(domain[1]) - from);
@@ -74,7 +77,7 @@ const Plot = (() => {
             ticks: (n) => (log ? logTicks : linearTicks)(domain, n)});
     }
 
-    // Extends a domain to begin and end at a tick.
+    // Extends a domain so that it begins and ends at a tick.
     function nice([low, high], n) {
         const step = stepOf([low, high], n);
         return [Math.floor(low / step) * step, Math.ceil(high / step) * step];
@@ -94,7 +97,7 @@ const Plot = (() => {
         return set(node, attributes || {});
     }
 
-    // Returns a path through the points [x, y] of each piece.
+    // Returns an SVG path through the points [x, y] of each piece.
     const path = (pieces) => pieces.filter((p) => p.length > 1).map(
         (points) => 'M' + points.map(([x, y]) =>
             `${+x.toFixed(1)},${+y.toFixed(1)}`).join('L')).join('');

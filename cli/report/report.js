@@ -1,6 +1,6 @@
 'use strict';
 
-// Assembles the page.
+// Assembles the page from its parts.
 (() => {
     const {summary, about, runs, series, grids} = Data;
 
@@ -20,7 +20,8 @@
             'This page contains all of its data and requests nothing from the network.';
     }
 
-    // Says "150 of 3 000 steps shown", or "150–200 of 3 000 ..." for several series.
+    // Returns a note "150 of 3 000 steps shown", or "150–200 of 3 000 ..." for
+    // several series.
     function shares(left) {
         const count = (n) => n.toLocaleString('en').replace(/,/g, '\u202f');
         const range = (of) => {
@@ -32,7 +33,7 @@
             `${range((s) => s.samples)} steps shown`;
     }
 
-    // Describes how a series was thinned; "" if it was not.
+    // Describes how a series was thinned; returns "" if it was not thinned.
     function thinned(name) {
         const left = State.now.open.flatMap((run) => run.series)
             .filter((s) => s.name === name && s.thinned);
@@ -93,7 +94,8 @@
 
     /* --- light and dark --------------------------------------------------*/
 
-    // Loads or saves the theme; a page opened from a file may have no storage.
+    // Loads or saves the theme. A page that was opened from a file may have no
+    // storage.
     function stored(value) {
         try {
             if (value)

@@ -1,6 +1,6 @@
 'use strict';
 
-// The cells of the table of runs, with the numbers of --json.
+// Makes the cells of the table of runs from the values of --json.
 const Runs = (() => {
     const BANDS = ['< m/4', '< m/2', '< 3m/4', '≤ m'];
     const SEVERITIES = ['none', 'info', 'warning', 'error', 'critical'];
@@ -13,7 +13,7 @@ const Runs = (() => {
                      title: m.full}, m.text);
     }
 
-    // Returns the worst active flag of each kind, worst first.
+    // Returns the worst active flag of each kind, sorted by severity.
     function standing(run) {
         const worst = new Map();
         for (const flag of run.summary.flags || []) {
@@ -26,14 +26,16 @@ const Runs = (() => {
             .map(({flag}) => flag);
     }
 
-    // Says how many steps before a NaN the collapse could have raised an alert.
+    // Returns a text that says how many steps before a NaN the collapse could
+    // have raised an alert.
     function lead(run, flag) {
         const steps = run.summary.collapse_before_nan;
         return flag.kind === 'nan' && steps > 0
             ? `, ${steps} step${steps === 1 ? '' : 's'} after collapse` : '';
     }
 
-    // For merged seeds, says in how many of them a flag is active.
+    // For merged seeds, returns a text that says how many of them have an
+    // active flag.
     const share = ({members}, kind) => `${members.filter((one) =>
         standing(one).some((flag) => flag.kind === kind)).length} of ` +
         members.length;
@@ -53,7 +55,8 @@ const Runs = (() => {
                 run.summary.flags_state ? 'warning' : 'fine')}, calm)]);
     }
 
-    // Draws the flags on the axis of all steps, and the progress of the run.
+    // Draws the flags of a run on the axis of all steps, and the progress of
+    // the run.
     function strip(run) {
         const {flags: all, step} = run.summary, end = lastStep();
         const share = (x) => `${(100 * x / end).toFixed(2)}%`;
@@ -82,7 +85,8 @@ const Runs = (() => {
         return longest;
     }
 
-    // Draws a perplexity on the common scale, with the range of several seeds.
+    // Draws a perplexity on the scale of all runs; for several seeds, also
+    // their range.
     function dot(values) {
         const box = Dom.element('div', {class: 'dots', 'aria-hidden': 'true'});
         const known = values.filter(Number.isFinite);
@@ -103,7 +107,8 @@ const Runs = (() => {
         return cell({}, box);
     }
 
-    // Returns the perplexity to compare: on held-out data if any run has it.
+    // Returns the perplexity that is compared: on held-out data if any run has
+    // such a value.
     const perplexity = ({summary: s}) => {
         const key = Data.runs.some((r) => Number.isFinite(r.summary.eval_ppl))
             ? 'eval_ppl' : 'ppl';
@@ -111,7 +116,8 @@ const Runs = (() => {
                           !s[key + '_state'] ? null : NaN);
     };
 
-    // Maps a perplexity to [0,1], logarithmically if they span more than a decade.
+    // Maps a perplexity to [0,1], logarithmically if the perplexities of all
+    // runs span more than a power of ten.
     let scale = null;
     function place(x) {
         const all = Data.runs.map(perplexity).filter(Number.isFinite);
@@ -128,7 +134,8 @@ const Runs = (() => {
     const percent = (x) => x > 0 && x < 0.005 ? '<1%'
         : Math.round(100 * x) + '%';
 
-    // Draws the four bands as one bar, with NaN heads hatched at its end.
+    // Draws the shares of the four bands as one bar, with the NaN heads hatched
+    // at its end.
     function bands(run) {
         const {counts, fractions, nonfinite, heads} = run.summary.bands;
         if (!heads)
@@ -164,8 +171,8 @@ const Runs = (() => {
         return cell({}, button);
     }
 
-    // Returns true if the architecture is informative: not in the title, and not the
-    // same in all of many runs.
+    // Returns true if the cell should show the architecture: it is not in the
+    // title and not the same for all of many runs.
     const showsArch = (run) => run.summary.arch &&
         !run.title.includes(run.summary.arch) && (Data.runs.length <= 4 ||
             Data.runs.some((r) => r.summary.arch !== run.summary.arch));
@@ -173,7 +180,7 @@ const Runs = (() => {
     function name(run) {
         const s = run.summary;
         const where = s.path + (s.run > 1 ? `:${s.run}` : '');
-        // does by keyboard what a click on the row does
+        // A key on this button does the same as a click on the row.
         const open = Dom.element('button', {type: 'button', class: 'open'},
                                  run.title);
         return Dom.element('th', {scope: 'row', title: where}, open,
@@ -200,7 +207,8 @@ const Runs = (() => {
         return made;
     };
 
-    // Draws the means of the layers in the colours of the values up to m.
+    // Draws the means of the layers as a strip, in the colours of values up to
+    // m.
     function layers(run) {
         const {layers: all, bands: {max}} = run.summary, n = all.length;
         const means = all.map((layer) => Values.member(layer, 'mean'));
@@ -227,7 +235,8 @@ const Runs = (() => {
 
     /* --- columns ---------------------------------------------------------*/
 
-    // The sort key of a column: a number, a text, or {state} if there is no value.
+    // Returns the sort key of a column: a number, a string, or {state} if there
+    // is no value.
     const byMember = (key) => ({summary}) => summary[key] ??
         {state: summary[key + '_state'] || 'missing'};
     const bySetting = (key) => ({settings}) => settings.get(key) ??
@@ -247,15 +256,16 @@ const Runs = (() => {
             : {state: all.length ? 'nan' : 'missing'};
     };
 
-    // Columns are {title, cell: of a run, by: sort key, right: aligned right}.
+    // A column has the members title, cell (a function of the run), by (the
+    // sort key) and right (true: aligned right).
     const number_of = (title, key) => ({
         title, cell: member(key), by: byMember(key), right: true});
     const cost_of = (title, key, about) => ({
         title, cell: cost(key, about), by: byMember(key), right: true});
     const NOT_AGAIN = ['n_layer', 'n_head', 'ctx', 'arch'];
 
-    // Makes a column per setting: with `vary` those with different values, otherwise
-    // those that only some runs have.
+    // Makes one column per setting. With `vary`, these are the settings whose
+    // values differ, otherwise those that only some runs have.
     const settings = (vary) => Data.differing(Data.runs)
         .filter((key) => !NOT_AGAIN.includes(key) &&
                 Data.varies(Data.runs, key) === vary)
@@ -263,11 +273,12 @@ const Runs = (() => {
                         right: Data.runs.every(({settings: of}) =>
                             typeof (of.get(key) ?? 0) === 'number')}));
 
-    // Returns true if no run has a value in the column.
+    // Returns true if a column is empty for all runs.
     const isEmpty = ({by}) => by && Data.runs.every(
         (run) => by(run).state === 'missing');
 
-    // These columns are left out for a few runs, whose panels show the same.
+    // If there are few runs, these columns are left out, because the runs'
+    // panels show the same.
     const glances = (list) => Data.runs.length > 4 ? list : [];
 
     const columns = () => [

@@ -1,12 +1,12 @@
 'use strict';
 
-// Maps values to colours with one scale for all runs and steps, so that colours are
-// comparable; only under the policy "run" each run has a separate scale.
+// Maps values to colours. All runs and steps share one scale, so that colours
+// can be compared; only under the policy "run" each run has a separate scale.
 const Scale = (() => {
     const policy = Data.summary.max.policy;
 
-    // Returns the end of the scale in the program's heatmap: m, if the policy makes m
-    // a bound of the series.
+    // Returns the upper end of the scale as in the program's heatmap: m, if the
+    // policy of --max makes m an upper bound of the series.
     function bound(run, name) {
         if (policy === 'observed' || policy === 'run' ||
             run.summary.series !== name)
@@ -30,7 +30,8 @@ const Scale = (() => {
         return (map || Data.colours.values)[Math.floor(x * 255 + 0.5)];
     }
 
-    // The map for differences on a symmetric scale: the hue shows the sign.
+    // The colours for differences, on a scale that is symmetric around zero:
+    // the hue shows the sign.
     const ofDifference = () => Data.colours[
         document.documentElement.dataset.theme === 'dark'
             ? 'differences_dark' : 'differences'];
@@ -38,7 +39,7 @@ const Scale = (() => {
     const ramp = (map, from, to) => Plot.range(0, 17).map((k) => map[
         Math.round(255 * (from + (to - from) * k / 16))]).join(',');
 
-    // The part of the map whose colours are visible as lines on the background.
+    // The part of the colour map that is visible as lines on the background.
     const depth = () => document.documentElement.dataset.theme === 'dark'
         ? [0.2, 1] : [0, 0.87];
 
@@ -48,7 +49,7 @@ const Scale = (() => {
         return Data.colours.values[Math.round(255 * x)];
     }
 
-    // Makes a colour bar with a label on either side.
+    // Makes a colour bar with a label at each end.
     function bar([from, to], left, right, map = Data.colours.values) {
         const strip = Dom.element('span', {class: 'ramp'});
         strip.style.background =

@@ -1,13 +1,13 @@
 'use strict';
 
-// The current state of the page. Views redraw themselves when a state that they
-// follow changes.
+// Holds the current state of the page. A view follows some of the states, and redraws
+// itself when one of them changes.
 const State = (() => {
     const now = {
-        series: Data.grids[0] || null, // of the heatmaps and curves
+        series: Data.grids[0] || null, // series in heatmaps and curves
         step: null,                    // views show their last sample up to it
         span: null,                    // [from, to] of the curves; null: all steps
-        // runs whose panels are drawn: all if there are few, otherwise chosen ones
+        // runs whose panels are drawn: all runs if there are few, otherwise the opened ones
         open: Data.runs.length <= 4 ? Data.runs : [],
         delta: null,                   // [run, subtracted run]
         selected: Data.runs,           // runs that pass the filters
@@ -17,7 +17,7 @@ const State = (() => {
     };
     const followers = [];
 
-    // follow(['step'], draw) calls draw now and whenever one of the states changes.
+    // follow(['step'], draw) calls draw now, and whenever a named state changes.
     function follow(keys, draw) {
         followers.push({keys, draw});
         draw();

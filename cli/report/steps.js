@@ -1,10 +1,12 @@
 'use strict';
 
-// The slider over all steps at which any run has a sample, and its buttons.
+// Shows the slider over all steps at which any run has a sample, and its
+// buttons.
 const Steps = (() => {
     const slider = Dom.byId('slider'), output = Dom.byId('step');
     const play = Dom.byId('play'), marks = Dom.byId('marks');
-    // Approximate duration of playing all steps; ticks in milliseconds.
+    // Approximate duration of playing all steps, and time between two updates,
+    // in milliseconds.
     const PLAY = {seconds: 12, tick: 40, slowest: 400};
     let steps = [], labels = new Map(), timer = null;
 
@@ -25,7 +27,7 @@ const Steps = (() => {
             State.set({step: steps[at]});
     }
 
-    // Chooses the last step at or before a number.
+    // Chooses the last step that is at most a given number.
     function choose(step) {
         stop();
         show(Plot.bisect(steps, step + 0.5) - 1);
@@ -40,7 +42,7 @@ const Steps = (() => {
         Dom.replace(output, Dom.element('small', {}, 'step '), label);
     }
 
-    // Draws ticks on the track where flags begin.
+    // Draws a tick on the slider's track wherever a flag was raised.
     function drawMarks() {
         const THUMB = 16, track = slider.clientWidth - THUMB;
         const ticks = State.now.open.flatMap((run) => run.summary.flags || [])

@@ -1,18 +1,20 @@
 'use strict';
 
-// The table of runs: sorted by a column, filtered by words and flags. A click on a
-// row opens the run's panels, and two ticked runs can be compared.
+// Shows the table of runs, which can be sorted by a column and filtered by
+// words and flags. A click on a row opens the panels of its run, and two ticked
+// runs can be compared.
 const Table = (() => {
     const table = Dom.byId('runs'), text = Dom.byId('filter');
     const flag = Dom.byId('filter-flag'), compare = Dom.byId('compare');
     const several = Data.runs.length > 1;
     const fold = Dom.byId('fold');
-    const unfolded = new Set(); // indices of groups whose seeds are shown
+    const unfolded = new Set(); // indices of groups with visible seeds
     let columns, rows, sorted = {column: null, down: false};
 
     /* --- order -----------------------------------------------------------*/
 
-    // Numbers come first, then texts; other states are last in both directions.
+    // Numbers come first, then strings; values in another state are last,
+    // whether the order is ascending or descending.
     const STATES = ['inf', '-inf', 'nan', 'damaged', 'missing'];
     const rank = (key) => typeof key === 'number' ? 0
         : typeof key === 'object' ? 2 + STATES.indexOf(key.state) : 1;
@@ -39,7 +41,8 @@ const Table = (() => {
         : runs.map((run) => ({run, key: sorted.column.by(run)})).sort(order)
             .map(({run}) => run);
 
-    // Arranges the rows in their order; merged seeds only include filtered runs.
+    // Sorts the rows. A merged row includes only the seeds that pass the
+    // filters.
     function arrange() {
         const body = table.tBodies[0];
         if (!fold.checked)
@@ -55,7 +58,7 @@ const Table = (() => {
 
     /* --- filters ---------------------------------------------------------*/
 
-    // Returns the text of a run that the filter searches.
+    // Returns the text of a run in which the filter searches.
     function words(run) {
         const s = run.summary;
         run.words = run.words || [
@@ -154,7 +157,8 @@ const Table = (() => {
         return row;
     }
 
-    // Makes the row of merged seeds; a click shows the seeds below it.
+    // Makes the row of merged seeds. A click on the row shows the seeds below
+    // it.
     function groupLine(run) {
         const row = Dom.element('tr', {class: 'group'},
             Dom.element('td', {class: 'ticks'}),
@@ -213,7 +217,8 @@ const Table = (() => {
         State.follow(['selected'], drawSelected);
         State.follow(['open'], drawOpen);
         drawCompare();
-        // keeps the content below in place while filters shorten the table
+        // Keeps the content below the table in place while filters shorten the
+        // table.
         table.parentNode.style.minHeight = table.parentNode.offsetHeight + 'px';
     }
 

@@ -1,7 +1,7 @@
 'use strict';
 
-// Float32 values as in run files, in which missing is a particular NaN. Numbers are
-// formatted as by entropy-scan export.
+// Float32 values as in run files, where one particular NaN means missing.
+// Numbers are formatted like the output of `entropy-scan export`.
 const Values = (() => {
     const MISSING = 0x7fc007a2;
     const QUIET_NAN = 0x7fc00000;
@@ -14,10 +14,10 @@ const Values = (() => {
         return bytes;
     }
 
-    // Decodes base64 of little-endian float32.
+    // Decodes little-endian float32 values from base64.
     const decode = (text) => wrap(bytesOf(text).buffer);
 
-    // Wraps a buffer as numbers and as bits.
+    // Makes two views of a buffer: as numbers and as bits.
     function wrap(buffer) {
         return {floats: new Float32Array(buffer),
                 bits: new Uint32Array(buffer)};
@@ -27,7 +27,8 @@ const Values = (() => {
         return array.bits[i] === MISSING;
     }
 
-    // Splits "1.25e+2" into digits without trailing zeros, exponent and sign.
+    // Splits a number such as "1.25e+2" into digits without trailing zeros,
+    // exponent and sign.
     function parts(scientific) {
         const [mantissa, exponent] = scientific.split('e');
         const digits = mantissa.replace(/[-.]/g, '').replace(/(.)0+$/, '$1');
@@ -48,7 +49,8 @@ const Values = (() => {
         return digits[0] + (rest ? '.' + rest : '') + 'e' + exponent;
     }
 
-    // Returns the shortest digits that `same` accepts, in the shorter form.
+    // Returns the number with the fewest digits that `same` accepts, in the shorter
+    // of the two notations.
     function shortest(value, least, most, same) {
         let text;
         for (let n = least; n <= most; n++) {
@@ -76,7 +78,7 @@ const Values = (() => {
         return shortest(value, 1, 17, (x) => x === value);
     }
 
-    // Formats element i as export does.
+    // Formats element i of a series as export does.
     function text(array, i) {
         const bits = array.bits[i];
         if (bits === MISSING)
@@ -87,7 +89,7 @@ const Values = (() => {
     }
 
     // Formats a number for display: whole numbers in full, others with four
-    // significant digits, as in the terminal's table.
+    // significant digits, like the table on the terminal.
     function short(value) {
         if (!Number.isFinite(value))
             return special(value);
@@ -97,7 +99,7 @@ const Values = (() => {
         return size >= 1e7 || size < 1e-4 ? exact(rounded) : String(rounded);
     }
 
-    // Formats a member of --json, or the reason why it has no number.
+    // Formats a member of --json, or the reason why the member has no number.
     function member(object, name) {
         const value = object[name];
         if (value !== null && value !== undefined)
