@@ -60,7 +60,7 @@ void es_picture_hatch(es_picture *picture, double x, double y, double width,
                       double height, es_color fill, es_color stroke);
 void es_picture_line(es_picture *picture, double x0, double y0, double x1,
                      double y1, double line_width, es_color stroke);
-/** Appends a dashed line: `dash` points drawn, then `dash` points left out. */
+/** Appends a dashed line. Each dash and each gap is `dash` points long. */
 void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
                        double y1, double line_width, double dash,
                        es_color stroke);

@@ -230,7 +230,7 @@ typedef struct png_job {
     size_t across, down; /* number of pixels per cell */
     /* for a page: */
     cairo_surface_t *pixels;
-    palette *palette; /* NULL for RGB */
+    palette *palette; /* NULL: write RGB without a palette */
     double scale;     /* pixels per point; 0 for an image inside an SVG */
     const es_picture_note *notes;
     char **values; /* (n_notes) values of the notes, cleaned by es_text_clean */

@@ -13,9 +13,9 @@ es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
                             const char *figure) ES_MUST_USE;
 
 /**
- * Computes the tokens per training step: batch x ctx of the run, times
- * "accumulate" of its configuration (default 1). Returns ES_OK; ES_ENOTFOUND if
- * batch or ctx is unknown; errors of es_reader_open.
+ * Computes the number of tokens per training step: batch x ctx of the run,
+ * multiplied by "accumulate" of its configuration (1 if absent). Returns ES_OK;
+ * ES_ENOTFOUND if batch or ctx is unknown; the errors of es_reader_open.
  */
 es_status es_tokens_a_step(double *out, const es_run_summary *run) ES_MUST_USE;
 

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* One run's lines. */
+/* The lines of one run, and the texts of its panel. */
 typedef struct panel {
     /* The shaded area lies between low and high, if these were read. */
     es_run_lines lines, low, high;

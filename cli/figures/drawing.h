@@ -30,8 +30,8 @@ typedef struct es_drawing {
     size_t n_blocks;
 } es_drawing;
 
-/** Allocates as es_alloc does; the drawing owns the memory. Returns ES_OK or
- *  ES_ENOMEM. */
+/** Allocates memory like es_alloc; the drawing owns the memory. Returns ES_OK
+ *  or ES_ENOMEM. */
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size) ES_MUST_USE;
 

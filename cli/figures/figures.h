@@ -7,14 +7,15 @@
 #include "cli/runs/summary.h"
 #include "render/figures/theme.h"
 
-/** ES_FIGURE_OVERVIEW, ES_FIGURE_HEATMAP, ... in the order of the table. */
+/** The figures, in the order of cli/figures/list.h: ES_FIGURE_OVERVIEW,
+ *  ES_FIGURE_HEATMAP, ... */
 typedef enum es_figure_kind {
 #define ES_FIGURE_KIND(kind, name, label, needs, series, other, help)          \
     ES_FIGURE_##kind,
     ES_FIGURES(ES_FIGURE_KIND) ES_N_FIGURES
 } es_figure_kind;
 
-/** A composite: one page with several figures, stacked vertically. */
+/** A composite figure: one page with several figures, stacked vertically. */
 enum {
     ES_FIGURE_COMPOSITE = ES_N_FIGURES,
     ES_N_PICTURES,
@@ -70,7 +71,7 @@ typedef struct es_picture_request {
 typedef enum es_heads_spread {
     ES_SPREAD_NONE,
     ES_SPREAD_RANGE,    /* from the smallest to the largest finite value */
-    ES_SPREAD_QUARTILES /* between the quartiles */
+    ES_SPREAD_QUARTILES /* from the lower to the upper quartile */
 } es_heads_spread;
 
 /** Selects the runs that share a line or a panel. */

@@ -21,7 +21,7 @@ typedef struct filling {
     FILE *out;
     const es_report_data *report;
     const es_report_options *options;
-    const es_run_summary **all; /* (n_runs) summaries of the report */
+    const es_run_summary **all; /* (n_runs) summaries of all runs */
     es_run_labels labels;       /* labels of these runs */
     const char *title;
     char *summary; /* (n_summary) output of --json, as text */

@@ -24,7 +24,7 @@ typedef struct es_heat_scale {
  */
 typedef struct es_heat_layout {
     int n_layers, n_heads;
-    int columns, halves; /* size of a place */
+    int columns, halves; /* size of a place, in columns and half rows */
     /* Number of layers and heads merged in a place; 1 if all fit. */
     int layers_in, heads_in;
     int width, height; /* width in columns and height in rows of text */

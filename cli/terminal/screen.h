@@ -55,10 +55,10 @@ void es_screen_free(es_screen *screen); /* accepts NULL */
  * Writes text at column x of row y, cut to `columns` columns. Returns the
  * number of columns written.
  *
- *   text   UTF-8; control characters are shown as '?', and on an ASCII screen
- *          all characters beyond ASCII too. Zero-width characters other than
- *          accents are left out, because they change the writing direction or
- *          the width of other characters.
+ *   text   UTF-8; control characters are shown as '?'. On an ASCII screen, all
+ *          non-ASCII characters are shown as '?' too. Zero-width characters
+ *          other than accents are left out, because they change the writing
+ *          direction or the width of other characters.
  */
 int es_screen_write(es_screen *screen, int x, int y, int columns,
                     const char *text, es_style style);

@@ -50,7 +50,7 @@ typedef struct es_ticks {
  */
 es_ticks es_ticks_make(double low, double high, int most);
 
-/** Returns the value of tick i, which is exactly 0 at zero. */
+/** Returns the value of tick i. A tick at zero is exactly 0. */
 double es_ticks_at(const es_ticks *ticks, int i);
 
 #define ES_LABEL_MAX 32

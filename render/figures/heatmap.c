@@ -39,7 +39,7 @@ typedef struct heatmap_block {
     double cell_width, cell_height; /* as drawn */
     /* Width of each small plot; 0: there is none. */
     double side_width;
-    bool printed; /* the values fit into the cells */
+    bool printed; /* the cells show their values, which fit */
 } heatmap_block;
 
 typedef struct heatmap_sheet {

@@ -79,7 +79,7 @@ struct es_page {
     bool long_note;   /* the note is as wide as the plots, not as the page */
 
     /* --- set by the page */
-    es_canvas canvas;      /* has a picture only during drawing */
+    es_canvas canvas;      /* its picture is NULL except during drawing */
     es_page_panel *panels; /* (n_panels) */
     /* Additional margins that the style's frame requests. */
     double extra_left, extra_right;

@@ -23,10 +23,10 @@ double es_title_width(const char *text, double size, es_font_weight weight);
  * nothing if not even the ellipsis fits.
  *
  *   x, y  start, middle or end of the baseline, according to `align`
- *   size  font size; subscripts are smaller, but at least 5 points unless
- * `size` is less, and reach 0.3 sizes below the baseline
+ *   size  font size; subscripts are smaller, but have at least 5 points (or
+ *         "size", if less), and extend 0.3 * size below the baseline
  *
- * Consecutive letters of one size are one text of the picture.
+ * Consecutive letters of the same size are appended to the picture as one text.
  */
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
