@@ -92,7 +92,7 @@ typedef struct es_figure_options {
     const char *folder;
     const char *document; /* PDF file with all figures as pages; or NULL */
     const char *title;
-    /* In pixels for PNG, otherwise in points; 0: natural size. */
+    /* Size of the page in pixels for PNG, otherwise in points; 0: natural. */
     double width, height;
     bool in_points;      /* width and height are in points for PNG too */
     double letters_size; /* font size of labels in points; 0: default */

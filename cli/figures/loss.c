@@ -15,7 +15,7 @@ enum { LINE_LEAST = 4 }; /* minimum number of samples for a line */
 
 /* The training line and the evaluation line of a run. */
 typedef struct pair {
-    /* One line each; n is 0 if the phase was not recorded. */
+    /* Each has one line; its n is 0 if the phase was not recorded. */
     es_group_lines train, eval;
     float *spikes; /* values of `train` at spikes; or NULL */
     char label[ES_GROUP_TEXT_MAX];

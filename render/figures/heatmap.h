@@ -15,7 +15,7 @@ typedef struct es_heatmap_side {
 /** One panel of the chart: the heatmap of a run at one step. */
 typedef struct es_heatmap_panel {
     const char *title;    /* architecture or name of the run; may be NULL */
-    const char *subtitle; /* for example "step 400"; may be NULL */
+    const char *subtitle; /* such as "step 400"; may be NULL */
     const float *values;  /* (L,H) values, layer 0 at the top; borrowed; NaN and
                              infinity are hatched, missing cells are blank */
     int n_layers, n_heads;

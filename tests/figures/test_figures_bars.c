@@ -86,7 +86,7 @@ static void record_heads(es_figured *out, void **state, const char *file,
     es_figure_one(out, "entropy", path);
 }
 
-/* Of the six heads, two are in the top band, one is NaN and one is missing. */
+/* Two of the six heads are in the top band, one is NaN and one is missing. */
 TEST(nan_heads_are_a_separate_group)
 {
     const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};

@@ -73,7 +73,7 @@ TEST(merged_cells_keep_nan_and_extremes)
         {{0, 2}, {1, 4}, 2.25f}, /* any value takes precedence over missing */
         {{1, 0}, {2, 4}, NAN},   /* NaN takes precedence over all values */
         {{0, 0}, {2, 2}, 1.5f},  /* each row has its own reference level */
-        /* Of two values at equal distances, the first is kept. */
+        /* If two values are equally far from the level, the first is kept. */
         {{0, 0}, {2, 1}, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
