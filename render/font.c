@@ -20,8 +20,7 @@
 #include <unistd.h>
 #include FT_FREETYPE_H
 
-/* Size at which texts are measured; widths are proportional to it. */
-#define MEASURED_SIZE 64
+#define MEASURED_SIZE 64 /* font size for measuring; widths scale with it */
 #define ELLIPSIS "\xe2\x80\xa6"
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

@@ -212,8 +212,7 @@ void es_picture_spans(es_picture *picture, double x, double column,
 }
 
 #define MOST_COLORS 256
-/* Maximum number of cells per side, the limit of Cairo's surfaces. */
-#define MOST_CELLS 32767
+#define MOST_CELLS 32767 /* cells per side: limit of Cairo's surfaces */
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,

@@ -10,10 +10,8 @@
 #include "analyzer/base/checked.h"
 #include <png.h>
 
-/* Maximum number of pixels per side, the limit of Cairo's surfaces. */
-#define LARGEST_SIDE 32767.0
-/* Maximum number of pixels; each takes four bytes during drawing. */
-#define MOST_PIXELS 1e8
+#define LARGEST_SIDE 32767.0 /* pixels per side: limit of Cairo's surfaces */
+#define MOST_PIXELS 1e8      /* maximum number of pixels, four bytes each */
 #define POINTS_PER_METRE (72 / 0.0254)
 
 enum { PALETTE_MAX = 256 };

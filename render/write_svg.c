@@ -9,8 +9,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* Fallback fonts have a similar width. */
-#define FONTS "DejaVu Sans, Verdana, sans-serif"
+#define FONTS                                                                  \
+    "DejaVu Sans, Verdana, sans-serif" /* fallback fonts of similar width */
 
 /* The state for writing a picture. */
 typedef struct svg {

@@ -19,9 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define M_MOST 12 /* maximum number of different m listed in a note */
-/* Ratio of largest to smallest value from which colours are logarithmic. */
-#define HUGE_RANGE 1000.0
+#define M_MOST 12         /* maximum number of different m listed in a note */
+#define HUGE_RANGE 1000.0 /* max/min ratio for logarithmic colours */
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size)

@@ -10,10 +10,8 @@
 #include <string.h>
 
 #define NOTE_MAX 2048
-/* Ratio of largest to smallest value from which an axis is logarithmic. */
-#define WIDE_RANGE 8.0
-/* Maximum number of runs at which every run gets a label. */
-#define NAMED_MOST 12
+#define WIDE_RANGE 8.0 /* max/min ratio for a logarithmic axis */
+#define NAMED_MOST 12  /* maximum number of runs that all get labels */
 
 /* The points and the note of the figure. */
 typedef struct plan {

@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Maximum number of values in memory, 16 MiB. */
-#define MOST_CELLS ((size_t)1 << 22)
+#define MOST_CELLS ((size_t)1 << 22) /* maximum number of values: 16 MiB */
 
 #define N_INTERVALS 8
 

@@ -24,8 +24,7 @@
 /** Target size in bytes of a page of up to 150 runs. The target grows to twice
  *  this size for 500 runs. Series are thinned to reach it. */
 #define ES_REPORT_BYTES 2000000
-/* Bytes of a series in the page, without its samples. */
-#define ES_REPORT_SERIES_BYTES 250
+#define ES_REPORT_SERIES_BYTES 250 /* bytes per series without its samples */
 
 /** Returns the target size of a page of n_runs runs, in bytes. */
 size_t es_report_bytes(size_t n_runs);
@@ -94,8 +93,7 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
-/* Maximum number of weights in the maps of all runs: half a MB as text. */
-#define ES_REPORT_MAP_VALUES 300000
+#define ES_REPORT_MAP_VALUES 300000 /* maximum weights of all maps: 0.5 MB */
 
 /**
  * Writes the attention maps of a run's layers as a JSON element of class

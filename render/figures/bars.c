@@ -12,8 +12,7 @@
 #define MOST_WIDTH 900.0
 #define ONE_HEIGHT 190.0
 #define MANY_HEIGHT 160.0
-/* Width of a bar if there are few, with horizontal texts. */
-#define WIDE_BAR 24.0
+#define WIDE_BAR 24.0   /* bar width if there are few bars */
 #define NARROW_BAR 12.0 /* width of a bar if there are many */
 #define FEW_BARS 24
 #define STACK 34.0

@@ -13,8 +13,7 @@
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-/* With more panels, panels are small and six in a row. */
-#define PANELS_MOST 12
+#define PANELS_MOST 12 /* more panels are small and six in a row */
 #define SMALL_WIDTH 150.0
 #define SMALL_HEIGHT 95.0
 #define LEAST_FACTOR 0.3 /* minimum scale if a page size is requested */
@@ -22,8 +21,7 @@
 #define AIR 0.07 /* space above the values, relative to their range */
 #define MOST_TICKS 8
 #define TICK_HEIGHT 15.0
-/* Gap between the plot's edges and the first or last sample. */
-#define INSET 4.0
+#define INSET 4.0 /* gap between the plot's edges and the samples */
 
 static const es_range nothing = ES_RANGE_NONE;
 

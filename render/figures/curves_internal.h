@@ -46,14 +46,12 @@ typedef struct es_curves_sheet {
     char beyond_text[64];
 } es_curves_sheet;
 
-/* Height of the text of the reference line. */
-#define ES_REFERENCE_HEIGHT 11.0
-#define ES_ZERO_HEIGHT 11.0 /* height of the separate line for zeros */
-#define ES_LEGEND_LINE 11.0 /* height of a line of the legend */
+#define ES_REFERENCE_HEIGHT 11.0 /* height of the reference line's text */
+#define ES_ZERO_HEIGHT 11.0      /* height of the separate line for zeros */
+#define ES_LEGEND_LINE 11.0      /* height of a line of the legend */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
-/* Maximum number of listed lines that are coloured by depth. */
-#define ES_LISTED_MOST 16
+#define ES_LISTED_MOST 16 /* maximum of listed lines coloured by depth */
 #define ES_MARK_RADIUS 2.4
 
 /** Returns the colour of curve i, which is the same in every panel. */

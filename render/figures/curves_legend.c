@@ -2,11 +2,9 @@
  * legend. */
 #include "render/figures/curves_internal.h"
 
-/* Darkest position of the colour map that is used on a dark page. */
-#define DARKEST 0.3
-#define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
-/* Maximum share of the page's width for a legend at the right. */
-#define LARGEST_SHARE 0.28
+#define DARKEST 0.3        /* darkest map position used on a dark page */
+#define LEGEND_MOST 124.0  /* maximum width of the names in the legend */
+#define LARGEST_SHARE 0.28 /* maximum share of the page for the legend */
 #define SMALLER_SHARE 0.18 /* maximum share if there are several panels */
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* number of corners of a circle */

@@ -11,19 +11,13 @@
 #define COLUMN 0.5
 #define PATH_MOST 2 /* maximum number of samples per column for a path */
 #define DOT_RADIUS 1.5
-/* Minimum distance in points of samples that are drawn as dots. */
-#define SPARSE 14.0
-/* Maximum number of lines whose samples are drawn as dots. */
-#define DOTTED_MOST 16
-/* Maximum width of dots that are drawn side by side. */
-#define BESIDE_WIDTH 40.0
-/* Number of marks along a line that does not have one at every sample. */
-#define MARKED_EVERY 5
-/* Length of the dashes of coinciding lines, in points. */
-#define STRIPE 6.0
-#define TINT 70 /* opacity of a single shaded area, from 0 to 255 */
-/* Maximum number of places that are tried for a mark. */
-#define MOVED_MOST 12
+#define SPARSE 14.0       /* minimum distance of samples drawn as dots */
+#define DOTTED_MOST 16    /* maximum number of lines drawn with dots */
+#define BESIDE_WIDTH 40.0 /* maximum width of dots side by side */
+#define MARKED_EVERY 5    /* marks along a line with many samples */
+#define STRIPE 6.0        /* dash length of coinciding lines, in points */
+#define TINT 70           /* opacity of a single shaded area, from 0 to 255 */
+#define MOVED_MOST 12     /* maximum number of places tried for a mark */
 #define TREND_WIDTH 1.0
 #define TREND_DASH 3.0
 #define RING_RADIUS 2.6

@@ -20,8 +20,7 @@
 #define SIDE_WIDTH 72.0
 #define SIDE_GAP 16.0     /* gap to the left of each small plot */
 #define LEAST_FACTOR 0.05 /* minimum scale if a page size is requested */
-/* Height of the column labels and "head" below a plot. */
-#define FOOT 24.0
+#define FOOT 24.0         /* height of the column labels below a plot */
 #define DOT_RADIUS 1.8
 #define TICK_WIDTH 26.0 /* minimum width per tick of a small plot */
 #define PANELS_MOST 12  /* with more panels, panels are thumbnails */
@@ -58,8 +57,7 @@ typedef struct heatmap_sheet {
 
 /* --- numbers --------------------------------------------------------------*/
 
-/* Value of `decimals`: print two significant digits, "1.2e5". */
-#define COMPACT (-1)
+#define COMPACT (-1) /* `decimals` for two significant digits: 1.2e5 */
 #define LARGEST_VALUE 8.0
 #define LEAST_VALUE 5.0
 

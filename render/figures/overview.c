@@ -16,8 +16,7 @@
 #define TEXT_MOST 130.0
 #define DOT_WIDTH 84.0
 #define HEADS_WIDTH 80.0
-/* Width of the column of heads if there are no other plots. */
-#define WIDE_WIDTH 300.0
+#define WIDE_WIDTH 300.0 /* width of heads if there are no other plots */
 #define LAYER_WIDTH 8.0
 #define LEAST_LAYERS 56.0
 #define MOST_LAYERS 144.0
@@ -25,15 +24,12 @@
 #define LEAST_FACTOR 0.01
 #define FLAT_FACTOR 0.02 /* width factor at which rows have the height ROW */
 #define HEADER 15.0
-#define TICKS 15.0 /* height of the ticks below the table */
-/* Gap between the ticks and the first line of the legend. */
-#define LEGEND_TOP 15.0
-/* Smallest letters, relative to their natural size. */
-#define LEAST_TEXT 0.6
+#define TICKS 15.0         /* height of the ticks below the table */
+#define LEGEND_TOP 15.0    /* gap between the ticks and the legend */
+#define LEAST_TEXT 0.6     /* smallest letters, relative to natural size */
 #define STATUS_FACTOR 0.5  /* minimum width factor for a status column */
 #define NUMBER_FACTOR 0.25 /* minimum width factor for printed values */
-/* Narrowest text column, relative; numbers are never cut. */
-#define LEAST_COLUMN 0.5
+#define LEAST_COLUMN 0.5   /* narrowest text column, relative to natural */
 
 /* --- texts ----------------------------------------------------------------*/
 

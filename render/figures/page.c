@@ -9,20 +9,16 @@
 #include "analyzer/base/value.h"
 
 #define COMFORTABLE 0.6 /* factor below which the page tries fewer columns */
-/* Minimum factor at which a high page may get more columns. */
-#define LEGIBLE 0.35
-/* Minimum ratio of the height factor to the width factor. */
-#define FLATTEST 0.5
-#define BARE_AIR 4.0 /* space above plots that have no titles */
+#define LEGIBLE 0.35    /* minimum factor for more columns on a high page */
+#define FLATTEST 0.5    /* minimum ratio of height and width factor */
+#define BARE_AIR 4.0    /* space above plots that have no titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
 #define LEAST_PAGE 190.0
-/* Maximum width to which a panel is widened for its title. */
-#define TITLE_MOST 150.0
+#define TITLE_MOST 150.0 /* maximum width of a panel widened for its title */
 #define KEY_LINE 12.0
 #define SWATCH 8.0
-/* Distance from the left end of a key to its text. */
-#define KEY_TEXT (SWATCH + 4)
+#define KEY_TEXT (SWATCH + 4) /* from the left end of a key to its text */
 #define KEY_GAP 14.0
 #define CUT_NOTE 14.0 /* height of a note that has one line */
 #define NOTE_GAP 8.0  /* space above a long note */

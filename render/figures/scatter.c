@@ -97,8 +97,7 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances of labels that are connected to their points by a line. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-/* Number of rings to try before a label may be near another point. */
-#define N_CLEAR 3
+#define N_CLEAR 3 /* rings to try before coming near another point */
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {

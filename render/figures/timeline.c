@@ -18,8 +18,7 @@
 #define LEFT 52.0
 #define ORDER_LINE 15.0
 #define LEAST_FACTOR 0.3
-/* Width of a column of a series that has too many samples. */
-#define COLUMN 0.5
+#define COLUMN 0.5 /* column width of a series with many samples */
 #define TICKS 3
 #define LEAST_TICK 9.0 /* minimum height per tick of a small plot */
 

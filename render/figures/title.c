@@ -10,8 +10,7 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-/* The notations "ScFuFFNi6" and "ScFuFFNe6" have the index 6. */
-#define INDEXED "ScFuFFN"
+#define INDEXED "ScFuFFN" /* with index 6: ScFuFFNi6 and ScFuFFNe6 */
 
 #define KERN 0.05 /* gap before a smaller letter, relative to the font size */
 #define LEAST_SIZE 5.0

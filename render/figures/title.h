@@ -67,7 +67,6 @@ void es_draw_label(const es_canvas *canvas, double x, double y, es_align align,
 void es_draw_name(const es_canvas *canvas, double x, double y, double degrees,
                   es_color color, const char *text);
 
-/* Distance from the vertical centre of letters to the baseline. */
-#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE)
+#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE) /* from centre to baseline */
 
 #endif

@@ -327,8 +327,7 @@ TEST(text_is_fitted)
 /* Hebrew and Arabic words with their drawn forms, in code points. */
 #define SHALOM "\u05e9\u05dc\u05d5\u05dd"
 #define MOLAHS "\u05dd\u05d5\u05dc\u05e9"
-/* Lam and alef of this word are drawn as one glyph. */
-#define SALAM "\u0633\u0644\u0627\u0645"
+#define SALAM "\u0633\u0644\u0627\u0645" /* lam and alef form one glyph */
 #define MALAS "\ufee1\ufefc\ufeb3"
 
 TEST(leftward_text_is_turned)
