@@ -58,8 +58,8 @@ static cairo_font_face_t *face_in_folder(const char *folder, const char *name,
 }
 
 /* Loads a font file from the first folder in which it is readable. Returns NULL
- * if there is none. *exists is set to true if any folder has the file, even an
- * unreadable one. */
+ * if no folder has such a file. *exists is set to true if any folder has the
+ * file, even an unreadable one. */
 static cairo_font_face_t *face_from_file(const char *name, bool *exists)
 {
     char self[PATH_MAX], beside[PATH_MAX];

@@ -71,8 +71,8 @@ const Flags = (() => {
                     (text) => Dom.element('li', {}, text)))));
     }
 
-    // Makes the button that shows and hides the advice; returns null if there
-    // is none.
+    // Makes the button that shows and hides the advice; returns null if
+    // there is no advice.
     function why(flag) {
         const advice = Data.about.advice[flag.advice];
         if (!advice)

@@ -6,8 +6,8 @@ const Fold = (() => {
     const finite = (values) => values.filter(Number.isFinite);
     const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 
-    // Returns the mean of the finite values; if there are none, the state of
-    // the first value.
+    // Returns the mean of the finite values, or the state of the first value if no
+    // value is finite.
     function meanOf(objects, name) {
         const known = finite(objects.map((of) => of[name]));
         if (known.length)

@@ -10,7 +10,7 @@
 typedef struct es_spark_column {
     bool seen;       /* the column has a sample, which may be missing */
     bool broken;     /* a sample of the column is NaN or infinite */
-    float low, high; /* range of the finite samples; NaN if there are none */
+    float low, high; /* range of the finite samples; NaN without any */
 } es_spark_column;
 
 /** The direction of outliers that a column shows first: falls for an entropy,
@@ -39,8 +39,8 @@ void es_spark_add(es_spark_column *columns, es_spark_column *line, size_t n,
  *  cover the steps from..to. */
 size_t es_spark_column_of(int64_t step, int64_t from, int64_t to, size_t n);
 
-/** Sets the smallest and the largest finite value of n columns; both are NaN if
- *  there is none. */
+/** Sets the smallest and the largest finite value of n columns; both are
+ *  NaN if no column has one. */
 void es_spark_range(double *low, double *high, const es_spark_column *columns,
                     size_t n);
 

@@ -56,7 +56,7 @@ bool es_tty_was_changed(void);
 
 /**
  * Waits for keys or for a change of the terminal, at most the given number of
- * milliseconds. Returns the number of bytes read, 0 if there are none, -1 if
+ * milliseconds. Returns the number of bytes read, 0 if no key arrived, -1 if
  * the terminal was closed.
  */
 int es_tty_wait(unsigned char *out, size_t size, int milliseconds);

@@ -49,7 +49,7 @@ es_status es_watched_read(es_watched *run, es_reader *reader,
 
 /**
  * Shows the run at the last sample at or before `step`, or at the first sample
- * if there is none; ES_STEP_LAST shows the newest sample again. Returns the
+ * if all are later; ES_STEP_LAST shows the newest sample again. Returns the
  * statuses of es_summary_load.
  */
 es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,

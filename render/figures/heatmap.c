@@ -36,7 +36,7 @@ typedef struct heatmap_block {
     const es_heatmap_side *sides;   /* (n_sides) */
     double x, y;                    /* top left corner of the plot */
     double cell_width, cell_height; /* as drawn */
-    /* Width of each small plot; 0: there is none. */
+    /* Width of each small plot; 0: no small plots. */
     double side_width;
     bool printed; /* the cells show their values, which fit */
 } heatmap_block;
