@@ -60,7 +60,7 @@ void es_train_config_default(es_train_config *out)
     };
 }
 
-/* A size with its largest value. */
+/* An integer setting and its largest allowed value. */
 typedef struct size_rule {
     const char *option;
     int value, high;
@@ -75,8 +75,8 @@ static es_status check_sizes(const size_rule *sizes, size_t n)
     return ES_OK;
 }
 
-/* A number and its rule. `right` may be true for a NaN, which is checked
- * separately. */
+/* A real setting and the result of its check. `right` may be true for a NaN,
+ * which is checked separately. */
 typedef struct number_rule {
     const char *option;
     double value;
@@ -161,8 +161,8 @@ static es_status check_llama(const es_model_config *config)
     return ES_OK;
 }
 
-/* Refuses settings that family bert does not support. They are nearly all
- * settings, as the family only runs weights of other programs. */
+/* Refuses settings that family bert does not support. Nearly all settings are
+ * refused, because the family only runs weights of other programs. */
 static es_status check_bert(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
@@ -368,7 +368,7 @@ static bool has_scaling(const es_rope *rope)
            rope->original >= 1 && isfinite(all);
 }
 
-/* Checks that the model has the inputs that a range loss is about. */
+/* Checks that the model has the inputs that the range loss penalises. */
 static es_status check_ranges(const es_model_config *config)
 {
     static const struct {
@@ -413,19 +413,19 @@ es_status es_model_config_check(const es_model_config *config)
          "a number, 0 or more"},
         {"--rope-scaling", config->rope.factor, has_scaling(&config->rope),
          "none, or FACTOR,LOW,HIGH,LENGTH with FACTOR >= 1, LOW > 0, HIGH > "
-         "LOW and LENGTH >= 1, as 8,1,4,8192"},
+         "LOW and LENGTH >= 1, such as 8,1,4,8192"},
         {"--ln-eps", config->ln_eps, config->ln_eps >= 0,
          "a number, 0 or more"},
         {"--dropout", config->dropout,
          config->dropout >= 0 && config->dropout < 1,
-         "a share, at least 0 and below 1"}};
+         "a fraction, at least 0 and below 1"}};
     es_status status;
     if ((status = check_sizes(sizes, COUNT(sizes))) < 0)
         return status;
     for (size_t i = 0; i < COUNT(maybe); i++)
         if (maybe[i].value != 0 && (status = check_sizes(&maybe[i], 1)) < 0)
             return status;
-    /* Conditions on several options together. */
+    /* Checks that involve several options. */
     if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
         (int64_t)config->batch * config->n_head > MAX_ROWS)
         return es_fail(ES_EUSAGE,
@@ -475,7 +475,7 @@ es_status es_train_config_check(const es_train_config *config)
          "a number, 0 or more (0: no clipping)"},
         {"--warm-up", config->warm_up,
          config->warm_up >= 0 && config->warm_up <= 1,
-         "a share of the steps, 0 to 1"},
+         "a fraction of the steps, 0 to 1"},
         {"--lr-min", config->lr_min,
          config->lr_min >= 0 && config->lr_min <= config->lr,
          "0 or more and no more than --lr"},

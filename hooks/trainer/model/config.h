@@ -11,7 +11,7 @@ typedef enum es_family {
     ES_FAMILY_GPT2,
     ES_FAMILY_PYTHIA,
     ES_FAMILY_LLAMA,
-    ES_FAMILY_BERT, /* forward passes only */
+    ES_FAMILY_BERT, /* cannot be trained */
     ES_FAMILY_SAS,
     ES_FAMILY_ROBERTA,
     ES_FAMILY_VIT,
@@ -19,27 +19,28 @@ typedef enum es_family {
 } es_family;
 
 /**
- * Rotary positions: pair c of r rotated dimensions turns by i f at position i,
- * with f = base^(-2c/r). With a factor (Llama 3.1) the slow pairs turn less. If
- * a turn takes more than original / low positions, f becomes f / factor; if it
- * takes fewer than original / high, f is unchanged; in between, f is
- * interpolated linearly in original / (positions per turn).
+ * Rotary position embedding. Pair c of the r rotated dimensions is rotated by
+ * the angle i f at position i, with f = base^(-2c/r). With a factor (Llama 3.1)
+ * the slow pairs rotate less. If a full turn takes more than original / low
+ * positions, f becomes f / factor; if it takes fewer than original / high, f is
+ * unchanged; in between, f is interpolated linearly in original / (positions
+ * per turn).
  */
 typedef struct es_rope {
     double base;                        /* 0: 10000 */
     double factor, low, high, original; /* factor 0: no scaling */
 } es_rope;
 
-/** Square images of family vit with channels (C,S,S), which are cut into square
- *  patches; a pixel value is 0 .. levels - 1. size 0: no images. */
+/** Geometry of the square images of family vit: channels (C,S,S), cut into
+ *  square patches, with pixel values 0 .. levels - 1. size 0: no images. */
 typedef struct es_image {
     int size, patch, channels, classes, levels;
 } es_image;
 
-#define ES_MAX_IMAGE 4096 /* largest image, in pixels per side */
+#define ES_MAX_IMAGE 4096 /* maximum side of an image in pixels */
 
-/** The matrices that have a bias: all of them; those of q and k; none; those of
- *  q, k and v. */
+/** Selects the matrices that have a bias: all; only those of q and k; none;
+ *  only those of q, k and v. */
 typedef enum es_bias {
     ES_BIAS_ALL,
     ES_BIAS_QK,
@@ -48,16 +49,16 @@ typedef enum es_bias {
     ES_N_BIASES
 } es_bias;
 
-/** Differences between families. */
+/** Properties in which the families differ. */
 typedef struct es_family_traits {
     const char *layer;  /* prefix of a layer's arrays, followed by the layer's
                            number and "." */
-    es_bias bias;       /* default of the family */
-    bool is_parallel;   /* attention and FFN both start from x, and their
-                           outputs are added */
+    es_bias bias;       /* the family's default */
+    bool is_parallel;   /* attention and FFN both read x, and their outputs are
+                           added */
     bool rotates;       /* q and k are rotated by their position */
-    bool is_separate;   /* q, k and v have separate matrices, (out,in) as all
-                           matrices are, and heads may share k and v */
+    bool is_separate;   /* q, k and v have separate matrices, all matrices are
+                           (out,in), and heads may share k and v */
     bool is_simplified; /* no value matrix, output matrix or residual stream */
     bool is_post_norm;  /* norms follow the residual sums */
     bool sees_all;      /* queries also see later keys */
@@ -73,7 +74,7 @@ typedef struct es_family_traits {
 
 extern const es_family_traits es_families[ES_N_FAMILIES];
 
-/** Names for options, NULL-terminated: "gpt2", ...; "all", ... */
+/** Values of the options as NULL-terminated lists: "gpt2", ...; "all", ... */
 extern const char *const es_family_names[ES_N_FAMILIES + 1];
 extern const char *const es_bias_names[ES_N_BIASES + 1];
 
@@ -89,7 +90,8 @@ typedef enum es_inference {
 } es_inference;
 typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
 
-/** Inputs that a polynomial approximates under encryption: ranges.h. */
+/** Kinds of inputs that a polynomial approximates under encryption
+ *  (ranges.h). */
 typedef enum es_range_kind {
     ES_RANGE_ATTN, /* scores of PowerSoftmax */
     ES_RANGE_ACT,  /* inputs of the FFN's activation */
@@ -129,29 +131,32 @@ typedef struct es_model_config {
     double dropout; /* probability of dropping outputs of the embedding and of
                        both sub-blocks in training, in [0,1) */
     uint64_t seed;
-    bool forward_only; /* no gradients and moments, a quarter of the memory */
-    es_series_set record; /* series that measured passes compute */
+    bool forward_only; /* do not allocate gradients and moments; only the values
+                          of the parameters remain */
+    es_series_set record; /* set of series that measured passes compute */
 
-    es_inference inference; /* POLYNOMIAL: passes can use polynomials, */
-    es_approximation_choice polynomial; /* parameters that choose the
-                                           polynomials */
+    es_inference inference; /* with ES_INFERENCE_POLYNOMIAL, passes can use
+                               polynomials */
+    /* options that determine the choice of polynomials */
+    es_approximation_choice polynomial;
 } es_model_config;
 
-/** Sizes of a checked configuration: number of key and value heads; width of a
- *  head; widths of all heads' queries and of all heads' keys; width of the
- *  FFN. */
+/** Sizes derived from a checked configuration: number of key and value heads;
+ *  width of a head; total width of all heads' queries and of all heads' keys;
+ *  width of the FFN. */
 int es_model_config_kv_heads(const es_model_config *config);
 int es_model_config_head_width(const es_model_config *config);
 int es_model_config_query_width(const es_model_config *config);
 int es_model_config_key_width(const es_model_config *config);
 int es_model_config_ffn_width(const es_model_config *config);
 
-/** Number of positions of the weights before that of the first token: RoBERTa's
- *  positions begin after that of padding. */
+/** Number of rows of the position embedding before the row of the first token:
+ *  RoBERTa's positions begin after the padding position. */
 int es_model_config_n_skipped(const es_model_config *config);
 
-/** Number of inputs of a sequence: T tokens, or the pixels of an image. Number
- *  of outputs of a row of logits: V, or the classes. */
+/** n_inputs returns the number of inputs of a sequence: T tokens, or the pixels
+ *  of an image. n_outputs returns the length of a row of logits: V, or the
+ *  number of classes. */
 int es_model_config_n_inputs(const es_model_config *config);
 int es_model_config_n_outputs(const es_model_config *config);
 
@@ -159,14 +164,15 @@ int es_model_config_n_outputs(const es_model_config *config);
  *  do not fit the image. */
 int es_model_config_n_patches(const es_image *image);
 
-/** Returns false for bert, whose tokens see the tokens to be predicted. */
+/** Returns false for bert: its tokens see the tokens that they would have to
+ *  predict. */
 bool es_model_config_has_loss(const es_model_config *config);
 
 /** Returns true if the sub-blocks begin with a norm, LN or RN. */
 bool es_model_config_has_norm(const es_model_config *config);
 
 /** has_input returns true if layers have inputs of this kind; is_ranged returns
- *  true if the loss includes a range loss. */
+ *  true if the loss includes any range loss. */
 bool es_model_config_has_input(const es_model_config *config,
                                es_range_kind range);
 bool es_model_config_is_ranged(const es_model_config *config);
@@ -174,8 +180,9 @@ bool es_model_config_is_ranged(const es_model_config *config);
 /** Sets the published settings at a small size; the architecture is SM+LN+G. */
 void es_model_config_default(es_model_config *out);
 
-/** Checks a configuration. ES_OK, or ES_EUSAGE naming the invalid option (H
- *  must divide d, x <= L, gamma >= 0, sizes in range, ...). */
+/** Checks a configuration. Returns ES_OK, or ES_EUSAGE with a message that
+ *  names the invalid option (H must divide d, x <= L, gamma >= 0, sizes in
+ *  range, ...). */
 es_status es_model_config_check(const es_model_config *config) ES_MUST_USE;
 
 /** The learning rate after the warm-up. */
@@ -185,13 +192,14 @@ typedef enum es_schedule_kind {
     ES_SCHEDULE_CONSTANT
 } es_schedule_kind;
 
-/** Schedule and optimiser (hooks/trainer/model/README.md). */
+/** Settings of the learning-rate schedule and the optimiser
+ *  (hooks/trainer/model/README.md). */
 typedef struct es_train_config {
     int64_t steps;
-    int accumulate; /* micro-batches per step */
+    int accumulate; /* number of micro-batches per step */
     double lr, beta1, beta2, eps, weight_decay;
-    double clip;    /* largest global gradient norm; 0: no clipping */
-    double warm_up; /* fraction of the steps */
+    double clip;    /* maximum global norm of the gradient; 0: no clipping */
+    double warm_up; /* warm-up as a fraction of the steps */
     es_schedule_kind schedule;
     double lr_min; /* final learning rate; not used by ES_SCHEDULE_CONSTANT */
     bool slope_decay;
@@ -199,14 +207,15 @@ typedef struct es_train_config {
 
 void es_train_config_default(es_train_config *out);
 
-/** ES_OK, or ES_EUSAGE naming the option that is out of range. */
+/** Returns ES_OK, or ES_EUSAGE with a message that names the option that is out
+ *  of range. */
 es_status es_train_config_check(const es_train_config *config) ES_MUST_USE;
 
 /**
- * Learning rate of step s (0-based). With w = round(warm_up * steps): step s <
- * w has lr (s + 1) / w, so that no step is wasted on rate 0; step w has lr;
- * from there the rate stays constant, or falls linearly or as half a cosine
- * wave and would reach lr_min at s = steps.
+ * Returns the learning rate of step s (0-based). With w = round(warm_up *
+ * steps), step s < w has the rate lr (s + 1) / w, so that no step is wasted on
+ * rate 0; step w has lr. From there the rate stays constant, or falls linearly
+ * or as half a cosine wave, such that it would reach lr_min at s = steps.
  */
 double es_schedule(const es_train_config *config, int64_t step);
 

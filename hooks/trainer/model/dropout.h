@@ -1,7 +1,8 @@
 /**
  * Determines which activations a pass drops. The choice depends only on the
- * seed, the pass, the place in the model and the index, and is the same on
- * every back-end. For C and for kernels of a device.
+ * seed, the pass, the place in the model and the index of the activation, and
+ * is the same on every back-end. This header is included by C code and by CUDA
+ * kernels.
  */
 #ifndef ES_DROPOUT_H
 #define ES_DROPOUT_H
@@ -16,21 +17,23 @@
 #define ES_DROPOUT_FUNCTION static inline
 #endif
 
-/** Places of a model with dropout: the embedding, then two in each layer. */
+/** Places in a model where dropout applies: the embedding, and two in each
+ *  layer. */
 enum { ES_DROP_EMBEDDING, ES_DROP_ATTENTION, ES_DROP_FFN };
 
-/** Dropout at one place; rate 0: none. */
+/** Parameters of dropout at one place; rate 0: no dropout. */
 typedef struct es_dropout {
-    float rate; /* in [0,1): fraction that becomes 0; the rest is multiplied by
-                   1/(1 - rate) */
+    float rate; /* in [0,1): fraction that becomes 0; the other activations are
+                   multiplied by 1/(1 - rate) */
     uint64_t seed;
-    uint32_t place;  /* ES_DROP_... + 2 layer */
-    uint32_t offset; /* added to the pass number that is read from memory */
-    bool back;       /* for gradients: nothing is rounded */
+    uint32_t place;  /* ES_DROP_... + 2 * layer */
+    uint32_t offset; /* added to the pass number, which is read from memory */
+    bool back;       /* applied to gradients, which are not rounded */
 } es_dropout;
 
 /** Dropout at one place in one pass. The counter of Philox-4x32-10 consists of
- *  block, place and pass; words below the threshold are dropped. */
+ *  block, place and pass; an activation is dropped if its random word is below
+ *  the threshold. */
 typedef struct es_drop_mask {
     uint32_t key[2], pass[2], place, threshold;
     float scale;
@@ -51,8 +54,8 @@ ES_DROPOUT_FUNCTION es_drop_mask es_drop_mask_of(const es_dropout *how,
     return mask;
 }
 
-/** Replaces a 128-bit counter by its random bits. Salmon et al., "Parallel
- *  random numbers: as easy as 1, 2, 3", SC 2011. */
+/** Replaces a 128-bit counter by 128 random bits (Philox-4x32-10: Salmon et
+ *  al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
     for (int i = 0; i < 10; i++) {
@@ -67,7 +70,8 @@ ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/** Factors of the elements 4 block .. 4 block + 3: 0 or the scale. */
+/** Writes the factors of elements 4 block .. 4 block + 3: 0 if dropped, else
+ *  the scale. */
 ES_DROPOUT_FUNCTION void es_drop_factors(float out[4], const es_drop_mask *mask,
                                          uint64_t block)
 {

@@ -1,5 +1,5 @@
-/* The properties of each family, and the sizes that follow from a
- * configuration. */
+/* Defines the properties of each model family, and computes the sizes that
+ * follow from a configuration. */
 #include "hooks/trainer/model/config.h"
 
 const char *const es_family_names[ES_N_FAMILIES + 1] = {

@@ -1,6 +1,7 @@
 /**
- * The factor of the loss where activations are fp16, so that small gradients do
- * not vanish. It is kept as large as the largest gradient permits.
+ * Chooses the factor by which the loss is multiplied if activations are fp16,
+ * so that small gradients do not vanish. The factor is as large as the largest
+ * gradient permits.
  */
 #ifndef ES_LOSS_SCALE_H
 #define ES_LOSS_SCALE_H
@@ -11,19 +12,20 @@
 /** All scales are powers of two, so that scaling changes no mantissa. */
 #define ES_LOSS_SCALE_START 65536.0
 #define ES_LOSS_SCALE_LEAST 1.0
-#define ES_LOSS_SCALE_LARGEST 16777216.0 /* the largest scale, 2^24 */
+#define ES_LOSS_SCALE_LARGEST 16777216.0 /* maximum scale: 2^24 */
 
 /** Number of good steps after which the scale is doubled. */
 #define ES_LOSS_SCALE_PATIENCE 2000
 
 typedef struct es_loss_scale {
     double scale;
-    int64_t good_steps; /* since the last change of the scale */
+    int64_t good_steps; /* number of good steps since the last change of the
+                           scale */
 } es_loss_scale;
 
-/** Returns the scale after a step: halved, down to the least, if the gradients
- *  were not finite; doubled, up to the largest, after ES_LOSS_SCALE_PATIENCE
- *  good steps. */
+/** Returns the scale after a step: halved (not below the minimum) if the
+ *  gradients were not finite; doubled (not above the maximum) after
+ *  ES_LOSS_SCALE_PATIENCE good steps. */
 static inline es_loss_scale es_loss_scale_next(es_loss_scale now, bool finite)
 {
     if (!finite)

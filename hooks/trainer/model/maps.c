@@ -1,5 +1,5 @@
-/* Computes attention weights by their definition, one row at a time, and sums
- * them over the cells of a map. */
+/* Computes mean attention maps: computes attention weights by their definition,
+ * one row at a time, and sums them over the cells of a map. */
 #include "hooks/trainer/model/maps.h"
 
 #include "analyzer/base/checked.h"
@@ -12,11 +12,11 @@
 
 struct es_maps {
     int size, n_ctx, n_layer, n_head;
-    int width; /* width of all heads together */
+    int width; /* total width of all heads: n_head d_k */
     bool has_heads;
-    int n_kept;      /* maps per layer: number of heads, or 1 */
-    int n_sequences; /* number of sequences added in each layer */
-    int *cell;       /* (T) cell of each token */
+    int n_kept; /* number of maps per layer: n_head, or 1 for the mean only */
+    int n_sequences; /* number of sequences that each layer has added */
+    int *cell;       /* (T) cell to which each token belongs */
     double *sums;    /* (L, n_kept, S, S) sums of weights */
     float *keys;     /* (d_k,T) keys of a head, transposed */
     float *row;      /* (T) scores, then weights */
@@ -102,7 +102,7 @@ void es_maps_reset(es_maps *maps)
 /* --- weights -------------------------------------------------------------- */
 
 /** Replaces the scores row (n) by weights. A score that is not finite makes
- *  every weight NaN, as the row is then undefined. */
+ *  every weight of the row NaN. */
 static void softmax(float *row, int n)
 {
     float largest = row[0], sum = 0;
@@ -119,7 +119,7 @@ static void softmax(float *row, int n)
         row[j] /= sum;
 }
 
-/** Returns the length L of a row of n keys. */
+/** Returns the length L in the formulas of attention for a row of n keys. */
 static float length_of(const es_attention *how, int n)
 {
     return how->length == ES_LENGTH_VISIBLE   ? (float)n
@@ -177,8 +177,8 @@ static void weigh(es_maps *maps, const float *q, int i, int head_width,
         scaled_relu(row, n, how);
 }
 
-/** Adds a head of one sequence to `sums`. qkv points to the sequence's first
- *  token and the head's first column. */
+/** Adds the weights of one head in one sequence to `sums`. qkv points to the
+ *  sequence's first token and the head's first column. */
 static void add_head(es_maps *maps, double *sums, const float *qkv,
                      const es_attention *how, const float *log_t)
 {
@@ -231,7 +231,7 @@ es_status es_maps_add(es_maps *maps, es_model *model)
 
 /* --- results -------------------------------------------------------------- */
 
-/** Tokens of cell c: first, and one past the last. */
+/** Computes the range of tokens of cell c: first .. end - 1. */
 static void bounds(const es_maps *maps, int c, int *first, int *end)
 {
     const int64_t n = maps->n_ctx, size = maps->size;
@@ -239,7 +239,7 @@ static void bounds(const es_maps *maps, int c, int *first, int *end)
     *end = (int)(((c + 1) * n + size - 1) / size);
 }
 
-/** Counts the pairs of a query and a visible key in a block. */
+/** Counts the pairs of a query and a key that it sees in a block of the map. */
 static double count_pairs(const es_maps *maps, int query_cell, int key_cell)
 {
     int first, end, key, key_end;

@@ -1,10 +1,10 @@
 /**
  * Mean attention maps of forward passes (store/map.h), by layer or by head.
  *
- * Maps are computed on the host from the queries and keys of the last pass, at
- * few steps: attention itself keeps no (T,T) weights. The cost is about that of
- * this part of a forward pass with one thread: 4 T^2 d multiplications per
- * layer and sequence.
+ * Maps are computed on the host from the queries and keys of the last pass,
+ * because the attention operations keep no (T,T) weights. Use them in few
+ * steps: the cost is 4 T^2 d multiplications per layer and sequence, about as
+ * much as attention in a forward pass with one thread.
  */
 #ifndef ES_MAPS_H
 #define ES_MAPS_H
@@ -12,17 +12,17 @@
 #include "hooks/trainer/model/model.h"
 #include "store/run.h"
 
-/** A map is the mean over this number of sequences, the first ones added. */
+/** A map is the mean over at most this number of sequences: the first ones that
+ *  are added. */
 #define ES_MAP_SEQUENCES 16
 
 typedef struct es_maps es_maps;
 
 /**
- * Creates maps without sequences.
+ * Creates empty maps, to which no sequence has been added.
  *
- *   size   cells per side, 1..ES_MAP_MAX; at most the context
- *   heads  true: a map of each head, and their mean for each layer; false:
- *          only the mean
+ *   size cells per side, 1..ES_MAP_MAX; at most the context heads true: a map
+ *   of each head and the mean map of each layer; false: only the mean map
  *
  * ES_OK, ES_ENOMEM.
  */
@@ -31,7 +31,8 @@ es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
 void es_maps_free(es_maps *maps); /* NULL is fine */
 
 int es_maps_size(const es_maps *maps);
-int es_maps_n_heads(const es_maps *maps); /* heads with separate maps: 0 or H */
+/* number of heads with separate maps: 0 or H */
+int es_maps_n_heads(const es_maps *maps);
 
 /** Removes all sequences. */
 void es_maps_reset(es_maps *maps);
@@ -41,10 +42,10 @@ void es_maps_reset(es_maps *maps);
 es_status es_maps_add(es_maps *maps, es_model *model) ES_MUST_USE;
 
 /**
- * Writes one map: out (S,S), row-major, queries by keys. A cell is the mean
- * weight over the pairs of its block in which the query sees the key;
- * es_missing() if there is no such pair, NaN if a row was not finite. All cells
- * are missing if no sequence was added.
+ * Writes one map to out (S,S), row-major, with queries as rows and keys as
+ * columns. A cell is the mean weight over the pairs in its block whose query
+ * sees the key. It is es_missing() if the block has no such pair or no sequence
+ * was added, and NaN if a row of weights was not finite.
  *
  *   head  0..H-1 if there are maps of heads, or ES_MAP_MEAN
  */

@@ -1,5 +1,5 @@
-/* Adds up the reports of a step or an evaluation and converts them to
- * samples. */
+/* Adds up the statistics that the passes of a step or an evaluation report, and
+ * converts the sums to samples. */
 #include "hooks/trainer/model/measure.h"
 
 #include "analyzer/base/checked.h"
@@ -16,23 +16,24 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
 };
 
 struct es_measure {
-    size_t n_layers, n_heads; /* n_heads: L H, of the whole model */
-    double n_activations;     /* per layer and micro-batch */
+    size_t n_layers, n_heads; /* n_heads: L H, all heads of the model */
+    double n_activations; /* number of activations per layer and micro-batch */
     int n_batches;
     es_head_sums *heads;   /* (L,H) */
     es_layer_sums *layers; /* (L) */
-    float *out;            /* (L,H) buffer for borrowed results */
+    float *out; /* (L,H) buffer for the results that es_measure_heads lends */
     es_model_config config;
-    float *parameters; /* (series, L*H) values of parameters */
-    float *members;    /* (n_members, L*H) single values */
+    float *parameters; /* (series, L*H) recorded values of parameters */
+    float *members;    /* (n_members, L*H) single values of parameters */
     size_t n_members;
     bool has_members;
     es_head_details *head_details;   /* (L,H) */
     es_layer_details *layer_details; /* (L) */
-    es_detail_sums details;          /* details that have been added */
-    float *ranges;                   /* (ES_N_RANGES,L) largest |input| */
+    es_detail_sums details;          /* sum of the details added so far */
+    float *ranges; /* (ES_N_RANGES,L) largest |input| so far */
     bool has_range[ES_N_RANGES];
-    es_findings *findings; /* by place; NULL: inference is exact */
+    /* by place of a polynomial; NULL if inference is exact */
+    es_findings *findings;
     bool has_findings;
 };
 
@@ -106,7 +107,8 @@ void es_measure_reset(es_measure *measure)
     measure->has_findings = false;
 }
 
-/* Keeps the larger of the ranges; a NaN or a missing value stays. */
+/* Keeps the larger range of each layer; a NaN or a missing value is kept,
+ * too. */
 static void add_ranges(es_measure *measure, const es_model *model)
 {
     for (int r = 0; r < ES_N_RANGES; r++) {
@@ -132,7 +134,8 @@ static void add_findings(es_measure *measure, const es_findings *more)
     measure->has_findings = measure->has_findings || more;
 }
 
-/* The first passes provide the details of weights and of the step. */
+/* Adds details. Only the first call provides the details of weights and of the
+ * step. */
 static void add_details(es_measure *measure, const es_detail_sums *more)
 {
     if (!more->heads)
@@ -259,8 +262,8 @@ static double head_detail(const es_measure *measure, size_t head,
     }
 }
 
-/* Fourth central moment over the square of the variance; NaN if the variance is
- * negligible relative to the mean square. */
+/* Returns the kurtosis: fourth central moment over the square of the variance;
+ * NaN if the variance is negligible relative to the mean square. */
 static double kurtosis(const double sums[4], double n)
 {
     const double mean = sums[0] / n, square = sums[1] / n;
@@ -294,7 +297,8 @@ static double layer_detail(const es_measure *measure, size_t layer,
     }
 }
 
-/* Joins all places of the layer; missing if the layer has none. */
+/* Joins the findings of all polynomials in the layer; missing if the layer has
+ * none. */
 static float polynomial_detail(const es_measure *measure, size_t layer,
                                es_detail detail)
 {

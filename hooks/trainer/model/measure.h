@@ -19,7 +19,8 @@ extern const char *const es_layer_series_names[ES_N_LAYER_SERIES];
 
 typedef struct es_measure es_measure;
 
-/** Creates a collection for models of this shape. ES_OK or ES_ENOMEM. */
+/** Creates an empty collection for models with this configuration. Returns
+ *  ES_OK or ES_ENOMEM. */
 es_status es_measure_new(es_measure **out,
                          const es_model_config *config) ES_MUST_USE;
 void es_measure_free(es_measure *measure); /* NULL is fine */
@@ -28,18 +29,18 @@ void es_measure_free(es_measure *measure); /* NULL is fine */
 void es_measure_reset(es_measure *measure);
 
 /** Adds the model's passes between the last es_model_begin, which must have
- *  measured, and es_model_end. */
+ *  been called with `measure`, and es_model_end. */
 void es_measure_add(es_measure *measure, const es_model *model);
 
 /** Number of forward passes since the last reset. */
 int es_measure_n_batches(const es_measure *measure);
 
 /**
- * Values of each head or layer over all passes, as float32.
+ * Return the values of each head or layer over all added passes, as float32.
  *
- * Heads: see analyzer/heads; NaN for a series that the model's attention does
- * not have. act_rms: root mean square over all activations, NaN if one is not
- * finite.
+ * Series of heads are defined in analyzer/heads; a series that the model's
+ * attention does not have is NaN. act_rms is the root mean square of all
+ * activations, NaN if an activation is not finite.
  *
  *   es_measure_heads   (L,H), borrowed until the next call
  *   es_measure_layers  (L)
@@ -48,31 +49,32 @@ const float *es_measure_heads(es_measure *measure, es_head_series series);
 const float *es_measure_layers(es_measure *measure, es_layer_series series);
 
 /**
- * A series of parameters before the first pass that was added, and so before
- * the step's update; (L,H) or (L), borrowed until the next reset. The model
- * must have the series.
+ * Returns a series of parameters with its values before the first added pass,
+ * and so before the step's update; (L,H) or (L), borrowed until the next reset.
+ * The model must have the series.
  */
 const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series);
 
-/** Individual values of parameters, (members,L,H), likewise; NULL if they are
- *  not due, or the model has none. */
+/** Returns individual values of parameters before the first added pass,
+ *  (members,L,H); NULL if they are not recorded in this step or the model has
+ *  none. */
 const float *es_measure_members(const es_measure *measure);
 
-/** Returns true if the passes measured the detail. Some details are not part of
- *  every record, or belong to training steps only. */
+/** Returns true if the added passes measured the detail. Some details are not
+ *  part of every record, or are measured in training steps only. */
 bool es_measure_has_detail(const es_measure *measure, es_detail detail);
 
 /**
- * Values of a detail for which es_measure_has_detail is true, (L,H) or (L),
- * borrowed until the next call or reset. A detail of the FFN is es_missing() in
- * layers without one; values that are not finite are NaN. Details of weights
- * and of a step are those of the first passes added.
+ * Returns the values of a detail for which es_measure_has_detail is true, (L,H)
+ * or (L), borrowed until the next call or reset. A detail of the FFN is
+ * es_missing() in layers without one; values that are not finite are NaN.
+ * Details of weights and of a step are from the first passes that were added.
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 
-/** Findings of polynomials by place (polynomial.h), borrowed until the next
- *  reset; NULL: none. */
+/** Returns the findings of the polynomials by place (polynomial.h), borrowed
+ *  until the next reset; NULL if there are none. */
 const es_findings *es_measure_findings(const es_measure *measure);
 
 /** Returns the first layer whose output was not finite; -1 if there is none. */

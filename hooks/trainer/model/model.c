@@ -14,8 +14,8 @@
 
 static es_status draw_parameters(es_model *model)
 {
-    /* The numbers do not depend on the number of threads. With a device, all
-     * processors of the host are free to draw them. */
+    /* The initial values do not depend on the number of threads. If a device
+     * computes, all processors of the host can be used to draw them. */
     const int n_threads = model->ops->device_name
                               ? es_count_processors()
                               : model->ops->n_threads(model->backend);
@@ -197,13 +197,14 @@ es_parameter es_model_parameter(const es_model *model, size_t index)
                           .trainable = param->n_trainable > 0};
 }
 
-/** Checks access to array `index`. `in` is NULL for the gradients and moments
- *  of a model that can only run forward. */
+/** Checks access to array `index` of one of the model's allocations. `in` is
+ *  NULL for the gradients and moments of a model that can only run forward. */
 static es_status check_access(const es_model *model, const es_mem *in,
                               size_t index, size_t n)
 {
     if (!in)
-        return es_fail(ES_EARGUMENT, "this model can only run forward");
+        return es_fail(ES_EARGUMENT, "the model can only run forward passes: "
+                                     "it has no gradients and moments");
     if (index >= model->params.n)
         return es_fail(ES_EARGUMENT,
                        "array %zu does not exist: the model has %zu", index,
@@ -215,7 +216,7 @@ static es_status check_access(const es_model *model, const es_mem *in,
     return ES_OK;
 }
 
-/** Copies an array from one of the four allocations to the host. */
+/** Copies an array from `from` (values, gradients or moments) to the host. */
 static es_status load(es_model *model, es_mem *from, size_t index,
                       float *values, size_t n)
 {

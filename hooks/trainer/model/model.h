@@ -1,6 +1,6 @@
 /**
- * A model on one back-end: forward and backward passes, updates, and statistics
- * for the recorder.
+ * Runs a model on one back-end: forward and backward passes, updates, and
+ * statistics for the recorder.
  */
 #ifndef ES_MODEL_H
 #define ES_MODEL_H
@@ -10,14 +10,14 @@
 
 typedef struct es_model es_model;
 
-/** ES_OK; ES_EUSAGE: es_model_config_check refuses the configuration, or the
- *  back-end does not support it. */
+/** Checks a configuration. ES_OK; ES_EUSAGE: es_model_config_check refuses it,
+ *  or the back-end does not support it. */
 es_status es_model_check(const es_model_config *config,
                          const es_ops *ops) ES_MUST_USE;
 
 /** Checks a micro-batch; targets may be NULL. ES_OK; ES_EFORMAT: a token or
  *  pixel is outside the vocabulary, or a target is not an output of the model.
- *  Sizes as in es_model_pass. */
+ *  The sizes are those of es_model_pass. */
 es_status es_model_config_check_tokens(const es_model_config *config,
                                        const int32_t *tokens,
                                        const int32_t *targets) ES_MUST_USE;
@@ -25,15 +25,15 @@ es_status es_model_config_check_tokens(const es_model_config *config,
 /**
  * Builds the model and draws its parameters from the seed.
  *
- *   ops        the back-end: es_ops_find
- *   n_threads  0: the number of available processors
+ *   ops the back-end, from es_ops_find n_threads 0: the number of available
+ *   processors
  *
  * The initial values of a parameter depend only on the seed and its name, so
  * models of different architectures begin with the same values in the
- * parameters that they share. The same seed and number of threads give the same
- * bits throughout.
+ * parameters that they share. With the same seed and number of threads, all
+ * later results are bit-identical.
  *
- * ES_OK; ES_EUSAGE: as es_model_check; ES_ENOMEM; ES_EIO (no device).
+ * ES_OK; ES_EUSAGE: see es_model_check; ES_ENOMEM; ES_EIO (no device).
  */
 es_status es_model_new(es_model **out, const es_model_config *config,
                        const es_ops *ops, int n_threads) ES_MUST_USE;
@@ -45,8 +45,8 @@ const es_model_config *es_model_config_of(const es_model *model);
 size_t es_model_n_parameters(const es_model *model);
 
 /**
- * Parameters by number, 0 .. es_model_n_arrays - 1, in the order and with the
- * names of README.md in this folder.
+ * Access to parameters by number, 0 .. es_model_n_arrays - 1, in the order and
+ * with the names of README.md in this folder.
  */
 typedef struct es_parameter {
     const char *name;
@@ -55,8 +55,8 @@ typedef struct es_parameter {
     int dims[4];
     size_t n;
     bool decays;    /* weight decay applies */
-    bool trainable; /* false: the state of SNorm, which is never updated and not
-                       part of the gradient norm */
+    bool trainable; /* false: an array of SNorm's state, which no update changes
+                       and which is not part of the gradient norm */
 } es_parameter;
 
 size_t es_model_n_arrays(const es_model *model);
@@ -70,8 +70,8 @@ es_status es_model_set(es_model *model, size_t index, const float *values,
 es_status es_model_get_gradient(es_model *model, size_t index, float *values,
                                 size_t n);
 
-/** The optimiser's state, for checkpoints: AdamW's first and second moments (0
- *  for arrays that do not train) and the number of updates. */
+/** Access to the optimiser's state, for checkpoints: AdamW's first and second
+ *  moments (0 for arrays that do not train) and the number of updates. */
 typedef enum es_moment { ES_MOMENT_FIRST, ES_MOMENT_SECOND } es_moment;
 es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
                               float *values, size_t n);
@@ -80,27 +80,28 @@ es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
 int64_t es_model_n_updates(const es_model *model);
 void es_model_set_n_updates(es_model *model, int64_t n);
 
-/** Number of threads; the same bits require the same number. */
+/** Number of threads; results are bit-identical only with the same number. */
 int es_model_n_threads(const es_model *model);
 
-/** Name of the device of the back-end, borrowed from the model; NULL: the
- *  host. */
+/** Name of the back-end's device, borrowed from the model; NULL if the host
+ *  computes. */
 const char *es_model_device_name(const es_model *model);
 
 /**
  * Initialises the parameters of WNorm and SNorm from the current weights: g
- * becomes the column norms, u and v take 20 power iterations. es_model_new does
- * so itself; call this after setting weights without them. ES_OK; ES_ENOMEM.
+ * becomes the column norms, and u and v the result of 20 power iterations.
+ * es_model_new does this for new models; call this function after storing
+ * weights for which g, u and v are unknown. ES_OK; ES_ENOMEM.
  */
 es_status es_model_start_norms(es_model *model) ES_MUST_USE;
 
-/** Means over one or more forward passes. */
+/** Losses, averaged over one or more forward passes. */
 typedef struct es_losses {
-    double loss, ce, ereg; /* loss = ce + lambda * ereg + range; NaN without
-                              targets */
-    double range;          /* weighted sum of the range losses: ranges.h */
-    double accuracy;       /* fraction of images whose class has the largest
-                              logit, in an evaluation; else 0 */
+    double loss, ce, ereg; /* loss = ce + lambda * ereg + range; NaN if a pass
+                              had no targets */
+    double range;          /* weighted sum of the range losses (ranges.h) */
+    double accuracy; /* in an evaluation, the fraction of images whose class has
+                        the largest logit; else 0 */
 } es_losses;
 
 /* --- asynchronous passes -------------------------------------------------
@@ -111,9 +112,9 @@ typedef struct es_losses {
 /**
  * Begins a sequence of passes.
  *
- *   measure  the passes also measure rows, heads and layers, and the current
- *            values of the parameters of parameter_series.h are stored
- *   train    settings for es_model_take_step; NULL: there is no update
+ *   measure true: the passes also measure rows, heads and layers, and the
+ *   current values of the parameters of parameter_series.h are stored train
+ *   settings for es_model_take_step; NULL: no step will be taken
  */
 void es_model_begin(es_model *model, bool measure, const es_train_config *train,
                     double lr);
@@ -121,9 +122,10 @@ void es_model_begin(es_model *model, bool measure, const es_train_config *train,
 /**
  * Runs a forward pass over one micro-batch.
  *
- *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL: no loss. With
- *                    images, tokens are pixels, es_model_config_n_inputs per
- *                    image, and the target is that of the class token's row
+ *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL, then there is
+ *                    no loss. With images, tokens are pixels,
+ *                    es_model_config_n_inputs per image, and each image has one
+ *                    target
  *   training         false: evaluation. SNorm's u and v change in the first
  *                    training pass after es_model_new or an update
  *
@@ -136,25 +138,26 @@ es_status es_model_pass(es_model *model, const int32_t *tokens,
 /**
  * Adds scale * dLoss/dparameters of the last forward pass to the gradients.
  * ES_OK; ES_EARGUMENT if there was no pass with targets since the last call, or
- * the model is forward_only, which es_model_take_step refuses, too.
+ * the model is forward_only; es_model_take_step refuses such a model, too.
  */
 es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
 
 /**
- * Clips by the global norm and takes the AdamW step announced to
- * es_model_begin.
+ * Clips the gradient by its global norm and takes the AdamW step whose settings
+ * es_model_begin received.
  *
- *   may_skip  leaves the parameters unchanged if the norm or a loss is not
- *             finite. Otherwise such a step is taken without clipping, and
- *             NaN may spread to the parameters
+ *   may_skip  true: leave the parameters unchanged if the norm or a loss is not
+ *             finite. false: take such a step without clipping; NaN may then
+ *             spread to the parameters
  */
 es_status es_model_take_step(es_model *model, const es_train_config *train,
                              bool may_skip) ES_MUST_USE;
 
 typedef struct es_outcome {
     es_losses losses;
-    double grad_norm; /* before clipping; 0 without es_model_take_step */
-    bool skipped;     /* the step was not taken */
+    double grad_norm; /* norm of the gradient before clipping; 0 without
+                         es_model_take_step */
+    bool skipped; /* the norm or a loss was not finite, so no step was taken */
 } es_outcome;
 
 /** Returns one line on how the back-end was opened, or "". */
@@ -164,12 +167,13 @@ const char *es_model_note(const es_model *model);
  *  used. */
 es_status es_model_status(es_model *model) ES_MUST_USE;
 
-/** Waits for the passes. Returns as es_model_status. */
+/** Waits for the passes and writes their results. Returns like
+ *  es_model_status. */
 es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
 
-/** The factor by which the back-end multiplies the loss (loss_scale.h), 1
- *  unless it scales the loss at all. A new factor applies from the next
- *  es_model_begin. Reported gradients do not include it. */
+/** The factor by which the back-end multiplies the loss (loss_scale.h); 1 if
+ *  the back-end does not scale the loss. A new factor applies from the next
+ *  es_model_begin. Reported gradients do not include the factor. */
 bool es_model_scales_loss(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 
@@ -178,27 +182,28 @@ void es_model_set_loss_scale(es_model *model, double scale);
 struct es_transport;
 
 /**
- * Makes the following steps common to all ranks, each with separate
- * micro-batches: gradients, losses and measurements are added up in the order
- * of the ranks, and all take the same update.
+ * Makes all ranks take the following steps together. Each rank has separate
+ * micro-batches; gradients, losses and measurements are added up in the order
+ * of the ranks, and all ranks make the same update.
  *
  *   transport    borrowed; NULL: there is no other rank
  *   fixed_order  add micro-batch by micro-batch, in the order of all ranks'
- *                micro-batches, so that the bits do not depend on the number
- *                of ranks; also applies to a single rank
- *   note         (size) written: one line if the back-end could compute the
- *                sums but does not, else ""
+ *                micro-batches, so that the bits do not depend on the number of
+ *                ranks; also applies to a single rank
+ *   note         (size) output: one line that says why the back-end does not
+ *                compute the sums although it could, else ""
  *
  * Call once, before the first step. ES_OK; ES_ENOMEM; ES_EIO (the back-end
- * cannot reach other ranks); as es_transport_gather.
+ * cannot reach other ranks); the errors of es_transport_gather.
  */
 es_status es_model_set_ranks(es_model *model, struct es_transport *transport,
                              bool fixed_order, char *note,
                              size_t size) ES_MUST_USE;
 
-/** Call after es_model_begin: its passes are common to all ranks, and
- *  es_model_end joins their results. Without this call they belong to this rank
- *  only. The steps of es_model_run_step are always common. */
+/** Makes the passes common to all ranks; call after es_model_begin.
+ *  es_model_end then joins the results of all ranks. Without this call the
+ *  passes belong to this rank only. The steps of es_model_run_step are always
+ *  common. */
 void es_model_share(es_model *model);
 
 /* --- a step of training ------------------------------------------------- */
@@ -209,45 +214,48 @@ typedef struct es_step_plan {
     /* Writes micro-batch i = 0 .. n_batches - 1, in this order: tokens, targets
      * (B,T) int32. ES_OK, or any error. */
     es_status (*draw)(void *user, int32_t *tokens, int32_t *targets, int i);
-    /* NULL, or work for the host before it waits for the back-end */
+    /* NULL, or a function that the host runs before it waits for the
+     * back-end */
     void (*meanwhile)(void *user);
     void *user;
     double lr;
-    uint64_t pass; /* number of micro-batches of all ranks before this step;
-                      determines what dropout drops */
+    uint64_t pass; /* number of micro-batches of all ranks before this step; it
+                      determines which activations dropout drops */
     bool measure, may_skip; /* see es_model_begin and es_model_take_step */
 } es_step_plan;
 
 /** Largest number of micro-batches of a step that runs as one sequence of
- *  operations. A step with more runs separate passes: captured operations take
- *  memory of the device, and the gaps between that many passes are
+ *  operations. A step with more micro-batches runs separate passes: captured
+ *  operations use memory of the device, and between so many passes the gaps are
  *  negligible. */
 enum { ES_MAX_UNROLLED = 8 };
 
 /**
  * Runs a whole training step: zeroes the gradients, runs forward and backward
- * passes over all micro-batches between es_model_begin and es_model_end, and
- * updates the parameters; the bits are the same as with those calls. With up to
- * ES_MAX_UNROLLED micro-batches, always the same number, all of them are drawn
- * first and the rest is one sequence of operations.
+ * passes over all micro-batches, and updates the parameters. The results are
+ * bit-identical to those of separate calls between es_model_begin and
+ * es_model_end. If all steps have the same number of micro-batches, at most
+ * ES_MAX_UNROLLED, then all micro-batches of a step are drawn first and the
+ * rest of the step is one sequence of operations.
  *
  * ES_OK; ES_EARGUMENT (the model is forward_only); ES_EFORMAT (a token outside
- * the vocabulary); ES_ENOMEM, only in the first step; the result of `draw`; as
- * es_model_status; with several ranks also as es_transport_add.
+ * the vocabulary); ES_ENOMEM, only in the first step; the errors of `draw` and
+ * es_model_status; with several ranks also those of es_transport_add.
  */
 es_status es_model_run_step(es_model *model, es_outcome *out,
                             const es_step_plan *plan,
                             const es_train_config *train) ES_MUST_USE;
 
 /**
- * es_model_run_step in two calls, without plan->meanwhile: launch_step does not
- * wait; finish_step waits for the step that was launched first and makes its
- * results those of the model. If es_model_runs_ahead returns true, a second
- * step may be launched before the first is finished. It is launched as if the
- * first step were not skipped; if the first one is skipped, the second changes
- * no parameter and is skipped, too.
+ * Run es_model_run_step in two parts, without plan->meanwhile. launch_step does
+ * not wait; finish_step waits for the oldest launched step, whose results the
+ * model then reports. If es_model_runs_ahead returns true, a second step may be
+ * launched before the first is finished. It is launched as if the first step
+ * were not skipped; if the first one is skipped, the second changes no
+ * parameter and is skipped, too.
  *
- * Return as es_model_run_step; ES_EARGUMENT: too many steps are in progress.
+ * Return like es_model_run_step, and ES_EARGUMENT: too many steps are in
+ * progress.
  */
 es_status es_model_launch_step(es_model *model, const es_step_plan *plan,
                                const es_train_config *train) ES_MUST_USE;
@@ -257,15 +265,17 @@ bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
 
 /* --- synchronous passes -------------------------------------------------- */
 
-/** Runs es_model_begin, es_model_pass and es_model_end; returns as they do. */
+/** Runs es_model_begin, es_model_pass and es_model_end, and returns their
+ *  errors. */
 es_status es_model_forward(es_model *model, es_losses *out,
                            const int32_t *tokens, const int32_t *targets,
                            bool training, bool measure) ES_MUST_USE;
 
 void es_model_zero_gradients(es_model *model);
 
-/** Takes one step with learning rate lr, which is never skipped. *grad_norm:
- *  before clipping. Returns as es_model_take_step and es_model_end. */
+/** Takes one step with learning rate lr, which is never skipped. *grad_norm
+ *  becomes the norm before clipping. Returns the errors of es_model_take_step
+ *  and es_model_end. */
 es_status es_model_update(es_model *model, const es_train_config *train,
                           double lr, double *grad_norm) ES_MUST_USE;
 
@@ -284,8 +294,8 @@ const float *es_model_rows(es_model *model, es_row_statistic statistic);
  *  does not have. */
 void es_model_heads(double *out, const es_model *model, es_head_series series);
 
-/** Likewise per layer for the block's output: out (L) counts of NaN or Inf, and
- *  root mean square. */
+/** Write statistics of each layer's output over the same passes: out (L), the
+ *  number of NaN and infinite activations, and the root mean square. */
 void es_model_activation_stats(const es_model *model, float *nan_activations,
                                float *act_rms);
 

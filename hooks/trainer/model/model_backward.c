@@ -58,8 +58,8 @@ static void norm_in_place(const es_model *model, const es_mem *x,
     norm_backward(model, model->du, x, mean, rstd, layer, weight);
 }
 
-/* From the gradient dy of y = u W + b: computes the gradients of the
- * parameters, and writes the gradient of u to `to` or, if `add`, adds it. */
+/* Computes the gradients of the parameters of y = u W + b from dy, the gradient
+ * of y, and writes the gradient of u to `to` or, if `add`, adds it. */
 static void product_backward(const es_model *model, es_mem *to,
                              const es_mem *dy, int layer, es_matrix matrix,
                              const es_mem *u, bool add)
@@ -70,8 +70,9 @@ static void product_backward(const es_model *model, es_mem *to,
                                       es_model_n_rows(model), add);
 }
 
-/* From the gradient df of the FFN's output: computes that of pre, in dwide, and
- * that of SwiGLU's gate; recomputes the input of the last matrix. */
+/* Computes the gradients of pre, in dwide, and of SwiGLU's gate from df, the
+ * gradient of the FFN's output, and recomputes the input of the FFN's last
+ * matrix. */
 static void backward_activation(const es_model *model, int layer, es_mem *post,
                                 const es_mem *df)
 {
@@ -97,7 +98,7 @@ static void backward_activation(const es_model *model, int layer, es_mem *post,
     es_model_pull_peak(model, layer, ES_PEAK_ACT, at->ffn_gate);
 }
 
-/* Backward pass of FFN(u2) from its gradient df. */
+/* Runs the backward pass of FFN(u2) from df, the gradient of its output. */
 static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -120,8 +121,8 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
                       ES_ROLE_LN_2_WEIGHT);
 }
 
-/* Converts the gradient of the block's output to that of middle, in dx, and
- * returns that of the FFN's output. */
+/* Converts the gradient of the block's output, in dx, to the gradient of
+ * middle, and returns the gradient of the FFN's output. */
 static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -149,8 +150,8 @@ static const es_mem *control(const es_model *model)
     return es_model_reported(model, &model->report.tally->control);
 }
 
-/* Returns dL/de of the layer's rows, or NULL; also computes the gradient of
- * theta. */
+/* Returns the gradient dL/de of the loss with respect to the layer's row
+ * entropies, or NULL if there is none; also computes the gradient of theta. */
 static const es_mem *entropy_gradient(const es_model *model, int layer,
                                       double scale)
 {
@@ -165,7 +166,8 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
     return model->dentropy;
 }
 
-/* From the gradient of middle, in dx, to that of the heads' outputs. */
+/* Computes the gradient of the heads' outputs from the gradient of middle, in
+ * dx. */
 static void backward_projection(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -179,8 +181,8 @@ static void backward_projection(const es_model *model, int layer)
                                       es_model_n_rows(model), false);
 }
 
-/* Adds the gradient of x from those of q, k and v, in dwide, and of the
- * gate. */
+/* Adds to the gradient of x the parts that come through q, k and v, whose
+ * gradients are in dwide, and through the gate. */
 static void backward_inputs(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -209,7 +211,8 @@ static void backward_inputs(const es_model *model, int layer)
                       ES_ROLE_LN_1_WEIGHT);
 }
 
-/* From the gradient of the heads' outputs to those of q, k and v. */
+/* Computes the gradients of q, k and v from the gradient of the heads'
+ * outputs. */
 static void backward_attention(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -230,9 +233,8 @@ static void backward_attention(const es_model *model, int layer, double scale)
         model->ops->rotate(model->backend, model->dwide, &attention, true);
 }
 
-/* Backward pass of a simplified block. Converts dx from the gradient of the
- * shaped heads to that of the common input of both sub-blocks, through the
- * values; both sub-blocks add to it. */
+/* Runs the backward pass of a simplified block: converts dx from the gradient
+ * of the block's output to that of the common input of both sub-blocks. */
 static void backward_simplified(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -286,7 +288,7 @@ static void backward_block(const es_model *model, int layer, double scale)
     backward_inputs(model, layer);
 }
 
-/* From the logits to the last layer's output. */
+/* Computes the gradient of the last layer's output from the logits. */
 static void backward_end(const es_model *model, double scale)
 {
     const es_mem *x = model->layers[model->config.n_layer].x;
@@ -315,7 +317,8 @@ static void backward_end(const es_model *model, double scale)
     move(model, model->dx, model->du);
 }
 
-/* From the gradient of the first layer's input to that of the embeddings. */
+/* Computes the gradients of the embeddings from the gradient of the first
+ * layer's input. */
 static void embed_backward(const es_model *model)
 {
     const es_model_config *config = &model->config;

@@ -1,4 +1,4 @@
-/* A forward pass: the operations of the back-end in their order. */
+/* Runs a forward pass: calls the back-end's operations in their order. */
 #include "hooks/trainer/model/model_internal.h"
 
 es_mem *es_model_value(const es_model *model, int layer, es_role role)
@@ -186,7 +186,8 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
     return rows;
 }
 
-/* Computes q, k and v of all heads, in the form that attention reads. */
+/* Computes q, k and v of all heads, in the layout that the attention operations
+ * read. */
 static void make_qkv(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -211,7 +212,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
         norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
              ES_ROLE_LN_1_WEIGHT);
     make_qkv(model, layer);
-    /* The regulariser needs the entropies in every step. */
+    /* The entropy regulariser needs the entropies in every step. */
     const es_attention attention = es_model_attention(model, layer);
     es_row_mem rows = es_model_layer_rows(model, layer);
     es_mem *entropy = rows.array[ES_ROW_ENTROPY];
@@ -266,7 +267,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
              ES_ROLE_LN_1_WEIGHT);
 }
 
-/* out = FFN(u2), or residual + FFN(u2). */
+/* Writes FFN(u2) to `out`; if there is a residual, adds it. */
 static void feed(const es_model *model, int layer, es_mem *out,
                  const es_mem *residual)
 {
@@ -435,7 +436,7 @@ int es_model_count_targets(const es_model *model, const int32_t *targets)
     return n;
 }
 
-/* From the last layer's output to the input of the output matrix. */
+/* Computes the input of the output matrix from the last layer's output. */
 static void forward_end(const es_model *model)
 {
     const es_mem *x = model->layers[model->config.n_layer].x;

@@ -1,7 +1,7 @@
 /* Computes the loss from the logits, a block of rows at a time, because the
- * logits of a whole micro-batch (N x V) would mostly be the largest array. In a
- * step, each block goes forward and backward before the next one. A pass that
- * may be followed by something else only keeps the losses, and its backward
+ * logits of a whole micro-batch (N x V) would usually be the largest array. In
+ * a training step, the loss and gradient of each block are computed before the
+ * next block. A separate forward pass only keeps the losses, and the backward
  * pass recomputes the logits. */
 #include "hooks/trainer/model/model_internal.h"
 
@@ -19,7 +19,7 @@ int es_model_loss_rows(const es_model *model)
     return n < most ? n : most;
 }
 
-/* Rows of the last block's output, and the associated arrays. */
+/* A block of rows of the last layer's output, with the associated arrays. */
 typedef struct block {
     int n;
     es_mem *x, *dx; /* (n,d) act: output of Nf or of the block, and its
@@ -52,7 +52,7 @@ static void make_logits(const es_model *model, const block *rows)
                        rows->n);
 }
 
-/* Computes the losses, and the gradient in place of the logits. */
+/* Computes the losses of a block, and replaces its logits by their gradient. */
 static void make_both(const es_model *model, const block *rows, float scale)
 {
     const es_ops *ops = model->ops;
@@ -106,7 +106,8 @@ static void make_gradient(const es_model *model, const block *rows, float scale)
         es_model_logit_stride(model));
 }
 
-/* `add`: add to the gradient of the weights instead of overwriting it. */
+/* Runs the backward pass of a block. `add`: add to the gradient of the weights
+ * instead of overwriting it. */
 static void go_back(const es_model *model, const block *rows, bool add)
 {
     const es_linear head = es_model_head(model);

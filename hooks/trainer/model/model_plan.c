@@ -6,7 +6,8 @@
 
 #define ALIGNMENT 64
 
-/* The position of the next array. Without memory a walk only adds up bytes. */
+/* Position of the next array in the block. If there is no memory yet, a walk
+ * only adds up sizes. */
 typedef struct plan {
     es_mem *memory;
     size_t at;
@@ -26,7 +27,7 @@ static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
         to->overflow = true;
 }
 
-/* Assigns the output and the statistics of a norm, if there is one. */
+/* Assigns the arrays for a norm's output and statistics, if the norm exists. */
 static void take_norm(plan *to, const es_model *model, es_mem **y,
                       es_mem **mean, es_mem **rstd)
 {
@@ -43,16 +44,15 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
-    /* If only the sum that follows needs it, middle shares the memory of that
-     * sum. */
+    /* If `middle` is only needed for the following sum, it shares the memory of
+     * the sum. */
     if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
     if (es_model_config_has_norm(config) &&
         !es_model_traits(model)->is_simplified) /* simplified blocks share the
                                                    norm of the attention */
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
-    /* A linear FFN keeps its one inner value for the gradient of the
-     * weights. */
+    /* A linear FFN keeps its inner values for the gradient of the weights. */
     if (config->arch.ffn != ES_FFN_FUSED)
         take(to, &layer->pre, n, (size_t)es_model_config_ffn_width(config),
              act);
@@ -63,7 +63,7 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
         take(to, &layer->f, n, d, act);
 }
 
-/* Assigns q, k and v of heads that share keys and values, before attention. */
+/* Assigns the arrays for q, k and v of heads that share keys and values. */
 static void plan_shared_heads(plan *to, const es_model *model,
                               es_layer_memory *layer)
 {
@@ -92,9 +92,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
     const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
-    if (has_norm && es_model_traits(model)->is_post_norm) { /* the output of
-                                                               this norm goes to
-                                                               u2 */
+    /* the output of this norm goes to u2 */
+    if (has_norm && es_model_traits(model)->is_post_norm) {
         take(to, &layer->mean1, n, 1, f4);
         take(to, &layer->rstd1, n, 1, f4);
     } else if (has_norm) {
@@ -180,7 +179,8 @@ static void plan_all(plan *to, es_model *model)
 {
     for (int i = 0; i <= model->config.n_layer; i++)
         plan_layer(to, model, i);
-    /* Normalised weights, stored in addition to their parameters. */
+    /* Assigns the normalised weights, which exist in addition to their
+     * parameters. */
     const es_arch *arch = &model->config.arch;
     const size_t f4 = sizeof(float);
     size_t largest = 0;
@@ -236,9 +236,9 @@ es_status es_model_plan(es_model *model)
                                       sizes.at)) < 0)
         return status;
     plan_all(&(plan){.memory = model->activations}, model);
-    /* Without LayerNorm its output is its input, and likewise for the gate;
-     * without memory of its own, x + attention is computed in that of the
-     * block's output. */
+    /* Without LayerNorm, the output of the norm is its input; likewise for the
+     * gate. If x + attention has no array of its own, it shares the memory of
+     * the block's output. */
     const int n_layer = model->config.n_layer;
     for (int i = 0; i < n_layer; i++) {
         es_layer_memory *layer = &model->layers[i];

@@ -1,7 +1,7 @@
 /* Steps whose micro-batches are distributed over several ranks, or added up in
  * a fixed order: gradients and losses are summed before the update, which every
- * rank then computes from the same numbers. This file does so on the host with
- * es_transport; model_ranks_device.c uses the back-end, and
+ * rank then computes from the same sums. This file computes the sums on the
+ * host with es_transport; model_ranks_device.c uses the back-end, and
  * model_ranks_report.c joins measurements. */
 #include "hooks/trainer/model/model_ranks.h"
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of gradients that are on the host at a time, unless all are kept. */
+/* Number of gradients that are on the host at a time, unless all gradients are
+ * kept there. */
 #define BUCKET ((size_t)1 << 20)
 
 int es_model_n_shared(const es_model *model, int n_batches)
@@ -82,8 +83,9 @@ void es_model_share(es_model *model)
 
 /* --- gradients and losses ------------------------------------------------- */
 
-/* Adds the gradients of all ranks. If `keeps`, adds them to totals (n);
- * otherwise uses totals as a bucket and writes each sum back. */
+/* Adds the gradients of all ranks. If `keeps`, adds them to totals (n), which
+ * holds all gradients; otherwise uses totals as a buffer for one part at a time
+ * and writes each sum back. */
 static es_status add_gradients(es_model *model, bool keeps)
 {
     const es_ranks *ranks = model->ranks;
@@ -113,7 +115,7 @@ static es_status add_losses(es_model *model, double losses[2])
     return es_transport_add_double(model->ranks->transport, losses, own, 2);
 }
 
-/* Computes the largest logits of QK-Clip over all ranks; a NaN is ignored. */
+/* Computes the largest logits of all ranks for QK-Clip; a NaN is ignored. */
 static es_status join_logits(es_model *model)
 {
     const es_report *report = &model->report;
@@ -201,7 +203,8 @@ es_status es_model_add_batch(es_model *model)
         (status = es_ranks_add_reports(model, ranks->measured, ranks->own,
                                        n_bytes, true)) != ES_OK)
         return status;
-    /* Restart the back-end's sums from zero, from the host's unchanged copy. */
+    /* Reset the back-end's sums to zero by storing the host's unchanged
+     * copy. */
     const char *start = (const char *)report->tally;
     start += es_ranks_sums_from(model, n_bytes, &n);
     ops->store(model->backend, es_model_reported(model, start), start, n);

@@ -1,4 +1,4 @@
-/** Shared by the files that add up over ranks. */
+/** Declares what the files that compute sums over ranks share. */
 #ifndef ES_MODEL_RANKS_H
 #define ES_MODEL_RANKS_H
 
@@ -8,21 +8,24 @@
 struct es_ranks {
     es_transport *transport; /* NULL: there is no other rank */
     bool fixed_order;
-    float *part;      /* (BUCKET) gradients of this rank */
-    float *totals;    /* (BUCKET) sums, or all gradients in a fixed order */
-    double losses[2]; /* ce and ereg, in a fixed order */
-    char *measured;   /* sums so far in a fixed order, as a copy of the
+    float *part;      /* (BUCKET) gradients of this rank, one part at a time */
+    float *totals;    /* (BUCKET) sums of one part, or (n) all gradients with a
+                         fixed order */
+    double losses[2]; /* with a fixed order: ce and ereg of this rank */
+    char *measured;   /* with a fixed order: the sums so far, laid out like a
                          report */
     char *all;        /* (world) reports of the ranks */
     char *own;        /* report of this rank */
-    bool by_device;   /* the back-end adds up gradients and losses */
-    bool is_ordered;  /* gradients of layers are in the order of the layers */
-    /* Range of the gradients whose reduction has started, from the last layer
-     * down; 0: none. */
+    bool by_device; /* the back-end computes the sums of gradients and losses */
+    /* the gradients in memory are in the order of the layers */
+    bool is_ordered;
+    /* Range of the gradients whose reduction has started; it grows from the
+     * last layer down. 0: none. */
     size_t first, sent_end;
-    bool has_sums;   /* sums have been added since es_model_begin */
-    bool is_shared;  /* the passes since then are common to all ranks */
-    bool counts_all; /* n_passes counts the passes of all ranks */
+    bool has_sums; /* sums have been added since es_model_begin */
+    /* the passes since es_model_begin are common to all ranks */
+    bool is_shared;
+    bool counts_all; /* n_passes includes the passes of the other ranks */
 };
 
 static inline int es_ranks_world(const es_model *model)
@@ -36,7 +39,7 @@ static inline size_t es_ranks_n_gradients(const es_model *model)
     return model->params.group[ES_GROUP_STATE];
 }
 
-/** Returns ce and ereg, two adjacent doubles. */
+/** Returns the address of ce and ereg, two adjacent doubles. */
 static inline es_mem *es_ranks_losses(const es_model *model)
 {
     return es_model_reported(model, &model->report.tally->ce);
@@ -44,24 +47,24 @@ static inline es_mem *es_ranks_losses(const es_model *model)
 
 /* Functions of model_ranks_device.c. */
 
-/** Lets the devices add up from now on, if those of all ranks can; else writes
- *  a note, as es_model_set_ranks. */
+/** Lets the devices compute the sums from now on, if the devices of all ranks
+ *  can; otherwise writes the note of es_model_set_ranks. */
 es_status es_ranks_join_devices(es_model *model, char *note,
                                 size_t size) ES_MUST_USE;
 
-/** Reduces the gradients that no layer has reduced, and the numbers of the
+/** Reduces the gradients that no layer has reduced, and the losses of the
  *  step. */
 void es_ranks_reduce_rest(es_model *model);
 
 /* Functions of model_ranks_report.c. */
 
-/** Returns the offset of the sums in a report's copy; *n: their size within
- *  n_bytes. */
+/** Returns the offset of the sums in a copy of the report; *n becomes their
+ *  size in bytes, limited to the first n_bytes of the report. */
 size_t es_ranks_sums_from(const es_model *model, size_t n_bytes, size_t *n);
 
-/** Adds the reports of all ranks in their order. `own` (n_bytes) is that of
- *  this rank and is overwritten. Without `adds`, the first report replaces the
- *  sums. As es_transport_gather. */
+/** Adds the reports of all ranks in the order of the ranks. `own` (n_bytes) is
+ *  this rank's report and is overwritten. Without `adds`, the first report
+ *  replaces the sums. Returns the errors of es_transport_gather. */
 es_status es_ranks_add_reports(es_model *model, char *sums, char *own,
                                size_t n_bytes, bool adds) ES_MUST_USE;
 

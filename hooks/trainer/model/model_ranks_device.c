@@ -1,12 +1,12 @@
-/* Sums over ranks that the back-end computes: the gradients of a layer as soon
- * as they are complete, concurrently with the backward pass of the layers
- * below; the rest afterwards. */
+/* Lets the back-end compute sums over ranks. The gradients of a layer are
+ * reduced as soon as they are complete, concurrently with the backward pass of
+ * the layers below; all other sums follow afterwards. */
 #include "hooks/trainer/model/model_ranks.h"
 
 #include <stdio.h>
 
-/* The first message between ranks. If one of them lacks the library, all use
- * the host. */
+/* The first message between ranks. If a rank lacks the library, all ranks
+ * compute the sums on the host. */
 typedef struct invitation {
     int has_library;
     char id[ES_RANK_ID_SIZE];
@@ -88,7 +88,7 @@ static void reduce_span(const es_model *model, size_t first, size_t end)
                                   ES_REDUCE_SUM);
 }
 
-/* Finds the range of the layer's matrices among the gradients. */
+/* Finds the range that the layer's matrices occupy among the gradients. */
 static bool find_span(const es_model *model, int layer, size_t *first,
                       size_t *end)
 {
@@ -112,7 +112,7 @@ void es_model_reduce_layer(const es_model *model, int layer)
     if (!model->reduces || !ranks->is_ordered ||
         !find_span(model, layer, &first, &end))
         return;
-    /* Reduce up to the start of the layer above. */
+    /* Reduce everything up to the start of the layer above. */
     if (ranks->sent_end == 0)
         ranks->first = ranks->sent_end = end;
     reduce_span(model, first, ranks->first);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The sums in a report's copy that begins at `base`. */
+/* Pointers to the sums in a copy of the report that begins at `base`. */
 typedef struct parts {
     es_peak *peaks;
     es_layer_sums *layers;
@@ -37,7 +37,7 @@ static void add_peaks(const es_model *model, es_peak *to, const es_peak *more)
     }
 }
 
-/* `all`: add more than the peaks. */
+/* Adds the sums of a report. `all`: not only the peaks. */
 static void add_parts(const es_model *model, const parts *to, const parts *more,
                       bool all)
 {
@@ -96,8 +96,8 @@ es_status es_model_join_reports(es_model *model, size_t n_bytes)
         return ES_OK;
     char *copy = (char *)report->tally;
     if (ranks->has_sums) {
-        /* The loaded sums started from zero for the last micro-batch; the
-         * values written by the update are kept. */
+        /* The loaded sums cover only the last micro-batch; the values that the
+         * update wrote are kept. */
         const parts to = parts_at(model, copy);
         const parts sums = parts_at(model, ranks->measured);
         add_parts(model, &to, &sums, n_bytes > report->n_always);

@@ -1,4 +1,4 @@
-/* The update, and a whole step of training. */
+/* Runs the update of the parameters, and a whole training step. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -7,8 +7,8 @@
 
 /* --- update --------------------------------------------------------------- */
 
-/* Applies QK-Clip. With WNorm, g determines the size of a column and is
- * scaled. */
+/* Applies QK-Clip: scales the q and k columns of each head. With WNorm, scales
+ * g, which determines the norm of a column. */
 static void clip_heads(const es_model *model, const es_mem *control)
 {
     const es_model_config *config = &model->config;
@@ -78,8 +78,8 @@ static void update(const es_model *model, const es_train_config *train,
         clip_heads(model, control);
 }
 
-/* Returns true if these are the optimiser's settings with which sequences are
- * captured: the first ones that were used. */
+/* Returns true if captured sequences can be used with these settings of the
+ * optimiser, which are the first settings that were used. */
 static bool captures_config(es_model *model, const es_train_config *train)
 {
     const es_train_config *first = &model->captured_config;
@@ -164,7 +164,8 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
     es_status status = reserve_host_inputs(model, plan->n_batches);
     if (status < 0)
         return status;
-    /* Allocated only once, as captured operations read from this address. */
+    /* Allocate this once only, as captured operations read from this
+     * address. */
     if (model->n_unrolled != plan->n_batches) {
         if ((status = model->ops->reserve(model->backend, &model->step_inputs,
                                           bytes)) < 0)
@@ -254,16 +255,16 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     model->pass = plan->pass;
     es_model_begin_report(model, plan->measure, train, plan->lr);
     es_model_share(model);
-    /* An evaluation may have made these weights already. Making them again
-     * changes nothing, and the sequence stays the same. */
+    /* An evaluation may already have computed these weights. Computing them
+     * again changes nothing and keeps the sequence the same. */
     model->weights_are_stale = true;
     es_model_refresh_copies(model);
     if (!es_model_replays(model, sequence)) {
         status = run_operations(model, plan, train);
         es_model_launch(model);
     }
-    /* The state that these operations leave on the host; set explicitly because
-     * a replay does not run their host code. */
+    /* Set the host's state as these operations leave it; a replay does not run
+     * their host code. */
     model->report.n_passes = plan->n_batches;
     model->can_go_back = model->overwrites = false;
     model->weights_are_stale = true;
@@ -302,9 +303,10 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     return ES_OK;
 }
 
-/* Numeric arguments of captured operations must not change: the optimiser's
- * settings, and the scale, which depends on the number of micro-batches.
- * SNorm's iteration is not due after passes without an update. */
+/* Returns true if the step can run as one captured sequence. Numeric arguments
+ * of captured operations must not change: the optimiser's settings, and the
+ * scale, which depends on the number of micro-batches. After passes without an
+ * update, SNorm's iteration is not due. */
 static bool is_one_sequence(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)
 {
@@ -318,8 +320,8 @@ bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
                          const es_train_config *train)
 {
     const es_model_config *config = &model->config;
-    /* A range loss may be infinite although the device sees no reason to skip;
-     * SNorm's vectors change even if the step is skipped. */
+    /* A range loss may be infinite although the device has no reason to skip
+     * the step; SNorm's vectors change even in a skipped step. */
     for (int i = 0; i < ES_N_RANGES; i++)
         if (config->range_weight[i] > 0)
             return false;

@@ -11,16 +11,16 @@
 
 #define N_WARM_UP 20
 
-/* The arrays that belong to a matrix, and the bit of WNorm or SNorm that
- * selects it; the v columns of c_attn are selected by ES_NORM_V. */
+/* The arrays that belong to a matrix, and the bit by which WNorm or SNorm
+ * selects it; ES_NORM_V selects the v columns of c_attn. */
 typedef struct matrix {
     es_role weight, bias, g, u, v;
     unsigned named_by;
 } matrix;
 
 /* A model with a fused FFN has no bias of another FFN. The gate only has a
- * weight, and Llama's matrices have no norm; roles of 0 stand for an array that
- * no layer has. */
+ * weight, and Llama's matrices have no norm; role 0 stands for an array that no
+ * layer has. */
 static const matrix matrices[ES_N_MATRICES] = {
     [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
                         ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},
@@ -41,12 +41,12 @@ static const matrix matrices[ES_N_MATRICES] = {
                          ES_ROLE_FUSED_U, ES_ROLE_FUSED_V, ES_NORM_FFN},
 };
 
-/* Columns that are normalised as one matrix. c_attn has three such groups,
- * other matrices one. */
+/* Columns that are normalised as one matrix. c_attn has three groups of
+ * columns, every other matrix has one group. */
 typedef struct group {
     es_columns columns;
     unsigned named_by;
-    size_t g, u, v; /* offsets of the group's parts, in floats */
+    size_t g, u, v; /* offsets of the group's parts of g, u and v, in floats */
     es_mem *sigma;
 } group;
 
@@ -73,7 +73,7 @@ static group find_group(const es_model *model, int layer, es_matrix index,
     };
 }
 
-/* Returns the address of float number `floats` of an array. */
+/* Returns the address of element `floats` of an array of floats. */
 static es_mem *at(es_mem *array, size_t floats)
 {
     return es_mem_at(array, floats * sizeof(float));
@@ -84,7 +84,7 @@ size_t es_model_normed_size(const es_model *model, int layer, es_matrix index)
     const es_arch *arch = &model->config.arch;
     const es_param *weight =
         es_params_find(&model->params, layer, matrices[index].weight);
-    /* An option that includes v also includes q and k. */
+    /* An option that selects v also selects q and k. */
     bool named =
         (arch->weight_norm | arch->spectral_norm) & matrices[index].named_by;
     return weight && named ? weight->n : 0;
@@ -145,7 +145,8 @@ static void make_all(const es_model *model, int n_iterations)
             }
 }
 
-/* Returns normalised weight i of layers x ES_N_MATRICES (n), or NULL. */
+/* Returns the normalised weight with number i = layer * ES_N_MATRICES + matrix,
+ * and its size n; NULL if the matrix is not normalised. */
 static es_mem *made_weight(const es_model *model, int i, size_t *n)
 {
     const int layer = i / ES_N_MATRICES;
@@ -284,7 +285,7 @@ static void column_norms(float *g, const float *v, const es_columns *columns)
     }
 }
 
-/* Initialises g of a matrix that WNorm normalises, even if only in part. */
+/* Initialises g of a matrix that WNorm normalises completely or in part. */
 static es_status start_g(const es_model *model, int layer, es_matrix index)
 {
     const size_t n = es_model_normed_size(model, layer, index);

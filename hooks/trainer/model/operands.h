@@ -1,5 +1,6 @@
-/** Operands of the operations: memory of a back-end, and structs of sizes and
- *  arrays. Letters, shapes and "f32" as in ops.h. */
+/** Operands of a back-end's operations: memory of the back-end, and structs
+ *  that combine sizes and arrays. The letters, shapes and "f32" are those of
+ *  ops.h. */
 #ifndef ES_OPERANDS_H
 #define ES_OPERANDS_H
 
@@ -28,7 +29,7 @@ typedef struct es_linear {
     int n_in, n_out;
     int n_bias_trained; /* number of leading biases that are trained */
     bool transposed;
-    int y_stride; /* distance between rows of y, a residual and dy: from
+    int y_stride; /* distance between rows of y, a residual and dy, from
                      row_stride; 0: n_out. Always 0 in linear_act and
                      linear_backward_act */
 } es_linear;
@@ -36,50 +37,50 @@ typedef struct es_linear {
 /** The activation of an FFN. */
 typedef struct es_act {
     es_activation kind;
-    float slope;          /* for ES_ACT_LEAKY with a fixed slope */
+    float slope;          /* slope of ES_ACT_LEAKY if it is fixed */
     const es_mem *learnt; /* f32 (1): learnt slope, or NULL */
-    es_mem *peak;         /* for back-ends that find peaks in linear_act: that
-                             of pre, as in find_peak; NULL: not needed */
+    es_mem *peak; /* for back-ends that find peaks in linear_act: receives the
+                     peak of pre like find_peak; NULL: not needed */
 } es_act;
 
 /** The attention: its kind and its sizes. */
 typedef struct es_attention {
     int n_batch, n_ctx, n_head;
-    int d_model; /* width of all heads together: n_head d_k */
+    int d_model; /* total width of all heads: n_head d_k */
     es_attention_kind kind;
     int power; /* power of PowerSoftmax: even, 2 or more */
     float epsilon;
-    bool plain;           /* PowerSoftmax of unscaled scores */
-    es_row_length length; /* length for scaled ReLU, and the factor of
+    bool plain; /* PowerSoftmax without the division of scores by their maximum
+                 */
+    es_row_length length; /* the length L in scaled ReLU, and in the factor of
                              PowerSoftmax's epsilon */
-    const es_mem *log_t;  /* f32 (H,T), ln of the temperatures, or NULL for 0;
-                             softmax only */
-    int n_rotated;        /* `rotate`: rotated dimensions of a head; 0: as in
-                             Pythia */
-    es_rope rope;         /* `rotate`: frequencies */
+    const es_mem *log_t; /* f32 (H,T), logarithms of the temperatures; NULL: all
+                            temperatures are 1; softmax only */
+    int n_rotated; /* `rotate`: number of rotated dimensions of a head; 0: the
+                      number of Pythia */
+    es_rope rope;  /* `rotate`: frequencies */
 } es_attention;
 
-/** Query heads that share keys and values: query heads g j .. g j + g - 1 use
- *  those of head j, g = n_head / n_kv_head. */
+/** Sizes of query heads that share keys and values: query heads g j .. g j + g
+ *  - 1 use key head j, g = n_head / n_kv_head. */
 typedef struct es_sharing {
-    int n_rows, n_head, n_kv_head, width; /* width: that of a head */
-    const es_mem *q_weight, *k_weight;    /* f32 (width): weights of the RMSNorm
-                                             of each head's q and k; NULL: no
-                                             norm */
+    int n_rows, n_head, n_kv_head, width; /* width: dimensions of one head */
+    const es_mem *q_weight, *k_weight; /* f32 (width): weights of the RMSNorm of
+                                          each head's q and k; NULL: no norm */
     float epsilon;
 } es_sharing;
 
-/** The keys that a query sees: those up to its own position, or all of its
- *  sequence except those whose token is `padding`. */
+/** Selects the keys that a query sees: those up to its own position, or all of
+ *  its sequence except those whose token is `padding`. */
 typedef struct es_sight {
     bool all;
-    const es_mem *tokens; /* (B,T) int32; NULL: there is no padding */
+    const es_mem *tokens; /* (B,T) int32 tokens; NULL: there is no padding */
     int padding;
 } es_sight;
 
-/** Row statistics of analyzer/heads, f32 (B,H,T) each. A statistic that is NULL
- *  is not computed. One that the kind of attention does not have is not
- *  written. */
+/** Row statistics of analyzer/heads, f32 (B,H,T) each. Statistics whose pointer
+ *  is NULL are not computed; statistics that the kind of attention does not
+ *  have are not written. */
 typedef struct es_row_mem {
     es_mem *array[ES_N_ROW_STATISTICS];
 } es_row_mem;
@@ -87,7 +88,8 @@ typedef struct es_row_mem {
 /** Entropy regularisation. */
 typedef struct es_penalty {
     int n_batch, n_ctx, n_head, n_layer;
-    bool mean; /* --ereg-reduce mean: penalises the means of heads, not rows */
+    bool mean; /* --ereg-reduce mean: penalise the mean entropy of each head
+                  instead of each row's entropy */
     float gamma, lambda;
     const es_mem *theta; /* f32 (H) thresholds */
 } es_penalty;
@@ -106,48 +108,51 @@ typedef struct es_adamw {
 
 /** Values that change in every step, in memory of the back-end. */
 typedef struct es_control {
-    float skips; /* 1: adamw changes nothing; else 0. Set by `clip`, which never
+    float skips; /* 1: adamw changes nothing; else 0. `clip` sets it and never
                     clears a 1, so that a skipped step also stops the steps that
-                    were issued before the host knew */
+                    the host issued without knowing */
     float lr;
-    float correction1, correction2; /* bias corrections 1 - beta1^step, 1 -
-                                       beta2^step */
-    float loss_scale; /* factor contained in the gradients; 1 unless activations
+    /* bias corrections 1 - beta1^step and 1 - beta2^step */
+    float correction1, correction2;
+    float loss_scale; /* factor that the gradients contain; 1 unless activations
                          are fp16 */
-    float grad_scale; /* factor of gradients in adamw, set by `clip` */
+    float grad_scale; /* factor by which adamw multiplies the gradients, set by
+                         `clip` */
 } es_control;
 
 /**
- * Measurements in addition to rows if more than `core` is recorded
- * (hooks/trainer/model/details.h). A back-end with this table also computes
- * statistics of rows that use scores (es_row_statistic_is_of_scores). `heads`
- * is (H) es_head_details, `layer` (1) es_layer_details, in memory of the
- * back-end. The model reads between these calls, so they do not work in a
- * back-end that captures sequences.
+ * Operations that measure details: everything beyond the series of `--record
+ * core` (hooks/trainer/model/details.h). A back-end with this table also
+ * computes the row statistics that use scores (es_row_statistic_is_of_scores).
+ * `heads` is (H) es_head_details and `layer` (1) es_layer_details, in memory of
+ * the back-end. The model reads results between these calls, so a back-end that
+ * captures sequences cannot have this table.
  */
 typedef struct es_detail_ops {
-    /** Quantiles over a head's finite rows in all sequences, interpolated
-     *  between the two nearest; entropy (B,H,T) f32. */
+    /** Computes quantiles over a head's finite rows in all sequences,
+     *  interpolated between the two nearest rows; entropy (B,H,T) f32. */
     void (*row_quantiles)(es_backend *backend, es_mem *heads,
                           const es_mem *entropy, int n_batch, int n_head,
                           int n_ctx);
-    /** Sums of squares of q, k and v; qkv (N,3d) act. */
+    /** Adds the sums of squares of q, k and v; qkv (N,3d) act. */
     void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
                   const es_attention *attention);
-    /** Details of the block's output x (n) act, and of x - beta middle relative
-     *  to beta middle: middle (n) act, NULL: there is no FFN; beta (1) f32,
-     *  NULL: 1. Also adds to `sums` what es_ops' activation_stats would. */
+    /** Measures the block's output x (n) act, and the norm of x - beta middle
+     *  relative to that of beta middle; middle (n) act, NULL: there is no FFN;
+     *  beta (1) f32, NULL: 1. Also adds to `sums` like activation_stats of
+     *  es_ops. */
     void (*activations)(es_backend *backend, es_mem *layer, es_mem *sums,
                         const es_mem *x, const es_mem *middle,
                         const es_mem *beta, size_t n);
-    /** Sums of squares of gradients; dattn (d,3d), dproj (d,d) f32. */
+    /** Computes the sums of squares of gradients; dattn (d,3d), dproj (d,d)
+     *  f32. */
     void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
                       const es_mem *dproj, int width, int n_head);
-    /** Singular values of W_Q W_K^T; attn (d,3d) f32. NaN for a head that is
-     *  not finite, or if there is no memory for 2 d_k^2 numbers. */
+    /** Computes the singular values of W_Q W_K^T; attn (d,3d) f32. NaN for a
+     *  head that is not finite, or if there is no memory for 2 d_k^2 floats. */
     void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
                     int width, int n_head);
-    /** Details of the last call of adamw with these arguments: AdamW's change
+    /** Measures the last update, that of adamw with these arguments: the change
      *  before it is rounded into param. */
     void (*update)(es_backend *backend, es_mem *layer, const es_mem *param,
                    const es_mem *moment1, const es_mem *moment2, size_t n,

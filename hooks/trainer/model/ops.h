@@ -9,9 +9,10 @@
  * Memory belongs to the back-end and is opaque here: the host only reaches it
  * through `load`, `store` and `view`. Parameters, gradients, moments, row
  * statistics and losses are float32 ("f32"); activations ("act") have the
- * precision of the back-end, activation_size bytes each. An operation's outputs
- * come first, then inputs, then sizes. Unless an operation says otherwise, an
- * output must not overlap an input, and "+=" adds to the existing values.
+ * precision of the back-end, activation_size bytes each. The arguments of an
+ * operation are outputs, then inputs, then sizes. Unless an operation says
+ * otherwise, an output must not overlap an input, and "+=" adds to the existing
+ * values.
  *
  * NaN and infinities propagate as the formulas imply; no operation tests for
  * them unless it says so. The same call gives the same bits on the same
@@ -37,31 +38,32 @@
  *  backward pass. */
 enum { ES_N_SAVED = 4 };
 
-/** The target of a row without a target. */
+/** The target value of a row that has no target. */
 enum { ES_NO_TARGET = -1 };
 
-/** Largest number of captured sequences of a back-end. */
+/** Maximum number of captured sequences per back-end. */
 enum { ES_MAX_SEQUENCES = 21 };
 
 /**
- * Forward operations with polynomials in place of division, inverse root and
- * gate (analyzer/polynomial), and their observation. If y (post) and `how` are
- * NULL, the operation computes nothing and adds its inputs and their number to
+ * Forward operations that use polynomials in place of division, inverse root
+ * and gate (analyzer/polynomial), and that observe their inputs. If y (post)
+ * and `how` are NULL, the operation only adds its inputs and their number to
  * `found` (1) es_findings, which the host has initialised; otherwise it also
  * computes its results. Activations are float32.
  */
 typedef struct es_polynomial_ops {
-    /** LayerNorm. The results that are compared with the exact form are (x -
-     *  mean) / sqrt(variance + epsilon), before weight and bias (width). */
+    /** Computes LayerNorm. The values that are compared with the exact form are
+     *  (x - mean) / sqrt(variance + epsilon), before weight (width) and bias
+     *  (width) are applied. */
     void (*norm)(es_backend *backend, es_mem *y, es_mem *found, const es_mem *x,
                  const es_mem *weight, const es_mem *bias, int n_rows,
                  int width, float epsilon, const es_inverse_root *how);
-    /** post (n) = pre gate(pre); post may be pre. */
+    /** Computes post (n) = pre gate(pre); post may be pre. */
     void (*activate)(es_backend *backend, es_mem *post, es_mem *found,
                      const es_mem *pre, size_t n, const es_gate *how);
-    /** PowerSoftmax attention. y, saved, rows and qkv as in es_ops' attention;
-     *  only find_score_peak uses `saved`. form->unit is 1 in a pass without
-     *  y. */
+    /** Computes PowerSoftmax attention; y, saved, rows and qkv are those of
+     *  attention in es_ops, and only find_score_peak reads `saved`. form->unit
+     *  is 1 in a pass without y. */
     void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
                       const es_row_mem *rows, es_mem *found, const es_mem *qkv,
                       const es_attention *attention, const es_power_form *form,
@@ -71,7 +73,7 @@ typedef struct es_polynomial_ops {
 /** The largest sizes that a model will request of a back-end. */
 typedef struct es_extents {
     int n_rows, width, n_ctx, n_head, head_width;
-    bool sees_all; /* attention_whole is among the operations */
+    bool sees_all; /* attention_whole is used */
 } es_extents;
 
 typedef struct es_ops {
@@ -80,10 +82,11 @@ typedef struct es_ops {
     bool scales_loss;         /* activations need a scaled loss: fp16 */
     bool weighs_plain_scores; /* attention supports plain PowerSoftmax and
                                  scaled ReLU */
-    bool finds_peaks;         /* linear_act finds the peak of es_act, norms that
-                                 of x */
-    const es_detail_ops *details;        /* NULL: no details */
-    const es_polynomial_ops *polynomial; /* NULL: no --inference polynomial */
+    bool finds_peaks; /* linear_act finds the peak of es_act, and norms find the
+                         peak of x */
+    const es_detail_ops *details; /* NULL: details are not supported */
+    /* NULL: --inference polynomial is not supported */
+    const es_polynomial_ops *polynomial;
     const es_rank_ops *ranks; /* NULL: gradients are exchanged through the
                                  host */
 
@@ -95,17 +98,17 @@ typedef struct es_ops {
     es_status (*open)(es_backend **out, int n_threads);
     void (*close)(es_backend *backend); /* NULL is fine */
     int (*n_threads)(const es_backend *backend);
-    /** Returns the name of the device, borrowed; NULL: the host. */
+    /** Returns the name of the device, borrowed; NULL if the host computes. */
     const char *(*device_name)(const es_backend *backend);
     /** Returns one line for the user on how the back-end was opened, or "".
      *  NULL: there is never a note. */
     const char *(*note)(es_backend *backend);
 
     /**
-     * From now on activations are float32 with the range and precision of fp16:
-     * every act that a forward operation writes, and q . k of attention before
-     * it is scaled, is rounded once, to nearest, ties to even; infinite from
-     * 65520 on. Everything between two such roundings stays float32: sums,
+     * Makes activations from now on float32 with the range and precision of
+     * fp16: every act that a forward operation writes, and q . k of attention
+     * before it is scaled, is rounded once, to nearest, ties to even; infinite
+     * from 65520 on. Everything between two such roundings stays float32: sums,
      * softmax, statistics, losses. So do parameters. The backward pass treats
      * each rounding as the identity; it only rounds values of the forward pass
      * that it recomputes. NULL: activations are of another type, or this is not
@@ -118,8 +121,8 @@ typedef struct es_ops {
      *  nothing and `load` gives NaN. NULL: operations cannot fail. */
     es_status (*status)(es_backend *backend);
 
-    /** Reserves the working memory for operations up to these sizes, so that
-     *  none of them can fail. ES_OK or ES_ENOMEM. */
+    /** Reserves the working memory for operations up to these sizes, so that no
+     *  operation can fail. ES_OK or ES_ENOMEM. */
     es_status (*prepare)(es_backend *backend, const es_extents *largest);
 
     /** Reserves zeroed memory, aligned to 64 bytes. ES_OK or ES_ENOMEM. */
@@ -131,10 +134,10 @@ typedef struct es_ops {
                   size_t bytes);
     void (*load)(es_backend *backend, void *out, const es_mem *in,
                  size_t bytes);
-    /** `load` in two calls, for place 0 or 1: `fetched` waits only for
-     *  operations called before `fetch`. *out is borrowed until the next fetch
-     *  to the same place. ES_OK; ES_EIO: as `status`, *out is NULL. NULL: not
-     *  supported. */
+    /** Load in two calls, for place 0 or 1. `fetched` waits only for operations
+     *  that were called before `fetch`. *out is borrowed until the next fetch
+     *  to the same place. Returns like `status`; *out is NULL on an error.
+     *  NULL: not supported. */
     void (*fetch)(es_backend *backend, int place, const es_mem *in,
                   size_t bytes);
     es_status (*fetched)(es_backend *backend, const void **out, int place);
@@ -147,12 +150,11 @@ typedef struct es_ops {
     const float *(*view)(es_backend *backend, const es_mem *in, size_t n);
 
     /**
-     * Registers weights that products will read, f32 (n); each of their arrays
-     * was reserved in one piece. The back-end keeps a copy in the precision of
-     * its products. `refresh` updates the copy after the weights have been
-     * changed by anything but adamw; n = 0 drops the copy. A bias without a
-     * copy costs a pass over the output. NULL: not needed. keep: ES_OK,
-     * ES_ENOMEM.
+     * Registers weights that products will read, f32 (n); each array was
+     * reserved in one piece. The back-end keeps a copy in the precision of its
+     * products. `refresh` updates the copy after anything except adamw has
+     * changed the weights; n = 0 drops the copy. A bias without a copy costs a
+     * pass over the output. NULL: not needed. keep: ES_OK, ES_ENOMEM.
      */
     es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
     void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
@@ -251,9 +253,10 @@ typedef struct es_ops {
                                   const es_mem *dy, const es_linear *linear,
                                   int n_rows, bool add);
     /**
-     * Through y = act(pre) W: dpre (n,in) = (dy W^T) act'(pre), and post =
-     * act(pre) again, so that it need not be kept; dslope (1) f32 += if the
-     * slope is learnt. A linear act neither reads pre nor writes post.
+     * Runs the backward pass of y = act(pre) W: dpre (n,in) = (dy W^T)
+     * act'(pre). Recomputes post = act(pre), so that it need not be kept;
+     * dslope (1) f32 += if the slope is learnt. A linear act neither reads pre
+     * nor writes post.
      */
     void (*linear_backward_act)(es_backend *backend, es_mem *dpre, es_mem *post,
                                 es_mem *dslope, const es_mem *dy,
@@ -279,28 +282,30 @@ typedef struct es_ops {
     void (*rotate)(es_backend *backend, es_mem *qkv,
                    const es_attention *attention, bool back);
     /**
-     * Causal attention of all heads, fused: no T x T storage.
+     * Computes the causal attention of all heads without storing T x T weights.
      *
      *   y      (N,d) act     outputs of the heads, concatenated
-     *   saved  (B,H,T,ES_N_SAVED) f32 for the backward pass, in a form private
-     * to the back-end rows   NULL: no statistics qkv    (N,3d) act
+     *   saved  (B,H,T,ES_N_SAVED) f32 for the backward pass, in a form that
+     *          only the back-end knows
+     *   rows   NULL: compute no statistics
+     *   qkv    (N,3d) act
      */
     void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
                       const es_row_mem *rows, const es_mem *qkv,
                       const es_attention *attention);
-    /** Attention of an encoder: each query sees all keys of its sequence except
-     *  those whose token (B,T) int32 is `padding`; tokens NULL: all. Statistics
-     *  of padding rows are es_missing(), their outputs 0; DISTANCE is the mean
-     *  |i - j|, SINK the weight on the first visible key. The other arguments
-     *  are those of `attention`. */
+    /** Computes attention of an encoder: each query sees all keys of its
+     *  sequence except those whose token (B,T) int32 is `padding`; tokens NULL:
+     *  all. Statistics of padding rows are es_missing(), their outputs 0;
+     *  DISTANCE is the mean |i - j|, SINK the weight on the first visible key.
+     *  The other arguments are those of `attention`. */
     void (*attention_whole)(es_backend *backend, es_mem *y, es_mem *saved,
                             const es_row_mem *rows, const es_mem *qkv,
                             const es_mem *tokens, int padding,
                             const es_attention *attention);
     /**
-     * The gradient of q, k, v from that of y, and from that of the row
-     * entropies. With z the scores, g_j = dy . v_j, <x> = sum a x, w = dL/de,
-     * all for e = -sum a ln a:
+     * Computes the gradients of q, k and v from the gradients of y and of the
+     * row entropies e = -sum a ln a. With z the scores, g_j = dy . v_j, <x> =
+     * sum a x, w = dL/de:
      *
      *   softmax       dz_j = a_j [(g_j - <g>) - w (z_j - <z>)]
      *   PowerSoftmax  dz_j = p z_j^(p-1) / (c^p D) [(g_j - <g>)
@@ -320,7 +325,8 @@ typedef struct es_ops {
                                const es_mem *y, const es_mem *dentropy,
                                const es_mem *qkv, const es_mem *saved,
                                const es_attention *attention);
-    /** The backward pass of attention_whole; gradients of padding are 0. */
+    /** Runs the backward pass of attention_whole; gradients of padding are
+     *  0. */
     void (*attention_whole_backward)(es_backend *backend, es_mem *dqkv,
                                      es_mem *dlog_t, const es_mem *dy,
                                      const es_mem *y, const es_mem *dentropy,
@@ -329,17 +335,16 @@ typedef struct es_ops {
                                      const es_attention *attention);
     /**
      * Computes one layer's share of L_ent from row entropies (B,H,T): loss (1)
-     * f32 +=; dentropy (B,H,T) written, dtheta (H) +=, both times lambda *
-     * scale * loss_scale of `control` (es_control; NULL: 1); each may be NULL.
-     * A row whose entropy is not finite does not contribute.
+     * f32 +=; dentropy (B,H,T) written, dtheta (H) +=, both multiplied by
+     * lambda * scale * loss_scale, which is in `control` (es_control; NULL: 1);
+     * each may be NULL. A row whose entropy is not finite does not contribute.
      */
     void (*entropy_penalty)(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
                             const es_penalty *penalty, float scale,
                             const es_mem *control);
     /** Adds the rows (L,B,H,T) of all layers to sums (L,H) es_head_sums, which
-     *  the host has initialised, as es_head_sums_add_rows does for each
-     *  layer. */
+     *  the host has initialised, like es_head_sums_add_rows for each layer. */
     void (*measure_rows)(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_layer, int n_batch,
                          int n_head, int n_ctx);
@@ -347,18 +352,18 @@ typedef struct es_ops {
     /* --- range losses: ranges.h ------------------------------------------ */
 
     /** peak (1) es_peak: finds the largest |x| of x (n) act, n > 0, and adds it
-     *  to the sum; of equal ones the first counts. find_score_peak does so for
-     *  PowerSoftmax's visible scores, from `saved` and qkv (N,3d) act, rotated
-     *  if the model rotates; 0 if everything is padding. */
+     *  to the sum; among equal values the first counts. find_score_peak does so
+     *  for PowerSoftmax's visible scores, from `saved` and qkv (N,3d) act,
+     *  rotated if the model rotates; 0 if everything is padding. */
     void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n);
     void (*find_score_peak)(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,
                             const es_attention *attention,
                             const es_sight *sight);
-    /** Adds the gradient of scale * loss_scale of `control` (es_control; NULL:
-     *  1) times the |x| that was found: dx act +=; for a score dqkv (N,3d) act
-     *  +=. */
+    /** Adds the gradient of the range loss, which is scale * loss_scale of
+     *  `control` (es_control; NULL: 1) times the |x| that was found: dx act +=,
+     *  or for a score dqkv (N,3d) act +=. */
     void (*pull_peak)(es_backend *backend, es_mem *dx, const es_mem *peak,
                       float scale, const es_mem *control);
     void (*pull_score_peak)(es_backend *backend, es_mem *dqkv,
@@ -373,7 +378,9 @@ typedef struct es_ops {
      *
      *   qkv   (N,3 n_head width) act, written
      *   rstd  (N,n_head + n_kv_head) f32 of the norms, written; NULL without
-     * norms q     (N,n_head width) act k, v  (N,n_kv_head width) act
+     *         norms
+     *   q     (N,n_head width) act
+     *   k, v  (N,n_kv_head width) act
      */
     void (*spread_heads)(es_backend *backend, es_mem *qkv, es_mem *rstd,
                          const es_mem *q, const es_mem *k, const es_mem *v,
@@ -384,7 +391,7 @@ typedef struct es_ops {
                          es_mem *dq_weight, es_mem *dk_weight,
                          const es_mem *dqkv, const es_mem *rstd,
                          const es_sharing *sharing);
-    /** y (n) act = gate sigmoid(gate) up. */
+    /** Computes y (n) act = gate sigmoid(gate) up. */
     void (*swiglu)(es_backend *backend, es_mem *y, const es_mem *gate,
                    const es_mem *up, size_t n);
     /** d (n) act: converts the gradient of y to that of up, replaces gate by
@@ -453,9 +460,9 @@ typedef struct es_ops {
 
     /**
      * y (n) act = r + x / (1 - rate) where x is kept, r elsewhere; r NULL: 0. y
-     * may be r or x. A NaN remains, whether dropped or not.
+     * may be r or x. A NaN stays NaN even if it is dropped.
      *
-     *   pass  (1) uint64: number of the micro-batch in the training
+     *   pass  (1) uint64: number of the micro-batch in the training run
      */
     void (*dropout)(es_backend *backend, es_mem *y, const es_mem *residual,
                     const es_mem *x, const es_dropout *how, const es_mem *pass,
@@ -476,16 +483,17 @@ typedef struct es_ops {
                                    const es_mem *lse, const es_mem *targets,
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride);
-    /** Computes both at once, without lse. NULL: call one after the other. */
+    /** Computes cross_entropy and cross_entropy_backward at once, without lse.
+     *  NULL: call one after the other. */
     void (*cross_entropy_both)(es_backend *backend, es_mem *row_loss,
                                es_mem *logits, const es_mem *targets,
                                float scale, const es_mem *control, int n_rows,
                                int vocab, int stride);
-    /** sum (1) f64 += the mean of x (n) f32, in double. */
+    /** sum (1) f64 += the mean of x (n) f32, computed in double. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
-    /** Like add_mean for rows of which only n_counted have a value and the
-     *  others are 0. */
+    /** Like add_mean, but only n_counted rows have a value: the other rows are
+     *  0 and do not count in the mean. */
     void (*add_share)(es_backend *backend, es_mem *sum, const es_mem *x,
                       size_t n, int n_counted);
 
@@ -502,8 +510,9 @@ typedef struct es_ops {
     /** w[:,j] = g_j v[:,j] / |v[:,j]|. */
     void (*weight_norm)(es_backend *backend, es_mem *w, const es_mem *v,
                         const es_mem *g, const es_columns *columns);
-    /** From dw: with c_j = v[:,j] . dw[:,j] / |v[:,j]|, dg_j += c_j and dv[:,j]
-     *  += g_j / |v[:,j]| (dw[:,j] - c_j v[:,j] / |v[:,j]|). */
+    /** Computes the gradients of g and v from dw. With c_j = v[:,j] . dw[:,j] /
+     *  |v[:,j]|, dg_j += c_j and dv[:,j] += g_j / |v[:,j]| (dw[:,j] - c_j
+     *  v[:,j] / |v[:,j]|). */
     void (*weight_norm_backward)(es_backend *backend, es_mem *dv, es_mem *dg,
                                  const es_mem *dw, const es_mem *v,
                                  const es_mem *g, const es_columns *columns);
@@ -520,7 +529,7 @@ typedef struct es_ops {
                                    const es_mem *dw, const es_mem *w,
                                    const es_mem *sigma, const es_mem *u,
                                    const es_mem *v, const es_columns *columns);
-    /** y = x, or += if `add`: copies columns that are not normalised. */
+    /** Copies columns that are not normalised: y = x, or y += x if `add`. */
     void (*copy_columns)(es_backend *backend, es_mem *y, const es_mem *x,
                          const es_columns *columns, bool add);
 
@@ -542,23 +551,23 @@ typedef struct es_ops {
     void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
                  const es_mem *loss, float max_norm, bool may_skip);
     /** Updates param, moment1, moment2 (n) f32 from grad, according to control
-     *  (es_control), and the copy of `keep`. */
+     *  (es_control), and updates the copy made by `keep`. */
     void (*adamw)(es_backend *backend, es_mem *param, es_mem *moment1,
                   es_mem *moment2, const es_mem *grad, size_t n,
                   const es_adamw *how, const es_mem *control);
 } es_ops;
 
-/** Precision of activations and products; statistics, parameters and sums
+/** Precision of activations and products. Statistics, parameters and sums
  *  always have at least f32. */
 typedef enum es_precision {
-    ES_FP32, /* exact products, for comparisons */
+    ES_FP32, /* exact f32 products, for comparisons */
     ES_TF32, /* f32 activations, products with 10-bit mantissas */
     ES_BF16,
     ES_FP16,
     ES_N_PRECISIONS
 } es_precision;
 
-/** "fp32", "tf32", "bf16", "fp16". */
+/** Names of the precisions: "fp32", "tf32", "bf16", "fp16". */
 extern const char *const es_precision_names[ES_N_PRECISIONS];
 
 /** The built-in CPU back-end in fp32; cpu.h has bf16. */
@@ -578,10 +587,10 @@ es_status es_ops_find(const es_ops **out, const char *name,
                       es_precision precision) ES_MUST_USE;
 
 /**
- * Like es_ops_find, and accepts "auto": cuda if its library loads and a device
- * opens, else cpu.
+ * Same as es_ops_find, but also accepts "auto": cuda if its library loads and a
+ * device opens, else cpu.
  *
- *   note  (size) written: one line if auto has chosen the CPU, else ""
+ *   note  (size) output: one line if auto has chosen the CPU, else ""
  */
 es_status es_ops_choose(const es_ops **out, const char *name,
                         es_precision precision, char *note,
@@ -593,8 +602,9 @@ es_status es_ops_choose(const es_ops **out, const char *name,
  * header that it was built with.
  */
 typedef const es_ops *es_ops_getter(es_precision precision);
-#define ES_OPS_GETTER "es_cuda_ops"           /* symbol of an es_ops_getter */
-#define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* symbol of a const unsigned */
+#define ES_OPS_GETTER "es_cuda_ops" /* symbol of the es_ops_getter function */
+/* symbol of a const unsigned: the stamp */
+#define ES_OPS_STAMP_NAME "es_cuda_ops_stamp"
 
 /** Increment this with every change of an entry's meaning. */
 #define ES_OPS_VERSION 20

@@ -60,14 +60,14 @@ static es_role role_of(const es_model_config *config,
                                                      : roles[series];
 }
 
-/* Replaces any NaN by the ordinary one, as a NaN of training must not be read
- * as "missing". */
+/* Replaces every NaN by the ordinary NaN, because readers could take another
+ * NaN for "missing". */
 static float plain(float value)
 {
     return isnan(value) ? NAN : value;
 }
 
-/* Summarises the head's temperatures, given their logarithms (T), in one
+/* Summarises the temperatures of a head, given their logarithms (T), as one
  * number. */
 static float summarise(const float *log_t, int n, es_parameter_series series)
 {
@@ -88,7 +88,8 @@ static float summarise(const float *log_t, int n, es_parameter_series series)
 
 /* --- in the report ------------------------------------------------------ */
 
-/* One entry for each parameter that has series; WNorm's g follow. */
+/* Defines one entry for each kind of parameter that has series; entries for
+ * WNorm's g follow. */
 static const es_parameter_series sources[] = {
     ES_PARAMETER_THETA, ES_PARAMETER_T_MEAN, ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA, ES_PARAMETER_SLOPE};
@@ -97,9 +98,9 @@ static const es_parameter_series sources[] = {
 
 typedef struct source {
     es_role role;
-    int part; /* part of c_attn's g: q, k, v */
+    int part; /* part of c_attn's g: 0 to 2 for q, k, v */
     bool exists, is_whole;
-    size_t n; /* numbers per layer */
+    size_t n; /* number of floats per layer */
 } source;
 
 static source source_of_g(const es_model_config *config, int i)
@@ -127,7 +128,8 @@ static source source_of(const es_model_config *config, size_t i)
                                                  : 1};
 }
 
-/* Offset of source i in the report; i = N_SOURCES: the total size. */
+/* Returns the offset of source i in the report; for i = N_SOURCES the total
+ * size. */
 static size_t source_at(const es_model_config *config, size_t i)
 {
     size_t at = 0;
@@ -138,7 +140,8 @@ static size_t source_at(const es_model_config *config, size_t i)
     return at;
 }
 
-/* Returns the layer's parameter, or the model's; NULL if the FFN is removed. */
+/* Returns the array of the layer, or of the model if layers have none; NULL if
+ * the FFN is removed. */
 static es_mem *value_of(const es_model *model, int layer, es_role role)
 {
     return es_model_value(model, role == ES_ROLE_GLOBAL_SLOPE ? -1 : layer,

@@ -13,7 +13,7 @@
 typedef enum es_parameter_series {
     ES_PARAMETER_THETA,  /* threshold of EReg, as a fraction of ln T */
     ES_PARAMETER_T_MEAN, /* mean of the head's T temperatures */
-    ES_PARAMETER_T_MIN,  /* NaN if one of them is NaN */
+    ES_PARAMETER_T_MIN,  /* NaN if a temperature is NaN */
     ES_PARAMETER_T_MAX,
     ES_PARAMETER_QK_CLIP, /* factor by which QK-Clip scaled q and k after the
                              step */
@@ -36,10 +36,11 @@ size_t es_parameter_series_length(const es_model_config *config,
 
 /**
  * Reads the values at the last es_model_begin that measured, after es_model_end
- * has returned; those of QK-Clip are from the step that ended.
+ * has returned; QK-Clip's factors are from the step that ended.
  *
  *   out  (L,H) or (L); es_missing() in layers without the parameter, because
- *        their FFN is removed; a NaN of training is never es_missing()
+ *        their FFN is removed; a NaN that arises in training is never
+ *        es_missing()
  *
  * The series must exist. O(L H T) for temperatures, else O(L H).
  */
@@ -47,25 +48,28 @@ void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series);
 
 #define ES_PARAMETER_MEMBERS_MAX 3072 /* a run file has at most 4096 series */
-#define ES_PARAMETER_MEMBER_SIZE 32   /* size of a name, with its NUL */
+/* maximum size of a member's name, including the NUL */
+#define ES_PARAMETER_MEMBER_SIZE 32
 
 /**
- * Number of members: individual values that are each recorded as a series of
- * heads, not at every record. 0 unless config->record is ES_SERIES_ALL, or if
- * there would be more than ES_PARAMETER_MEMBERS_MAX.
+ * Returns the number of members. A member is a single parameter value that is
+ * recorded as a separate series of heads, not at every record. 0 unless
+ * config->record is ES_SERIES_ALL, or if there would be more than
+ * ES_PARAMETER_MEMBERS_MAX.
  *
  *   t.i          the temperature of query i, i < T
- *   g_q.i ..     WNorm's g of the head's column i, i < d_k; for matrices whose
- *   g_proj.i     columns belong to no head, head h has the columns from h n / H
- *                on, n columns in total
+ *   g_q.i ..     WNorm's g of the head's column i, i < d_k; if a matrix has n
+ *   g_proj.i     columns that belong to no head, head h has the columns from
+ *                h n / H on
  */
 size_t es_parameter_n_members(const es_model_config *config);
 
 void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
                               const es_model_config *config, size_t member);
 
-/** Reads the values of all members into out (members,L,H), when
- *  es_parameter_series_read may be called; es_missing() as there. */
+/** Reads the values of all members into out (members,L,H). Call it under the
+ *  conditions of es_parameter_series_read; values are es_missing() in the same
+ *  cases. */
 void es_parameter_members_read(float *out, const es_model *model);
 
 #endif

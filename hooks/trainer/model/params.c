@@ -1,5 +1,5 @@
-/* Every parameter of a configuration: name, shape, position in memory and
- * initial values. */
+/* Lists every parameter of a configuration with its name, shape, position in
+ * memory and initial values. */
 #include "hooks/trainer/model/params.h"
 
 #include "analyzer/base/checked.h"
@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Floats in 64 bytes, which is a cache line and the widest vector. */
+/* Number of floats in 64 bytes, the size of a cache line and of the widest
+ * vector. */
 #define ALIGNMENT 16
 
 /* --- presence of arrays -------------------------------------------------- */
 
-/* Properties of a layer of a configuration; outside the layers, those that any
- * layer has. */
+/* Properties of one layer of a configuration; for the arrays outside the
+ * layers, the properties that any layer has. */
 enum {
     GPT2 = 1 << 0,
     PYTHIA = 1 << 1,
@@ -25,7 +26,7 @@ enum {
     TEMPERATURE = 1 << 6,
     THETA = 1 << 7,
     FFN = 1 << 8,
-    TWO = 1 << 9, /* an FFN with two matrices */
+    TWO = 1 << 9, /* the FFN has two matrices */
     FUSED = 1 << 10,
     SCALES = 1 << 11,
     SLOPE = 1 << 12,
@@ -47,7 +48,8 @@ enum {
 static unsigned facts_of(const es_model_config *config, int layer)
 {
     const es_arch *arch = &config->arch;
-    /* Layer -1, outside the layers, has everything that layers may share. */
+    /* Layer -1, outside the layers, has every property that a layer could
+     * have. */
     const bool has_ffn =
         layer < 0 || es_arch_has_ffn(arch, layer, config->n_layer);
     const bool leaky = arch->activation == ES_ACT_LEAKY;
@@ -94,19 +96,19 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Shapes, one letter per extent: V, T, H; d; m = md, the FFN's width; 3 = 3d; k
- * = 3 (the groups q, k, v); 1; q, K = widths of all queries and of all keys; w
- * = width of a head; P = T plus the positions before; for images c classes, C
- * channels, patches of p by p. */
+/* The shape of an array, one letter per extent: V, T, H; d; m = FFN width; 3 =
+ * 3d; k = 3 (the groups q, k, v); 1; q, K = total widths of all queries and of
+ * all keys; w = width of a head; P = T plus the positions before the first
+ * token; for images c classes, C channels, patches of p by p. */
 typedef struct row {
-    const char *name; /* inside a layer: the part after "h.L."; NULL: no such
-                         array */
+    const char *name; /* in a layer: the part of the name after "h.L."; NULL: no
+                         such array */
     const char *shape;
-    unsigned when; /* bits that must all be set */
+    unsigned when; /* bits of the properties that must all be set */
     es_init init;
 } row;
 
-/* GPT-2 and Pythia: matrices are (in,out). */
+/* Arrays of GPT-2 and Pythia, whose matrices are (in,out). */
 static const row usual[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", GPT2, ES_INIT_NORMAL},
@@ -155,8 +157,8 @@ static const row usual[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM, ES_INIT_ZERO},
 };
 
-/* Llama, with the names and the layout (out,in) of transformers'
- * LlamaForCausalLM; q_norm and k_norm are those of Qwen3. */
+/* Arrays of Llama, with the names and the layout (out,in) of transformers'
+ * LlamaForCausalLM; q_norm and k_norm exist in Qwen3. */
 static const row llama[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"model.embed_tokens.weight", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_LN_1_WEIGHT] = {"input_layernorm.weight", "d", NORM, ES_INIT_ONE},
@@ -191,7 +193,7 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_F_WEIGHT] = {"model.norm.weight", "d", FINAL_NORM, ES_INIT_ONE},
 };
 
-/* The layers of BERT and RoBERTa. */
+/* Arrays in the layers of BERT and RoBERTa. */
 #define ENCODER_LAYER                                                          \
     [ES_ROLE_Q_WEIGHT] = {"attention.self.query.weight", "qd", 0,              \
                           ES_INIT_NORMAL},                                     \
@@ -223,8 +225,8 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},  \
     [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO}
 
-/* BERT, with the names of transformers; token types are part of the
- * positions. */
+/* Arrays of BERT, with the names of transformers; the embedding of token types
+ * is part of the positions. */
 static const row bert[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
                      ES_INIT_NORMAL},
@@ -238,7 +240,7 @@ static const row bert[ES_N_ROLES] = {
 
 #define EMBEDDING(what) "roberta.embeddings." what
 
-/* RoBERTa, with the names of transformers' RobertaForMaskedLM. */
+/* Arrays of RoBERTa, with the names of transformers' RobertaForMaskedLM. */
 static const row roberta[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {EMBEDDING("word_embeddings.weight"), "Vd", 0,
                      ES_INIT_NORMAL},
@@ -258,8 +260,8 @@ static const row roberta[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"lm_head.layer_norm.bias", "d", 0, ES_INIT_ZERO},
 };
 
-/* He and Hofmann's simplified blocks; matrices are (out,in). alpha is 1 over
- * the gain of the FFN, beta that of the attention. */
+/* Arrays of He and Hofmann's simplified blocks; matrices are (out,in). alpha is
+ * 1 over the gain of the FFN, and beta the gain of the attention. */
 static const row sas[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", 0, ES_INIT_NORMAL},
@@ -291,8 +293,8 @@ static const row sas[ES_N_ROLES] = {
     [role##_BIAS] = {name_of_it ".bias", n, 0, ES_INIT_ZERO}
 #define IMAGE(what) "vit.embeddings." what
 
-/* ViT, with the names of transformers' ViTForImageClassification, as published
- * by google/vit. */
+/* Arrays of ViT, with the names of transformers' ViTForImageClassification as
+ * published by google/vit. */
 static const row vit[ES_N_ROLES] = {
     [ES_ROLE_CLASS] = {IMAGE("cls_token"), "11d", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {IMAGE("position_embeddings"), "1Td", 0, ES_INIT_NORMAL},
@@ -374,7 +376,8 @@ static int extent(char letter, const es_model_config *config)
     }
 }
 
-/* Only leading entries can be trained separately: q and k precede v. */
+/* Returns how many leading entries of an array are trained: all, or those of q
+ * and k, which precede v. */
 static size_t count_trainable(const es_param *param,
                               const es_model_config *config)
 {
@@ -440,7 +443,7 @@ static void add_range(es_params *params, const es_model_config *config,
             add(params, config, (es_role)role, layer);
 }
 
-/* Assigns every array its offset; returns false if the sizes overflow. */
+/* Assigns every array an offset; returns false if the sizes overflow. */
 static bool place(es_params *params)
 {
     size_t end = 0;

@@ -1,6 +1,6 @@
 /**
- * The parameter table: names, shapes and positions of all arrays of a model, as
- * in checkpoints and reference cases. Internal to the trainer.
+ * The parameter table: names, shapes and positions in memory of all arrays of a
+ * model, as stored in checkpoints and reference cases. Internal to the trainer.
  */
 #ifndef ES_PARAMS_H
 #define ES_PARAMS_H
@@ -23,7 +23,7 @@ typedef enum es_role {
     ES_ROLE_LN_2_BIAS,
     ES_ROLE_ATTN_WEIGHT,
     ES_ROLE_ATTN_BIAS,
-    ES_ROLE_Q_WEIGHT, /* llama and bert, in place of ATTN_WEIGHT */
+    ES_ROLE_Q_WEIGHT, /* llama and bert, instead of ATTN_WEIGHT */
     ES_ROLE_Q_BIAS,
     ES_ROLE_K_WEIGHT,
     ES_ROLE_K_BIAS,
@@ -31,11 +31,11 @@ typedef enum es_role {
     ES_ROLE_V_BIAS,
     ES_ROLE_Q_NORM,
     ES_ROLE_K_NORM,
-    ES_ROLE_SHAPE, /* sas: gains of v, heads and mean, (3,H) */
+    ES_ROLE_SHAPE, /* sas: gains of v, of the heads and of the mean, (3,H) */
     ES_ROLE_PROJ_WEIGHT,
     ES_ROLE_PROJ_BIAS,
     ES_ROLE_GATE_WEIGHT,
-    ES_ROLE_LOG_T, /* ln of the temperatures */
+    ES_ROLE_LOG_T, /* logarithms of the temperatures */
     ES_ROLE_THETA,
     ES_ROLE_FFN_GATE_WEIGHT, /* gate of SwiGLU */
     ES_ROLE_FFN_GATE_BIAS,
@@ -72,29 +72,29 @@ typedef enum es_role {
     ES_N_ROLES
 } es_role;
 
-/** The initial values of an array. */
+/** How the initial values of an array are drawn. */
 typedef enum es_init {
     ES_INIT_ZERO,
     ES_INIT_ONE,
     ES_INIT_TEN,
     ES_INIT_ZERO_MATRIX,
-    ES_INIT_STAYS_ZERO, /* zeros that are not trained */
+    ES_INIT_STAYS_ZERO, /* zeros that training does not change */
     ES_INIT_NORMAL,     /* N(0, 0.02) */
     ES_INIT_LOG_T,      /* ln of --t-init */
     ES_INIT_THETA,      /* the value of --theta-init */
-    ES_INIT_SLOPE,      /* slope of LR(...) */
+    ES_INIT_SLOPE,      /* the slope in LR(...) */
     ES_INIT_NORMS,      /* WNorm's g: column norms of its V */
     ES_INIT_POWER       /* SNorm's u, v: random unit vectors, then power
                            iterations */
 } es_init;
 
-/** Parts of the allocation, in this order, so that the optimiser and the
- *  gradient norm process few long ranges instead of many short ones. */
+/** Parts of the allocation, in this order. Grouped like this, the optimiser and
+ *  the gradient norm process few long ranges instead of many short ones. */
 typedef enum es_param_group {
     ES_GROUP_DECAY,
     ES_GROUP_SLOPE, /* decays only with --slope-decay */
     ES_GROUP_PLAIN,
-    ES_GROUP_STATE, /* not parameters, but part of the model */
+    ES_GROUP_STATE, /* state of SNorm: stored with the model, but not trained */
     ES_N_GROUPS
 } es_param_group;
 
@@ -108,20 +108,21 @@ typedef struct es_param {
     int n_dims;
     int dims[ES_PARAM_MAX_DIMS];
     size_t n;           /* number of floats */
-    size_t n_trainable; /* number of leading floats that train; the rest is
-                           frozen */
+    size_t n_trainable; /* number of leading floats that are trained; the others
+                           are frozen */
     size_t offset;      /* position of the first float in the allocation */
     es_param_group group;
     es_init init;
 } es_param;
 
 typedef struct es_params {
-    es_param *table; /* (n), in the order of README.md */
+    es_param *table; /* (n) arrays in the order of README.md */
     size_t n;
-    size_t group[ES_N_GROUPS + 1]; /* first float of each group; the last
-                                      entry is the size of the whole */
-    int (*at)[ES_N_ROLES]; /* (L + 1): index by layer and role, -1 if absent;
-                              row L: the arrays outside the layers */
+    size_t group[ES_N_GROUPS + 1]; /* offset of each group's first float; the
+                                      last entry is the total size */
+    int (*at)[ES_N_ROLES]; /* (L + 1) index into the table by layer and role, -1
+                              if absent; row L holds the arrays outside the
+                              layers */
     int n_layer;
 } es_params;
 
@@ -135,7 +136,7 @@ typedef struct es_params {
  */
 es_status es_params_list(es_params *out,
                          const es_model_config *config) ES_MUST_USE;
-void es_params_free(es_params *params); /* empties it; {0} is fine */
+void es_params_free(es_params *params); /* empties the table; {0} is fine */
 
 /** Returns the array of a role in a layer (-1: outside the layers), or NULL. */
 const es_param *es_params_find(const es_params *params, int layer,
@@ -145,10 +146,11 @@ const es_param *es_params_find(const es_params *params, int layer,
 bool es_model_config_final_norm(const es_model_config *config);
 
 /**
- * Draws the initial values of one array into out (n floats). The stream of
- * random numbers belongs to the array's name: architectures that share an array
- * start with the same values. ES_INIT_NORMS and ES_INIT_POWER leave values that
- * depend on other arrays to the model: norms are 1, vectors have unit length.
+ * Draws the initial values of one array into out (n floats). The array's name
+ * selects the stream of random numbers, so architectures that share an array
+ * start with the same values. With ES_INIT_NORMS and ES_INIT_POWER the final
+ * values depend on other arrays and are computed by the model; this function
+ * sets norms to 1 and vectors to unit length.
  */
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads);
@@ -157,7 +159,7 @@ void es_param_draw(float *out, const es_param *param,
  * Counter-based random numbers: number i of a stream depends only on the key,
  * the stream and i, so any part can be drawn in any order, on any machine.
  * Philox-4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011. Four words from a 128-bit counter and a 64-bit key.
+ * SC 2011. Writes four words from a 128-bit counter and a 64-bit key.
  */
 void es_random_block(uint32_t out[4], const uint32_t counter[4],
                      const uint32_t key[2]);

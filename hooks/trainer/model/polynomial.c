@@ -1,5 +1,5 @@
-/* Manages a model's polynomials: their places, the computation at each place,
- * which replaces the exact operation of the forward pass, and their choice. */
+/* Manages the polynomials of a model: chooses them, and computes them in place
+ * of the exact operations of the forward pass. */
 #include "hooks/trainer/model/polynomial.h"
 
 #include "analyzer/base/checked.h"
@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The polynomial of one place; only the members for its kind are used. */
+/* The polynomial at one place of the model; only the members for its kind are
+ * used. */
 typedef struct site {
     double unit;
     es_division division;
@@ -18,8 +19,8 @@ typedef struct site {
 
 struct es_polynomials {
     es_polynomial_mode mode;
-    bool looked; /* the passes since es_model_begin were observed or used
-                    polynomials */
+    bool looked; /* true if the passes since es_model_begin observed inputs or
+                    used polynomials */
     es_mem *memory;
     es_findings *found; /* (n) host copy of the findings */
     site *sites;        /* (n) one entry per place */
@@ -136,7 +137,7 @@ const es_findings *es_model_findings(const es_model *model)
 
 /* --- passes --------------------------------------------------------------- */
 
-/* Returns the place that a pass has reached; NULL: polynomials are off. */
+/* Returns the place that a pass has reached; NULL if polynomials are off. */
 static const site *arrive(const es_model *model, es_mem **found, int layer,
                           es_site place)
 {

@@ -1,8 +1,8 @@
 /**
- * `--inference polynomial`: passes whose divisions, inverse roots and gates are
- * polynomials (analyzer/polynomial), as under homomorphic encryption. Exact
- * passes over some data are observed first; intervals, iterations and degrees
- * are then chosen separately for each place.
+ * `--inference polynomial`: passes that compute divisions, inverse roots and
+ * gates with polynomials (analyzer/polynomial), as under homomorphic
+ * encryption. The program first observes exact passes over some data, and then
+ * chooses interval, iterations and degree separately for each place.
  */
 #ifndef ES_MODEL_POLYNOMIAL_H
 #define ES_MODEL_POLYNOMIAL_H
@@ -11,8 +11,8 @@
 #include "analyzer/polynomial/approximation.h"
 #include "hooks/trainer/model/model.h"
 
-/** Places in a layer with a polynomial; the norm after the last layer is one
- *  more. */
+/** The places in a layer that have a polynomial. The norm after the last layer
+ *  is one more place. */
 typedef enum es_site {
     ES_SITE_ATTN,
     ES_SITE_ACT,
@@ -21,8 +21,8 @@ typedef enum es_site {
     ES_N_SITES
 } es_site;
 
-/** Returns the number of a place, ordered by layer and site; the last norm has
- *  the last number. */
+/** Returns the number of a place; places are ordered by layer and site, and the
+ *  last norm comes last. */
 static inline size_t es_site_number(int layer, es_site site)
 {
     return (size_t)layer * ES_N_SITES + (size_t)site;
@@ -30,8 +30,8 @@ static inline size_t es_site_number(int layer, es_site site)
 
 size_t es_model_n_sites(const es_model_config *config);
 
-/** Returns false if the layer has no such operation (layer n_layer: the last
- *  norm, as ATTN). */
+/** Returns false if the layer has no such operation. The last norm is site ATTN
+ *  of layer n_layer. */
 bool es_model_has_site(const es_model_config *config, int layer, es_site site);
 
 /** site_kind returns the kind of a place's inputs; config_approximates returns
@@ -40,8 +40,8 @@ es_approximated es_site_kind(const es_model_config *config, size_t number);
 bool es_model_config_approximates(const es_model_config *config,
                                   es_approximated kind);
 
-/** Returns the kind to which one of the details clipped_* and approx_error_*
- *  belongs. */
+/** Returns the kind of input to which one of the details clipped_* or
+ *  approx_error_* belongs. */
 static inline es_approximated es_detail_approximated(es_detail detail)
 {
     return (es_approximated)((detail - ES_DETAIL_CLIPPED_ATTN) %
@@ -54,35 +54,35 @@ typedef enum es_polynomial_mode {
     ES_POLYNOMIAL_ON
 } es_polynomial_mode;
 
-/** Sets the mode of the following passes; a new model's is OFF. Only for a
- *  model with ES_INFERENCE_POLYNOMIAL; training passes require OFF. */
+/** Sets the mode of the following passes; the mode of a new model is OFF. Only
+ *  for a model with ES_INFERENCE_POLYNOMIAL; training passes require OFF. */
 void es_model_set_polynomials(es_model *model, es_polynomial_mode mode);
 
 /**
- * Chooses every polynomial according to config->polynomial, from the passes
- * since the last es_model_begin, which were observed and have ended. Returns
- * false if some place had no finite input, or none above 0; its polynomial is
- * then NaN, and all of its inputs count as outside.
+ * Chooses every polynomial according to config->polynomial from the inputs that
+ * were observed since the last es_model_begin; the passes must have ended.
+ * Returns false if a place had no finite input, or no input above 0; its
+ * polynomial is then NaN, and all of its inputs count as outside.
  */
 bool es_model_choose_polynomials(es_model *model);
 
-/** Returns the findings of the passes between es_model_begin and es_model_end
- *  by place; NULL if polynomials were off. */
+/** Returns the findings by place for the passes between es_model_begin and
+ *  es_model_end; NULL if polynomials were off. */
 const es_findings *es_model_findings(const es_model *model);
 
-/** A description of the polynomial of one place. */
+/** Describes the polynomial of one place. */
 typedef struct es_polynomial {
     es_interval in; /* interval of the approximated input */
-    int iterations; /* factors, steps, or degree */
-    int levels;     /* multiplicative depth of attention and FFN without their
-                       norms, or of a norm */
+    int iterations; /* number of factors or steps, or the degree */
+    int levels;     /* multiplicative depth: of a norm, or of attention or FFN
+                       without their norms */
 } es_polynomial;
 
 es_polynomial es_model_polynomial(const es_model *model, int layer,
                                   es_site site);
 
-/** Returns the multiplicative depth of a layer; for layer n_layer that of the
- *  whole model, including the last norm and the output matrix. */
+/** Returns the multiplicative depth of a layer; for layer n_layer the depth of
+ *  the whole model, including the last norm and the output matrix. */
 int es_model_levels(const es_model *model, int layer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Counter-based random numbers (params.h), drawn by several threads. */
+/* Draws counter-based random numbers (params.h) in several threads. */
 #include "hooks/trainer/model/dropout.h"
 #include "hooks/trainer/model/params.h"
 
@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Random numbers that a thread draws at a time (a multiple of 4), and the
- * largest number of helper threads. */
+/* Number of random numbers that a thread draws at a time (a multiple of 4), and
+ * the maximum number of helper threads. */
 #define CHUNK 16384
 #define MOST_HELPERS 255
 
@@ -30,14 +30,14 @@ static void box_muller(double out[2], uint32_t a, uint32_t b)
     out[1] = radius * sin(angle);
 }
 
-/* An array that threads fill together; each takes the next chunk. */
+/* An array that several threads fill; each thread takes the next chunk. */
 typedef struct draw {
     float *out;
     size_t n;
     double sigma;
     uint32_t key[2];
     uint64_t stream;
-    atomic_size_t next; /* first number of the next free chunk */
+    atomic_size_t next; /* index of the first number of the next free chunk */
 } draw;
 
 static void draw_four(const draw *d, size_t first)

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* The kind of input at each es_peak_place. */
+/* Maps each es_peak_place to the kind of its input. */
 static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
                                        [ES_PEAK_ACT] = ES_RANGE_ACT,
                                        [ES_PEAK_NORM_1] = ES_RANGE_NORM,
@@ -15,7 +15,7 @@ static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
 
 size_t es_model_n_peaks(const es_model *model)
 {
-    /* plus the last norm */
+    /* one more for the last norm */
     return (size_t)model->config.n_layer * ES_N_PEAKS + 1;
 }
 
@@ -119,14 +119,14 @@ double es_model_range_loss(const es_model *model)
     return sum / model->report.n_passes;
 }
 
-/* Returns the larger number; a NaN stays. */
+/* Returns the larger number, or NaN if a number is NaN. */
 static float join(float x, float y)
 {
     return isnan(x) || x > y ? x : y;
 }
 
-/* Returns the largest input. A NaN of the model becomes the ordinary NaN, which
- * differs from the one that means missing. */
+/* Returns the largest input of a place. Any NaN becomes the ordinary NaN, which
+ * differs from the NaN that means missing. */
 static float largest_of(const es_model *model, int layer, es_peak_place place)
 {
     const float x = peak_of(model, layer, place)->largest;

@@ -1,5 +1,6 @@
-/* The report: sums of passes and updates in the back-end's memory, which
- * operations fill and which is copied to the host once. */
+/* Manages the report: a block in the back-end's memory to which operations add
+ * the sums of passes and updates, and which is copied to the host once per
+ * step. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,10 +15,11 @@ es_status es_model_plan_report(es_model *model)
 {
     const es_model_config *config = &model->config;
     const size_t n_layers = (size_t)config->n_layer;
-    /* These sizes fit, as rows of as many heads fit in the activations. */
+    /* These sizes cannot overflow, as the activations hold as many rows of
+     * heads. */
     const size_t n_heads = n_layers * (size_t)config->n_head;
     const bool clips = config->arch.clip > 0;
-    /* Rounded up to whole doubles, as doubles follow. */
+    /* Round up to whole doubles, because doubles follow. */
     const size_t logits = clips ? (n_heads + 1) / 2 * 2 * sizeof(float) : 0;
     const size_t peaks = sizeof(es_tally) + 2 * logits;
     const size_t layers = peaks + es_model_n_peaks(model) * sizeof(es_peak);
@@ -127,8 +129,8 @@ void es_model_begin_report(es_model *model, bool measure,
     es_model_begin_shared(model);
     report->measured = measure;
     report->has_losses = true;
-    /* Only the back-end knows whether the step in progress is skipped, so its
-     * flag is kept. */
+    /* Keep the back-end's flag: only the back-end knows whether the step in
+     * progress is skipped. */
     const size_t kept = model->n_pending > 0 ? sizeof(float) : 0;
     static_assert(offsetof(es_tally, control.skips) == 0, "the first float");
     model->ops->store(model->backend, es_mem_at(report->memory, kept),
@@ -149,8 +151,8 @@ void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr)
 {
     es_control *control = &model->report.tally->control;
-    const float loss_scale = control->loss_scale; /* scale that the existing
-                                                     gradients contain */
+    /* scale that the current gradients contain */
+    const float loss_scale = control->loss_scale;
     *control = control_of(model, train, lr);
     control->loss_scale = loss_scale;
     model->ops->store(model->backend, es_model_reported(model, control),
@@ -218,7 +220,8 @@ es_status es_model_end_step(es_model *model, es_outcome *out)
 
 bool es_model_fetches(const es_model *model)
 {
-    /* With several ranks, reports are joined when all of them have arrived. */
+    /* With several ranks, reports are joined when those of all ranks have
+     * arrived. */
     return model->ops->fetch && !model->ranks && !es_model_has_details(model) &&
            !model->polynomials;
 }
@@ -246,8 +249,7 @@ es_status es_model_end_fetched(es_model *model, es_outcome *out)
     if (bytes)
         memcpy(report->tally, bytes, pending->n_bytes);
     else
-        memset(report->tally, 0xff, pending->n_bytes); /* makes every number
-                                                          NaN */
+        memset(report->tally, 0xff, pending->n_bytes); /* makes every sum NaN */
     report->n_passes = pending->n_passes;
     report->measured = pending->measured;
     model->n_pending--;

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The environment variables in which each launcher passes rank and world. */
+/* The environment variables in which each launcher passes a process its rank
+ * and the number of ranks. */
 static const struct launcher {
     const char *name, *rank, *world;
 } launchers[] = {

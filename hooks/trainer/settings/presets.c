@@ -1,8 +1,8 @@
 /* Reads the table presets.txt, which is built into the program by presets.S.
- * Its lines have fields separated by '|': first options that apply to patterns
- * of size and architecture, then the presets. A preset takes the options of
- * every line that matches it, in the order of the table, and finally its
- * own. */
+ * The fields of a line are separated by '|'. The lines of the first section
+ * give options for all presets whose size and architecture match a pattern; the
+ * second section lists the presets. A preset gets the options of every matching
+ * line, in the order of the table, and finally the options of its own line. */
 #include "hooks/trainer/settings/presets.h"
 
 #include "analyzer/base/options.h"
@@ -58,7 +58,8 @@ static const char *find_section(const char *heading)
     return found ? found + strlen(heading) : "";
 }
 
-/** Reads the section's next line that has fields; returns false at its end. */
+/** Reads the section's next line that has fields; returns false at the end of
+ *  the section. */
 static bool next_row(row *out, const char **at)
 {
     while (**at && **at != '[') {
@@ -75,13 +76,13 @@ static bool next_row(row *out, const char **at)
 
 /* --- presets -------------------------------------------------------------- */
 
-/** Writes a preset's name. "gpt2-l12-t128", "EReg(SM(t)+ScFuFFN)" and
- *  "gamma=0.3" give gpt2-l12-t128-ereg-sm-t-scfuffn-gamma0.3. */
+/** Writes a preset's name. The fields "gpt2-l12-t128", "EReg(SM(t)+ScFuFFN)"
+ *  and "gamma=0.3" become gpt2-l12-t128-ereg-sm-t-scfuffn-gamma0.3. */
 static void print_name(char *out, size_t size, const char *const field[])
 {
     es_text text = es_text_begin(out, size);
     es_text_append(&text, "%s", field[0]);
-    bool is_due = true; /* a dash precedes the next letter */
+    bool is_due = true; /* true if a dash must precede the next letter */
     for (const char *c = field[1]; *c; c++) {
         const bool is_part = isalnum((unsigned char)*c) || *c == '.';
         if (is_part)
@@ -139,7 +140,8 @@ es_status es_preset_check(const char *name, const char *where)
 {
     es_preset preset = {.is_tiny = false};
     char nearest[ES_PRESET_NAME_SIZE] = "";
-    size_t least = 4; /* a suggestion differs in fewer letters than this */
+    /* a suggestion must have a smaller edit distance than this */
+    size_t least = 4;
     if (strcmp(name, ES_PRESETS_LIST) == 0)
         return ES_OK;
     while (es_preset_next(&preset)) {
@@ -162,7 +164,7 @@ es_status es_preset_check(const char *name, const char *where)
 
 /* --- options ------------------------------------------------------------- */
 
-/** Passes the options of "NAME=VALUE NAME=VALUE" to `take`, one by one. */
+/** Passes the options of "NAME=VALUE NAME=VALUE" to `take`, one at a time. */
 static es_status take_words(const char *options, es_preset_taker *take,
                             void *user)
 {
@@ -204,7 +206,8 @@ es_status es_preset_options(const char *name, es_preset_taker *take, void *user)
 void es_presets_print(FILE *out)
 {
     es_preset widest = {.is_tiny = false}, preset = widest;
-    int name = 6, arch = 12; /* minimum widths, those of the headings */
+    /* minimum column widths: the lengths of the headings */
+    int name = 6, arch = 12;
     while (es_preset_next(&widest)) {
         const int n = (int)strlen(widest.name), m = (int)strlen(widest.arch);
         name = n > name ? n : name;

@@ -155,7 +155,7 @@ static bool was_given(const es_settings *settings, const char *name)
     return settings->given[es_setting_find(name) - es_settings_table];
 }
 
-/** Settings, and which of them a preset must not change. */
+/** Settings, together with the set of options that a preset must not change. */
 typedef struct under {
     es_settings *settings;
     bool given[ES_N_SETTINGS];
@@ -174,7 +174,8 @@ static es_status set_under(void *user, const char *name, const char *value)
                : es_setting_set(u->settings, setting, value, where);
 }
 
-/** Sets the options of the preset that were not given in any other way. */
+/** Sets the options of the preset that neither the command line nor a
+ *  configuration file has set. */
 static es_status apply_preset(es_settings *settings)
 {
     under u = {.settings = settings};
@@ -182,7 +183,7 @@ static es_status apply_preset(es_settings *settings)
     return es_preset_options(settings->preset, set_under, &u);
 }
 
-/* Sets the family's own defaults if a family was given. */
+/* Sets the defaults of the model's family if --family was given. */
 static void settle_family(es_settings *settings)
 {
     es_model_config *model = &settings->model;
@@ -209,7 +210,7 @@ es_status es_settings_parse(es_settings *settings, int argc, char **argv)
     es_status status =
         es_options_parse(settings, settings->given, &command, argc, argv);
     if (status != ES_OK || settings->resume[0])
-        return status; /* the checkpoint provides all of them */
+        return status; /* the checkpoint provides all settings */
     status = apply_preset(settings);
     settle_family(settings);
     return status;

@@ -1,5 +1,5 @@
-/* Writes and reads the resolved settings: as the JSON that a run and a
- * checkpoint keep, and as the lines of a configuration file. */
+/* Writes and reads the resolved settings, both as the JSON that is stored in a
+ * run file or checkpoint and as lines of a configuration file. */
 #include "hooks/trainer/settings/settings.h"
 
 #include "analyzer/base/json_write.h"
@@ -13,7 +13,7 @@
 
 #define CHECKSUM "tokens_checksum"
 
-/** Returns the kept setting that JSON calls `name`, with '_' for '-', or
+/** Returns the stored setting whose JSON name is `name`, with '_' for '-', or
  *  NULL. */
 static const es_option *find_kept(const char *name)
 {
@@ -85,8 +85,8 @@ es_status es_settings_read_json(es_settings *settings,
     const char *name;
     json_t *value;
     json_error_t error = {0};
-    settings->products = ES_PRODUCTS_OPENBLAS; /* the value of files older than
-                                                  the option */
+    settings->products = ES_PRODUCTS_OPENBLAS; /* the value in files from before
+                                                  this option existed */
     json_t *object = json_loads(
         json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     es_status status =
@@ -124,8 +124,9 @@ static void put_member(es_json_writer *json, const es_settings *settings,
         es_json_write_json(json, name, value);
 }
 
-/** Returns true if the setting is written. A run names the libraries in use
- *  instead of the choice of them that a checkpoint keeps. */
+/** Returns true if the setting is to be written. A run stores the names of the
+ *  libraries in use instead of the option that chose them; a checkpoint stores
+ *  the option. */
 static bool is_written(const es_option *setting, const es_settings *settings,
                        bool is_run)
 {
@@ -147,8 +148,8 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
     for (size_t i = 0; i < ES_N_SETTINGS; i++)
         if (is_written(&es_settings_table[i], settings, slurm_job != NULL))
             put_member(&json, settings, &es_settings_table[i]);
-    /* The ceiling is computed from the data and is not a setting of a
-     * checkpoint. */
+    /* The ceiling is computed from the data, so a checkpoint does not store it
+     * as a setting. */
     if (slurm_job && settings->ceiling > 0)
         es_json_write_number(&json, "ceiling", settings->ceiling);
     if (slurm_job && *slurm_job)

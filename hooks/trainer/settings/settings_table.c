@@ -1,5 +1,6 @@
-/* The options of entropy-train. One row each serves the command line, the
- * configuration file, --help and the configuration that a run keeps. */
+/* Defines the options of entropy-train. One row per option serves the command
+ * line, the configuration file, --help and the configuration that is stored
+ * with a run. */
 #include "hooks/trainer/ranks/ranks.h"
 #include "hooks/trainer/settings/settings.h"
 #include "store/run.h"
@@ -8,8 +9,9 @@
 #include <limits.h>
 #include <string.h>
 
-/* Builds a row from name, argument, field, range or names, verbs and help. INT,
- * REAL and CHOICE are kept with a run; the others need the tag KEPT. */
+/* Build a row from the option's name, argument, field, range or names, verbs
+ * and help. Options of the kinds INT, REAL and CHOICE are stored with a run;
+ * other kinds need the tag KEPT to be stored. */
 #define ROW(flag, value, takes, text)                                          \
     .name = flag, .argument = value, .help = text, .tags = takes
 #define INT(flag, value, field, from, to, takes, text)                         \
@@ -32,8 +34,9 @@
 #define KEPT ES_SETTING_KEPT
 #define MODEL (RUNS | ES_VERB_PROBE | ES_SETTING_OF_WEIGHTS)
 #define ALL (RUNS | ES_VERB_VERIFY | ES_VERB_PROBE)
-#define LARGE 9007199254740992 /* 2^53: whole numbers are exact below */
-#define BELOW_ONE 0.999999999  /* a decay of 1 would divide by zero */
+/* 2^53: a double represents every smaller whole number \ */
+#define LARGE 9007199254740992
+#define BELOW_ONE 0.999999999 /* a decay of 1 would divide by zero */
 
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", NULL};
@@ -63,7 +66,8 @@ static void print_arch(char *out, size_t size, const void *field)
     es_arch_print(out, size, field);
 }
 
-/* Reads everything but the base, which is a separate option. */
+/* Reads all parameters of the rotary scaling except the base, which is a
+ * separate option. */
 static es_status read_scaling(void *field, const es_option *option,
                               const char *value, const char *where)
 {
@@ -86,7 +90,7 @@ static es_status read_scaling(void *field, const es_option *option,
     if (!right)
         return es_fail(ES_EUSAGE,
                        "%s: '%.40s': expected none, or four numbers above 0, "
-                       "as 8,1,4,8192",
+                       "such as 8,1,4,8192",
                        where, value);
     *rope = new;
     return ES_OK;
@@ -157,7 +161,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
           "GPT-NeoX, Llama or ViT; probe also accepts BERT")},
     {FLAG("dry-run", dry_run, TRAIN,
-          "make all checks of a training and print the whole configuration, "
+          "run all checks of a training run and print the whole configuration, "
           "but do not train")},
     {ROW("config", "FILE", RUNS,
          "read options from lines 'name = value'; later options override them"),
@@ -176,28 +180,27 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},
     {INT("ctx", "T", model.ctx, 1, INT_MAX, MODEL, "context length in tokens")},
     {INT("vocab", "V", model.vocab, 0, INT_MAX, RUNS,
-         "vocabulary size; 0 takes the token file's; any other value must "
-         "equal it")},
+         "vocabulary size; 0 uses that of the token file, and any other value "
+         "must equal it")},
     {INT("mlp-mult", "M", model.mlp_mult, 1, INT_MAX, RUNS,
          "width of the feed-forward network, as a multiple of --d-model")},
     {INT("d-ff", "N", model.d_ff, 0, INT_MAX, RUNS,
-         "llama, roberta, vit: width of the feed-forward network; 0 uses "
-         "--mlp-mult")},
+         "llama, roberta, vit: width of the feed-forward network; 0 computes "
+         "it from --mlp-mult")},
     {INT("n-kv-head", "N", model.n_kv_head, 0, INT_MAX, RUNS,
-         "llama: key and value heads; 0 for --n-head")},
+         "llama: number of key and value heads; 0 for the value of --n-head")},
     {INT("d-head", "N", model.d_head, 0, INT_MAX, RUNS,
          "llama: width of a head; 0 for --d-model / --n-head")},
     {REAL("rope-base", "X", model.rope.base, 0, 1e30, RUNS,
           "llama: base of the rotary position embedding; 0 for 10000")},
     {ROW("rope-scaling", "F,L,H,N", RUNS | KEPT,
          "llama: rotary scaling of Llama 3.1: factor F, low-frequency factor "
-         "L, high-frequency factor H, original context N, as 8,1,4,8192; or "
-         "none"),
+         "L, high-frequency factor H, original context N, such as 8,1,4,8192; "
+         "or none"),
      ES_OPT_CALL(es_settings, model.rope, read_scaling),
      .print = print_scaling},
-    {FLAG(
-        "qk-norm", model.qk_norm, RUNS | KEPT,
-        "llama: apply RMSNorm to each head's queries and keys, as Qwen3 does")},
+    {FLAG("qk-norm", model.qk_norm, RUNS | KEPT,
+          "llama: apply RMSNorm to each head's queries and keys, like Qwen3")},
     {INT("padding", "ID", model.padding, -1, INT_MAX, MODEL,
          "roberta, bert: padding token, whose keys are masked; -1 for none")},
     {INT("mask-token", "ID", model.mask, -1, INT_MAX, RUNS,
@@ -207,9 +210,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "vit: side of an image in pixels")},
     {INT("patch-size", "P", model.image.patch, 0, INT_MAX, RUNS,
          "vit: side of a patch in pixels; determines --ctx")},
-    {INT(
-        "channels", "C", model.image.channels, 1, INT_MAX, RUNS,
-        "vit: channels of an image; the data store one channel after another")},
+    {INT("channels", "C", model.image.channels, 1, INT_MAX, RUNS,
+         "vit: channels of an image; the data hold one channel after another")},
     {INT("classes", "N", model.image.classes, 0, INT_MAX, RUNS,
          "vit: number of classes; in the data the class follows its image")},
     {FLAG("tied", model.tied, RUNS | KEPT,
@@ -227,17 +229,19 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {REAL("gamma", "X", model.gamma, 0, 1e9, RUNS,
           "EReg: tolerance as a fraction of ln T")},
     {REAL("lambda", "X", model.lambda, 0, 1e9, RUNS,
-          "EReg: weight of the loss")},
+          "EReg: weight of the regularisation loss")},
     {CHOICE("ereg-reduce", "HOW", model.ereg_reduce, reductions, RUNS,
-            "EReg: reduction, token or mean")},
+            "EReg: what the loss penalises: row entropies (token) or head "
+            "means (mean)")},
     {REAL("range-attn", "X", model.range_weight[ES_RANGE_ATTN], 0, 1e9, RUNS,
-          "weight of the range loss on PowerSoftmax: each layer's largest "
-          "|score|")},
+          "weight of the range loss on PowerSoftmax's inputs: each layer's "
+          "largest |score|")},
     {REAL("range-act", "X", model.range_weight[ES_RANGE_ACT], 0, 1e9, RUNS,
-          "weight of the range loss on the activation: each layer's largest "
-          "|input|")},
+          "weight of the range loss on the activation's inputs: each layer's "
+          "largest |input|")},
     {REAL("range-norm", "X", model.range_weight[ES_RANGE_NORM], 0, 1e9, RUNS,
-          "weight of the range loss on LN, RN: each norm's largest |input|")},
+          "weight of the range loss on the inputs of LN and RN: each norm's "
+          "largest |input|")},
     {REAL("t-init", "X", model.t_init, 1e-9, 1e9, RUNS,
           "SM(t): initial temperature")},
     {REAL("theta-init", "X", model.theta_init, -1e9, 1e9, RUNS,
@@ -286,16 +290,16 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("eval-batches", "N", eval_batches, 1, 1e9, TRAIN,
          "micro-batches per evaluation")},
     {INT("batches", "N", eval_batches, 1, 1e9, ES_VERB_PROBE,
-         "micro-batches to probe with")},
+         "number of micro-batches that the probe evaluates")},
     {FLAG("random", random, ES_VERB_PROBE | KEPT,
-          "take micro-batches from random places given by the seed instead of "
-          "those of a training's evaluation")},
+          "read micro-batches from random places, determined by the seed, "
+          "instead of the places that a training run evaluates")},
     {CHOICE("inference", "HOW", inference, inferences, PASS,
             "evaluate exactly (exact), or with division, LayerNorm and GELU as "
             "the polynomials of encrypted inference (polynomial; see below)")},
     {INT("poly-batches", "N", poly_batches, 1, 1e9, PASS,
-         "polynomial: held-out micro-batches that calibrate the intervals, "
-         "taken after those of the evaluation")},
+         "polynomial: held-out micro-batches that calibrate the intervals; "
+         "they follow the micro-batches of the evaluation")},
     {REAL("poly-margin", "X", polynomial.margin, 1, 1e9, PASS,
           "polynomial: factor by which calibrated intervals are widened")},
     {REAL("poly-error", "X", polynomial.error, 1e-12, 0.5, PASS,
@@ -303,19 +307,20 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "relative for inverses, absolute for activations")},
     {INT("poly-factors", "D", polynomial.factors, 0,
          ES_POLYNOMIAL_MOST_ITERATIONS, PASS,
-         "polynomial: factors of Goldschmidt's division; 0 chooses")},
+         "polynomial: number of factors of Goldschmidt's division; 0 chooses "
+         "automatically")},
     {INT("poly-steps", "N", polynomial.steps, 0, ES_POLYNOMIAL_MOST_ITERATIONS,
          PASS,
          "polynomial: Newton steps of LayerNorm's inverse square root; 0 "
-         "chooses")},
+         "chooses automatically")},
     {INT("poly-degree", "N", polynomial.degree, 0, ES_GATE_MOST_DEGREE, PASS,
          "polynomial: degree of the Chebyshev polynomial of GELU's gate; 0 "
-         "chooses")},
+         "chooses automatically")},
     {INT("maps", "S", maps, 0, ES_MAP_MAX, PASS,
          "record attention maps of each layer at some evaluations, averaged to "
          "S by S cells of 4 bytes; 0 for none")},
     {FLAG("map-heads", map_heads, PASS | KEPT,
-          "record attention maps of each head, too")},
+          "also record attention maps of each head")},
     {INT("map-count", "N", map_count, 1, 1000, TRAIN,
          "number of evaluations that record attention maps, evenly spaced and "
          "including the last")},
@@ -326,7 +331,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "for about twenty lines")},
     {TEXT("checkpoint", "DIR", checkpoint, TRAIN,
           "folder for checkpoints, which are written at the end and on a stop, "
-          "but not after a loss that is not finite")},
+          "but not after a NaN or infinite loss")},
     {INT("checkpoint-every", "N", checkpoint_every, 0, LARGE, TRAIN,
          "steps between checkpoints; 0 for one at the end only")},
     {INT("keep", "N", keep, 0, LARGE, TRAIN,
