@@ -1,7 +1,7 @@
 /* Reads arrays by name from a folder of .npy files or from one safetensors
- * file, for verify and tests. In a folder, its path and the array's name form
- * the path of a file; a safetensors file is opened once, and its tensors are
- * read one at a time. */
+ * file, for the verb verify and for tests. In a folder, the file of an array is
+ * FOLDER/NAME.npy. A safetensors file is opened once, and its tensors are read
+ * one at a time. */
 #include "hooks/trainer/files/arrays.h"
 
 #include "analyzer/base/checked.h"
@@ -43,7 +43,7 @@ const char *es_arrays_label(char out[ES_ARRAY_LABEL_MAX],
     return out;
 }
 
-/** Writes the path FOLDER/NAME plus the ending. */
+/** Writes the path FOLDER/NAME followed by the given ending. */
 static es_status path_of(char out[PATH_MAX], const char *folder,
                          const char *name, const char *ending)
 {

@@ -1,11 +1,13 @@
 /**
- * Reads arrays, one at a time, and texts by name from a folder of .npy files or
- * from one safetensors file; verify and tests treat both alike. Both are
- * untrusted and checked as npy.h and safetensors.h describe.
+ * Reads arrays, one at a time, and strings by name from a folder of .npy files
+ * or from one safetensors file, through the same functions; for the verb verify
+ * and for tests. Both sources are untrusted and checked as npy.h and
+ * safetensors.h describe.
  *
- *   folder  array "grads/wte" is PATH/grads/wte.npy, text "case" PATH/case.json
+ *   folder  array "grads/wte" is PATH/grads/wte.npy, string "case" is
+ *           PATH/case.json
  *   file    array "grads/wte" is the tensor of that name, of type F32, F64 or
- *           I32; text "case" is the metadata entry of that name
+ *           I32; string "case" is the metadata entry of that name
  */
 #ifndef ES_ARRAYS_H
 #define ES_ARRAYS_H
@@ -16,33 +18,34 @@
 /** An open folder or file; all members are read-only. {0} is closed. */
 typedef struct es_arrays {
     const char *path;            /* borrowed from the caller of open */
-    struct es_safetensors *file; /* NULL for a folder */
+    struct es_safetensors *file; /* the safetensors file; NULL for a folder */
 } es_arrays;
 
 #define ES_ARRAY_LABEL_MAX 4608
 
 /**
  * Opens a folder or a file; call es_arrays_close in every case. The files of a
- * folder are only opened when they are read. ES_OK; as es_safetensors_open.
+ * folder are only opened when they are read. Returns ES_OK or the errors of
+ * es_safetensors_open.
  */
 es_status es_arrays_open(es_arrays *out, const char *path) ES_MUST_USE;
 
-/** Closes and zeroes *arrays; NULL and closed ones are fine. */
+/** Closes and zeroes *arrays. NULL or a closed *arrays is allowed. */
 void es_arrays_close(es_arrays *arrays);
 
-/** Writes the name of an array for messages, whether or not the array exists:
- *  "DIR/grads/wte.npy", "FILE: tensor grads/wte". Returns out, truncated if it
- *  does not fit. */
+/** Writes the name of an array as it appears in messages, such as
+ *  "DIR/grads/wte.npy" or "FILE: tensor grads/wte", whether or not the array
+ *  exists. Returns out; the name is truncated if it does not fit. */
 const char *es_arrays_label(char out[ES_ARRAY_LABEL_MAX],
                             const es_arrays *arrays, const char *name);
 
 /**
- * Reads a text.
+ * Reads a string.
  *
- *   out    NUL-terminated, the caller frees it; NULL on failure
- *   label  written: the text's name for messages
+ *   out NUL-terminated, the caller frees it; NULL on failure label output: name
+ *   of the string for messages
  *
- * ES_OK; ES_EIO; ES_EFORMAT (no such metadata, more than 1 MiB); ES_ENOMEM.
+ * ES_OK; ES_EIO; ES_EFORMAT (no such metadata, or more than 1 MiB); ES_ENOMEM.
  */
 es_status es_arrays_text(char **out, char label[ES_ARRAY_LABEL_MAX],
                          const es_arrays *arrays, const char *name) ES_MUST_USE;
@@ -60,8 +63,8 @@ bool es_arrays_has(const es_arrays *arrays, const char *name);
 es_status es_arrays_read(es_npy *out, const es_arrays *arrays,
                          const char *name) ES_MUST_USE;
 
-/** Reads an array that must have this type and shape (n_dims). Returns as
- *  es_arrays_read, and ES_EFORMAT with both types or both shapes in the
+/** Reads an array that must have this type and shape (n_dims). Returns like
+ *  es_arrays_read, and also ES_EFORMAT with both types or both shapes in the
  *  message. */
 es_status es_arrays_read_as(es_npy *out, const es_arrays *arrays,
                             const char *name, es_npy_type type, int n_dims,

@@ -1,8 +1,8 @@
 /* Writes and reads checkpoints: safetensors files whose metadata hold the
- * settings, the state of the training and a checksum over everything. A reader
- * verifies the checksum before it uses anything but the version. The checksum
- * precedes the numbers in the file, so a writer fetches them from the model
- * twice. */
+ * settings, the state of the training run and a checksum over everything. A
+ * reader verifies the checksum before it uses anything except the version. The
+ * checksum precedes the tensors in the file, so a writer fetches the tensors
+ * from the model twice. */
 #include "hooks/trainer/files/checkpoint.h"
 
 #include "analyzer/base/checked.h"
@@ -26,11 +26,12 @@ typedef enum text_entry {
     RUN,
     NAME,
     THREADS,
-    LOSSES, /* first of six numbers: es_losses of the last step and of the
-               evaluation */
+    LOSSES, /* first of six entries: loss, ce and ereg of the last step and of
+               the evaluation */
     LOSS_SCALE = LOSSES + 6,
     GOOD_STEPS,
-    RANGES, /* range losses of the two es_losses; only if the model has any */
+    RANGES, /* range losses of the last step and of the evaluation; only if the
+               model has range losses */
     CHECKSUM = RANGES + 2,
     N_TEXTS
 } text_entry;
@@ -55,7 +56,8 @@ static const char *const keys[N_TEXTS] = {"entropy_train_checkpoint",
                                           "eval_range",
                                           "checksum"};
 
-/** The tensors kept of a parameter: its value, and the moments if it trains. */
+/** The tensors stored for a parameter: its value and, if it is trained, its
+ *  moments. */
 typedef enum tensor_part {
     VALUE,
     MOMENT_FIRST,
@@ -124,7 +126,7 @@ static es_moment moment_of(tensor_part part)
 
 /* --- writing: tensors ---------------------------------------------------- */
 
-/** The contents of a checkpoint that is about to be written. */
+/** Everything needed to write a checkpoint. */
 typedef struct writing {
     const char *path;
     es_model *model;
@@ -133,8 +135,8 @@ typedef struct writing {
     size_t n;
 } writing;
 
-/** Fetches a tensor from the model. `index` is a * N_PARTS + p for part p of
- *  array a. */
+/** Fetches a tensor from the model. `index` = a * N_PARTS + p selects part p (a
+ *  tensor_part) of array a. */
 static es_status fill(void *user, size_t index, float *out, size_t n)
 {
     const writing *w = user;
@@ -165,8 +167,8 @@ static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
     w->n++;
 }
 
-/** Computes the checksum. Fetching the numbers a second time costs far less
- *  than writing them. */
+/** Computes the checksum. This fetches all tensors a second time, which costs
+ *  far less than writing them. */
 static es_status sum_model(const writing *w, uint64_t *sum)
 {
     float *values = NULL;
@@ -189,7 +191,7 @@ static es_status sum_model(const writing *w, uint64_t *sum)
 typedef struct texts {
     char *config;
     char numbers[N_TEXTS][ES_FLOAT_TEXT_MAX];
-    const char *all[N_TEXTS]; /* texts; NULL: left out */
+    const char *all[N_TEXTS]; /* values of the entries; NULL: left out */
 } texts;
 
 static void print_whole(texts *out, text_entry entry, int64_t number)
@@ -257,8 +259,8 @@ es_status es_checkpoint_write(const char *path, es_model *model,
     texts from = {0};
     uint64_t sum = 0;
     es_status status;
-    /* The values of all arrays precede all moments, so a reader that only needs
-     * the model reads the first third of the file. */
+    /* The values of all arrays precede all moments, so that a reader that only
+     * needs the model reads only the first third of the file. */
     size_t n = es_model_n_arrays(w.model);
     if ((status = es_alloc(&w.tensors, n * N_PARTS, sizeof *w.tensors,
                            "a checkpoint's tensors")) < 0 ||
@@ -360,8 +362,8 @@ static es_status check_version(const es_checkpoint *checkpoint)
     int64_t version = 0;
     if (!es_checkpoint_is_ours(checkpoint->file))
         return es_fail(ES_EFORMAT,
-                       "%s: not a checkpoint of entropy-train: nothing else "
-                       "can be resumed",
+                       "%s: not a checkpoint of entropy-train: give a "
+                       "checkpoint to resume from",
                        path);
     es_status status;
     if ((status = take_whole(&version, checkpoint, VERSION, 1, INT_MAX)) < 0)
@@ -425,7 +427,7 @@ static es_status read_tensor(float **values, const es_checkpoint *checkpoint,
                                             0, tensor->n);
 }
 
-/** Verifies the checksum, before anything but the version is used. */
+/** Verifies the checksum; called before anything except the version is used. */
 static es_status check_sum(const es_checkpoint *checkpoint)
 {
     char want[17];
@@ -480,8 +482,8 @@ void es_checkpoint_close(es_checkpoint *checkpoint)
 
 /* --- into a model -------------------------------------------------------- */
 
-/** Finds the tensor for a part of a parameter and checks its shape. `is_old` is
- *  set if the file holds temperatures instead of their logarithms. */
+/** Finds the tensor for a part of a parameter and checks its shape. Sets
+ *  *is_old if the file holds temperatures instead of their logarithms. */
 static es_status find_tensor(const es_tensor **out, bool *is_old,
                              const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
@@ -506,8 +508,8 @@ static es_status find_tensor(const es_tensor **out, bool *is_old,
     return ES_OK;
 }
 
-/** Converts a part of temperatures to that of their logarithms: the value, or a
- *  moment, whose gradients are multiplied by t. */
+/** Converts a tensor of temperatures to logarithms. For a moment, multiplies by
+ *  the power of t that the change of variable requires. */
 static es_status convert_old(float *values, const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
 {

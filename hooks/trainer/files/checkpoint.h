@@ -1,36 +1,33 @@
 /**
- * A checkpoint: everything that a training needs to continue with the same
- * bits, in one safetensors file.
+ * Writes and reads checkpoints. A checkpoint holds everything that a training
+ * run needs to continue with bit-identical results, in one safetensors file.
  *
  * Tensors, all F32: the arrays of the model with the names and shapes of
  * model/params.h (including SNorm's u and v), and for each trainable array NAME
- * the moments of AdamW, `optimizer.m.NAME` and `optimizer.v.NAME`. Every number
+ * the moments of AdamW, `optimizer.m.NAME` and `optimizer.v.NAME`. Every value
  * is finite. Older files have temperatures h.L.attn.t instead of their
- * logarithms h.L.attn.log_t and are converted: temperatures.h.
+ * logarithms h.L.attn.log_t and are converted (temperatures.h).
  *
  * Entries of __metadata__ (the first one identifies a checkpoint):
  *
- *     entropy_train_checkpoint  version of this list, "1"
- *     program     the writer: "entropy-train 0.1.0"
- *     config      es_settings_json: one object, "tokens_checksum" included
- *     step        steps done, which is the number of the next one
- *     updates     updates of the optimiser
- *     run         the run's uuid
- *     name        the run's name
- *     threads     number of threads; another number gives other bits
- *     loss, ce, ereg                 of the last step
- *     eval_loss, eval_ce, eval_ereg  of the last evaluation, if there was one
- *     loss_scale, good_steps         see loss_scale.h; if the loss is scaled
- *     checksum    16 hexadecimal digits over all of the above; see below
+ *     entropy_train_checkpoint version of this list, "1" program the writer:
+ *     "entropy-train 0.1.0" config es_settings_json: one object,
+ *     "tokens_checksum" included step number of steps done, which is the number
+ *     of the next step updates number of updates of the optimiser run the run's
+ *     uuid name the run's name threads number of threads; results are not
+ *     bit-identical with another number loss, ce, ereg of the last step
+ *     eval_loss, eval_ce, eval_ereg of the last evaluation, if there was one
+ *     loss_scale, good_steps see loss_scale.h; if the loss is scaled checksum
+ *     16 hexadecimal digits over all entries above; see below
  *
  * No state of a random generator is kept: batches and initial parameters are
  * drawn by counter from the seed, which is part of the configuration.
  *
  * checksum: with h(bytes) = es_tokens_hash, start with sum = 0; then for each
- * part sum = h(sum, h(part)) as two little-endian words. The parts are key and
- * text of each entry but the checksum, in the order above; then, for each
- * tensor in the order of the file, its name, its extents as 64-bit words and
- * its numbers.
+ * part sum = h(sum, h(part)) as two little-endian words. The parts are the key
+ * and the value of each entry except the checksum, in the order above; then,
+ * for each tensor in the order of the file, its name, its extents as 64-bit
+ * words and its data.
  */
 #ifndef ES_CHECKPOINT_H
 #define ES_CHECKPOINT_H
@@ -44,19 +41,18 @@
 
 #define ES_CHECKPOINT_VERSION 1
 
-/** The progress of a training. */
+/** The progress of a training run. */
 typedef struct es_checkpoint_state {
     int64_t step;            /* steps done */
     char uuid[ES_UUID_SIZE]; /* uuid of the run */
     char name[ES_RUN_NAME_SIZE];
     uint64_t tokens_checksum; /* checksum of the data */
     int threads;              /* number of threads */
-    es_loss_scale loss_scale; /* scale for the next step; 0: the loss is not
-                                 scaled */
-    es_losses last;           /* losses of the last step; NaN if there was
-                                 none */
-    es_losses eval;           /* losses of the last evaluation; NaN if there was
-                                 none */
+    es_loss_scale loss_scale; /* scale of the loss for the next step; 0: the
+                                 loss is not scaled */
+    es_losses last; /* losses of the last step; NaN if no step was taken */
+    /* losses of the last evaluation; NaN if no evaluation was made */
+    es_losses eval;
 } es_checkpoint_state;
 
 /** An open checkpoint; all members are read-only. */
@@ -64,7 +60,7 @@ typedef struct es_checkpoint {
     es_safetensors *file;
     es_settings settings; /* settings of the run, including its name */
     es_checkpoint_state state;
-    int64_t n_updates; /* updates of the optimiser */
+    int64_t n_updates; /* number of updates of the optimiser */
 } es_checkpoint;
 
 /** Returns true if a safetensors file is a checkpoint of entropy-train. */
@@ -75,12 +71,12 @@ bool es_checkpoint_is_ours(const es_safetensors *file);
 bool es_checkpoint_is_moment(const char *name);
 
 /**
- * Writes a checkpoint, which appears whole or not at all.
+ * Writes a checkpoint. The file appears whole or not at all.
  *
- *   settings  resolved; kept as "config"
+ *   settings  resolved settings; stored as "config"
  *
- * ES_OK; ES_EIO; ES_ENOMEM; ES_EFORMAT if a number of the model is not finite:
- * a diverged model never becomes a checkpoint.
+ * ES_OK; ES_EIO; ES_ENOMEM; ES_EFORMAT if a value of the model is not finite: a
+ * diverged model never becomes a checkpoint.
  */
 es_status es_checkpoint_write(const char *path, es_model *model,
                               const es_settings *settings,
@@ -95,10 +91,10 @@ es_status es_checkpoint_open(es_checkpoint **out, const char *path) ES_MUST_USE;
 void es_checkpoint_close(es_checkpoint *checkpoint); /* NULL is fine */
 
 /**
- * Fills a model of the same configuration: arrays, moments and the number of
- * updates. ES_OK; ES_EFORMAT, naming the first array that is missing,
- * unexpected, or of another shape; ES_EIO; ES_ENOMEM. After a failure the model
- * must not be used.
+ * Stores the checkpoint's arrays, moments and number of updates in a model of
+ * the same configuration. ES_OK; ES_EFORMAT, naming the first array that is
+ * missing, unexpected, or of a different shape; ES_EIO; ES_ENOMEM. After a
+ * failure the model must not be used.
  */
 es_status es_checkpoint_load(es_model *model,
                              const es_checkpoint *checkpoint) ES_MUST_USE;

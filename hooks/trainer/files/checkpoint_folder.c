@@ -1,7 +1,6 @@
-/* Manages a folder of checkpoints: locks it while a training writes, removes
- * old checkpoints and the temporary files of trainings that were killed, and
- * finds the newest good checkpoint to resume. Files are named
- * NAME-STEP.safetensors. */
+/* Manages a folder of checkpoints: locks it while a training run writes to it,
+ * removes old checkpoints and the temporary files of killed runs, and finds the
+ * newest good checkpoint to resume. Files are named NAME-STEP.safetensors. */
 #include "hooks/trainer/files/checkpoint_folder.h"
 
 #include "analyzer/base/checked.h"
@@ -20,7 +19,7 @@
 #include <unistd.h>
 
 #define SUFFIX ".safetensors"
-#define NAME_SIZE 201 /* leaves space for the step in a file's name */
+#define NAME_SIZE 201 /* leaves space for the step in a file name */
 
 struct es_checkpoint_folder {
     char path[ES_PATH_SIZE];
@@ -33,8 +32,8 @@ struct es_checkpoint_folder {
 
 typedef struct entry {
     int64_t step;
-    char name[NAME_MAX + 1]; /* the file's name, with a NUL in place of
-                                "-STEP..." */
+    /* the file name, with a NUL in place of "-STEP..." */
+    char name[NAME_MAX + 1];
     char file[NAME_MAX + 1];
 } entry;
 
@@ -43,7 +42,8 @@ typedef struct listing {
     size_t n;
 } listing;
 
-/** Splits the name of a file; returns true if it is NAME-STEP.safetensors. */
+/** Splits a file name into name and step; returns true if it has the form
+ *  NAME-STEP.safetensors. */
 static bool read_name(entry *out, const char *file)
 {
     size_t n = strlen(file), n_suffix = sizeof SUFFIX - 1;
@@ -69,8 +69,8 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
-/** Lists all checkpoints of a folder, or those of one run name; the caller
- *  frees out->items. */
+/** Lists all checkpoints of a folder, or only those with one run name; the
+ *  caller frees out->items. */
 static es_status list_files(listing *out, const char *path, const char *name)
 {
     entry item;
@@ -107,7 +107,7 @@ static es_status join(char out[ES_PATH_SIZE], const char *folder,
 
 /* --- opening ------------------------------------------------------------- */
 
-/** Writes the run's name in a form that is valid in a file's name. */
+/** Writes the run's name in a form that is valid in a file name. */
 static void file_name(char out[NAME_SIZE], const char *name)
 {
     snprintf(out, NAME_SIZE, "%s", name);
@@ -126,10 +126,11 @@ static es_status lock(es_checkpoint_folder *folder)
     folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0)
         return es_fail(ES_EIO, "%s: %s", folder->path, strerror(errno));
-    /* Some file systems cannot lock folders; the training continues without. */
+    /* Some file systems cannot lock folders; training then continues without a
+     * lock. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return es_fail(ES_ELOCKED,
-                       "%s: another training is writing checkpoints to this "
+                       "%s: another training run writes checkpoints to this "
                        "folder: give another folder",
                        folder->path);
     return ES_OK;
@@ -143,8 +144,8 @@ static es_status path_of(char out[ES_PATH_SIZE],
     return join(out, folder->path, file);
 }
 
-/** Checks that files can be created, so that a failure shows now and not at the
- *  first checkpoint. */
+/** Checks that files can be created, so that a failure is reported now and not
+ *  at the first checkpoint. */
 static es_status check_writable(const es_checkpoint_folder *folder)
 {
     char path[ES_PATH_SIZE];
@@ -158,9 +159,9 @@ static es_status check_writable(const es_checkpoint_folder *folder)
     return ES_OK;
 }
 
-/** Returns true for a checkpoint that was never renamed: a temporary file of
- *  this program that begins as checkpoints do. Temporary pictures and tables
- *  begin differently. */
+/** Returns true for a checkpoint that was written but never renamed: a
+ *  temporary file of this program whose content begins like a checkpoint.
+ *  Temporary pictures and tables begin differently. */
 static bool is_left_over(int folder, const char *file)
 {
     static const char start[] = "{\"__metadata__";
@@ -179,9 +180,10 @@ static bool is_left_over(int folder, const char *file)
     return is;
 }
 
-/** Removes temporary files. No other training writes them while this one holds
- *  the lock, so this also works where es_leftover_remove cannot know, as on a
- *  network file system. */
+/** Removes temporary files. While this training run holds the lock, no other
+ *  run writes temporary files. So this function also works on network file
+ *  systems, where es_leftover_remove cannot tell whether a file is still in
+ *  use. */
 static void remove_left_overs(const es_checkpoint_folder *folder)
 {
     DIR *all = opendir(folder->path);
@@ -208,8 +210,8 @@ static bool read_uuid(char out[ES_UUID_SIZE], const char *path)
     return ours;
 }
 
-/** Checks that an existing file can neither be mistaken for nor removed as a
- *  checkpoint of this training. */
+/** Checks that an existing file can neither be mistaken for a checkpoint of
+ *  this training run nor be removed as one. */
 static es_status check_entry(const es_checkpoint_folder *folder,
                              const entry *item, const char *uuid,
                              int64_t first_step)
@@ -280,8 +282,8 @@ void es_checkpoint_folder_close(es_checkpoint_folder *folder)
 
 /* --- saving -------------------------------------------------------------- */
 
-/** Removes checkpoints beyond the last `keep`. Later steps do not count, as
- *  they can only be damaged files. */
+/** Removes all but the last `keep` checkpoints. Files of later steps do not
+ *  count, as they can only be damaged. */
 static es_status remove_old(const es_checkpoint_folder *folder, int64_t step)
 {
     listing all;

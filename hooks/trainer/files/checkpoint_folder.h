@@ -1,6 +1,7 @@
 /**
  * The folder that holds the last checkpoints of a run as
- * DIR/NAME-STEP.safetensors. Only one training at a time writes to a folder.
+ * DIR/NAME-STEP.safetensors. Only one training run at a time writes to a
+ * folder.
  */
 #ifndef ES_CHECKPOINT_FOLDER_H
 #define ES_CHECKPOINT_FOLDER_H
@@ -11,16 +12,16 @@ typedef struct es_checkpoint_folder es_checkpoint_folder;
 
 /**
  * Creates the folder if necessary, locks it, checks that it is writable, and
- * removes half-written files of trainings that were killed.
+ * removes half-written files of killed training runs.
  *
- *   name        the run's name; file names use it as far as they permit
- *   uuid        the run's uuid
- *   first_step  the step from which the training continues; 0: it is new
- *   keep        number of files to keep; 0: all
+ *   name the run's name; file names contain it, without characters that file
+ *   names cannot have uuid the run's uuid first_step the step from which
+ *   training continues; 0: a new run keep number of files to keep; 0: all
  *
- * ES_OK; ES_EIO; ES_ELOCKED (another training is writing there); ES_EUSAGE: the
- * folder has checkpoints of this name by another run, or good later ones of
- * this run, which would be mixed up with the new ones; ES_ENOMEM.
+ * ES_OK; ES_EIO; ES_ELOCKED (another training run writes to this folder);
+ * ES_EUSAGE: the folder has checkpoints of another run with this name, or
+ * intact checkpoints of this run from later steps, which would be mixed up with
+ * the new ones; ES_ENOMEM.
  */
 es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
                                     const char *path, const char *name,
@@ -30,9 +31,9 @@ void es_checkpoint_folder_close(
     es_checkpoint_folder *folder); /* NULL is fine */
 
 /**
- * Writes a checkpoint and, once it is safe on disk, removes those beyond the
- * last `keep`. Returns as es_checkpoint_write; ES_EIO also if an old file
- * cannot be removed.
+ * Writes a checkpoint and, once it is safe on disk, removes all but the last
+ * `keep` checkpoints. Returns like es_checkpoint_write, and ES_EIO also if an
+ * old file cannot be removed.
  */
 es_status
 es_checkpoint_folder_save(es_checkpoint_folder *folder, es_model *model,
@@ -40,12 +41,13 @@ es_checkpoint_folder_save(es_checkpoint_folder *folder, es_model *model,
                           const es_checkpoint_state *state) ES_MUST_USE;
 
 /**
- * Opens the checkpoint to resume: a file, or the newest good one in a folder.
+ * Opens the checkpoint to resume: a file, or the newest intact checkpoint in a
+ * folder.
  *
  *   on_warning  called for each newer file that is damaged; may be NULL
  *
- * ES_OK; as es_checkpoint_open; ES_EUSAGE if the folder has checkpoints of
- * several names; ES_ENOTFOUND if it has none.
+ * Returns ES_OK or the errors of es_checkpoint_open; ES_EUSAGE if the folder
+ * has checkpoints of several names; ES_ENOTFOUND if it has no checkpoint.
  */
 es_status es_checkpoint_find(es_checkpoint **out, const char *path,
                              void (*on_warning)(void *user,

@@ -1,5 +1,5 @@
-/* Reads a JSON object from a file: config.json, or the index of weights in
- * several files. */
+/* Reads a JSON object from a file, such as config.json or the index of weights
+ * in several files. */
 #include "hooks/trainer/files/json_file.h"
 
 #include "analyzer/base/checked.h"
@@ -12,8 +12,8 @@ static es_status quote_words(char **text, size_t *n)
 {
     char *quoted;
     if (strlen(*text) != *n)
-        return ES_OK; /* the text contains a NUL byte, which the parser
-                         reports */
+        return ES_OK; /* the parser will report that the text contains a NUL
+                         byte */
     es_status status =
         es_alloc(&quoted, ES_JSON_QUOTED_SIZE(*n), 1, "a configuration");
     if (status < 0)

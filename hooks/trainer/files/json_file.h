@@ -10,10 +10,10 @@
 /**
  * Reads the object in a file; duplicate keys are refused.
  *
- *   out    freed by json_decref; NULL on failure
- *   words  read NaN and Infinity, which JSON does not have, as strings
+ *   out freed by json_decref; NULL on failure words true: read NaN and
+ *   Infinity, which are not valid JSON, as strings
  *
- * ES_OK; as es_infile_load; ES_EFORMAT: not JSON, or not an object.
+ * ES_OK; the errors of es_infile_load; ES_EFORMAT: not JSON, or not an object.
  */
 es_status es_json_load(json_t **out, const char *path,
                        const es_infile_limit *limit, bool words) ES_MUST_USE;

@@ -1,7 +1,7 @@
-/* Reads arrays of numpy, for arrays.c and tests. The header is a dictionary
- * literal of Python; the parser accepts the three keys that numpy writes, each
- * once. The size of the file is compared with the shape before memory is
- * allocated. */
+/* Reads numpy's .npy files, for arrays.c and tests. The header is a dictionary
+ * literal of Python; the parser accepts each of the three keys that numpy
+ * writes exactly once. The size of the file is compared with the shape before
+ * memory is allocated. */
 #include "hooks/trainer/files/npy.h"
 
 #include "analyzer/base/checked.h"
@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "array data is read as it lies in the file");
+              "array data are read in the byte order of the file");
 
-/* Headers of plain types have 64 to 128 bytes; numpy itself refuses more than
- * 10000. */
+/* Maximum size of the header in bytes. Headers of plain types have 64 to 128
+ * bytes; numpy itself refuses more than 10000. */
 #define HEADER_MAX 16384
 #define SHAPE_TEXT_MAX 256
 
@@ -61,7 +61,7 @@ static bool take_word(text_cursor *text, const char *word)
     return true;
 }
 
-/** Reads a quoted string without escapes into out[0..size), NUL-terminated. */
+/** Reads a quoted string without escapes into out (size), NUL-terminated. */
 static bool take_string(text_cursor *text, char *out, size_t size)
 {
     const char quote = take(text, '\'') ? '\'' : '"';
@@ -130,7 +130,7 @@ static es_status take_type(text_cursor *text, es_npy *out, const char *path)
                    path, descr);
 }
 
-/** Bits for the keys of the header; each key must appear once. */
+/** Bits for the keys of the header, each of which must appear once. */
 enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
 
 static es_status take_entry(text_cursor *text, es_npy *out, int *seen,
@@ -176,12 +176,12 @@ static es_status parse_header(es_npy *out, text_cursor text, const char *path)
     return text.at != text.end || seen != ALL ? malformed(path) : ES_OK;
 }
 
-/** An open file of known size; reads beyond that size fail. */
+/** An open file of known size; reads beyond this size fail. */
 typedef struct source {
     const char *path;
     int fd;
     uint64_t size;
-    size_t left; /* bytes not yet read */
+    size_t left; /* number of bytes not read yet */
 } source;
 
 static es_status read_exactly(source *from, void *out, size_t n)
@@ -233,7 +233,7 @@ static es_status read_data(source *from, es_npy *out)
     if (bytes < from->left)
         return es_fail(ES_EFORMAT, "%s: %zu unexpected bytes after the array",
                        from->path, from->left - bytes);
-    if (bytes > from->left) /* checked before a large block is allocated */
+    if (bytes > from->left) /* check this before allocating a large block */
         return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
                        from->path, bytes - from->left);
     es_status status = es_alloc(&out->data, bytes, 1, from->path);

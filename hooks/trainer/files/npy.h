@@ -1,7 +1,8 @@
 /**
  * Reads .npy files: format 1.0 and 2.0, C order, little-endian float32, float64
- * and int32. Other files are refused, and so is a file whose size differs from
- * what its header says. The format is described by numpy.lib.format and NEP 1.
+ * and int32. Other files are refused, and so is a file whose size does not
+ * match its header. The documentation of numpy.lib.format and NEP 1 describe
+ * the format.
  */
 #ifndef ES_NPY_H
 #define ES_NPY_H
@@ -19,9 +20,9 @@ typedef struct es_npy {
     es_npy_type type;
     int n_dims;                   /* 0 for a scalar, which has n = 1 */
     size_t dims[ES_NPY_MAX_DIMS]; /* C order; an extent may be 0 */
-    size_t n;                     /* number of elements: the product of dims */
-    void *data;                   /* n elements of `type`; never NULL after
-                                     ES_OK; aligned for any of the types */
+    size_t n;                     /* number of elements, the product of dims */
+    void *data; /* (n) elements of `type`; never NULL after ES_OK; aligned for
+                   all three types */
 } es_npy;
 
 /**
@@ -36,7 +37,7 @@ typedef struct es_npy {
  */
 es_status es_npy_read(es_npy *out, const char *path) ES_MUST_USE;
 
-/** Frees the data and zeroes *npy; NULL and empty ones are fine. */
+/** Frees the data and zeroes *npy. NULL or an empty *npy is allowed. */
 void es_npy_free(es_npy *npy);
 
 /**

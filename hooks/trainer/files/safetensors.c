@@ -1,9 +1,9 @@
 /* Reads and writes safetensors files. A reader parses the JSON header with
- * jansson and checks all of it before it reads a number: the tensors must fill
+ * jansson and checks all of it before it reads any data: the tensors must fill
  * the file without gaps or overlaps. Numbers of 16 and 64 bits are converted to
- * float32, or the bytes of a tensor are read unchanged. A writer supports
- * float32 only; the file appears whole, and one tensor at a time is in
- * memory. */
+ * float32, or the bytes of a tensor are read unchanged. The writer supports
+ * float32 only, makes the file appear whole or not at all, and holds one tensor
+ * at a time in memory. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -18,15 +18,15 @@
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "numbers are read as they lie in the file");
+              "numbers are read in the byte order of the file");
 
-#define DEPTH_MAX 3 /* nesting: the header, a tensor, its shape */
-#define PREFIX 8    /* bytes that hold the length of the header */
+#define DEPTH_MAX 3 /* maximum nesting: the header, a tensor, its shape */
+#define PREFIX 8    /* number of bytes that hold the length of the header */
 
 /* --- one tensor of the header -------------------------------------------- */
 
-/** The types of the format. An unknown type has size 0: its number of bytes is
- *  not checked, but the rest of the file can be read. */
+/** The data types of the format. An unknown type has size 0: its number of
+ *  bytes is not checked, and the rest of the file can still be read. */
 static const struct {
     const char *name;
     es_tensor_type type;
@@ -95,7 +95,8 @@ static es_status take_shape(es_tensor *tensor, const es_safetensors *file,
     return ES_OK;
 }
 
-/** Reads data_offsets, which count from `start`, where the data begin. */
+/** Reads data_offsets, which are relative to `start`, the first byte of the
+ *  data. */
 static es_status take_offsets(es_tensor *tensor, const es_safetensors *file,
                               const json_t *from, uint64_t start)
 {
@@ -109,7 +110,7 @@ static es_status take_offsets(es_tensor *tensor, const es_safetensors *file,
         return es_fail(
             ES_EFORMAT,
             "%s: tensor %s ends %" PRIu64
-            " bytes beyond the end of the file: the file was cut short",
+            " data lie beyond the end of the file: the file was cut short",
             file->path, tensor->name, (uint64_t)end - (file->size - start));
     tensor->offset = start + (uint64_t)begin;
     tensor->n_bytes = (size_t)(end - begin);
@@ -146,8 +147,8 @@ static int by_offset(const void *a, const void *b)
     const es_tensor *x = a, *y = b;
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
-    if (x->n_bytes != y->n_bytes) /* an empty tensor precedes the one at the
-                                     same offset */
+    if (x->n_bytes != y->n_bytes) /* an empty tensor precedes another tensor
+                                     with the same offset */
         return x->n_bytes < y->n_bytes ? -1 : 1;
     return strcmp(x->name, y->name);
 }
@@ -230,8 +231,8 @@ static es_status take_tensors(es_safetensors *file, uint64_t start)
     return status < 0 ? status : check_layout(file, start);
 }
 
-/** Returns true if brackets are nested deeper than the format allows, so that
- *  such a header is refused before it is parsed. */
+/** Returns true if brackets are nested deeper than the format allows; such a
+ *  header is refused before it is parsed. */
 static bool is_too_deep(const char *text, size_t n)
 {
     int depth = 0;
@@ -454,8 +455,8 @@ es_status es_safetensors_read_bytes(const es_safetensors *file,
 
 /* --- writing ------------------------------------------------------------- */
 
-/** Adds `value` to the object, which takes ownership even if the call fails.
- *  `value` is NULL if memory ran out. */
+/** Adds `value` to the object and takes ownership of it, even if the call
+ *  fails. `value` is NULL if memory ran out. */
 static es_status add(json_t *object, const char *key, json_t *value,
                      const char *path)
 {
@@ -533,8 +534,8 @@ static es_status write_tensors(FILE *out, const es_tensor_source *tensors,
     size_t n = 0, largest = 0;
     float *values = NULL;
     es_status status = ES_OK;
-    /* After a write error, such as a full disk, the rest is not written;
-     * es_outfile_close reports the error. */
+    /* After a write error, such as a full disk, skip the rest; es_outfile_close
+     * reports the error. */
     for (size_t i = 0; i < n_tensors && !ferror(out); i++) {
         const es_tensor_source *tensor = &tensors[i];
         if ((status = count_numbers(&n, tensor, path)) < 0)

@@ -1,7 +1,8 @@
 /**
- * The safetensors format: named arrays in one file. An 8-byte little-endian
- * length, a JSON object of that length (name: dtype, shape, data_offsets;
- * "__metadata__": texts), then the arrays, little-endian, C order.
+ * Reads and writes the safetensors format, which stores named arrays in one
+ * file: an 8-byte little-endian length, a JSON object of that length (name:
+ * dtype, shape, data_offsets; "__metadata__": strings), then the arrays,
+ * little-endian, in C order.
  *
  * A file is untrusted: every offset, shape and length is checked before it is
  * used; arrays may neither overlap nor leave gaps, names are unique, and the
@@ -23,7 +24,7 @@ typedef enum es_tensor_type {
     ES_TENSOR_F64, /* the last floating-point type that can be read */
     ES_TENSOR_I32,
     ES_TENSOR_I64,
-    ES_TENSOR_F8_E4M3, /* listed but not read: their scales are stored
+    ES_TENSOR_F8_E4M3, /* listed but not read, because their scales are stored
                           elsewhere */
     ES_TENSOR_F8_E5M2,
     ES_TENSOR_OTHER /* I8, BOOL, ...: listed but not read as numbers */
@@ -40,8 +41,9 @@ typedef struct es_tensor {
     size_t n; /* number of elements */
     size_t n_bytes;
     uint64_t offset; /* position of the first byte in the file */
-    const struct es_safetensors *shard; /* file that holds the data; NULL: the
-                                           file that lists the tensor */
+    /* file that holds the data; NULL: the file that lists the tensor holds
+     * them */
+    const struct es_safetensors *shard;
 } es_tensor;
 
 /** An open file; all members are read-only. */
@@ -51,7 +53,7 @@ typedef struct es_safetensors {
     size_t n;
     const es_tensor **by_name;      /* (n) the tensors sorted by name */
     struct json_t *header;          /* owns names and metadata */
-    int fd;                         /* -1 for an index */
+    int fd;                         /* file descriptor; -1 for an index */
     uint64_t size;                  /* size of the file when it was opened */
     struct es_safetensors **shards; /* (n_shards) files of an index, owned */
     size_t n_shards;
@@ -59,17 +61,17 @@ typedef struct es_safetensors {
 
 /**
  * Opens a regular file read-only and reads its header. ES_OK; ES_EIO;
- * ES_EFORMAT (cut short, damaged, not safetensors), naming path and tensor;
- * ES_ENOMEM.
+ * ES_EFORMAT (cut short, damaged, not safetensors; the message names path and
+ * tensor); ES_ENOMEM.
  */
 es_status es_safetensors_open(es_safetensors **out,
                               const char *path) ES_MUST_USE;
 
 /**
- * Opens the files that an index of Hugging Face's library names
+ * Opens all files that an index of Hugging Face's library lists
  * (model.safetensors.index.json: "weight_map" maps tensors to files) as if they
  * were one file without metadata. The files are in the folder of the index;
- * each of their tensors must be listed with its file. Returns as
+ * each of their tensors must be listed under its file. Returns like
  * es_safetensors_open.
  */
 es_status es_safetensors_open_index(es_safetensors **out,
@@ -81,16 +83,16 @@ es_status es_safetensors_sort(es_safetensors *file) ES_MUST_USE;
 
 void es_safetensors_close(es_safetensors *file); /* NULL is fine */
 
-/** Returns the tensor of a name, or NULL. */
+/** Returns the tensor with this name, or NULL. */
 const es_tensor *es_safetensors_find(const es_safetensors *file,
                                      const char *name);
 
-/** Returns a text of "__metadata__", borrowed, or NULL. */
+/** Returns an entry of "__metadata__", borrowed, or NULL. */
 const char *es_safetensors_metadata(const es_safetensors *file,
                                     const char *key);
 
 /**
- * Reads numbers first .. first + n - 1 of a tensor as float32. F32 keeps its
+ * Reads elements first .. first + n - 1 of a tensor as float32. F32 keeps its
  * bits, F16 and BF16 are exact, F64 is rounded. Any thread. ES_OK; ES_EARGUMENT
  * (beyond the tensor); ES_EFORMAT (not floating-point: I32, I64, OTHER);
  * ES_EIO.
@@ -115,14 +117,14 @@ typedef struct es_tensor_source {
     const char *name;
     int n_dims;
     int64_t dims[ES_TENSOR_MAX_DIMS];
-    /** Writes the tensor's n numbers to `out`. Any result but ES_OK aborts the
-     *  file. */
+    /** Writes the tensor's n values to `out`. Any return value except ES_OK
+     *  aborts the file. */
     es_status (*fill)(void *user, size_t index, float *out, size_t n);
     void *user;
     size_t index; /* argument of fill */
 } es_tensor_source;
 
-/** One text of "__metadata__". */
+/** One entry of "__metadata__". */
 typedef struct es_tensor_note {
     const char *key, *text;
 } es_tensor_note;
@@ -130,10 +132,10 @@ typedef struct es_tensor_note {
 /**
  * Writes a file that appears whole or not at all: a temporary file in the same
  * folder is synced and renamed, and the folder is synced; until then an
- * existing file of that name remains unchanged. Memory holds the largest
- * tensor. ES_OK; ES_EARGUMENT (a duplicate name, or one that is not UTF-8; too
- * many extents); ES_EIO (no space, no permission), naming the path; ES_ENOMEM;
- * or the result of fill.
+ * existing file of that name remains unchanged. The function needs memory for
+ * the largest tensor. ES_OK; ES_EARGUMENT (a name is duplicate or not UTF-8;
+ * too many extents); ES_EIO (no space, no permission; the message names the
+ * path); ES_ENOMEM; or the error of fill.
  */
 es_status es_safetensors_write(const char *path,
                                const es_tensor_source *tensors,

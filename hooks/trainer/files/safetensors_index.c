@@ -1,6 +1,6 @@
-/* Reads weights that are split into several files: opens the files named by the
- * index in the same folder, compares their tensors with it, and presents them
- * as one file. */
+/* Reads weights that are split into several files: opens all files listed in
+ * the index, compares their tensors with the index, and presents them as one
+ * file. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -23,8 +23,8 @@ static es_status load_index(json_t **out, const char *path)
     return status;
 }
 
-/* Returns the open file of that name, and opens it on first use; NULL on an
- * error. */
+/* Returns the open file with this name, which is opened on first use; NULL on
+ * an error. */
 static es_safetensors *shard_of(es_safetensors *file, const char *name,
                                 es_status *status)
 {
@@ -57,7 +57,8 @@ static es_safetensors *shard_of(es_safetensors *file, const char *name,
     return *status == ES_OK ? *to : NULL;
 }
 
-/* Lists every tensor of the index with its data from the file named there. */
+/* Lists every tensor of the index, with its data in the file that the index
+ * names. */
 static es_status take_map(es_safetensors *file, json_t *map)
 {
     const char *name;
@@ -80,8 +81,8 @@ static es_status take_map(es_safetensors *file, json_t *map)
     return ES_OK;
 }
 
-/* Refuses files with tensors that the index does not list; they would be
- * ignored silently. */
+/* Refuses files with tensors that the index does not list; these tensors would
+ * otherwise be ignored silently. */
 static es_status check_count(const es_safetensors *file)
 {
     for (size_t i = 0; i < file->n_shards; i++) {

@@ -1,5 +1,5 @@
-/* Converts the temperatures of older files to the logarithms that the model
- * learns, for checkpoints, weights and reference cases. */
+/* Converts the temperatures in older files to the logarithms that the model
+ * learns; used for checkpoints, weights and reference cases. */
 #include "hooks/trainer/files/temperatures.h"
 
 #include "analyzer/base/text.h"

@@ -8,19 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Smaller temperatures in such files count as this one. */
+/** Smaller temperatures in such files are replaced by this one. */
 #define ES_LEAST_TEMPERATURE 1e-4f
 
-/** Returns true if the name ends with ".attn.log_t" and writes it to out (size)
- *  with the ending ".attn.t". */
+/** Returns true if the name ends with ".attn.log_t", and then writes the name
+ *  with the ending ".attn.t" to out (size). */
 bool es_temperatures_name(char *out, size_t size, const char *name);
 
-/** Replaces t (n) by ln t in place; a t below `least` counts as
+/** Replaces t (n) by ln t in place; a t below `least` is first replaced by
  *  ES_LEAST_TEMPERATURE. */
 void es_temperatures_to_logs(float *values, size_t n, float least);
 
-/** Converts derivatives (n) with respect to t into those with respect to ln t,
- *  in place, by multiplying each by t^order; t as in a file. */
+/** Converts derivatives (n) with respect to t into derivatives with respect to
+ *  ln t, in place: multiplies each by t^order, with t as stored in the file. */
 void es_temperatures_to_log_gradients(float *values, const float *t, size_t n,
                                       int order);
 

@@ -1,6 +1,6 @@
 /* Reads and writes token files: a header of 96 bytes, then the training and the
  * held-out tokens. Opening verifies a checksum over the whole file; batches are
- * then read from positions that depend only on seed and step. */
+ * then read from positions in the file that depend only on seed and step. */
 #include "hooks/trainer/files/tokens.h"
 
 #include "analyzer/base/checked.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "headers and tokens are read as they lie in the file");
+              "headers and tokens are read in the byte order of the file");
 
 #define MAGIC "ESTOKENS"
 
@@ -70,7 +70,7 @@ static bool token_bytes_fit(uint32_t bytes, uint32_t vocab)
            (bytes == 4 || vocab <= UINT32_C(1) << 8 * bytes);
 }
 
-/** Computes the bytes of all tokens; returns false on overflow. */
+/** Computes the size of all tokens in bytes; returns false on overflow. */
 static bool payload_bytes(size_t *out, uint64_t n_train, uint64_t n_held_out,
                           uint32_t token_bytes)
 {
@@ -136,7 +136,8 @@ static uint32_t token_at(const unsigned char *bytes, size_t i, uint32_t width)
     return token;
 }
 
-#define CHUNK ((size_t)1 << 18) /* whole words of the hash and whole tokens */
+/* size of a read in bytes: a multiple of a word of the \ hash and of a token */
+#define CHUNK ((size_t)1 << 18)
 
 static es_status check_tokens(const es_tokens *tokens,
                               const file_header *header, size_t payload)
@@ -278,7 +279,7 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
     return ES_OK;
 }
 
-/** Returns a pseudo-random number that depends only on the three arguments. */
+/** Returns a pseudo-random number that depends only on the arguments. */
 static uint64_t draw(uint64_t seed, uint64_t index, uint64_t sequence)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);

@@ -1,5 +1,6 @@
 /**
- * The token file. Little-endian:
+ * Reads and writes token files. The format is little-endian; the columns are
+ * offset and size in bytes:
  *
  *     0   8  "ESTOKENS"
  *     8   4  format version, 1
@@ -37,7 +38,7 @@ typedef struct es_tokens {
     char *path;
     int fd;
     uint32_t vocab, token_bytes;
-    uint64_t n[2]; /* tokens per es_token_split */
+    uint64_t n[2]; /* number of tokens of each es_token_split */
     uint64_t checksum;
     char tokenizer[ES_TOKENIZER_MAX + 1]; /* "bytes", ... */
 } es_tokens;
@@ -46,8 +47,8 @@ typedef struct es_tokens {
  * Opens a token file and reads all of it once to verify it.
  *
  * Batches are read from the file when they are requested: memory does not grow
- * with the file, and a file that is truncated during a training causes an
- * error, not a crash.
+ * with the file, and a file that is truncated during training causes an error,
+ * not a crash.
  *
  * ES_OK, ES_EIO, ES_EFORMAT (cut short, damaged, not a token file),
  * ES_EVERSION, ES_ENOMEM.
@@ -60,11 +61,11 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                               int ctx) ES_MUST_USE;
 
 /**
- * Reads a micro-batch from random positions: that of sequence b in batch
- * `index` is drawn by a counter-based generator from (seed, index, b), so any
- * batch can be read again without its predecessors.
+ * Reads a micro-batch from random positions. A counter-based generator draws
+ * the position of sequence b in batch `index` from (seed, index, b), so any
+ * batch can be read again without the previous ones.
  *
- *   inputs, targets  (B,T) written; a target is the input one position later
+ *   inputs, targets  (B,T) output; a target is the input one position later
  *
  * ES_OK; ES_EUSAGE if the split has fewer than ctx + 1 tokens; ES_EIO.
  */
@@ -75,16 +76,17 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
 
 /**
  * Reads micro-batch `index` of a fixed walk through the split without overlap:
- * sequences index*B .. index*B + B - 1 of ctx + 1 tokens, wrapping around.
+ * sequences index*B .. index*B + B - 1, of ctx + 1 tokens each; after the end
+ * of the split the walk starts again.
  */
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t index, int n_batch,
                                 int ctx) ES_MUST_USE;
 
-/** Reads a micro-batch of whole sequences of the fixed walk, drawn as by
- *  es_tokens_random_batch: for data in which each sequence is one item, as an
- *  image. */
+/** Reads a micro-batch of whole sequences of the fixed walk, chosen at random
+ *  like the positions of es_tokens_random_batch. For data in which each
+ *  sequence is one item, such as an image. */
 es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t seed, uint64_t index, int n_batch,
@@ -96,8 +98,9 @@ typedef struct es_tokens_content {
     uint32_t token_bytes; /* 1, 2 or 4 */
     uint64_t n_train, n_held_out;
     uint64_t n_train_documents, n_held_out_documents;
-    const char *tokenizer; /* at most 31 bytes */
-    const void *tokens;    /* n_train, then n_held_out, little-endian */
+    const char *tokenizer; /* name of the tokenizer, at most 31 bytes */
+    const void *tokens;    /* n_train training tokens, then n_held_out held-out
+                              tokens, little-endian */
 } es_tokens_content;
 
 /**
@@ -111,9 +114,9 @@ es_status es_tokens_write(FILE *stream,
  * 64-bit checksum of bytes[0..n): detects damage, not forgery.
  *
  *     h = 0xcbf29ce484222325
- *     for each 8 bytes w, little-endian, the last ones padded with zeros:
- *         h = (h ^ w) * 0x100000001b3;  h ^= h >> 32
- *     h ^= n;  h ^= h >> 33;  h *= 0xff51afd7ed558ccd;  h ^= h >> 33
+ *     for each 8 bytes w, little-endian, at the end padded with zeros: h = (h ^
+ *         w) * 0x100000001b3; h ^= h >> 32
+ *     h ^= n; h ^= h >> 33; h *= 0xff51afd7ed558ccd; h ^= h >> 33
  *
  * (Fowler, Noll and Vo's step on words; the shift carries a word's high bits
  * down, which the multiplication alone never does. Every step is invertible: a

@@ -1,6 +1,6 @@
-/* Opens weights saved by other programs, and checkpoints of entropy-train, as
- * the start of a model: recognises the format, derives the sizes from the
- * shapes, and checks that every tensor of the file belongs to such a model. */
+/* Opens weights saved by other programs, and checkpoints of entropy-train, from
+ * which a model can start: recognises the format, derives the sizes from the
+ * shapes, and checks that every tensor of the file belongs to the model. */
 #include "hooks/trainer/files/weights.h"
 
 #include "analyzer/base/checked.h"
@@ -22,10 +22,11 @@
 
 static const char *const gpt2_ignored[] = {"attn.bias", "attn.masked_bias",
                                            NULL};
-/* The output matrix is wte itself; es_weights_load checks that. */
+/* The output matrix equals wte, which es_weights_load checks. */
 static const char *const gpt2_ignored_bare[] = {"lm_head.weight", NULL};
 
-/* Radford et al. 2019; the names of the published checkpoints. */
+/* Format of GPT-2 (Radford et al. 2019), with the names of the published
+ * checkpoints. */
 static const struct es_weights_format gpt2 = {
     .maker = "GPT-2",
     .prefix = "transformer.",
@@ -67,7 +68,7 @@ static const char *const neox_ignored_bare[] = {NULL};
         .name = what, .layout = ES_LAYOUT_BY_HEAD                              \
     }
 
-/* Black et al. 2022; Biderman et al. 2023 (Pythia). */
+/* Format of GPT-NeoX (Black et al. 2022) and Pythia (Biderman et al. 2023). */
 static const struct es_weights_format neox = {
     .maker = "GPT-NeoX",
     .prefix = "gpt_neox.",
@@ -97,7 +98,8 @@ static const struct es_weights_format neox = {
 
 static const char *const llama_ignored[] = {"self_attn.rotary_emb.inv_freq",
                                             NULL};
-/* Only if it is tied; es_weights_load checks that it equals the embedding. */
+/* Ignored only if the output matrix is tied to the embedding; es_weights_load
+ * checks that the two are equal. */
 static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
 
 #define SELF(what)                                                             \
@@ -105,8 +107,8 @@ static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
         .name = "self_attn." what                                              \
     }
 
-/* Touvron et al. 2023; the biases of Qwen2, the norms of queries and keys of
- * Qwen3. */
+/* Format of Llama (Touvron et al. 2023), with the biases of Qwen2 and the norms
+ * of queries and keys of Qwen3. */
 static const struct es_weights_format llama = {
     .maker = "Llama",
     .prefix = "model.",
@@ -140,7 +142,8 @@ static const struct es_weights_format llama = {
 
 #define ATTENTION_SELF(what) NAMED("attention.self." what)
 
-/* Devlin et al. 2019; Liu et al. 2019, whose names have another prefix. */
+/* Formats of BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which
+ * differ only in the prefix of the names. */
 #define BERT(name_of_it, prefix_of_it)                                         \
     {                                                                          \
         .maker = name_of_it, .prefix = prefix_of_it,                           \
@@ -173,8 +176,8 @@ static const struct es_weights_format llama = {
 static const struct es_weights_format bert = BERT("BERT", "bert.");
 static const struct es_weights_format roberta = BERT("RoBERTa", "roberta.");
 
-/** Writes the file's name for one of the model's arrays; "" if the format has
- *  no array of that role. */
+/** Writes the name that one of the model's arrays has in the file; "" if the
+ *  format has no such array. */
 static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
                          int layer, es_role role)
 {
@@ -194,8 +197,8 @@ static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
                  weights->format->layer, layer, place->name);
 }
 
-/** Returns the part of `text` after `prefix`, or NULL if it has another
- *  prefix. */
+/** Returns the part of `text` after `prefix`, or NULL if `text` does not begin
+ *  with it. */
 static const char *after(const char *text, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -225,8 +228,8 @@ es_tensor_layout es_weights_layout(const es_weights *weights, es_role role)
 
 /* --- recognising the format ---------------------------------------------- */
 
-/** Returns true if the file has the format's embedding; sets the prefix in
- *  use. */
+/** Returns true if the file contains the embedding of the format; also
+ *  determines whether names have the format's prefix. */
 static bool is_format(es_weights *weights,
                       const struct es_weights_format *format)
 {
@@ -354,7 +357,7 @@ static es_status find_sizes(es_weights *weights)
 
 /* --- checking every tensor ----------------------------------------------- */
 
-/** Writes the shape that one of the model's arrays has in the file and returns
+/** Writes the shape that one of the model's arrays has in the file, and returns
  *  its number of extents. */
 static int shape_in_file(int64_t dims[ES_PARAM_MAX_DIMS],
                          const es_weights *weights, const es_param *param)
@@ -415,7 +418,8 @@ static bool is_ignored(const es_weights *weights, const char *name)
         return es_weights_bert_ignores(weights, name);
     if (weights->format->family == ES_FAMILY_VIT)
         return es_weights_vit_ignores(weights, name);
-    /* Llama's output matrix is a parameter of its model unless it is tied. */
+    /* Llama's output matrix is a parameter of the model unless it is tied to
+     * the embedding. */
     if (weights->config.family == ES_FAMILY_LLAMA && !weights->config.tied)
         return false;
     return is_among(name, weights->format->ignored_bare);
@@ -429,8 +433,8 @@ static bool is_used(const es_weights *weights, const es_tensor *tensor)
     return false;
 }
 
-/** Refuses files with a tensor that fills no array of the model: it would
- *  change what the model computes. */
+/** Refuses files with a tensor that belongs to no array of the model: such a
+ *  tensor would change what the original model computes. */
 static es_status refuse_others(const es_weights *weights)
 {
     size_t n = weights->file->n, expected = weights->params.n;
@@ -519,17 +523,17 @@ static es_status take_model(es_weights *weights, int n_head)
                            : take_foreign(weights, n_head);
     if (status < 0)
         return status;
-    /* Rotary models have no longest context; any context will do to list the
-     * arrays. */
+    /* The shapes of rotary models do not limit the context; any value will do
+     * to list the arrays. */
     es_model_config config = weights->config;
     config.ctx = config.ctx == 0 ? 1 : config.ctx;
-    config.vocab = config.vocab == 0 ? 2 : config.vocab; /* for images, whose
-                                                            data determine it */
+    /* for images, whose vocabulary is known from the data only */
+    config.vocab = config.vocab == 0 ? 2 : config.vocab;
     config.batch = 1;
     if ((status = es_model_config_check(&config)) < 0 ||
         (status = es_params_list(&weights->params, &weights->config)) < 0)
         return status;
-    /* Find the tensors of all arrays of the configuration. */
+    /* Find the tensor of each array of the configuration. */
     status = es_alloc(&weights->tensors, weights->params.n,
                       sizeof *weights->tensors, "its tensors");
     if (status < 0)
@@ -551,7 +555,7 @@ static es_status take_model(es_weights *weights, int n_head)
     return refuse_others(weights);
 }
 
-/** Opens one file, or the index of several. */
+/** Opens one file, or all files of an index. */
 static es_status open_tensors(es_safetensors **out, const char *path)
 {
     return es_text_ends(path, ".index.json")

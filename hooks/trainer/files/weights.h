@@ -1,9 +1,8 @@
 /**
- * Weights of an existing model from a safetensors file: a checkpoint of
- * entropy-train, or GPT-2, GPT-NeoX (Pythia), Llama (Qwen2, Qwen3), BERT,
- * RoBERTa or ViT as saved by Hugging Face's library. Arrays that have another
- * name, a transposed or an interleaved layout in the file are converted to the
- * order of model/params.h.
+ * Loads the weights of an existing model from a safetensors file: a checkpoint
+ * of entropy-train, or GPT-2, GPT-NeoX (Pythia), Llama (Qwen2, Qwen3), BERT,
+ * RoBERTa or ViT as saved by Hugging Face's library. Arrays whose name or
+ * layout in the file differs are converted to the order of model/params.h.
  *
  * A file is untrusted: the names and shapes of all tensors are compared with
  * those of the model; an extra tensor is as much an error as a missing one.
@@ -18,37 +17,40 @@
 /** An open file of weights; all members are read-only. */
 typedef struct es_weights {
     char *path;
-    const char *maker; /* "entropy-train", "GPT-2", "GPT-NeoX", "Llama",
-                          "BERT" */
+    /* program or library that wrote the file: "entropy-train", "GPT-2",
+     * "GPT-NeoX", "Llama", "BERT" */
+    const char *maker;
     /* The model: architecture, family, sizes, bias, final norm. ctx is the
      * number of positions of the weights or, if they have none, the context
-     * that config.json or the checkpoint names, else 0. For a checkpoint all
-     * other settings, too (gamma, lambda, batch, seed, ...); for other files
-     * they have the values of es_model_config_default. */
+     * that config.json or the checkpoint specifies, else 0. For a checkpoint,
+     * config also has all other settings (gamma, lambda, batch, seed, ...); for
+     * other files they have the values of es_model_config_default. */
     es_model_config config;
-    int64_t step;  /* steps that a checkpoint's model was trained for; else 0 */
-    int n_skipped; /* positions in the file before the first one in use */
+    int64_t step; /* number of steps for which a checkpoint's model was trained;
+                     else 0 */
+    int n_skipped; /* number of positions in the file before the first one in
+                      use */
     es_safetensors *file;
     char *names; /* names of the tensors without the prefixes of wrappers, for
-                    files of other programs; or NULL */
+                    files of other programs; else NULL */
     const struct es_weights_format *format; /* NULL for a checkpoint of
                                                entropy-train */
-    const char *prefix;                     /* prefix in use, or "" */
-    es_params params;                       /* arrays of config */
-    const es_tensor **tensors; /* (params.n) the tensor of each array */
+    const char *prefix;        /* prefix that names in this file have, or "" */
+    es_params params;          /* list of the arrays of config */
+    const es_tensor **tensors; /* (params.n) tensor of each array */
 } es_weights;
 
 /**
- * Opens a file, or an index of several (model.safetensors.index.json),
- * determines the model that it holds, and checks that it is complete. Does not
- * read any weights yet.
+ * Opens a file, or an index of several files (model.safetensors.index.json),
+ * determines which model it holds, and checks that no tensor is missing. Does
+ * not read any weights yet.
  *
- * Layers, widths and vocabulary follow from the shapes. The number of heads,
- * the activation and LayerNorm's epsilon do not; for files of Hugging Face's
- * library they are taken from the config.json in the same folder, and
- * everything else in it must match what this program computes. Without a
- * config.json the activation is that of the published models (GPT-2: GT,
- * GPT-NeoX: G); Llama and BERT need the file.
+ * The numbers of layers, widths and vocabulary follow from the shapes. The
+ * number of heads, the activation and LayerNorm's epsilon do not: for files of
+ * Hugging Face's library they are read from config.json in the same folder,
+ * whose other properties must match what this program computes. Without
+ * config.json the activation of the published models is assumed (GPT-2: GT,
+ * GPT-NeoX: G); Llama and BERT need config.json.
  *
  *   n_head  heads per layer, 0: unknown
  *
@@ -64,14 +66,14 @@ void es_weights_close(es_weights *weights); /* NULL is fine */
 /**
  * Checks that a model of this configuration can start from the weights.
  *
- * The two must be the same, apart from differences that do not change the
- * model's function at its start: EReg's thresholds, SM(t)'s temperatures of 1,
- * ScFFN's alpha and beta of 1 over a linear network, and biases of 0 may be
- * new, and EReg may be dropped. Two differences change the function but not the
- * arrays and are allowed, too: attention of another kind (softmax, PowerSoftmax
- * of any form, scaled ReLU), and x sigmoid(1.702 x) in place of GELU. The
- * context may be shorter: positions are absolute, and the first ones are used.
- * Rotary models accept any context.
+ * The configurations of model and weights must be equal, except for differences
+ * that do not change the model's function at its start: EReg's thresholds,
+ * SM(t)'s temperatures of 1, ScFFN's alpha and beta of 1 over a linear network,
+ * and biases of 0 may be new, and EReg may be dropped. Two differences change
+ * the function but not the arrays and are allowed, too: attention of another
+ * kind (softmax, PowerSoftmax of any form, scaled ReLU), and x sigmoid(1.702 x)
+ * in place of GELU. The context may be shorter: positions are absolute, and the
+ * first ones are used. Rotary models accept any context.
  *
  * ES_OK, or ES_EUSAGE naming the first difference.
  */
@@ -79,11 +81,11 @@ es_status es_weights_check(const es_weights *weights,
                            const es_model_config *config) ES_MUST_USE;
 
 /**
- * Fills a model that es_weights_check has accepted. Arrays that are missing
- * from the file keep their values.
+ * Stores the weights in a model that es_weights_check has accepted. Arrays that
+ * are missing from the file keep their values.
  *
- *   note  (size) written: one line with a change of the function, new arrays
- *         and ignored ones; "" if there is nothing to report
+ *   note  (size) output: one line that names a change of the function, new
+ *         arrays and ignored arrays; "" if there is nothing to report
  *
  * ES_OK; ES_EUSAGE (an array is missing; the message names it); ES_EFORMAT,
  * ES_EIO (the file has changed); ES_ENOMEM. After an error the model is partly

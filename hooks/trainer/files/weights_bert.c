@@ -1,7 +1,7 @@
-/* Weights of BERT and RoBERTa as saved by Hugging Face's library. The positions
- * of RoBERTa begin after that of padding; the embedding of the first token type
- * is added to all positions. The layers that make predictions from the last
- * layer are not read. */
+/* Reads weights of BERT and RoBERTa as saved by Hugging Face's library. The
+ * positions of RoBERTa begin after the padding position; the embedding of the
+ * first token type is added to all positions. The layers that make predictions
+ * from the last layer's output are not read. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ bool es_weights_bert_ignores(const es_weights *weights, const char *name)
     return false;
 }
 
-/* Checks properties in config.json that must have a certain value, if
- * present. */
+/* Checks the properties in config.json that must have a certain value if they
+ * are present. */
 static es_status check_kind(const json_t *from, const char *path)
 {
     static const char *const absent[] = {"is_decoder", "add_cross_attention"};

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/** The two names of a size of the model. */
+/** The names of a model size in config.json: in GPT-2 and in GPT-NeoX. */
 typedef struct size_names {
     const char *gpt2, *neox;
 } size_names;
@@ -21,11 +21,11 @@ typedef struct size_names {
 static const size_names head_names = {"n_head", "num_attention_heads"};
 static const size_names ctx_names = {"n_positions", "max_position_embeddings"};
 
-/** A property that must have this value if it is present. */
+/** A property of config.json that must have this value if it is present. */
 typedef struct rule {
     const char *key;
     enum { NUMBER, TRUTH, EMPTY } kind;
-    double value; /* for TRUTH, 0 or 1 */
+    double value; /* for the type TRUTH: 0 or 1 */
 } rule;
 
 static const rule gpt2_rules[] = {
@@ -48,7 +48,8 @@ static bool is_neox(const es_weights *weights)
     return weights->config.family == ES_FAMILY_PYTHIA;
 }
 
-/* Llama uses the names of GPT-NeoX. */
+/* Returns the name of the size in the family of the weights; Llama uses the
+ * names of GPT-NeoX. */
 static const char *name_of(const es_weights *weights, size_names names)
 {
     return weights->config.family == ES_FAMILY_GPT2 ? names.gpt2 : names.neox;
@@ -110,7 +111,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         {{"n_embd", "hidden_size"}, config->d_model},
         {{"vocab_size", "vocab_size"}, config->vocab},
         {{"n_inner", "intermediate_size"}, es_model_config_ffn_width(config)},
-        {ctx_names, config->ctx}, /* number of positions in the file */
+        {ctx_names, config->ctx}, /* the number of positions in the file */
     };
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *key = name_of(weights, sizes[i].names);
@@ -118,7 +119,8 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         es_status status = take_size(&said, from, key, path);
         if (status < 0)
             return status;
-        /* Rotary positions do not appear in any shape. */
+        /* Sizes of 0 are unknown: the positions of rotary models do not appear
+         * in any shape. */
         if (said != sizes[i].value && sizes[i].value != 0)
             return es_fail(ES_EFORMAT, "%s: %s is %d, but the weights have %d",
                            path, key, said, sizes[i].value);
@@ -172,9 +174,9 @@ static es_status take_activation(es_weights *weights, const json_t *from,
                    path, key, text ? text : "not a string");
 }
 
-/** Reads LayerNorm's epsilon. Models that were saved without LayerNorm have an
- *  epsilon of 1e12, which leaves (x - mean) times 1e-6, a factor that the
- *  weights absorb. */
+/** Reads LayerNorm's epsilon. Models that were trained without LayerNorm are
+ *  saved with an epsilon of 1e12, with which LayerNorm is (x - mean) times
+ *  1e-6; the weights absorb this factor. */
 static es_status take_epsilon(es_weights *weights, const json_t *from,
                               const char *path)
 {
@@ -203,7 +205,7 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
     return status;
 }
 
-/* Reads everything but sizes for GPT-2 and GPT-NeoX. */
+/* Reads everything except sizes for GPT-2 and GPT-NeoX. */
 static es_status take_usual(es_weights *weights, const json_t *from,
                             const char *path)
 {
@@ -276,7 +278,7 @@ es_status es_weights_read_config(es_weights *weights, int n_head)
         (family == ES_FAMILY_LLAMA || es_families[family].sees_all))
         status = es_fail(ES_EUSAGE,
                          "%s: weights of %s need a config.json in the same "
-                         "folder, which says how positions are used",
+                         "folder, which specifies how positions are used",
                          weights->path, weights->maker);
     json_decref(from);
     return status;

@@ -1,5 +1,6 @@
-/* Weights of Llama, Qwen2 and Qwen3 as saved by Hugging Face's library: sizes
- * from the shapes, and settings that only config.json has. */
+/* Reads weights of Llama, Qwen2 and Qwen3 as saved by Hugging Face's library:
+ * derives sizes from the shapes, and reads the other settings from
+ * config.json. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/text.h"
@@ -75,7 +76,7 @@ static es_status check_type(const json_t *from, const char *path)
                    have ? have : "not a string");
 }
 
-/* Checks properties that must be false, if present. */
+/* Checks the properties that must be false if they are present. */
 static es_status check_truths(const json_t *from, const char *path)
 {
     static const char *const keys[] = {"use_sliding_window",
@@ -99,7 +100,7 @@ static es_status check_truths(const json_t *from, const char *path)
     return ES_OK;
 }
 
-/* Checks the kind of attention of each layer, which newer files list. */
+/* Checks the kinds of attention by layer, which newer files list. */
 static es_status check_layers(const json_t *from, const char *path)
 {
     const json_t *types = json_object_get(from, "layer_types"), *type;
@@ -210,7 +211,7 @@ es_status es_weights_llama_config(es_weights *weights, const json_t *from,
         return es_fail(ES_EFORMAT,
                        "%s: hidden_act is %s: only silu is supported", path,
                        name ? name : "not a string");
-    weights->config.ln_eps = 1e-6; /* the default of all three models */
+    weights->config.ln_eps = 1e-6; /* the default of Llama, Qwen2 and Qwen3 */
     if ((status = check_type(from, path)) < 0 ||
         (status = check_truths(from, path)) < 0 ||
         (status = check_layers(from, path)) < 0 ||
@@ -222,7 +223,7 @@ es_status es_weights_llama_config(es_weights *weights, const json_t *from,
             0 ||
         (status = take_number(&width, from, "head_dim", 1, path)) < 0)
         return status;
-    /* These are compared with the shapes once those are known. */
+    /* These sizes are compared with the shapes when the shapes are known. */
     weights->config.n_kv_head = (int)fmin(heads, INT32_MAX);
     weights->config.d_head = (int)fmin(width, INT32_MAX);
     return ES_OK;

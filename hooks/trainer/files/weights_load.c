@@ -1,5 +1,5 @@
-/* Loads weights into a model: checks which models they fit, and converts their
- * arrays to the model's order. */
+/* Loads weights into a model: checks whether they fit the model, and converts
+ * their arrays to the model's order. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,8 +11,9 @@
 
 /* --- compatible models --------------------------------------------------- */
 
-/** Returns `want` without the parts that `have` lacks but that start at values
- *  without effect: if the result equals `have`, both are the same function. */
+/** Returns `want` without the parts that `have` lacks and that have no effect
+ *  at their initial values. If the result equals `have`, both architectures
+ *  start as the same function. */
 static es_arch without_neutral(const es_arch *want, const es_arch *have,
                                const es_model_config *config)
 {
@@ -23,7 +24,8 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     if (have->ffn == ES_FFN_TWO && have->activation == ES_ACT_LINEAR &&
         want->ffn == ES_FFN_SCALED)
         out.ffn = ES_FFN_TWO;
-    /* A learned slope is one of the weights. */
+    /* A learnt slope is one of the weights, so a fixed slope cannot replace
+     * it. */
     if (have->slope_kind != ES_SLOPE_FIXED &&
         want->slope_kind == have->slope_kind)
         out.slope = have->slope;
@@ -33,8 +35,8 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
 }
 
 /** Returns `want` with the attention of `have`, and with the GELU of `have` if
- *  that of `want` is x sigmoid(1.702 x): a training may continue in these forms
- *  with the same arrays. */
+ *  the activation of `want` is x sigmoid(1.702 x). Training may continue with
+ *  these forms, which use the same arrays. */
 static es_arch without_forms(const es_arch *want, const es_arch *have)
 {
     es_arch out = *want;
@@ -51,7 +53,7 @@ static es_arch without_forms(const es_arch *want, const es_arch *have)
     return out;
 }
 
-/** Describes the change of the function; "" if it is the same as before. */
+/** Describes how the function changes; "" if it does not change. */
 static void describe_change(es_text *text, const es_weights *weights,
                             const es_model_config *config)
 {
@@ -108,8 +110,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"channels", config->image.channels, have->image.channels},
                  {"classes", config->image.classes, have->image.classes}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].want != sizes[i].have && /* the data determine the
-                                                 vocabulary of images */
+        /* the data determine the vocabulary of images */
+        if (sizes[i].want != sizes[i].have &&
             !(sizes[i].have == 0 && strcmp(sizes[i].option, "vocab") == 0))
             return es_fail(ES_EUSAGE, "%s: the weights have --%s %d, not %d",
                            weights->path, sizes[i].option, sizes[i].have,
@@ -117,7 +119,8 @@ static es_status check_sizes(const es_weights *weights,
     return ES_OK;
 }
 
-/* Number of matrices with a bias; each set contains the smaller ones. */
+/* Returns the rank of a set of biases; each set contains all sets of lower
+ * rank. */
 static int count_biases(es_bias bias)
 {
     static const int n[ES_N_BIASES] = {[ES_BIAS_ALL] = 4,
@@ -127,7 +130,7 @@ static int count_biases(es_bias bias)
     return n[bias];
 }
 
-/* Checks the settings of family llama other than sizes. */
+/* Checks the settings of family llama that are not sizes. */
 static es_status check_llama(const es_weights *weights,
                              const es_model_config *config)
 {
@@ -177,7 +180,8 @@ es_status es_weights_check(const es_weights *weights,
         return es_fail(ES_EUSAGE,
                        "%s: --ctx %d: the weights have only %d positions", path,
                        config->ctx, have->ctx);
-    /* The model may have more biases than the weights; new ones start at 0. */
+    /* The model may have more biases than the weights; new biases start at
+     * 0. */
     if (count_biases(config->bias) < count_biases(have->bias))
         return es_fail(ES_EUSAGE, "%s: the weights have --bias %s, not %s",
                        path, es_bias_names[have->bias],
@@ -196,12 +200,13 @@ es_status es_weights_check(const es_weights *weights,
 
 /* --- conversion to the model's order ------------------------------------- */
 
-/** One array in the file's order and in the model's. */
+/** One array in two buffers: in the file's order and in the model's order. */
 typedef struct buffers {
     float *file, *ours;
 } buffers;
 
-/** Reads the first dims[0] x dims[1] numbers of a matrix that may be larger. */
+/** Reads the first dims[0] rows and dims[1] columns of a matrix that may be
+ *  larger. */
 static es_status read_corner(float *out, const es_safetensors *file,
                              const es_tensor *tensor, const es_param *param)
 {
@@ -242,15 +247,15 @@ static es_status read_array(buffers *array, const es_weights *weights,
     if (status < 0)
         return status;
     if (layout == ES_LAYOUT_TRANSPOSED) {
-        /* out (in,out) from (out,in) */
+        /* transpose (out,in) of the file to (in,out) */
         size_t n_in = (size_t)param->dims[0];
         size_t n_out = (size_t)param->dims[1];
         for (size_t i = 0; i < n_in; i++)
             for (size_t j = 0; j < n_out; j++)
                 array->ours[i * n_out + j] = array->file[j * n_in + i];
     } else {
-        /* Rows of the file are (H,3,d_k), of `width` numbers each: the inputs
-         * of a matrix, or 1 for a bias. The model has columns (3,H,d_k). */
+        /* The file has rows (H,3,d_k) of `width` values each: the inputs of a
+         * matrix, or 1 for a bias. The model has columns (3,H,d_k). */
         int n_head = weights->config.n_head;
         size_t width = param->n_dims == 2 ? d : 1;
         size_t d_k = d / (size_t)n_head;
@@ -266,8 +271,8 @@ static es_status read_array(buffers *array, const es_weights *weights,
 
 /* --- loading all arrays -------------------------------------------------- */
 
-/** Returns true for arrays whose initial values leave the function unchanged;
- *  es_weights_check has verified that they do in this model. */
+/** Returns true for arrays whose initial values do not change the model's
+ *  function, as es_weights_check has verified for this model. */
 static bool may_be_new(es_role role)
 {
     switch (role) {
@@ -320,8 +325,8 @@ static es_status load_arrays(es_model *model, const es_weights *weights,
     return status;
 }
 
-/** Checks that a tied output matrix that was saved as well equals the
- *  embedding. */
+/** Checks that an output matrix in the file equals the embedding if the two are
+ *  tied. */
 static es_status check_tied(const es_weights *weights)
 {
     enum { CHUNK = 4096 };
@@ -364,7 +369,8 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
         (status = es_params_list(&params, config)) < 0 ||
         (status = load_arrays(model, weights, &params, is_new)) < 0)
         goto done;
-    /* One line that names each kind of array once, as in the first layer. */
+    /* Write one line that names each kind of array once, with its name in the
+     * first layer. */
     bool has_theta = weights->config.arch.entropy_reg;
     es_text text = es_text_begin(note, size);
     describe_change(&text, weights, config);

@@ -1,6 +1,6 @@
-/* Weights of ViT for image classification as saved by Hugging Face's library,
- * such as google/vit's: sizes from the shapes, and the requirements on
- * config.json. */
+/* Reads weights of ViT for image classification as saved by Hugging Face's
+ * library, such as those of google/vit: derives sizes from the shapes, and
+ * checks config.json. */
 #include "hooks/trainer/files/weights_internal.h"
 
 #include <limits.h>
@@ -10,7 +10,8 @@
 
 static const char *const vit_ignored[] = {NULL};
 
-/* Dosovitskiy et al. 2021; the names of google/vit's published checkpoints. */
+/* Format of ViT (Dosovitskiy et al. 2021), with the names of google/vit's
+ * published checkpoints. */
 const struct es_weights_format es_weights_vit = {
     .maker = "ViT",
     .prefix = "vit.",
@@ -88,7 +89,7 @@ es_status es_weights_vit_sizes(es_weights *weights)
             return status;
     }
     config->mlp_mult = 1;
-    config->vocab = 0; /* the data determine the levels of a pixel */
+    config->vocab = 0; /* the data determine the number of levels of a pixel */
     return ES_OK;
 }
 

@@ -97,7 +97,8 @@ static bool captures_config(es_model *model, const es_train_config *train)
 static es_status check_trains(const es_model *model)
 {
     return model->config.forward_only
-               ? es_fail(ES_EARGUMENT, "this model can only run forward")
+               ? es_fail(ES_EARGUMENT, "the model can only run forward passes: "
+                                       "it has no gradients and moments")
                : ES_OK;
 }
 
