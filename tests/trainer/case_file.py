@@ -12,7 +12,8 @@ from safetensors.numpy import save_file
 
 
 class Case:
-    """A case under construction; `about` becomes its metadata "case"."""
+    """Collects the arrays of one case; `about` becomes its metadata entry
+    "case"."""
 
     def __init__(self, about):
         self.about = about
@@ -25,8 +26,9 @@ class Case:
         self.arrays[name] = np.array(array, dtype=dtype, order="C")
 
     def add_step(self, tokens, targets, ce, ereg, loss, logits, rows, heads):
-        """Adds everything but parameters and gradients: `rows` maps names to a
-        list with (B,H,T) of each layer, or to an empty list; `heads` is (L,H).
+        """Adds all arrays of a step except parameters and gradients. `rows`
+        maps names of row statistics to a list with one array (B,H,T) per
+        layer, or to an empty list; `heads` is (L,H).
         """
         self.add("tokens", tokens, np.int32)
         self.add("targets", targets, np.int32)
@@ -45,8 +47,8 @@ class Case:
 
 
 def save_all(make, cases):
-    """Writes make(name, wanted, seed) for each case to the folder given on the
-    command line; the seed is the position in `cases`.
+    """Calls make(name, wanted, seed) for each case and writes the result to
+    the folder given on the command line; the seed is the position in `cases`.
     """
     if len(sys.argv) != 2:
         sys.exit(f"usage: {pathlib.Path(sys.argv[0]).name} FOLDER")

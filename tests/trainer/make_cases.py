@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the reference cases of tests/trainer/cases for entropy-train verify: one
-training step each, in PyTorch in float64 with its autograd, written from
-hooks/trainer/model/README.md without using the program's code.
+"""Makes the reference cases of tests/trainer/cases for entropy-train verify:
+one training step each, computed by PyTorch in float64 with autograd. The model
+is written from hooks/trainer/model/README.md without using the program's code.
 
     make_cases.py FOLDER      (needs torch, numpy and safetensors; reproducible)
 
-Inputs are rounded to float32 before the computation. Cases of PowerSoftmax and scaled
-ReLU are marked "renormalised": their entropies are those of weights that sum to one."""
+Inputs are rounded to float32 before the computation. Cases of PowerSoftmax and
+scaled ReLU are marked "renormalised": their entropies are those of weights
+that sum to one."""
 import math
 
 import torch
@@ -15,7 +16,8 @@ from case_file import Case, save_all
 torch.set_default_dtype(torch.float64)
 
 CASES = {
-    # temperatures as published, far below 1, without rows of a single weight of 1
+    # temperatures far below 1, as published, but such that no row has a single
+    # weight of 1
     "t01_sm_t_cold": {"arch": "SM(t)+LN+G", "t": (2e-5, 2e-2), "small_qk": 0.03},
     "t02_ereg_sm_t": {"arch": "EReg(SM(t)+ScFuFFN)", "t": (5e-3, 5e-2),
                       "small_qk": 0.15, "ctx": 7, "n_head": 2},
@@ -29,7 +31,7 @@ CASES = {
     "g01_sm_gate_ln_g": {"arch": "SM(gate)+LN+G"},
     "g02_ereg_sm_t_gate": {"arch": "EReg(SM(t,gate)+ScFFN)", "t": (2e-2, 2e-1),
                            "small_qk": 0.15, "n_layer": 3, "ctx": 7, "n_head": 2},
-    # plain forms, epsilons by length, scaled ReLU
+    # plain PowerSoftmax, epsilons that depend on the length, scaled ReLU
     "p01_psm2_plain": {"arch": "PSM(2,plain)+LN+G", "n_layer": 3},
     "p02_ereg_psm4_plain": {"arch": "EReg(PSM(4,0.2,plain,length)+R)", "ctx": 7},
     "p03_psm4_length": {"arch": "PSM(4,0.1,length)+LN+G", "n_head": 2},
@@ -51,7 +53,7 @@ DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6
 
 
 def read_arch(text):
-    """Parses the notation, for the parts that the cases use."""
+    """Parses the notation of architectures, as far as the cases use it."""
     arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": "two",
             "ln": False, "first": 0, "last": 0, "power": 0}
     body = text[5:-1] if arch["ereg"] else text
@@ -160,7 +162,7 @@ class Model:
     # --- forward
 
     def note(self, kind, l, x):
-        """Notes the largest |input| of a layer's norm, activation or
+        """Stores the largest |input| of a layer's norm, activation or
         PowerSoftmax.
         """
         self.ranges.append((kind, l, x.abs().max()))
@@ -273,8 +275,8 @@ RANGES = ("range_attn", "range_act", "range_norm")
 
 
 def add_ranges(to, model):
-    """Adds the ranges by layer, the larger one for two norms; NaN if there is
-    none.
+    """Adds the range of each layer, for two norms the larger one; NaN if the
+    layer has no such input.
     """
     for name in RANGES:
         values = torch.full((model.case["n_layer"],), math.nan)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Makes the reference cases l*.. of tests/trainer/cases, of family llama: one
-training step each, in PyTorch in float64 with its autograd, written from
-hooks/trainer/model/README.md without using the program's code. The parameters have
-the names of transformers, whose models must give the same logits.
+training step each, computed by PyTorch in float64 with autograd. The model is
+written from hooks/trainer/model/README.md without using the program's code.
+The parameters have the names of transformers, whose models must give the same
+logits.
 
     make_llama_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
-Inputs are rounded to float32 before the computation. Norms, positions and softmax
-of transformers are float32, so its logits are compared within 1e-5."""
+Inputs are rounded to float32 before the computation. transformers computes
+norms, positions and softmax in float32, so its logits are compared within
+1e-5."""
 import math
 
 import torch
@@ -18,15 +20,17 @@ torch.set_default_dtype(torch.float64)
 
 CASES = {
     "l01_llama": {},
-    # biases of q, k and v, a tied output matrix, a single key head
+    # with biases of q, k and v, a tied output matrix, a single key head
     "l02_qwen2": {"n_layer": 3, "n_head": 2, "n_kv_head": 1, "bias": "qkv",
                   "tied": True, "rope_base": 1e6, "ln_eps": 1e-6},
-    # norms of queries and keys, heads that are together wider than the model
+    # with norms of queries and keys, and heads whose total width exceeds the
+    # model's
     "l03_qwen3": {"n_head": 3, "n_kv_head": 1, "d_model": 10, "d_head": 6,
                   "d_ff": 7, "qk_norm": True, "ln_eps": 1e-6, "ctx": 9},
-    # every bias, one layer, as many key heads as query heads
+    # with every bias, one layer, as many key heads as query heads
     "l04_llama_bias": {"n_layer": 1, "n_kv_head": 4, "bias": "all", "batch": 1},
-    # the parts that the papers remove: no norm, two matrices
+    # without the parts that the papers remove: no norm, only two matrices in
+    # the FFN
     "l05_sm_r": {"arch": "SM+R", "n_head": 2, "scale": 0.8},
     "l06_ereg_sm_t": {"arch": "EReg(SM(t)+RN)", "n_layer": 3},
     "l07_psm2": {"arch": "PSM(2,0.2)+RN+SwiGLU", "bias": "qk", "scale": 0.8},

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the reference cases r*.. of tests/trainer/cases, of family roberta: one
-training step each of transformers' RobertaForMaskedLM in float64, with PyTorch's
-autograd. Attention other than softmax is written from hooks/trainer/model/README.md
-and replaces that of transformers.
+"""Makes the reference cases r*.. of tests/trainer/cases, of family roberta:
+each is one training step of transformers' RobertaForMaskedLM in float64, with
+PyTorch's autograd. Attention other than softmax is written from
+hooks/trainer/model/README.md and replaces the attention of transformers.
 
     make_roberta_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
@@ -22,7 +22,8 @@ CASES = {
     "r02_roberta_padding": {"padding": 1, "lengths": [9, 4], "n_layer": 3},
     "r03_roberta_psm6": {"arch": "PSM(6,0.1)+LN+R", "n_head": 3, "d_model": 12,
                          "padding": 0, "lengths": [7, 9]},
-    # one layer, one sequence, one head; longer than two blocks of queries
+    # one layer, one sequence, one head; the sequence exceeds two blocks of
+    # queries
     "r04_roberta_long": {"n_layer": 1, "batch": 1, "n_head": 1, "ctx": 37,
                          "arch": "SM+LN+GT", "d_ff": 7},
     "r05_roberta_ereg_sm_t": {"arch": "EReg(SM(t)+LN)", "padding": 1,
@@ -39,8 +40,8 @@ ACTIVATIONS = {"G": "gelu", "GT": "gelu_new", "R": "relu", "": "linear"}
 
 
 class Attention:
-    """Replaces the attention of transformers in `layers`, whose additional
-    parameters are named by `place`; keeps the rows of each layer.
+    """Replaces the attention of transformers in `layers` and stores the rows
+    of each layer; `place` names the additional parameters.
     """
 
     def __init__(self, case, layers, place, generator):
@@ -98,7 +99,7 @@ class Attention:
         self.add("max_logit", x.amax(-1))
         if self.power or self.relu:
             self.add("missing_mass", 1 - a.sum(-1))
-        # the result does not depend on the attention of padding
+        # zero the attention of padding, on which the result does not depend
         a = a * self.seen[:, None, :, None]
         return (a @ value).transpose(1, 2).contiguous(), a
 
@@ -125,7 +126,7 @@ def build(case, generator):
         vocab_size=case["vocab"], num_hidden_layers=case["n_layer"],
         hidden_size=case["d_model"], intermediate_size=case["d_ff"],
         num_attention_heads=case["n_head"], type_vocab_size=1,
-        # positions begin after that of padding
+        # positions begin after the padding position
         max_position_embeddings=case["ctx"] + case["padding"] + 1,
         hidden_act=ACTIVATIONS[act if act in ACTIVATIONS else ""],
         layer_norm_eps=case["ln_eps"], pad_token_id=max(case["padding"], 0),
@@ -139,8 +140,8 @@ def build(case, generator):
 
 
 def draw(model, generator):
-    """Draws numbers that are exact in float32, norms about 1; the embedding of
-    token types is 0.
+    """Draws parameters that are exact in float32: norms near 1, and 0 for the
+    embedding of token types.
     """
     with torch.no_grad():
         for name, x in model.named_parameters():
@@ -190,7 +191,7 @@ def make(_, wanted, seed):
 
 
 def keep(case, tokens, targets, attention, losses, logits):
-    """Makes a case of everything but the parameters."""
+    """Stores everything except the parameters in a case."""
     to = Case(case | {"renormalised": True, "note": ""})
     rows = {"row_" + name: layers for name, layers in attention.rows.items()}
     heads = torch.stack(attention.rows["entropy"]).nanmean((1, 3))

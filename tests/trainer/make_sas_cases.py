@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the reference cases s*.. of tests/trainer/cases, of family sas (He and
-Hofmann, Simplifying transformer blocks, 2024): one training step each, in
-PyTorch in float64 with its autograd, written from hooks/trainer/model/README.md
-without using the program's code.
+Hofmann, Simplifying transformer blocks, 2024): one training step each,
+computed by PyTorch in float64 with autograd. The model is written from
+hooks/trainer/model/README.md without using the program's code.
 
     make_sas_cases.py FOLDER      (needs torch, numpy and safetensors)
 
@@ -14,7 +14,8 @@ from case_file import Case, save_all
 from make_cases import activate
 
 CASES = {
-    # no norm but that of the embedding: the models of AERO's table
+    # without norms except that of the embedding, like the models in AERO's
+    # table
     "s01_sas_scffn": {"arch": "SM+ScFFN", "n_layer": 3},
     "s02_sas_scfuffni1": {"arch": "SM+ScFuFFNi1", "n_head": 3, "bias": "none"},
     "s03_sas_rn_r": {"arch": "SM+RN+R", "ctx": 9},

@@ -26,8 +26,9 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 100, 1, 64, false);
 }
 
-/* The shapes give bundles of 16, 8 and 4 heads, both full and partly filled;
- * bundling starts at half as many heads as lanes. */
+/* The shapes give bundles of 16, 8 and 4 heads, both full and partly filled.
+ * Heads are bundled if there are at least half as many heads as vector
+ * lanes. */
 TEST(bundled_narrow_heads_match_plain_loops)
 {
     check_shape(3, 32, 6, 4, true);
@@ -53,7 +54,7 @@ static attention_problem extract_head(const attention_problem *p, int b, int h)
     return one;
 }
 
-/* The numbers are rounded to fp16; results may differ by one unit in the last
+/* The operands are rounded to fp16; results may differ by one unit in the last
  * place. */
 TEST(bundled_emulated_heads_match_single_heads)
 {
@@ -78,7 +79,7 @@ TEST(bundled_emulated_heads_match_single_heads)
     }
 }
 
-/* Without statistics, y and the gradients have the same bits. */
+/* Computing statistics changes no bit of y and of the gradients. */
 TEST(statistics_change_no_bit_of_the_outputs)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -96,7 +97,7 @@ TEST(statistics_change_no_bit_of_the_outputs)
     attention_close(&p);
 }
 
-/* The scores are in the thousands: lse - sum a s without a shift would be off
+/* The scores are in the thousands. Without a shift, lse - sum a s would be off
  * by 1e-3. */
 TEST(peaked_rows_keep_their_entropy)
 {
@@ -140,7 +141,8 @@ TEST(a_nan_value_reaches_only_outputs)
     {
         run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* a NaN in v */
         attention_expect_nan_value(&p, 37, 2);
-        /* Nor does it reach gradients of keys that its queries do not see. */
+        /* The NaN does not reach gradients of keys that its queries do not see,
+         * either. */
         for (int j = 38; j < p.n_ctx; j++)
             assert_true(isnan(p.dqkv[j * 15 + 1]));
         for (int j = 0; j < 37; j++)
@@ -148,8 +150,8 @@ TEST(a_nan_value_reaches_only_outputs)
     }
 }
 
-/* An infinity in a query makes its scores infinite or NaN, but no other
- * row's. */
+/* An infinity in a query makes the scores of its row infinite or NaN; no other
+ * row is affected. */
 TEST(an_infinite_query_spoils_its_row)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 20, 1, 4))
@@ -184,7 +186,7 @@ TEST(a_broken_narrow_head_does_not_affect_others)
         for (int i = 0; i < 15 * 19; i++)
             assert_int_equal(broken.rows[i] == p.rows[i], i != 7 * 19 + 11);
         assert_true(attention_rows(&broken, ES_ROW_NONFINITE)[7 * 19 + 11] > 0);
-        /* A value only affects queries from its own position on. */
+        /* A value only affects queries at its own and later positions. */
         assert_true(isfinite(broken.y[32 * 20 + 8]));
         assert_true(isnan(broken.y[33 * 20 + 8]));
         attention_close(&p);

@@ -1,14 +1,14 @@
 /* Compares attention over bf16 activations with plain loops in double over the
- * same rounded numbers: by copies in float32 with every variant of the kernels,
- * and by matrix units if this machine has them. Statistics of rows are those of
- * the bf16 scores, as exact as in float32; outputs and gradients are
- * rounded. */
+ * same rounded values: first as float32 copies with every variant of the
+ * kernels, then with matrix units if this machine has them. Row statistics
+ * belong to the bf16 scores and are as exact as in float32; outputs and
+ * gradients are rounded. */
 #include "analyzer/base/processor.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/test.h"
 
-/* Outputs are rounded by 2^-9, and so are the weights that matrix units
- * multiply; gradients are differences of such sums. */
+/* Outputs have a relative rounding error of 2^-9, and so have the weights that
+ * matrix units multiply; gradients are differences of such sums. */
 #define ROUNDING 0x1p-6
 
 typedef struct shape {
@@ -75,8 +75,8 @@ TEST(every_available_kernel_is_checked)
     assert_int_equal(es_cpu_tiles_choose() != NULL, has);
 }
 
-/* Each row's entropy is within 1e-5 nats of the formula in double on the same
- * numbers, at a length of several blocks. */
+/* Expects each row's entropy within 1e-5 nats of the formula in double on the
+ * same scores, for a sequence of several blocks. */
 static void expect_exact(attention_problem *p, const shape *s,
                          const es_cpu_kernels *kernels)
 {
@@ -109,7 +109,7 @@ TEST(entropies_are_those_of_the_bf16_scores)
     each_way(&(shape){1, 130, 1, 64, 0, false, false}, expect_exact);
 }
 
-/* Results do not depend on the number of threads or on the distribution of
+/* Expects the same bits for any number of threads and any distribution of
  * rows. */
 static void expect_same_bits(attention_problem *p, const shape *s,
                              const es_cpu_kernels *kernels)
@@ -158,8 +158,8 @@ TEST(a_nan_value_reaches_only_outputs)
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_value);
 }
 
-/* Only the gradient of one query is not finite: it reaches earlier keys but no
- * later ones. */
+/* Makes only the gradient of one query not finite: the NaN reaches earlier keys
+ * but no later ones. */
 static void expect_spoilt_gradient(attention_problem *p, const shape *s,
                                    const es_cpu_kernels *kernels)
 {
@@ -177,7 +177,7 @@ TEST(an_infinite_gradient_reaches_the_keys_of_its_row)
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_gradient);
 }
 
-/* The numbers are finite but their products overflow: the scores of one row are
+/* Uses finite operands whose products overflow: the scores of one row are
  * infinite. */
 static void expect_spoilt_product(attention_problem *p, const shape *s,
                                   const es_cpu_kernels *kernels)

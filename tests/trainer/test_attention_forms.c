@@ -1,6 +1,6 @@
-/* Compares plain PowerSoftmax, epsilons by length and scaled ReLU attention
- * with plain loops in double, for every variant of the kernels that this
- * machine can run, and checks the properties of these forms. */
+/* Compares plain PowerSoftmax, epsilons that depend on the length, and scaled
+ * ReLU attention with plain loops in double, for every variant of the kernels
+ * that this machine can run, and checks the properties of these forms. */
 #include "tests/support/attention_problem.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -47,7 +47,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
         EACH_ATTENTION(p, kernels,
                        open_form(n_batch, n_ctx, n_head, width, &forms[i / 2]))
         {
-            p.rounding = 5e-4; /* a weight near 1 leaves little of g - <g> */
+            p.rounding = 5e-4; /* with a weight near 1, g - <g> cancels almost
+                                  completely */
             attention_run(&p, *kernels, 2, i % 2);
             attention_check(&p, i % 2);
         }
@@ -58,11 +59,12 @@ TEST(every_form_matches_plain_loops)
     check_shape(1, 1, 1, 1);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 2, 16);
-    check_shape(3, 21, 5, 4); /* a bundle of heads */
+    check_shape(3, 21, 5, 4); /* heads that are bundled */
     check_shape(2, 9, 5, 8);
 }
 
-/* Like the CUDA back-end, this one lacks the forms. */
+/* This back-end lacks the plain forms and scaled ReLU, like the CUDA
+ * back-end. */
 TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 {
     static const char *const archs[] = {"PSM(4,plain)", "RA"};
@@ -101,7 +103,8 @@ static double apart(const float *x, const float *y, int n)
     return largest;
 }
 
-/* p is even: the sign of all scores does not matter, except for scaled ReLU. */
+/* p is even, so the sign of all scores does not matter, except for scaled
+ * ReLU. */
 TEST(powers_are_even)
 {
     enum { N = 19 * 6 };
@@ -137,7 +140,7 @@ TEST(a_plain_power_depends_on_scale_only_through_epsilon)
     }
 }
 
-/* The row sum is S / (L eps + S), in stable units. */
+/* In units of the stable form, the row sum is S / (L eps + S). */
 TEST(the_missing_mass_is_the_share_of_epsilon)
 {
     const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};
@@ -162,9 +165,9 @@ TEST(the_missing_mass_is_the_share_of_epsilon)
     }
 }
 
-/* Compares a sequence of n keys with the same keys twice: the last query of
- * each, which sees all keys, has the same output if L is the number of visible
- * keys. Returns the largest difference. */
+/* Compares a sequence of n keys with a sequence that contains the same keys
+ * twice. The last query of each sees all keys and has the same output if L is
+ * the number of visible keys. Returns the largest difference. */
 static double doubled(const es_cpu_kernels *kernels, const form *f)
 {
     enum { N = 23, D = 3 };
@@ -201,10 +204,11 @@ TEST(with_length_doubled_keys_change_nothing)
 
 /* --- outside the range of float32 ---------------------------------------- */
 
-/* Heads of width 4 are bundled; the others use tiles. */
+/* Heads of width 4 are bundled; wider heads are processed in tiles. */
 static const int widths[] = {3, 4};
 
-/* s^4 of these overflows or underflows float32: no row has weights. */
+/* s^4 of these scores overflows or underflows float32, so no row has
+ * weights. */
 TEST(a_plain_power_out_of_range_is_nan)
 {
     const float factors[] = {1e12f, 1e-14f};
@@ -225,8 +229,8 @@ TEST(a_plain_power_out_of_range_is_nan)
         }
 }
 
-/* With an epsilon, scores that are too small for float32 have no weight and do
- * not give NaN; the stable form gives them weights. */
+/* With an epsilon, the plain form gives scores that are too small for float32 a
+ * weight of 0 instead of NaN; the stable form gives them weights. */
 TEST(an_epsilon_keeps_small_scores_from_nan)
 {
     const form plain = {4, 1e-3, true, ES_LENGTH_NONE};
@@ -272,8 +276,8 @@ TEST(a_row_of_scores_below_zero_has_no_weight)
     }
 }
 
-/* A NaN key makes one weight of the row not finite with scaled ReLU, and all of
- * them with a plain power. */
+/* A NaN key makes one weight of its row not finite with scaled ReLU, and all
+ * weights with plain PowerSoftmax. */
 TEST(a_nan_key_is_counted)
 {
     for (int n = 0; n < 4; n++) {

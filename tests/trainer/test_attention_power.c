@@ -46,12 +46,13 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 71, 2, 2, 6, 1e-3);
     check_shape(1, 100, 1, 64, 10, 20);
     check_shape(1, 37, 2, 8, ES_POWER_MAX, 1e-3);
-    check_shape(3, 21, 5, 4, 4, 1e-3); /* a bundle of heads */
+    check_shape(3, 21, 5, 4, 4, 1e-3); /* heads that are bundled */
     check_shape(2, 9, 5, 8, 6, 0);
 }
 
-/* The recorded entropy has 1e-9 inside the logarithm and differs by at most
- * 1e-9 per key from the form that the kernels use. */
+/* Compares the recorded entropy with the form that the kernels use: the
+ * recorded one has 1e-9 inside the logarithm and differs by at most 1e-9 per
+ * key. */
 static void expect_entropy(const attention_problem *p, int i)
 {
     const double width = p->width;
@@ -122,7 +123,7 @@ TEST(any_number_of_threads_gives_the_same_bits)
 
 /* --- rows without scores -------------------------------------------------- */
 
-/* c is 1e-6, and no key has any weight. */
+/* All scores are 0, so c is 1e-6 and no key has any weight. */
 TEST(scores_of_zero_have_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 37, 1, 3, 2, 1e-3))
@@ -171,8 +172,9 @@ TEST(an_infinite_query_spoils_its_row)
         }
 }
 
-/* In fp16 a product beyond 65504 becomes infinite, with either sign. This makes
- * all of row 5 NaN, whereas softmax would give a key of -inf no weight. */
+/* In fp16 a product beyond 65504 becomes infinite, with either sign. The
+ * product makes all of row 5 NaN, whereas softmax would give a key with a score
+ * of -inf no weight. */
 TEST(a_product_beyond_fp16_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
@@ -207,7 +209,7 @@ TEST(a_nan_value_reaches_only_outputs)
     }
 }
 
-/* With q, k and v of one head full of NaN, all other heads keep their bits. */
+/* q, k and v of one head are NaN; all other heads keep their bits. */
 TEST(a_broken_head_does_not_affect_others)
 {
     EACH_VARIANT(kernels)

@@ -27,7 +27,7 @@ TEST(every_shape_matches_plain_loops)
     check_shape(3, 7, 2, 2);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 1, 16);
-    check_shape(3, 20, 5, 4); /* a bundle of heads */
+    check_shape(3, 20, 5, 4); /* heads that are bundled */
     check_shape(2, 9, 5, 8);
 }
 
@@ -42,9 +42,9 @@ TEST(no_temperature_is_too_small_to_learn)
         }
 }
 
-/* The NaN is the temperature of query 3 of head 1. It affects that row in both
- * sequences, and in the backward pass whatever its weights reach, but no other
- * row and no other head. */
+/* The temperature of query 3 of head 1 is NaN. This affects its row in both
+ * sequences, and in the backward pass everything that the row's weights reach,
+ * but no other row and no other head. */
 TEST(a_nan_temperature_spoils_only_its_query)
 {
     EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))

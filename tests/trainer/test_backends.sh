@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Finds back-ends by name, and tests the fallback and the messages if a library or a
-# device is missing, does not match, or fails during a run.
+# Tests how back-ends are found by name, and the fallback and the messages if a
+# library or a device is missing, does not match, or fails during a run.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

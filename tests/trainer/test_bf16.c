@@ -1,5 +1,5 @@
-/* Tests --precision bf16 on the CPU: the numbers, operations over them,
- * reference cases, and the results of a training. */
+/* Tests --precision bf16 on the CPU: conversions, operations on bf16 values,
+ * reference cases, and the results of a training run. */
 #include "hooks/trainer/cpu/activations.h"
 #include "hooks/trainer/start.h"
 #include "hooks/trainer/verify.h"
@@ -25,8 +25,8 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* Returns the nearest number with 8 bits of fraction, in double; ties go to the
- * even one. */
+/* Returns the nearest value with 8 bits of fraction, computed in double; ties
+ * are rounded to even. */
 static double nearest(float x)
 {
     int exponent;
@@ -45,8 +45,8 @@ static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
     halves[n] = 0x1234;
     got[n] = 5;
     kernels->narrow(halves, x, n);
-    (kernels->widen)(got, halves, n); /* parentheses avoid the macro of
-                                         arrays.h */
+    /* parentheses prevent the expansion of a macro in arrays.h */
+    (kernels->widen)(got, halves, n);
     assert_int_equal(halves[n], 0x1234);
     assert_true(got[n] == 5);
     for (size_t i = 0; i < n; i++) {
@@ -62,8 +62,8 @@ static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
 }
 
 /* Covers every exponent, with fractions at and next to the midpoint of two
- * numbers, NaN whose upper half alone would be an infinity, and subnormal
- * numbers. */
+ * values, NaNs whose upper half alone would be an infinity, and subnormal
+ * values. */
 TEST(every_number_becomes_the_nearest)
 {
     static const uint32_t fractions[] = {
@@ -91,7 +91,7 @@ TEST(every_length_is_rounded_and_nothing_beyond_it)
 
 /* --- operations ----------------------------------------------------------- */
 
-/* Returns logits that are exact in bf16, and the same numbers in double. */
+/* Returns logits that are exact in bf16, and the same values in double. */
 static es_bfloat *draw_logits(double *wide, size_t n)
 {
     float *values = es_test_array(n, 6);
@@ -110,8 +110,8 @@ static double log_sum(const double *x, int n)
     return log(sum);
 }
 
-/* Rows are longer than the part that a thread processes at a time; there are
- * targets in each part and at their borders. */
+/* Rows are longer than the part that a thread processes at a time; each part
+ * and each border between parts has targets. */
 TEST(the_loss_of_a_large_vocabulary_is_complete)
 {
     enum { ROWS = 6, VOCAB = 2 * ES_CPU_LEAST_PANEL + 501 };
@@ -151,10 +151,10 @@ TEST(the_loss_of_a_large_vocabulary_is_complete)
 
 /* --- models --------------------------------------------------------------- */
 
-/* In these cases bf16 exceeds the tolerance. It retains no digit of a high
- * power of scores, of alpha and beta, which a last norm cancels, or of the
+/* In these cases bf16 exceeds the tolerance. bf16 retains no digit of a high
+ * power of scores, of alpha and beta if a last norm cancels them, or of the
  * gradient of softmax's key biases, which is 0, through three layers. The cause
- * has not been traced for p04 and t04. */
+ * in p04 and t04 has not been traced. */
 static const char *const beyond[] = {"p04_psm2_context",  "r02_roberta_padding",
                                      "r03_roberta_psm6",  "s01_sas_scffn",
                                      "s02_sas_scfuffni1", "t04_ereg_psm2"};
@@ -185,7 +185,7 @@ TEST(verify_prints_the_tolerance)
     assert_non_null(strstr(terms, "cpu, bf16: an array passes within 0.25"));
 }
 
-/* A model with weights that give scores of 1 and more. */
+/* Opens a model whose weights give scores of 1 and more. */
 static es_model *open_model(const char *arch, const es_ops *on, int n_threads)
 {
     es_model_config config = es_small_config(arch);
@@ -218,7 +218,8 @@ TEST(logits_are_bf16_and_near_those_of_fp32)
         assert_true(near((double)kept[0][i], (double)want, 0.05));
         n_other += want != kept[0][i];
     }
-    assert_true(n_other > 50); /* fp32 has more digits */
+    /* fp32 logits have more digits, so most of them differ */
+    assert_true(n_other > 50);
 }
 
 TEST(fp16_is_not_emulated_in_bf16)
@@ -245,7 +246,8 @@ static es_train_result train(training_seen *seen, es_precision precision,
     return training_run(seen, &settings);
 }
 
-/* The effect of bf16 is smaller than that of another seed. */
+/* The difference between bf16 and fp32 is smaller than the difference between
+ * two seeds. */
 TEST(training_matches_fp32)
 {
     enum { N = 3 };
@@ -254,8 +256,7 @@ TEST(training_matches_fp32)
     for (int i = 0; i < N; i++) {
         want[i] = train(&full, ES_FP32, (uint64_t)i + 7).eval.ce;
         got[i] = train(&half, ES_BF16, (uint64_t)i + 7).eval.ce;
-        assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the training must
-                                                          learn */
+        assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the loss must fall */
         assert_true(got[i] != want[i]);
         low = want[i] < low ? want[i] : low;
         high = want[i] > high ? want[i] : high;

@@ -1,6 +1,6 @@
-/* Cases in the reference's format, with sizes and combinations that the
- * reference does not cover: `entropy-train verify` passes them, and detects
- * each wrong number in them. */
+/* Runs `entropy-train verify` on cases with sizes and combinations that the
+ * reference cases do not cover: verify passes them, and detects each wrong
+ * value in them. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/random_models.h"
 #include "tests/support/test.h"
@@ -14,7 +14,7 @@ static char folder[] = "/tmp/es_cases_XXXXXX";
 
 /* --- running verify ------------------------------------------------------- */
 
-/* Returns the exit code of verify; its output goes to `folder`/output. */
+/* Returns the exit code of verify, whose output goes to `folder`/output. */
 static int verify_by(const char *dir, const char *products)
 {
     const char *build = getenv("BUILD");
@@ -111,8 +111,8 @@ static void write_case(char *dir, size_t size, const wanted *w, uint64_t seed)
 #define OFF ES_FINAL_OFF
 
 static const wanted cases[] = {
-    /* arch, family, L, H, d, T, V, B, m; the smallest possible case comes
-     * first */
+    /* columns: arch, family, L, H, d, T, V, B, m, bias, final norm; the
+     * smallest possible case comes first */
     {"SM", GPT2, 1, 1, 2, 1, 2, 1, 1, QK, USUAL},
     {"SM+R", PYTHIA, 1, 1, 2, 1, 2, 1, 1, NONE, USUAL},
     {"SM+LN+GT", GPT2, 1, 2, 4, 1, 2, 1, 1, ALL, USUAL},
@@ -121,7 +121,7 @@ static const wanted cases[] = {
     {"SM+SNorm(QKVO,FFN)", PYTHIA, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
     {"SM+WNorm(QKVO,FFN)", GPT2, 1, 1, 2, 2, 2, 1, 1, ALL, USUAL},
     {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
-    /* x = L: all FFNs are removed */
+    /* ScFuFFNi removes the FFNs of all layers */
     {"SM+ScFuFFNi1", PYTHIA, 1, 3, 6, 1, 3, 2, 1, ALL, ON},
     {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
     {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
@@ -151,7 +151,7 @@ TEST(cases_of_any_size_pass)
     }
 }
 
-/* A missing library is refused with exit code 3. */
+/* If the library is missing, verify refuses it with exit code 3. */
 TEST(cases_pass_with_each_library_of_products)
 {
     static const char *const libraries[] = {"openblas", "onednn"};
@@ -183,7 +183,7 @@ static int collect(const char *path, const struct stat *about, int type,
     return 0;
 }
 
-/* Adds `more` to the last number of a file. */
+/* Adds `more` to the last element of the array in a file. */
 static void spoil(const char *path, int more)
 {
     AUTO_BY(es_npy_free) es_npy array = {0};
@@ -210,7 +210,7 @@ TEST(a_case_may_be_a_file)
         fail_with_output(path);
 }
 
-/* Changes one number of each file, one file after the other. */
+/* Changes one element in one file after the other. */
 TEST(a_wrong_number_fails)
 {
     const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",

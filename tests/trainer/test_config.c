@@ -1,4 +1,4 @@
-/* Checks which configurations are refused, and the messages. */
+/* Tests which configurations are refused, and with which messages. */
 #include "hooks/trainer/model/config.h"
 #include "tests/support/families.h"
 #include "tests/support/test.h"
@@ -110,7 +110,7 @@ TEST(the_rate_warms_up_and_decays)
     es_train_config_default(&config);
     config.steps = 200;
     config.lr = 2;
-    /* 10 steps of warm-up, then 190 of decay */
+    /* 10 steps of warm-up, then 190 steps of decay */
     assert_true(fabs(es_schedule(&config, 0) - 0.2) <= 1e-12);
     assert_true(fabs(es_schedule(&config, 4) - 1.0) <= 1e-12);
     assert_true(fabs(es_schedule(&config, 9) - 2.0) <= 1e-12);
@@ -121,7 +121,7 @@ TEST(the_rate_warms_up_and_decays)
     assert_true(es_schedule(&config, 5000) == 0);
 }
 
-/* 10 steps of warm-up, then 190 from 2 to 0.5. */
+/* 10 steps of warm-up, then 190 steps from rate 2 to rate 0.5. */
 TEST(schedules_end_at_the_minimum_rate)
 {
     es_train_config config;
@@ -152,7 +152,7 @@ TEST(the_shortest_schedules_have_a_rate)
     es_train_config config;
     es_train_config_default(&config);
     config.lr = 3;
-    config.steps = 1; /* 5 % of it is no step at all */
+    config.steps = 1; /* 5 % of one step rounds to no warm-up at all */
     assert_true(es_schedule(&config, 0) == 3);
     config.warm_up = 1;
     assert_true(es_schedule(&config, 0) == 3);

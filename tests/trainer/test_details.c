@@ -1,6 +1,6 @@
 /* Compares the details of --record standard and all with plain formulas in
- * double: from the reference model's activations, from the model's weights and
- * gradients, and from the change of a step. */
+ * double, which use the reference model's activations, the model's weights and
+ * gradients, and the change of a step. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
@@ -48,7 +48,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The quantile of head h's rows, as numpy.quantile(x, share). */
+/* Returns a quantile of head h's rows like numpy.quantile(x, share). */
 static double quantile(const double *entropy, int layer, int h, double share)
 {
     double x[N];
@@ -117,8 +117,9 @@ static void expect_rows(es_measure *measure, const es_ref_result *ref,
             const double sink =
                 ref->rows[ES_ROW_SINK]
                          [((i / H * B + j / T) * H + i % H) * T + j % T];
-            assert_true(fabs(sink - 0.3) > 1e-4); /* otherwise float32 may give
-                                                     another result */
+            /* no sink is so near the threshold that float32 could give another
+             * result */
+            assert_true(fabs(sink - 0.3) > 1e-4);
             want[i] += sink > 0.3 ? 1.0 / N : 0;
         }
     }
@@ -163,7 +164,8 @@ static void check_forward(const char *arch, es_family family)
     es_small_model s = open_model(arch, family, ES_SERIES_STANDARD);
     es_small_forward(&s);
     AUTO(es_measure) measure = measure_of(&s);
-    /* Copied after the pass, which has changed SNorm's u and v. */
+    /* Copy the model after the pass, because the pass changes SNorm's u and
+     * v. */
     es_ref_model *ref = es_ref_model_copy(s.model);
     es_ref_result *want = es_ref_result_new(s.config);
     es_ref_model_run(ref, want, s.tokens, s.targets);
@@ -208,7 +210,7 @@ static void drop(arrays *a)
         free(a->values[i]);
 }
 
-/* Sum of squares over the head's slices of c_attn.weight (D,3D) and
+/* Returns the sum of squares over the head's slices of c_attn.weight (D,3D) and
  * c_proj.weight (D,D). */
 static double head_square(const char *name, const float *g, int h)
 {
@@ -285,7 +287,7 @@ static void check_step(const char *arch, es_bias bias)
     es_model_config config = es_small_config(arch);
     es_train_config train;
     es_train_config_default(&train);
-    train.clip = 0.5; /* small enough to clip */
+    train.clip = 0.5; /* small enough that gradients are clipped */
     train.weight_decay = 3;
     config.bias = bias;
     config.record = ES_SERIES_ALL;
@@ -315,8 +317,8 @@ TEST(a_step_has_the_gradients_and_the_change_of_its_weights)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Squares of the singular values of m (n,n), by one-sided Jacobi rotations:
- * columns are rotated until all are orthogonal. */
+/* Computes the squares of the singular values of m (n,n) by one-sided Jacobi
+ * rotations: rotates pairs of columns until all are orthogonal. */
 static void singular_squares(double *out, double *m, int n)
 {
     for (int sweep = 0; sweep < 60; sweep++)
@@ -383,7 +385,7 @@ TEST(spectra_are_those_of_the_products_of_weights)
     check_weights("SM+WNorm(QKV)");
 }
 
-/* v^T W u for one of c_attn's three parts, or for a whole matrix. */
+/* Returns v^T W u for one of c_attn's three parts, or for a whole matrix. */
 static double sigma_of(const es_ref_model *ref, int layer, const char *module,
                        int part, int n_parts, int n_in, int n_out)
 {

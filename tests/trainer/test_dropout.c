@@ -1,6 +1,6 @@
-/* Tests dropout: which numbers every variant of the kernels drops; that the
- * backward pass drops the same ones and evaluations drop none; and that a step
- * has the same result however its operations are issued. */
+/* Tests dropout: which elements every variant of the kernels drops; that the
+ * backward pass drops the same elements and evaluations drop none; and that a
+ * step has the same result whichever way its operations are issued. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/reference_ops.h"
@@ -20,7 +20,8 @@ static es_mem *mem(void *floats)
 
 /* --- the mask ------------------------------------------------------------- */
 
-/* The known answers of Salmon et al. for ten rounds. */
+/* Compares with the known answers that Salmon et al. published for ten
+ * rounds. */
 TEST(the_generator_is_philox)
 {
     uint32_t zero[4] = {0}, ones[4];
@@ -69,7 +70,8 @@ TEST(every_variant_drops_by_the_counter_alone)
     }
 }
 
-/* Shares are within four standard deviations, and no two masks are equal. */
+/* The dropped fractions are within four standard deviations, and no two masks
+ * are equal. */
 TEST(each_pass_and_place_drops_its_share_independently)
 {
     static float x[N], y[5][N];
@@ -136,7 +138,8 @@ static double squares_of(es_model *model)
     return sum;
 }
 
-/* Along the gradient, the loss increases by its square. */
+/* Checks that a small step along the gradient increases the loss by the step
+ * size times the gradient's squared norm. */
 static void check_gradient(const char *arch, es_family family)
 {
     const es_model_config config = config_of(arch, family);
@@ -189,9 +192,9 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* Returns the loss of a step of two micro-batches, the eleventh and twelfth; as
- * one sequence or, after a step with another number of micro-batches, as
- * separate passes. */
+/* Returns the loss of a step of two micro-batches, the eleventh and twelfth of
+ * the training run. The step is one sequence or, after a step with another
+ * number of micro-batches, separate passes. */
 static double step_of_two(bool as_passes, uint64_t pass)
 {
     const es_model_config config = config_of("SM+LN+R", ES_FAMILY_GPT2);

@@ -1,7 +1,7 @@
-/* Checks that a dry run judges options as a training does: each choice and flag
- * of the options, and values at their limits, alone and in pairs, in models of
- * every family. If it accepts them, a step can be trained; if it refuses them,
- * training refuses them with the same message. */
+/* Checks that a dry run accepts and refuses the same options as training: each
+ * choice and flag, and numbers at their limits, alone and in pairs, in models
+ * of every family. If a dry run accepts the options, a step can be trained; if
+ * it refuses them, training refuses them with the same message. */
 #include "hooks/trainer/dry_run.h"
 #include "hooks/trainer/files/tokens.h"
 #include "hooks/trainer/train.h"
@@ -31,7 +31,7 @@ static char *const models[][8] = {
      "--classes=10", "--ctx=5"},
 };
 
-/* Values of other options, for which the checks may differ. */
+/* Values of numeric options for which the checks may differ. */
 static const char *const numbers[] = {
     "--ctx=1",
     "--ctx=500",
@@ -101,7 +101,8 @@ static void write_tokens(void)
 
 static int set_up(void **state)
 {
-    /* Gives the same result if a back-end for CUDA is built. */
+    /* Without a CUDA library, the result does not depend on how the program was
+     * built. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     const int failed = es_scratch_open(state);
     if (!failed)
@@ -117,7 +118,8 @@ static void count_unchecked(const char *what)
     n_unchecked++;
 }
 
-/** The judgement of a command line; the messages are compared. */
+/** The status and message with which a dry run or training judges a command
+ *  line. */
 typedef struct judgement {
     es_status status;
     char message[ES_MESSAGE_MAX];
@@ -148,8 +150,8 @@ static void judge(judgement *out, char **words, bool trains)
 
 static int n_accepted, n_refused;
 
-/** Compares both judgements of one of the models with one or two additional
- *  options. */
+/** Compares the judgements of dry run and training for one of the models with
+ *  one or two additional options. */
 static void compare(char *const *model, const char *option, const char *other)
 {
     char *words[MOST_WORDS] = {NULL};
@@ -164,7 +166,8 @@ static void compare(char *const *model, const char *option, const char *other)
     n_unchecked = 0;
     judge(&dry, words, false);
     if (dry.status == ES_OK && n_unchecked > 0)
-        return; /* the dry run has reported the parts that it skipped */
+        return; /* the dry run has reported that it could not check some parts
+                 */
     judge(&real, words, true);
     if (dry.status != real.status || strcmp(dry.message, real.message) != 0)
         fail_msg("%s %s %s %s: a dry run: '%s' (%d), training: '%s' (%d)",
@@ -177,7 +180,7 @@ static void compare(char *const *model, const char *option, const char *other)
 enum { MOST_OPTIONS = 160 };
 
 /** Lists every value of a choice and every flag that affects training, from the
- *  table of options, and the numbers above. */
+ *  table of options, followed by `numbers`. */
 static size_t list_options(char out[MOST_OPTIONS][64])
 {
     size_t n = 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A dry run reports what it cannot check on this machine, and refuses places,
-# checkpoints and weights as a training would. test_dry_run.c tests the options.
+# Tests that a dry run reports the parts that it cannot check on this machine,
+# and refuses paths, checkpoints and weights that training would refuse.
+# test_dry_run.c tests the options.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -8,8 +8,8 @@
 
 /* --- rounding ------------------------------------------------------------- */
 
-/* The n-th non-negative number of fp16; 0x7c00 stands for 2^16, where infinity
- * begins. */
+/* Returns the n-th non-negative fp16 value; n = 0x7c00 stands for 2^16, where
+ * infinity begins. */
 static double half_number(int n)
 {
     int exponent = n >> 10, fraction = n & 1023;
@@ -27,8 +27,8 @@ static void expect_bits(const char *what, float x, float got, float want)
                  (double)want);
 }
 
-/* Checks every implementation, also for -x. The length is not a multiple of the
- * vectors' lanes. */
+/* Checks the rounding of x and -x by every implementation. The length of the
+ * array is not a multiple of the vectors' lanes. */
 static void expect_rounded(float x, float want)
 {
     expect_bits("scalar", x, es_half_round(x), want);
@@ -50,8 +50,8 @@ static float after_overflow(double value)
     return value < 65536 ? (float)value : INFINITY;
 }
 
-/* Covers every number of fp16, and every midpoint of two of them, which is
- * rounded to even. */
+/* Covers every fp16 value, and every midpoint of two values, which is rounded
+ * to even. */
 TEST(every_boundary_is_rounded_to_even)
 {
     for (int n = 0; n < 0x7c00; n++) {
@@ -90,7 +90,8 @@ TEST(extremes_are_rounded)
     }
 }
 
-/* A plausible fault of an instruction: it flushes subnormal numbers to zero. */
+/* A faulty rounding that the test must detect: it flushes subnormal values to
+ * zero. */
 static void flushing(float *x, size_t n)
 {
     es_cpu_kernels_plain.round_half(x, n);
@@ -109,7 +110,7 @@ TEST(a_wrong_rounding_is_detected_at_first_use)
 /* --- attention ------------------------------------------------------------ */
 
 /* One head with as many queries as dimensions, more than one block. The keys
- * are the identity, so a row of queries equals a row of products q . k; this
+ * are the identity matrix, so a row of queries equals its products q . k. This
  * lets the double reference use rounded products. */
 enum { T = 35, N = T * T };
 
@@ -117,8 +118,8 @@ typedef struct head_case {
     float qkv[3 * N], log_t[T], y[N], saved[2 * T], dy[N], dqkv[3 * N],
         dlog_t[T];
     float entropy[T], dentropy[T];
-    double q[N], k[N], v[N], identity[N], products[N]; /* arrays of the
-                                                          reference */
+    /* operands of the double reference */
+    double q[N], k[N], v[N], identity[N], products[N];
     double ref_log_t[T], ref_y[N], ref_rows[ES_N_ROW_STATISTICS * T];
     double ref_dy[N], ref_dentropy[T], dproducts[N], dk[N], dv[N],
         ref_dlog_t[T];
@@ -149,7 +150,7 @@ static void draw_head(head_case *c)
     }
 }
 
-/* The products are rounded unless `exact`. */
+/* Computes the products; rounds them to fp16 unless `exact`. */
 static void multiply_head(head_case *c, bool exact)
 {
     for (int i = 0; i < T; i++)
@@ -188,7 +189,8 @@ static es_mem *mem(void *floats_of_cpu)
     return (es_mem *)floats_of_cpu;
 }
 
-/* `y` is the output for the backward pass; NULL: that of the forward pass. */
+/* Runs the head forward and backward. `y`: output that the backward pass reads;
+ * NULL: the output of the forward pass. */
 static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -270,7 +272,7 @@ TEST(attention_rounds_products)
 }
 
 /* Key 1 has a product of -infinity with query 2: the key has no weight and no
- * gradient, and the row is not finite. With +infinity all of the row is NaN. */
+ * gradient, and the row is not finite. With +infinity the whole row is NaN. */
 static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
                            float size)
 {
@@ -297,7 +299,8 @@ TEST(logits_beyond_fp16_are_infinite)
     EACH_VARIANT(kernels)
     {
         draw_head(c);
-        c->dentropy[2] = 0; /* as the regulariser sets it */
+        /* the regulariser sets no gradient for such a row */
+        c->dentropy[2] = 0;
         check_overflow(c, *kernels, -300);
         check_overflow(c, *kernels, 300);
     }

@@ -76,7 +76,7 @@ static void check_activations(const char *arch, es_family family)
     es_small_forward(&s);
     expect_rounded_activations(s.model);
     es_assert_ok(es_model_backward(s.model, 1));
-    /* recomputed in the backward pass of layer 0 */
+    /* layer 0 was recomputed last, in the backward pass */
     expect_halves("wide", s.model->wide, n * config.mlp_mult);
     expect_full_precision("dx", s.model->dx, n);
     expect_full_precision("df", s.model->df, n);
@@ -107,13 +107,15 @@ static double distance(const float *a, const float *b, size_t n)
     return sqrt(sum);
 }
 
-/* The rounding passes gradients unchanged: they equal those of fp32 up to half
- * an fp16 digit, 5e-4, in some fifteen places. PowerSoftmax is not tested, as
- * its gradient is steep where a row's scores are small. */
+/* Expects that rounding passes gradients unchanged: they equal those of fp32
+ * within the effect of about fifteen roundings of half an fp16 digit, 5e-4.
+ * PowerSoftmax is not tested, as its gradient is steep where the scores of a
+ * row are small. */
 static void check_straight_through(const char *arch, es_family family)
 {
     es_model_config config = emulated(arch, family);
-    config.gamma = 0; /* so that the penalty has no jump in between */
+    /* so that the penalty has no jump between the two results */
+    config.gamma = 0;
     AUTO_BY(es_small_close) es_small_model half = es_small_open(&config);
     config.emulate = ES_EMULATE_NONE;
     AUTO_BY(es_small_close) es_small_model full = es_small_open(&config);
@@ -146,7 +148,7 @@ TEST(gradients_pass_through_the_rounding)
     }
 }
 
-/* Logits are about 1e6, which is no problem in fp32. */
+/* Makes logits of about 1e6, which overflow in fp16 but not in fp32. */
 static es_small_model with_big_weights(es_emulation emulate)
 {
     es_model_config config = es_small_config("SM+LN+G");
@@ -173,7 +175,7 @@ TEST(large_weights_overflow)
     float nan_activations[2], rms[2];
     int bad = 0;
     for (int i = 0; i < per_layer; i++) {
-        assert_true(isfinite(entropy[i])); /* layer 0 remains finite */
+        assert_true(isfinite(entropy[i])); /* layer 0 stays finite */
         bad += isnan(entropy[per_layer + i]);
     }
     assert_true(bad > per_layer / 2);
@@ -199,13 +201,13 @@ TEST(training_matches_fp32)
     es_train_result want = training_run(&full, &settings);
     settings.model.emulate = ES_EMULATE_FP16;
     es_train_result got = training_run(&half, &settings);
-    assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the training must learn */
+    assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the loss must fall */
     assert_true(got.eval.ce != want.eval.ce);
     assert_true(fabs(got.eval.ce / want.eval.ce - 1) <= 0.02);
 }
 
-/* Without LayerNorm and with large steps, the residual stream exceeds the range
- * of fp16 some steps before that of fp32. */
+/* Returns settings without LayerNorm and with large steps: the residual stream
+ * exceeds the range of fp16 some steps before it exceeds the range of fp32. */
 static es_settings growing(es_emulation emulate)
 {
     es_settings s = training_small();

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Processors, the kernels that a library chooses or is forced to choose, and
+/* A processor, the kernels that a library chooses or is forced to choose, and
  * the text that the note must contain; NULL: no note. */
 static const struct {
     const char *processor;
@@ -50,7 +50,7 @@ static const struct {
 
 static void judge(char *note, size_t size, size_t i)
 {
-    /* names of OpenBLAS' kernels begin with capitals */
+    /* names of OpenBLAS kernels begin with capitals */
     const bool is_onednn = strncmp(machines[i].kernels, "avx", 3) == 0;
     const es_cpu_library library = {.name = is_onednn ? "oneDNN" : "OpenBLAS",
                                     .kernels = machines[i].kernels,

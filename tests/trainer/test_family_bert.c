@@ -1,5 +1,5 @@
-/* Tests family bert, which only runs forward: attention over all keys but those
- * of padding, compared with closed forms, and refusals.
+/* Tests family bert, which only runs forward. Compares attention over all keys
+ * except padding with closed forms, and checks which settings are refused.
  * tests/python/test_bert_weights.py compares whole models with transformers. */
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
@@ -51,7 +51,7 @@ static void expect(float got, double want, const char *name)
         fail_msg("%s is %g, not %g", name, (double)got, want);
 }
 
-/* Queries of 0 give all visible keys the same weight. */
+/* With queries of 0, all visible keys have the same weight. */
 TEST(uniform_rows_have_the_logarithm_of_their_visible_keys)
 {
     float qkv[B * T * 3 * WIDTH];

@@ -1,4 +1,4 @@
-/* Tests the refusals and the settings of family llama. */
+/* Tests which settings family llama accepts and refuses. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/settings/settings.h"
 #include "tests/support/families.h"
@@ -74,7 +74,7 @@ TEST(parts_of_llama_are_refused_in_other_families)
     es_expect_config_refused(&config, "--tied");
 }
 
-/* Like the CUDA back-end, this one lacks the operations. */
+/* This back-end lacks the operations of the family, like the CUDA back-end. */
 TEST(a_back_end_without_the_operations_refuses_the_family)
 {
     const es_model_config config = llama("SM+RN+SwiGLU");

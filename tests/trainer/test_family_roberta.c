@@ -1,4 +1,5 @@
-/* Tests the rows of padding and the refusals of family roberta. */
+/* Tests rows of padding in family roberta, and which settings the family
+ * refuses. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
@@ -17,7 +18,7 @@ static es_model_config roberta(const char *arch)
 
 enum { PADDING = 10 };
 
-/* Two sequences of 5 tokens; the second ends with 2 of padding. */
+/* Two sequences of 5 tokens; the second ends with 2 padding tokens. */
 static const int32_t tokens[10] = {1, 2, 3, 4, 5, 6, 7, 8, PADDING, PADDING};
 
 TEST(the_embedding_of_padding_does_not_matter)
@@ -39,7 +40,7 @@ TEST(the_embedding_of_padding_does_not_matter)
                          i / 15 % 2 == 1 && i % 5 >= 3);
     logits = test_malloc(n * sizeof *logits);
     memcpy(logits, es_model_logits(model), n * sizeof *logits);
-    /* Other weights of the padding token change nothing. */
+    /* Changing the padding token's embedding must change no result. */
     for (size_t i = 0; i < es_model_n_arrays(model); i++) {
         const es_parameter wte = es_model_parameter(model, i);
         if (!strstr(wte.name, "word_embeddings"))

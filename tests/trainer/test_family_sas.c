@@ -1,5 +1,5 @@
-/* Tests the initial state and the refusals of family sas, He and Hofmann's
- * simplified blocks. */
+/* Tests the initial state of family sas, He and Hofmann's simplified blocks,
+ * and which settings the family refuses. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
@@ -15,8 +15,8 @@ static es_model_config sas(const char *arch)
     return config;
 }
 
-/* Queries are 0 and gains are 1: each row is uniform, the centring removes it
- * again, and each token passes on its own values. */
+/* Queries are 0 and gains are 1. Each row of weights is uniform, the centring
+ * subtracts the same mean, and so each token passes on its own values. */
 TEST(attention_begins_as_the_identity)
 {
     const es_model_config config = sas("SM+ScFuFFN");

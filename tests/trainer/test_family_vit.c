@@ -1,4 +1,4 @@
-/* Tests the refusals of family vit. */
+/* Tests which settings family vit refuses. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"

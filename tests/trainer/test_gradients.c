@@ -1,5 +1,5 @@
-/* Compares whole models with the double model: outputs, and gradients by
- * central differences. */
+/* Compares whole models with the double-precision reference model: compares
+ * outputs directly, and gradients with central differences. */
 #include "tests/support/families.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/reference_ops.h"
@@ -42,7 +42,7 @@ static void check_array(const es_small_model *s, const es_ref_model *ref,
         want[n] =
             es_ref_model_gradient(ref, result, s->tokens, s->targets, index, i);
     }
-    /* A power of scores multiplies their relative error. */
+    /* the relative error of scores is multiplied by the power */
     const double power = s->config->arch.power;
     es_test_expect_within(parameter.name, got, want, n,
                           fmax(2e-5, 5e-6 * power), 1e-6);
@@ -199,8 +199,8 @@ TEST(every_size_matches_finite_differences)
     }
 }
 
-/* Family pythia rotates q and k and has a separate output matrix and parallel
- * sub-blocks. */
+/* Family pythia rotates q and k, and has parallel sub-blocks and a separate
+ * output matrix. */
 TEST(family_pythia_matches_finite_differences)
 {
     static const char *const archs[] = {"SM",

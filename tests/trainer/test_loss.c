@@ -1,12 +1,12 @@
-/* Tests logits that are computed a block of rows at a time: the losses and
- * gradients equal those of all rows at once, and a step has the same result
- * whether it defers losses or not. */
+/* Tests the computation of logits in blocks of rows: losses and gradients equal
+ * those of all rows at once, and a step has the same result whether it defers
+ * losses or not. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/* With 10 rows, the last block is shorter. */
+/* Limits blocks to three rows; with 10 rows, the last block is shorter. */
 static int three_rows(int vocab)
 {
     (void)vocab;
@@ -20,7 +20,7 @@ static es_ops in_blocks(const es_ops *whole)
     return ops;
 }
 
-/* Opens a model on other operations, with the parameters and tokens of
+/* Opens a model on another back-end, with the parameters and tokens of
  * `like`. */
 static es_small_model open_on(const es_ops *ops, const es_small_model *like)
 {
@@ -131,7 +131,7 @@ static void check_step(const es_ops *ops, const char *arch, int n)
     assert_true(isfinite(out.losses.ce) && out.losses.ce > 0);
     assert_true(near(out.grad_norm, want.grad_norm, 0));
     expect_arrays(&step, &calls, es_model_get, true);
-    /* A following evaluation counts only its own loss. */
+    /* An evaluation after the step must only count its own loss. */
     es_small_forward(&step);
     es_small_forward(&calls);
     assert_true(near(step.losses.ce, calls.losses.ce, 0));

@@ -9,12 +9,12 @@
 
 AUTO_OF(es_trainer, es_trainer_free)
 
-/* The largest gradient of a logit before it overflows. A step of 5 x 9 rows
- * with a scale of 65536 has some of 1400, so three halvings are too few and
- * four are enough. */
+/* Gradients of logits overflow beyond this value. In a step of 5 x 9 rows with
+ * a scale of 65536 the largest gradient is about 1400, so three halvings of the
+ * scale are too few and four are enough. */
 static float largest = 100;
 
-/* Every period-th call in this thread overflows; 0: none does. */
+/* Every period-th call in this thread overflows; 0: no call overflows. */
 static _Thread_local int period = 1, n_calls;
 
 static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
@@ -91,8 +91,9 @@ TEST(the_scale_halves_and_doubles)
     assert_true(now.scale == ES_LOSS_SCALE_LARGEST);
 }
 
-/* Steps that overflow change nothing. Once the scale is small enough, results
- * equal those without a scale: a power of two changes no bit. */
+/* Expects that steps that overflow change nothing, and that results equal those
+ * without a scale once the scale is small enough: a power of two changes no
+ * bit. */
 static void check_steps(const char *arch)
 {
     es_settings s = training_small();
@@ -186,7 +187,8 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-/* Either the second of two micro-batches overflows, or all of rank 1's. */
+/* Makes the second of two micro-batches overflow, or all micro-batches of rank
+ * 1. */
 static void check_ranks(bool fixed_order)
 {
     rank one = {.trainer = open_rank(0, 1, fixed_order)}, two[2];
@@ -250,7 +252,7 @@ TEST(gradients_are_reported_without_the_scale)
 }
 
 /* No scale repairs a loss that is not finite: the step is measured at once, and
- * the parameters are unchanged. */
+ * the parameters stay unchanged. */
 TEST(no_scale_repairs_a_nan)
 {
     es_settings s = training_small();

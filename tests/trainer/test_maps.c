@@ -1,5 +1,5 @@
-/* Compares the attention maps of a model with weights in double, cell by
- * cell. */
+/* Compares each cell of a model's attention maps with weights computed in
+ * double. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/model/maps.h"
 #include "hooks/trainer/model/measure.h"
@@ -43,8 +43,8 @@ static void weigh(double *a, const double *qkv, int h, int i,
                     : sum + arch->power_epsilon * length;
 }
 
-/** The mean over sequences and over the pairs of a cell; head -1: also over
- *  heads. */
+/** Returns a cell of a map: the mean weight over sequences and over the pairs
+ *  of the cell; head -1: also over heads. */
 static double cell(const es_ref_result *ref, const es_ref_model *model,
                    const es_arch *arch, int layer, int head, int size, int q,
                    int k)
@@ -112,7 +112,8 @@ TEST(a_cell_is_the_mean_weight_of_its_pairs)
     }
 }
 
-/* The first column of the full map gives the sink, its moments the distance. */
+/* The mean of the full map's first column equals the sink series, and its first
+ * moments give the distance series. */
 TEST(a_full_map_agrees_with_the_series_of_heads)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
@@ -153,7 +154,7 @@ TEST(without_maps_of_heads_a_layer_has_the_same_mean)
     assert_int_equal(es_maps_n_heads(heads), H);
     assert_int_equal(es_maps_n_heads(layers), 0);
     es_small_forward(&s);
-    /* More sequences than a map uses: the first 16 count. */
+    /* Adds more sequences than a map uses: only the first 16 count. */
     for (int i = 0; i < 9; i++) {
         es_assert_ok(es_maps_add(heads, s.model));
         es_assert_ok(es_maps_add(layers, s.model));
@@ -177,7 +178,7 @@ TEST(a_row_that_is_not_finite_is_nan_only_in_its_cells)
     const size_t n = es_model_parameter(s.model, array).n;
     float *values = calloc(n, sizeof *values), map[T * T];
     es_assert_ok(es_model_get(s.model, array, values, n));
-    values[(T - 1) * D] = NAN; /* the last position */
+    values[(T - 1) * D] = NAN; /* the embedding of the last position */
     es_assert_ok(es_model_set(s.model, array, values, n));
     free(values);
     es_assert_ok(es_maps_new(&maps, s.config, T, false));

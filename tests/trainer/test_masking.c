@@ -1,5 +1,5 @@
-/* Tests which tokens are masked: their shares, their replacements, and what the
- * choice depends on. */
+/* Tests which tokens are masked: the masked fraction, the replacements, and the
+ * arguments on which the choice depends. */
 #include "hooks/trainer/masking.h"
 #include "hooks/trainer/model/ops.h"
 #include "tests/support/test.h"
@@ -27,7 +27,7 @@ static void mask(const es_masking *how)
     es_assert_ok(es_mask_tokens(hidden, targets, N, how));
 }
 
-/* Expects a share within four standard deviations. */
+/* Expects a fraction within four standard deviations of `share`. */
 static void expect_share(int n, int of, double share)
 {
     const double off = fabs(n - of * share);
@@ -55,7 +55,8 @@ TEST(shares_match_bert_and_padding_is_unchanged)
     }
     expect_share(n_hidden, n_there, 0.15);
     expect_share(n_masked, n_hidden, 0.8);
-    /* 10 % are unchanged, and so is one in VOCAB of the drawn replacements. */
+    /* 10 % of the masked tokens stay unchanged, and so does one in VOCAB of the
+     * randomly drawn replacements. */
     expect_share(n_same, n_hidden, 0.1 + 0.1 / VOCAB);
 }
 

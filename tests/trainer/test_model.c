@@ -1,5 +1,5 @@
-/* Tests a model's parameters, passes and steps, and that bad values do not
- * spread. */
+/* Tests a model's parameters, passes and steps, and that NaN and infinite
+ * values do not spread. */
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -15,8 +15,8 @@ static float value_of(const es_small_model *s, const char *name)
     return values[n - 1];
 }
 
-/* With a gradient of 0 only the decay changes weights, and only those of
- * matrices. */
+/* With a gradient of 0 only weight decay changes parameters, and only matrices
+ * decay. */
 TEST(only_matrices_decay)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
@@ -60,8 +60,8 @@ TEST(a_slope_decays_on_request)
     }
 }
 
-/* With eps far above any gradient a step is lr g / eps, which is linear in g.
- * Returns the change of one weight. */
+/* Takes a step and returns the change of one weight. With eps far above any
+ * gradient, AdamW's step is lr g / eps, which is linear in g. */
 static double movement(double clip, double *norm)
 {
     es_train_config train;
@@ -90,9 +90,9 @@ TEST(gradients_are_clipped_by_their_norm)
                 1e-6 * fabs(free_step));
 }
 
-/* With --bias qk the v part of the bias is unchanged. The k part adds the same
- * number to all scores of a row: its gradient is rounding error, which may be
- * 0. */
+/* With --bias qk the v part of the bias does not change. The k part adds the
+ * same value to all scores of a row, so its gradient is rounding error, which
+ * may be 0. */
 TEST(a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
@@ -128,7 +128,7 @@ TEST(trainable_numbers_are_counted)
 
 /* --- trouble -------------------------------------------------------------- */
 
-/* One of the q columns of head 1, layer 1, contains a NaN. */
+/* A weight in a q column of head 1 of layer 1 is NaN. */
 TEST(a_nan_weight_spoils_its_head_and_later_layers)
 {
     es_model_config config = es_small_config("SM+LN+G");
@@ -158,14 +158,16 @@ TEST(a_nan_weight_spoils_its_head_and_later_layers)
     assert_true(count[1] == 120 && count[2] == 120 && isnan(rms[1]));
 }
 
-/* Nothing is clipped, and the step makes parameters NaN. */
+/* The gradient is not finite: nothing is clipped, and the step makes parameters
+ * NaN. */
 TEST(a_step_without_a_finite_gradient_is_taken)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+G");
     double norm = 0;
     float wte[132];
     es_assert_ok(es_model_get(s.model, 0, wte, 132));
-    wte[3 * 12] = INFINITY; /* token 3 is the first of the micro-batch */
+    wte[3 * 12] = INFINITY; /* the embedding of token 3, the first token of the
+                               micro-batch */
     es_assert_ok(es_model_set(s.model, 0, wte, 132));
     es_small_forward(&s);
     assert_true(!isfinite(s.losses.loss));

@@ -1,13 +1,15 @@
-/* Compares the weights and gradients of WNorm and SNorm with plain loops in
- * double, with every variant of the kernels that this machine can run. */
+/* Compares the weights that WNorm and SNorm compute, and their gradients, with
+ * plain loops in double, with every variant of the kernels that this machine
+ * can run. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
 #include "tests/support/variants.h"
 
-/* Sizes of the columns: odd sizes, one row, one column, more than a thread
- * processes at a time; stride and first are derived from them. */
+/* Numbers of rows and columns: odd sizes, one row, one column, more than a
+ * thread processes at a time. The stride and the first column are derived from
+ * the size. */
 static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
                                {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -15,7 +17,7 @@ static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
 static const es_ops *ops;
 static es_backend *cpu;
 
-/* kernels NULL: the default choice. */
+/* Opens the CPU back-end. kernels NULL: the default choice. */
 static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
 {
     const es_extents largest = {
@@ -48,7 +50,8 @@ static void with_all_variants(void (*check)(int n_in, int n))
 
 /* --- columns inside a wider matrix ---------------------------------------- */
 
-/* The matrix has three columns before these and two after. */
+/* Places the columns in a matrix with three columns before and two columns
+ * after them. */
 static es_columns columns_of(int n_in, int n)
 {
     return (es_columns){n_in, n + 5, 3, n};
@@ -59,7 +62,7 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* Copies the columns, (in,n). */
+/* Returns a copy of the columns alone, (in,n). */
 static double *cut(const float *from, const es_columns *c)
 {
     double *out = doubles(c->n_in * c->n);
@@ -115,8 +118,8 @@ static double evaluate(const objective *o)
     return sum;
 }
 
-/* Computes central differences at some 40 entries of x; other entries are
- * copied from `got`, so that they agree. */
+/* Computes central differences at about 40 entries of x; copies the other
+ * entries from `got`, so that they agree. */
 static void differences(double *want, double *got, double *x, int n,
                         const objective *o)
 {
@@ -133,7 +136,8 @@ static void differences(double *want, double *got, double *x, int n,
     }
 }
 
-/* Expects `before` plus the differences in the columns. */
+/* Expects the gradient `got` to be `before` plus the central differences in the
+ * columns. */
 static void expect_gradient(const char *what, const float *got,
                             const float *before, const es_columns *c, double *m,
                             const objective *o)
@@ -154,7 +158,8 @@ NORMED_TEST(weight_norm_matches_finite_differences)
     float *v = array(whole(&c), 1), *g = array(n, 1), *dw = array(whole(&c), 1);
     float *dv = array(whole(&c), 1), *dg = array(n, 1);
     float *dv_before = copy(dv, whole(&c)), *dg_before = copy(dg, n);
-    /* With a single row dv is 0, a difference of terms that grow as 1 / |v|. */
+    /* With a single row dv is 0, computed as a difference of terms that grow
+     * like 1 / |v|. */
     for (int i = 0; i < whole(&c); i++)
         v[i] += v[i] < 0 ? -0.5f : 0.5f;
     double *m = cut(v, &c), *scale = widen(g, n), *along = cut(dw, &c);
@@ -236,7 +241,8 @@ NORMED_TEST(columns_are_copied_or_added)
 
 enum { ROWS = 9, WIDE = 40 };
 
-/* Column 4 is zeros, column 21 has a NaN; all others must be correct. */
+/* Column 4 is all zeros, column 21 contains a NaN; all other columns must be
+ * correct. */
 NORMED_TEST(a_bad_column_does_not_affect_others)
 {
     (void)n_in, (void)n;
@@ -261,7 +267,7 @@ NORMED_TEST(a_bad_column_does_not_affect_others)
     }
 }
 
-/* If the matrix is zeros or has a NaN, all results are NaN. */
+/* If the matrix is all zeros or contains a NaN, all results are NaN. */
 NORMED_TEST(a_bad_matrix_gives_only_nan)
 {
     (void)n_in, (void)n;

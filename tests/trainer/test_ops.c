@@ -53,8 +53,8 @@ static void check_linear_input(int n, int n_in, int n_out, bool transposed)
     es_test_expect_close("input gradient, added", dx, want, sx);
 }
 
-/* dW[a][b] += sum x[i][a] dy[i][b], or its transpose; only the first `trained`
- * biases have a gradient. */
+/* Expects dW[a][b] += sum of x[i][a] dy[i][b], or the transpose; only the first
+ * `trained` biases have a gradient. */
 static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
                                 int trained)
 {
@@ -107,7 +107,8 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_GELU_TANH, ES_ACT_RELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 
-/* Expects the peak that find_peak finds; a linear act leaves it unchanged. */
+/* Expects the same peak as find_peak; a linear activation leaves the peak
+ * unchanged. */
 static void check_peak(const es_peak *peak, float *pre, size_t n,
                        bool is_linear)
 {
@@ -139,7 +140,7 @@ static void check_act(es_activation kind, int n, int n_in, int n_out)
     es_test_expect_close("after", post, want, sy);
 }
 
-/* Backward pass through y = act(pre) W, W (in,out). */
+/* Checks the backward pass of y = act(pre) W, with W (in,out). */
 static void check_act_backward(es_activation kind, int n, int n_in, int n_out)
 {
     size_t sp = (size_t)(n * n_in);
@@ -175,8 +176,8 @@ VARIANT_TEST(activations_match_plain_loops)
     }
 }
 
-/* Tests very large and small numbers, the kink of ReLU, and numbers that are
- * not finite. */
+/* Tests very large and small inputs, the kink of ReLU, and inputs that are not
+ * finite. */
 VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
 {
     const float x[] = {-INFINITY, -1e30f, -88, -20, -5,    -1e-20f,  -0.0f, 0,
@@ -195,7 +196,8 @@ VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
         for (int i = 0; i < N; i++) {
             assert_true(post[i] == again[i] ||
                         (isnan(post[i]) && isnan(again[i])));
-            if (isinf(x[i])) /* any formula may give infinity times 0 here */
+            /* infinity times 0 may occur in any formula here */
+            if (isinf(x[i]))
                 continue;
             float small = 2e-6f * fmaxf(1, fabsf((float)want[i]));
             assert_true(fabsf(post[i] - (float)want[i]) <= small ||
@@ -209,7 +211,7 @@ VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
 
 /* --- layer norm ----------------------------------------------------------- */
 
-/* Sum of dy y over one row, as a function of all inputs. */
+/* Returns the sum of dy y over one row, as a function of all inputs. */
 static double norm_objective(const float *x, const float *w, const float *b,
                              const float *dy, int n, int width)
 {
@@ -358,13 +360,13 @@ VARIANT_TEST(embeddings_are_added_and_their_gradients)
 
 enum { N_KINDS = 9, N_MOST = 2048 };
 
-/* Numbers that sums in float would lose: all of them large or small, far from
- * 0, or one much larger than the others. */
+/* Returns inputs for which sums in float would lose digits: all of them large
+ * or small, far from 0, or one much larger than the others. */
 static float odd_number(int kind, int i, float x)
 {
     switch (kind) {
     case 1:
-        return 100 + x; /* the mean is 100 deviations */
+        return 100 + x; /* the mean is 100 standard deviations */
     case 2:
         return 1e15f * x; /* the fourth power is infinite in float */
     case 3:
@@ -384,7 +386,7 @@ static float odd_number(int kind, int i, float x)
     }
 }
 
-/* Sums of powers by the definition, in double. */
+/* Sums powers by their definition, in double. */
 static void sum_moments(double out[7], const float *x, const float *y, float a,
                         size_t n)
 {
@@ -399,7 +401,8 @@ static void sum_moments(double out[7], const float *x, const float *y, float a,
     }
 }
 
-/* Fourth central moment over the square of the variance, from sums. */
+/* Computes the kurtosis from sums: the fourth central moment over the square of
+ * the variance. */
 static double kurtosis_of(const double sums[7], double n)
 {
     const double mean = sums[0] / n, square = sums[1] / n;
@@ -409,7 +412,7 @@ static double kurtosis_of(const double sums[7], double n)
            (variance * variance);
 }
 
-/* The same by its definition. */
+/* Computes the same kurtosis by its definition. */
 static double find_kurtosis(const float *x, size_t n)
 {
     double mean = 0, second = 0, fourth = 0;
@@ -471,7 +474,7 @@ TEST(moments_match_sums_in_double)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Kernels with one wrong entry are detected. */
+/* Faulty kernels with one wrong entry, which the test must detect. */
 static void wrong_act(float *post, const float *x, size_t n, es_activation kind,
                       float slope)
 {

@@ -30,8 +30,8 @@ static int count_arrays(const es_verify_case *it, const char *folder)
     return n;
 }
 
-/* Every array has a tensor of its shape, and every tensor belongs to an
- * array. */
+/* Checks that every array has a tensor of its shape in the case, and every
+ * tensor belongs to an array. */
 static void check_case(const char *path)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it;
@@ -86,7 +86,7 @@ TEST(arrays_have_order_and_no_overlap)
     assert_string_equal(params.table[1].name, "wpe");
     assert_string_equal(params.table[2].name, "h.0.ln_1.weight");
     assert_string_equal(params.table[params.n - 1].name, "ln_f.bias");
-    /* No two overlap; all are aligned and inside their group. */
+    /* No two arrays overlap; all are aligned and inside their group. */
     for (size_t i = 0; i < params.n; i++) {
         const es_param *a = &params.table[i];
         assert_true(a->offset % 16 == 0);
@@ -189,7 +189,7 @@ TEST(initial_values_depend_on_name_and_seed_only)
 
 /* --- random numbers ------------------------------------------------------- */
 
-/* The published known answers of Philox-4x32-10. */
+/* Compares with the published known answers of Philox-4x32-10. */
 TEST(philox_gives_the_published_answers)
 {
     uint32_t out[4];
@@ -219,8 +219,8 @@ TEST(normal_numbers_have_their_moments)
             sum[k] += pow((double)out[i] / 0.02, k) / N;
     assert_true(fabs(sum[1]) < 0.01 && fabs(sum[3]) < 0.05);
     assert_true(fabs(sum[2] - 1) < 0.02 && fabs(sum[4] - 3) < 0.1);
-    /* A shorter draw is the beginning of a longer one, with any number of
-     * threads. */
+    /* Drawing fewer numbers gives the beginning of a longer draw, with any
+     * number of threads. */
     es_random_normal(few, 7, 0.02, 42, 7, 1);
     assert_memory_equal(out, few, sizeof few);
 }

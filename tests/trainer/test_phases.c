@@ -1,5 +1,5 @@
-/* Tests the table of timed operations: a training has the same result, and the
- * times of its phases add up. */
+/* Tests the table of operations that measures times: training has the same
+ * result with the table, and the times of the phases add up. */
 #include "hooks/trainer/cpu/phases.h"
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/model.h"
@@ -16,8 +16,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Takes a step on three sequences of seven tokens; returns its seconds and the
- * loss. */
+/* Takes a step on three sequences of seven tokens; returns the duration in
+ * seconds, and the loss. */
 static double take_step(double *loss, es_model *model)
 {
     int32_t tokens[N];
@@ -102,7 +102,7 @@ TEST(a_timed_step_gives_the_same_result_and_its_phases_cover_it)
 
 static _Atomic bool is_done;
 
-/* The other thread's share ends 5 ms after the caller's. */
+/* Makes the other thread's share end 5 ms after the caller's share. */
 static void hold_up(void *argument, es_share share)
 {
     const struct timespec pause = {.tv_nsec = 5000000};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests --inference polynomial in evaluations of a training and in a probe: the records,
-# the output and the refusals.
+# Tests --inference polynomial in evaluations of a training run and in a probe:
+# records, output and refusals.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -95,7 +95,8 @@ TEST(observing_changes_no_bit)
     es_small_forward(&s);
     copy_logits(found, &s);
     assert_memory_equal(exact, found, sizeof exact);
-    /* Rows of attention, numbers of the FFN, rows of the norms. */
+    /* Numbers of inputs: rows of attention, inner values of the FFN, rows of
+     * the norms. */
     const es_findings *all = es_model_findings(s.model);
     assert_int_equal(all[es_site_number(1, ES_SITE_ATTN)].n, B * H * T);
     assert_int_equal(all[es_site_number(1, ES_SITE_ACT)].n, N * 2 * D);
@@ -123,7 +124,8 @@ static const float *detail_of(es_measure *m, es_detail detail)
     return es_measure_detail(m, detail);
 }
 
-/* Multiplies an array of layer 1 by `factor` after the choice. */
+/* Multiplies an array of layer 1 by `factor` after the polynomials have been
+ * chosen, and expects that inputs outside the intervals are counted. */
 static void expect_outside(const char *name, float factor, es_detail clipped,
                            es_detail error, float least)
 {
@@ -262,7 +264,8 @@ static es_findings norm_with(float y[ROWS * WIDTH], const float *x,
 TEST(a_norm_has_the_error_of_its_polynomial_on_any_threads)
 {
     float x[ROWS * WIDTH], y[ROWS * WIDTH];
-    const es_inverse_root how = {{0.01, 2}, 3}; /* too few steps */
+    /* three steps are too few for this interval */
+    const es_inverse_root how = {{0.01, 2}, 3};
     double worst = 0, low = INFINITY, high = 0;
     uint64_t seed = 5, n_outside = 0;
     es_test_fill(x, ROWS * WIDTH, 3, &seed);
@@ -301,9 +304,9 @@ static void expect_levels(es_family family, int layer, int model)
 {
     es_model_config config = polynomial("PSM(4,0.1,plain)+LN+GS");
     config.family = family;
-    config.polynomial.factors = 12; /* attention takes 4 + 2 + 12 levels */
-    config.polynomial.steps = 7;    /* a norm takes 2 * 7 + 3 levels */
-    config.polynomial.degree = 31;  /* an FFN takes 2 + 6 levels */
+    config.polynomial.factors = 12; /* attention has a depth of 4 + 2 + 12 */
+    config.polynomial.steps = 7;    /* a norm has a depth of 2 * 7 + 3 */
+    config.polynomial.degree = 31;  /* an FFN has a depth of 2 + 6 */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(choose(&s));
     assert_int_equal(es_model_levels(s.model, 0), layer);

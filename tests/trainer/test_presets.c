@@ -1,5 +1,5 @@
-/* Tests --preset: the table of the papers' configurations, and the options that
- * override it. */
+/* Tests --preset: the table of the papers' configurations, and which options
+ * override a preset. */
 #include "hooks/trainer/dry_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
@@ -17,7 +17,7 @@ static es_status parse(es_settings *out, char **words)
 
 static int set_up(void **state)
 {
-    /* No CUDA library, so that the result is the same on every machine. */
+    /* Without a CUDA library, the result is the same on every machine. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     return es_scratch_open(state);
 }
@@ -57,7 +57,8 @@ TEST(every_preset_passes_a_dry_run_and_reads_back)
     assert_int_equal(n, 174);
 }
 
-/* A size that matches no line of options would silently get the defaults. */
+/* Without this check, a size that matches no line of options would silently get
+ * the defaults. */
 TEST(the_model_matches_the_name_of_the_preset)
 {
     for (es_preset preset = {.is_tiny = false}; es_preset_next(&preset);) {
@@ -88,7 +89,7 @@ TEST(preset_names_are_unique)
             assert_string_not_equal(a.name, b.name);
 }
 
-/* The published values of single presets. */
+/* Compares single presets with the published values. */
 TEST(the_options_of_a_line_are_the_last_ones)
 {
     es_settings s;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Probes an existing model and continues its training: a probe gives the same numbers as
-# the evaluation of the training.
+# Tests probes of an existing model and further training from it: a probe gives
+# the same results as the evaluation in training.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -1,5 +1,5 @@
 /* Compares the matrix products of every library with sums in double, for shapes
- * that are inconvenient for their kernels. */
+ * that do not suit the kernels. */
 #include "hooks/trainer/cpu/products.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
@@ -20,12 +20,12 @@ static const es_products *const *libraries(void)
     for (const es_products *const *products = libraries(); *products;          \
          products++)
 
-/* Additional elements between rows, if is_padded. */
+/* Number of additional elements between rows, if is_padded. */
 enum { PAD_A = 3, PAD_B = 1, PAD_C = 2 };
 static int is_padded;
 
-/* A product with its operands: as floats, and as the same numbers in the types
- * that the call takes. */
+/* A product with its operands, both as floats and as the same values in the
+ * types that the call expects. */
 typedef struct problem {
     es_product shape;
     float *a, *b, *c, *bias, *residual; /* residual in the layout of c */
@@ -39,7 +39,8 @@ static size_t rows_of(const es_product *p, bool of_a)
                          : (p->b_transposed ? p->n : p->k));
 }
 
-/* Returns the numbers of x (n) in the type, and rounds x accordingly. */
+/* Returns the elements of x (n) converted to `type`, and rounds x to the same
+ * values. */
 static void *in_type(float *x, size_t n, es_number_type type)
 {
     es_bfloat *out = (void *)array(n, 0);
@@ -162,7 +163,7 @@ static void check(const es_products *products, es_product shape)
     es_test_release();
 }
 
-/* The sizes m, n, k of products. */
+/* Sizes m, n, k of products. */
 static const int sizes[][3] = {
     {1, 1, 1},    {1, 7, 3},    {5, 1, 9},     {3, 5, 1},     {17, 33, 20},
     {16, 64, 32}, {31, 48, 47}, {130, 19, 70}, {12, 300, 35}, {9, 515, 21}};
@@ -212,7 +213,7 @@ static float *bits_by(const es_products *products, const problem *x)
     return memcpy(array(n, 0), x->given_c, n * sizeof(float));
 }
 
-/* m, n, k; the two libraries add in different orders. */
+/* Sizes m, n, k for which the two libraries add in different orders. */
 TEST(float32_products_are_made_by_the_library_of_their_shape)
 {
     static const struct {
@@ -247,7 +248,8 @@ TEST(float32_products_are_made_by_the_library_of_their_shape)
     assert_true(n_different > 0);
 }
 
-/* A^T times the first columns of the identity is the beginning of A^T. */
+/* A^T times the first columns of the identity matrix is the beginning of
+ * A^T. */
 TEST(a_long_transposed_matrix_is_multiplied_in_all_its_parts)
 {
     const int m = 101, n = 520, k = 16384;
@@ -280,7 +282,7 @@ TEST(a_long_transposed_matrix_is_multiplied_in_all_its_parts)
     es_test_release();
 }
 
-/* A NaN and an infinity in A only reach their rows of C. */
+/* A NaN and an infinity in A only reach the corresponding rows of C. */
 TEST(nan_and_infinity_stay_in_their_rows)
 {
     EACH_LIBRARY(products)

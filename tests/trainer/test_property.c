@@ -1,16 +1,16 @@
 /* Compares the trainer with the double model for random architectures, and
  * gradients with central differences.
  *
- *   ES_PROPERTY_SEED   seed of the first draw; the next ones follow (default 1)
- *   ES_PROPERTY_COUNT  number of draws (default 40) */
+ *   ES_PROPERTY_SEED seed of the first draw; later draws use the following
+ *   numbers (default 1) ES_PROPERTY_COUNT number of draws (default 40) */
 #include "tests/support/random_models.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
 
 /* Tolerances of a float32 implementation, from the README of the reference
  * cases. For gradients the absolute tolerance is a fraction of the norm of the
- * whole gradient: alpha's may be the remainder of a thousand terms that
- * cancel. */
+ * whole gradient: alpha's gradient may be the remainder of a thousand terms
+ * that cancel. */
 static const double relative = 1e-4, absolute = 1e-6, of_whole = 5e-6;
 
 typedef struct draw {
@@ -20,13 +20,14 @@ typedef struct draw {
     es_ref_result *want;
     es_model *model;
     double norm;    /* norm of the whole gradient */
-    uint64_t state; /* state of the check's random numbers */
+    uint64_t state; /* state of the random numbers that the check draws */
 } draw;
 
 static unsigned long long first_seed = 1;
 static unsigned long long n_draws = 40;
 
-/* Fails with everything that is needed to reproduce the failure. */
+/* Fails with a message that contains everything needed to reproduce the
+ * failure. */
 static void refuse(const draw *d, const char *what, double got, double want)
 {
     const es_model_config *config = &d->it.model->config;
@@ -48,8 +49,8 @@ static void expect_number(const draw *d, const char *what, double got,
         refuse(d, what, got, want);
 }
 
-/* Compares arrays by the norm of their difference; names the first bad
- * entry. */
+/* Compares two arrays by the norm of their difference; the message names the
+ * first bad entry. */
 static void expect_array(const draw *d, const char *what, const float *got,
                          const double *want, size_t n)
 {
@@ -87,7 +88,7 @@ static void set_parameters(draw *d)
             values[j] = (float)ref->values[i][j];
         es_assert_ok(es_model_set(d->model, i, values, ref->sizes[i]));
     }
-    /* Also checks that the names and sizes of both models are the same. */
+    /* This also checks that the names and sizes of both models are the same. */
     es_ref_model_free(es_ref_model_copy(d->model));
 }
 
@@ -115,7 +116,7 @@ static void check_outputs(draw *d)
     }
 }
 
-/* Compares SNorm's u and v after the step's iteration. */
+/* Compares SNorm's u and v after the step's power iteration. */
 static void check_state(draw *d)
 {
     const es_ref_model *ref = d->it.model;
@@ -130,8 +131,8 @@ static void check_state(draw *d)
 
 /* --- gradients ------------------------------------------------------------ */
 
-/* Compares the derivative along a random direction, which involves every
- * entry. */
+/* Compares the derivative along a random direction, to which every entry
+ * contributes. */
 static void check_direction(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;
@@ -150,8 +151,8 @@ static void check_direction(draw *d, size_t index, const float *got)
     }
     const double want = es_ref_model_difference(
         ref, d->want, d->it.tokens, d->it.targets, at, direction, n);
-    /* Rounding errors are independent of the random signs: four standard
-     * deviations. */
+    /* Rounding errors are independent of the random signs, so the limit is four
+     * standard deviations. */
     const double limit =
         4 * (relative * norm_of(got, n) +
              (absolute + of_whole * d->norm) * sqrt((double)n));
@@ -191,8 +192,8 @@ static void check_gradients(draw *d)
     const es_ref_model *ref = d->it.model;
     es_losses again;
     es_model_zero_gradients(d->model);
-    /* The gradient is computed in two parts, as gradients add up; the second
-     * pass has no power iteration. */
+    /* The gradient is computed in two parts, which add up; the second pass has
+     * no power iteration. */
     if (es_model_backward(d->model, 0.25) != ES_OK ||
         es_model_forward(d->model, &again, d->it.tokens, d->it.targets, false,
                          false) != ES_OK ||

@@ -35,7 +35,7 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     enum { ROWS = 7 };
     const float factors[H] = {0.5f, 1, 0.25f};
     float *x = array(ROWS * 3 * D, 1), *want = copy(x, ROWS * 3 * D);
-    x[D / H] = want[D / H] = NAN; /* in head 1, whose bits must not change */
+    x[D / H] = want[D / H] = NAN; /* in head 1, whose bits must stay the same */
     for (int i = 0; i < ROWS * 3 * D; i++)
         if (i % (3 * D) < 2 * D)
             want[i] *= factors[i % D / (D / H)];
@@ -44,8 +44,8 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     assert_memory_equal(x, want, ROWS * 3 * D * sizeof *x);
 }
 
-/* Compares the largest logit of each head from attention with that from its
- * rows. */
+/* Compares the largest logit of each head, as found by attention, with the
+ * largest logit of its rows. */
 static void check_largest(const es_attention *of, float *qkv, int n_nan)
 {
     enum { ROWS = B * H * 33 };
@@ -115,14 +115,16 @@ static void logits_of(double out[N_HEADS], const es_small_model *s)
     es_model_heads(out, s->model, ES_HEAD_MAX_LOGIT);
 }
 
-/* Factor of column c of c_attn: that of its head; 1 for v. */
+/* Returns the factor for column c of c_attn: the factor of its head, or 1 for
+ * v. */
 static float of_column(const float *factors, int layer, size_t c)
 {
     return c < 2 * D ? factors[layer * H + (int)(c % D) / (D / H)] : 1;
 }
 
-/* Takes a step of `arch` and of the same model without clip: only the columns
- * of q and k in `scaled` may differ. Returns how many heads were scaled. */
+/* Takes a step with `arch`, and with the same model without clip: only the
+ * columns of q and k in `scaled` may differ. Returns the number of heads that
+ * were scaled. */
 static int check_step(const char *arch, const char *plain, double tau,
                       const char *scaled)
 {
@@ -161,7 +163,7 @@ static int check_step(const char *arch, const char *plain, double tau,
 TEST(heads_above_tau_are_scaled_and_nothing_else)
 {
     const char *const weight = "c_attn.weight", *const g = "c_attn.g";
-    /* The logits of the heads are between 1.6 and 59. */
+    /* The largest logits of the heads are between 1.6 and 59. */
     const int n = check_step("SM(clip 2)", "SM", 2, weight);
     assert_true(n > 0 && n < N_HEADS);
     assert_int_equal(check_step("SM(clip 1e-3)", "SM", 1e-3, weight), N_HEADS);
@@ -176,8 +178,8 @@ TEST(heads_above_tau_are_scaled_and_nothing_else)
                            0.3, weight) > 0);
 }
 
-/* After a step of rate 0, the same inputs give the first layer's heads logits
- * of at most tau. */
+/* Expects that after a step of rate 0, the same inputs give the first layer's
+ * heads logits of at most tau. */
 static void check_after(const char *arch, es_family family, double tau)
 {
     es_model_config config = es_small_config(arch);
@@ -227,7 +229,7 @@ static void step_of(float factors[N_HEADS], es_small_model *s, int n, int first)
     factors_of(factors, s);
 }
 
-/* Tests a step as one sequence and one of separate passes; neither is
+/* Tests a step that is one sequence, and a step of separate passes; neither is
  * measured. */
 TEST(the_largest_logit_covers_all_micro_batches)
 {
@@ -251,7 +253,8 @@ TEST(the_largest_logit_covers_all_micro_batches)
         step_of(got, &s, counts[k], 0);
         assert_memory_equal(got, want, sizeof want);
         assert_true(n_from_later > 0);
-        /* The next step starts anew: logits are tau in the first layer. */
+        /* The next step starts with new maxima: logits are tau in the first
+         * layer. */
         step_of(got, &s, counts[k], 0);
         for (int h = 0; h < H; h++)
             assert_true(fabsf(got[h] - 1) <= 1e-5f);
@@ -288,7 +291,8 @@ TEST(a_skipped_step_scales_nothing)
     es_outcome outcome;
     es_train_config_default(&train);
     es_assert_ok(es_model_get(s.model, bias, x, D));
-    x[D - 1] = INFINITY; /* after all attention: every logit is finite */
+    /* comes after all attention, so every logit is finite */
+    x[D - 1] = INFINITY;
     es_assert_ok(es_model_set(s.model, bias, x, D));
     es_assert_ok(es_model_get(s.model, weight, before, D * 3 * D));
     es_model_zero_gradients(s.model);
@@ -307,7 +311,7 @@ TEST(a_skipped_step_scales_nothing)
 
 /* --- precision and threads ------------------------------------------------ */
 
-/* Returns the factors of a step of rate 0 on a back-end. */
+/* Computes the factors of QK-Clip in a step of rate 0 on a back-end. */
 static void factors_on(float out[N_HEADS], const es_ops *ops, int n_threads,
                        bool emulates)
 {

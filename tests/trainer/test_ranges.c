@@ -1,6 +1,6 @@
-/* Tests range losses and ranges: the largest |input| and its gradient, as
- * operations and in whole models, and the refusals. test_gradients.c compares
- * gradients of models with differences. */
+/* Tests range losses and ranges: the largest |input| and its gradient, in
+ * single operations and in whole models, and which settings are refused.
+ * test_gradients.c compares gradients of whole models with differences. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/model/measure.h"
@@ -26,7 +26,7 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
     const size_t sizes[] = {1, 7, 8192, 8193, 100000, 2200000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const size_t n = sizes[i], at = n / 2, later = n - 1;
-        float *x = array((int)n, 1); /* all numbers are within 1 */
+        float *x = array((int)n, 1); /* all values are within 1 */
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
@@ -62,7 +62,7 @@ VARIANT_TEST(one_number_is_pulled_by_its_sign)
     assert_true(dx[0] == 1 && dx[1] == -0.5f && dx[2] == 3);
 }
 
-/* Score of a problem by plain loops. */
+/* Returns one score of a problem, computed by plain loops. */
 static double score(const attention_problem *p, int b, int h, int i, int j)
 {
     const int d = p->n_head * p->width;
@@ -142,7 +142,7 @@ static void check_scores(attention_problem *p, const es_cpu_kernels *kernels,
     es_test_release();
 }
 
-/* Covers bundled heads and tiles; masked scores do not count. */
+/* Covers heads in bundles and in tiles; masked scores do not count. */
 TEST(the_largest_visible_score_is_found_and_pulled)
 {
     static const int shapes[][4] = {/* sizes B, T, H, width */
@@ -161,8 +161,8 @@ TEST(the_largest_visible_score_is_found_and_pulled)
     }
 }
 
-/* Padding precedes, interrupts or follows the tokens; one sequence is only
- * padding. */
+/* Padding precedes, interrupts or follows the tokens; one sequence consists of
+ * padding only. */
 TEST(encoders_see_all_but_padding)
 {
     enum { B = 3, T = 21 };
@@ -209,7 +209,7 @@ static es_model_config ranged(const char *arch)
 }
 
 /* The loss includes the ranges of all layers and of the last norm; ranges of
- * other inputs are not found. */
+ * other kinds of inputs are not computed. */
 TEST(the_loss_adds_the_layers_ranges)
 {
     es_model_config config = ranged("PSM(4)+G");
@@ -224,8 +224,8 @@ TEST(the_loss_adds_the_layers_ranges)
     assert_true(fabs(s.losses.loss - s.losses.ce - want) <= 1e-6 * want);
 }
 
-/* Without a range loss, ranges are not found in the core set. The standard set
- * finds them without changing the loss. */
+/* Without a range loss, the core set does not compute ranges. The standard set
+ * computes them without changing the loss. */
 TEST(ranges_come_with_their_loss_or_the_standard_series)
 {
     es_model_config config = es_small_config("PSM(4)+LN+G");
@@ -243,7 +243,8 @@ TEST(ranges_come_with_their_loss_or_the_standard_series)
     assert_true(more.losses.range == 0);
 }
 
-/* Over several passes, a range is the largest, and the loss is the mean. */
+/* Over several passes, the range is the largest range, and the loss is the mean
+ * of the losses. */
 TEST(passes_are_combined)
 {
     es_model_config config = ranged("PSM(2)+LN+GS");
@@ -270,8 +271,8 @@ TEST(passes_are_combined)
                 fmaxf(own[0], own[1]));
 }
 
-/* A layer without an FFN has no input of an activation: its range is missing,
- * neither 0 nor NaN. A NaN input gives a NaN. */
+/* A layer without an FFN has no input of an activation, so its range is
+ * missing, which is neither 0 nor NaN. A NaN input gives NaN. */
 TEST(nan_differs_from_missing)
 {
     es_model_config config = ranged("PSM(2)+LN+G[1]");
@@ -341,9 +342,9 @@ static double loss_of(es_model *model)
     return losses.loss;
 }
 
-/* Along its gradient the loss changes by the gradient's norm; tested for each
- * array. Without an epsilon, c, a constant in the backward pass, does not
- * matter. */
+/* Along its gradient the loss changes by the gradient's norm; this is tested
+ * for each array. Without an epsilon, it does not matter that c is a constant
+ * in the backward pass. */
 TEST(range_losses_of_encoders_match_finite_differences)
 {
     const double step = 2e-3;

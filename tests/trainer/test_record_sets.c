@@ -1,5 +1,5 @@
 /* Tests which series `--record core`, standard and all write, at which steps,
- * and that measuring more changes no bit of a training. */
+ * and that measuring more changes no bit of a training run. */
 #include "analyzer/heads/details.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/test.h"
@@ -71,7 +71,7 @@ TEST(each_set_includes_the_smaller_sets)
     check_set("SM+R+WNorm(QKVO,FFN)", ES_SERIES_ALL);
 }
 
-/* Holds even with the core set. */
+/* The core set does so, too. */
 TEST(a_range_loss_records_its_term_and_all_ranges)
 {
     training_seen seen = {0};

@@ -1,13 +1,14 @@
-/* Compares the double model with the reference cases, so that the judge of the
- * trainer is itself verified. */
+/* Compares the double-precision reference model with the reference cases, so
+ * that the model with which other tests compare the trainer is itself
+ * verified. */
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
 
-/* Both sides are double; the files hold some arrays as float32, whose rounding
- * is the only permitted difference. */
+/* Expects equal results in double. The files hold some arrays as float32, whose
+ * rounding is the only permitted difference. */
 static void expect(const char *dir, const char *folder, const char *name,
                    const double *got, size_t n, double tolerance)
 {
@@ -22,7 +23,7 @@ static void expect(const char *dir, const char *folder, const char *name,
                  sqrt(norm));
 }
 
-/* Entropy of the weights without renormalisation, as in the cases of
+/* Returns the entropy of weights that are not renormalised, as in the cases of
  * PowerSoftmax. */
 static double entropy_of(const es_ref_result *result,
                          const es_model_config *config, int row)
@@ -73,7 +74,7 @@ static void expect_outputs(const char *dir, const es_ref_case *it,
                    it->model->values[i], it->model->sizes[i], 1e-7);
 }
 
-/* Compares two dozen entries of each array. */
+/* Compares about two dozen entries of each array. */
 static void expect_gradient(const char *dir, const es_ref_case *it,
                             es_ref_result *result, size_t index)
 {
@@ -103,8 +104,8 @@ static void expect_gradients(const char *dir, const es_ref_case *it,
                              es_ref_result *result)
 {
     for (size_t i = 0; i < it->model->n_arrays; i++) {
-        /* Two cases are on the kink of ReLU on purpose, for the derivative
-         * there; a difference would use both sides of it. */
+        /* Two cases are exactly on the kink of ReLU to test the derivative
+         * there; a difference would use both sides of the kink. */
         const bool on_kink = result->clearance <= 0 &&
                              strstr(it->model->names[i], "c_fc.weight");
         if (!es_ref_is_state(it->model->names[i]) && !on_kink)
@@ -124,8 +125,8 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
-/* Cases whose entropies follow the definition with its 1e-9; those of our own
- * cases are as the trainer computes them. */
+/* Cases from the reference, whose entropies follow the definition with its
+ * 1e-9. The entropies of all other cases follow the trainer. */
 static const char *const names[] = {"g01_sm_ln_g",
                                     "g02_sm_ln_gt",
                                     "g03_sm_ln_r",

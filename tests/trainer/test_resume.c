@@ -1,4 +1,5 @@
-/* Checks that a training that is stopped and resumed equals one that is not. */
+/* Checks that a training run that is stopped and resumed equals a run without
+ * interruption. */
 #include "hooks/trainer/start.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
@@ -33,8 +34,8 @@ static void remove_folder(const char *name)
     assert_int_equal(rmdir(path), 0);
 }
 
-/** Records to NAME.db and writes checkpoints to the folder NAME; both are
- *  new. */
+/** Returns settings that record to NAME.db and write checkpoints to the folder
+ *  NAME; both are new. */
 static es_settings settings_of(const char *name)
 {
     es_settings s = training_small();
@@ -77,7 +78,7 @@ static es_train_result resume(training_seen *out, const es_settings *settings)
     return result;
 }
 
-/** Stops after `stop` steps, then resumes to the end. */
+/** Trains for `stop` steps, then resumes and trains to the end. */
 static es_train_result stop_and_resume(training_seen *out,
                                        const es_settings *settings, int stop)
 {
@@ -156,7 +157,8 @@ static void assert_same_losses(const es_losses *a, const es_losses *b)
     assert_true(isfinite(a->loss));
 }
 
-static es_products_choice products; /* library used by assert_resumes */
+/* library of matrix products that assert_resumes uses */
+static es_products_choice products;
 
 static void assert_resumes(const char *arch, es_family family, int stop)
 {
@@ -206,7 +208,7 @@ static bool has_onednn(void)
     return es_products_onednn.open() == ES_OK;
 }
 
-/* Without a choice this is as above. */
+/* Without an explicit choice, the test above covers this. */
 TEST(resuming_gives_the_same_bits_with_each_library)
 {
     for (products = ES_PRODUCTS_OPENBLAS; products < ES_N_PRODUCTS; products++)
@@ -245,7 +247,7 @@ TEST(two_runs_record_the_same_bits)
                         checkpoint_file("two", STEPS));
 }
 
-/* Returns the only event of its kind; the recorder may have written alerts,
+/* Returns the only event of a kind; the recorder may have written alerts,
  * too. */
 static const es_event *the_event(const es_event *events, size_t n,
                                  const char *kind)
@@ -293,12 +295,12 @@ TEST(a_later_record_is_replaced)
     es_settings whole = settings_of("whole"), part = settings_of("part");
     training_seen x = {0}, y = {0};
     training_run(&x, &whole);
-    /* As after a kill: the record is ahead of the last checkpoint. */
+    /* Simulates a kill: the record is ahead of the last checkpoint. */
     part.checkpoint_every = STOP;
     training_run(&y, &part);
     assert_string_equal(steps_in("part"), "17 31");
     assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
-    y.n_evals = 2; /* evaluations at 0 and 10 */
+    y.n_evals = 2; /* evaluations in steps 0 and 10 */
     resume(&y, &part);
     assert_same_samples(whole.out, part.out);
     assert_memory_equal(x.loss, y.loss, sizeof x.loss);
@@ -313,7 +315,7 @@ TEST(later_samples_are_removed)
     s.checkpoint_every = STOP;
     training_run(&out, &s);
     assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
-    s.record_every = 1000; /* only the last step */
+    s.record_every = 1000; /* record the last step only */
     resume(&out, &s);
     assert_string_equal(
         es_sqlite(s.out, "SELECT group_concat(step) FROM (SELECT step FROM "
@@ -404,7 +406,7 @@ TEST(a_failed_checkpoint_gives_a_warning)
     s.checkpoint_every = 10;
     s.keep = 0;
     training_seen with = {0}, without = {0};
-    /* A folder has the name of step 20's file. */
+    /* A folder has the name that the checkpoint of step 20 needs. */
     const char *path = checkpoint_file("part", 20);
     assert_int_equal(mkdir(s.checkpoint, 0700), 0);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -449,7 +451,7 @@ TEST(a_damaged_checkpoint_is_skipped_for_the_previous_one)
     assert_int_equal(n_warnings, 1);
     assert_int_equal(from->state.step, 30);
     assert_string_equal(from->file->path, checkpoint_file("part", 30));
-    /* The damaged file is no obstacle and is replaced. */
+    /* The damaged file does not prevent the run and is replaced. */
     out.n_steps = 30;
     training_resume(&out, &s, from);
     es_checkpoint_close(from);

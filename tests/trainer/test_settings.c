@@ -23,7 +23,7 @@ static void config(const char *text)
     es_scratch_write(text, strlen(text));
 }
 
-/** Expects a one-line message that contains both texts. */
+/** Expects a one-line message that contains both strings. */
 static void assert_said(const char *one, const char *other)
 {
     if (!strstr(es_message(), one) || !strstr(es_message(), other))
@@ -91,7 +91,8 @@ TEST(later_options_override)
     assert_true(s.train.lr == 1e-2);
 }
 
-/** Other readers of such files join, cut or end these lines. */
+/** Unlike in other readers of such files, lines are not joined, cut or ended
+ *  early. */
 TEST(a_line_is_read_verbatim)
 {
     char text[512], path[301] = "";
@@ -244,8 +245,8 @@ TEST(json_reads_back_as_a_configuration)
     assert_string_equal(text, twice);
 }
 
-/* A checkpoint keeps the chosen library; trainings before there was a choice
- * used OpenBLAS. A run names the libraries instead. */
+/* A checkpoint stores the chosen library; older checkpoints without a choice
+ * used OpenBLAS. A run records the names of the libraries instead. */
 TEST(a_checkpoint_keeps_the_choice_of_products)
 {
     es_settings s, again;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests the effect of QK-Clip and the gate on a training whose rate is too high: on our
-# own source code, where the logits grow without bound and the loss suffers.
+# Tests the effect of QK-Clip and the gate when the learning rate is too high.
+# The data are this project's source code, on which the logits grow without
+# bound and the loss suffers.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -15,8 +16,8 @@ trained() { # NAME ARCH [SEED]
         --steps 100 --lr 4e-2 --seed "${3:-1}" --record-every 1 --eval-every 0 --threads 1 \
         --quiet --data "$dir/x.tok" -o "$dir/$1.db"
 }
-# Mean, over the steps from FIRST on, of the extreme value over the heads. A single step
-# may overshoot, as heads are scaled after it.
+# Prints the mean, over the steps from FIRST on, of the extreme value over the
+# heads. A single step may exceed tau, as heads are scaled after the step.
 mean_extreme() { # NAME SERIES FIRST SIGN
     "$scan" export "$dir/$1.db" -o - --format=csv --phase=train --series="$2" |
         awk -F, -v first="$3" -v sign="$4" '/^[0-9]/ && $1 >= first && $4 != "" {
@@ -42,7 +43,8 @@ check 'the series records the scale of heads' \
 check 'QK-Clip does not reduce learning' \
     holds "$(mean_loss clipped 66) < $(mean_loss plain 66) + 0.1"
 
-# The paper's other finding at this size: the same number of steps learns more.
+# The paper's other finding also holds at this size: the same number of steps
+# reaches a lower loss.
 trained plain2 SM+LN+G 2
 trained gated 'SM(gate)+LN+G'
 trained gated2 'SM(gate)+LN+G' 2

@@ -1,5 +1,5 @@
-/* Tests the settings that a file of weights determines, and probes of models
- * from other programs. */
+/* Tests which settings a weights file determines, and probes of models from
+ * other programs. */
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
@@ -9,8 +9,8 @@
 static char folder[] = "/tmp/es_start_XXXXXX";
 static char weights[64], tokens[64], config[64];
 
-/** Writes the weights of a reference case, and its sequences as held-out
- *  data. */
+/** Writes the weights of a reference case to a file, and its sequences as
+ *  held-out data. */
 static es_verify_case write_case(const char *name)
 {
     es_test_tensors list = {.n = 0};
@@ -53,8 +53,8 @@ static es_settings parse(const char *n_head, char *option, char *value)
     return s;
 }
 
-/* Compares the entropies with the reference, given files with its weights and
- * its tokens. */
+/* Compares the entropies of a probe with those of the reference case, whose
+ * weights and tokens the probe reads from files. */
 static void assert_entropies(const char *name, char *ctx)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it = write_case(name);
@@ -133,8 +133,8 @@ TEST(a_rotary_model_takes_any_context)
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
-    assert_int_equal(s.model.ctx, 128); /* neither file nor option sets it: the
-                                           default */
+    /* the default, as neither a file nor an option sets it */
+    assert_int_equal(s.model.ctx, 128);
     s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
               NULL, NULL);
     es_assert_ok(es_start_settings(&s));

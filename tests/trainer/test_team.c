@@ -6,10 +6,12 @@
 
 enum { MAX = 16 };
 
-/* Every thread reads what the others wrote in the previous round. */
+/* Counters of a test in which every thread reads what the others wrote in the
+ * previous round. */
 typedef struct rounds {
     int round, n_threads;
-    int last[MAX][16]; /* [thread][0]; the rest keeps cache lines apart */
+    int last[MAX][16]; /* [thread][0] is used; the other elements keep cache
+                          lines apart */
     int n_wrong[MAX][16];
 } rounds;
 
@@ -52,7 +54,7 @@ TEST(every_thread_works_in_every_round)
         check_team(1, 1000);
         check_team(2, 2000);
         check_team(3, 1000);
-        check_team(MAX, 200); /* far more than processors */
+        check_team(MAX, 200); /* far more threads than processors */
     }
 }
 

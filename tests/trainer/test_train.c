@@ -1,4 +1,4 @@
-/* Tests the training loop: its numbers and its record. */
+/* Tests the training loop: its results and its record. */
 #include "analyzer/flags/bands.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -45,8 +45,8 @@ TEST(a_learnable_pattern_is_learnt)
     training_seen out = {0};
     es_train_result result = training_run(&out, &s);
     assert_true(fabs(out.loss[0] - log(TRAINING_VOCAB)) < 0.1);
-    /* One token in 31 is random, as are those after it: the loss is far below
-     * the entropy of single tokens, ln 5. */
+    /* In every 31 tokens, one token is random and the following ones depend on
+     * it. The loss is far below the entropy of single tokens, ln 5. */
     assert_true(result.last.loss < 0.8);
     assert_true(result.eval.ce < 0.8);
     assert_int_equal(out.n_evals, 4);
@@ -63,7 +63,7 @@ TEST(held_out_data_is_held_out)
     training_write_data(1);
     es_train_result result = training_run(&out, &s);
     training_write_data(0);
-    /* The training data are learnt; the held-out data are worse than a
+    /* The training data are learnt; the held-out loss is worse than that of a
      * guess. */
     assert_true(result.last.loss < 1.5);
     assert_true(result.eval.ce > log(TRAINING_VOCAB));
@@ -86,7 +86,7 @@ TEST(a_step_is_the_mean_of_its_micro_batches)
                       3;
         assert_true(fabs(threefold.loss[i] - mean) <= 1e-12 * mean);
         assert_true(threefold.norm[i] > 0);
-        /* A mean of gradients is no longer than the longest of them. */
+        /* The norm of a mean of gradients is at most the largest norm. */
         assert_true(threefold.norm[i] <=
                     1.0001 *
                         fmax(single.norm[3 * i], fmax(single.norm[3 * i + 1],
@@ -174,12 +174,12 @@ TEST(entropies_are_in_their_range)
     training_sample(rms, "act_rms", ES_PHASE_TRAIN, 0, L);
     training_sample(bad, "nan_activations", ES_PHASE_TRAIN, 0, L);
     for (int h = 0; h < LH; h++) {
-        /* Small weights: attention begins almost uniform. */
+        /* With small weights, attention is almost uniform at the start. */
         assert_true(mean[h] > 0.98 * es_ceiling(9));
         assert_true(mean[h] <= es_ceiling(9) * (1 + 1e-6));
         assert_true(min[h] <= mean[h] && mean[h] <= max[h]);
         assert_true(min[h] < max[h]);
-        /* A uniform row i gives key 0 the weight 1/(i+1). */
+        /* In a uniform row i, key 0 has the weight 1/(i+1). */
         assert_true(fabs(sink[h] - 2.828968 / 9) < 0.02);
         assert_true(rows[h] == 0);
     }

@@ -50,7 +50,8 @@ output '--version prints the version' '^entropy-train [0-9]+\.[0-9]+' "$train" -
 output '--version names the library of the products and its kernels' \
     '^products: OpenBLAS [0-9.]+ [A-Za-z0-9_]+(, oneDNN [0-9.]+ [a-z0-9_]+)?$' \
     "$train" --version
-# The variable is respected and reported; it is correct for a processor of its kind.
+# The environment variable is respected, and reported unless its kernels suit
+# the processor.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
     output 'kernels for less than the processor has are a warning' \

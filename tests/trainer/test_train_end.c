@@ -1,4 +1,4 @@
-/* Tests how a training ends: by NaN, by a stop, by a refusal. Also tests the
+/* Tests how training ends: by NaN, by a stop, by an error. Also tests the
  * median of bench. */
 #include "hooks/trainer/bench.h"
 #include "tests/support/test.h"
@@ -36,7 +36,8 @@ TEST(a_nan_is_recorded_and_ends_the_run)
     const es_event *events;
     size_t n_events;
     es_assert_ok(es_reader_events(training_reader(), 0, &events, &n_events));
-    /* The trainer's event, which says where, and the recorder's alert. */
+    /* One event is the trainer's and names the place; the other is the
+     * recorder's alert. */
     assert_int_equal(n_events, 2);
     for (size_t i = 0; i < n_events; i++) {
         assert_string_equal(events[i].kind, "nan");
@@ -142,7 +143,8 @@ TEST(the_median_has_its_interval)
     for (int i = 0; i < 100; i++)
         x[i] = (i * 37) % 100 + 1;
     es_middle m = es_middle_of(x, 100);
-    /* Binomial(100, 1/2): ranks 40 and 61 contain it with 96 %. */
+    /* The number of samples below the median is Binomial(100, 1/2), so ranks 40
+     * and 61 contain the median with 96 %. */
     assert_true(m.median == 50.5 && m.low == 40 && m.high == 61);
     double few[] = {3, 1, 2};
     m = es_middle_of(few, 3);
@@ -190,7 +192,8 @@ TEST(the_median_of_means_is_that_of_all_pairs)
     assert_true(of_two.median == 2.5 && of_two.low == 1 && of_two.high == 4);
 }
 
-/* 95 of 100, plus or minus three standard deviations of 1,000 draws. */
+/* The expected count is 95 of 100; the test allows three standard deviations of
+ * 1,000 draws. */
 TEST(the_interval_contains_the_median_as_often_as_stated)
 {
     uint32_t seed = 9;

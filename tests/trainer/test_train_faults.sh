@@ -20,8 +20,8 @@ model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch $batc
 
 # --- a training run in the background ---------------------------------------
 
-# Draws a moment within the run, not only at the beginning of a step. Called outside of
-# `check`, whose subshell would repeat the same random numbers.
+# Draws a random moment of the run, not only at the beginning of a step. Call
+# this outside of `check`, whose subshell would repeat the same random numbers.
 draw() {
     moment=$((RANDOM % (steps / 2) + 1))
     pause=0.00$((RANDOM % 10))
@@ -39,8 +39,8 @@ find_recorder() { # sets $recorder: the child of $trainer that records
 
 # --- checks of a run ---------------------------------------------------------
 
-# Prints the frames in the order in which the trainer sends them; without speeds, which
-# differ between runs.
+# Prints the frames in the order in which the trainer sends them, except for
+# speeds, which differ between runs.
 frames() {
     sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END
@@ -211,7 +211,8 @@ moved() { # RUN.db
 }
 check 'the run file moved: reported, and nothing is lost' in_time moved "$dir/moved.db"
 
-# Runs as a user who may not write there, whoever runs the test.
+# The training process runs as a user without write permission, even if root
+# runs the test.
 closed_folder() { # RUN.db
     local folder=${1%/*} as=()
     mkdir -p "$folder"
@@ -244,8 +245,8 @@ full_disk() {
     start "${model[@]}" -o "$1"
     no_space "$1" 'No space left on device'
 }
-# There may be space for the log but not for the file; then nothing is lost. The number
-# of frames reported as lost must equal the number of missing ones.
+# If there is space for the log but not for the file, nothing is lost. The
+# number of frames reported as lost must equal the number of missing ones.
 nearly_full_disk() { # RUN.db
     local frames lost=0 held
     start "${model[@]}" -o "$1"
@@ -314,7 +315,8 @@ readers() { # RUN.db
         done
         n=$((n + 1))
     done
-    # A reader at the very end may keep SQLite's log open, so the file may remain.
+    # A reader that is active at the very end may keep SQLite's log open, so the
+    # log file may remain.
     finish_training && exited 0 && same_result && [ ! -e "$1-lock" ] &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }

@@ -1,5 +1,5 @@
-/* Measures the peak memory of a training step, as counted by the kernel, in a
- * separate process: it grows with T, not with T^2. */
+/* Measures the peak memory of a training step in a separate process, as
+ * reported by the kernel: the peak grows with T, not with T^2. */
 #include "tests/support/test.h"
 #include "tests/support/training.h"
 
@@ -13,8 +13,8 @@ typedef struct sizes {
     const char *n_layer, *n_head, *d_model;
 } sizes;
 
-/* Returns the peak in KiB of `steps` steps of one sequence of T tokens; the
- * first step is measured. */
+/* Returns the peak memory in KiB of training for `steps` steps with one
+ * sequence of T tokens; the first step is measured. */
 static long peak(const char *arch, const sizes *s, int ctx, const char *steps)
 {
     const char *build = getenv("BUILD");
@@ -40,8 +40,9 @@ static long peak(const char *arch, const sizes *s, int ctx, const char *steps)
     return usage.ru_maxrss;
 }
 
-/* One T x T matrix in each of two threads would add 6 MiB from 512 to 1024 and
- * 24 from 1024 to 2048, clearly more than the linear part of 3.5 and 7. */
+/* Expects linear growth with T. One T x T matrix in each of two threads would
+ * add 6 MiB from T = 512 to 1024 and 24 MiB from 1024 to 2048, clearly more
+ * than the linear part of 3.5 and 7 MiB. */
 static void expect_linear(const char *arch)
 {
     const sizes small = {"2", "4", "32"};

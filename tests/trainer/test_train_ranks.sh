@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests several processes that train one model: they give the numbers of one process
-# when started by a loop of the shell, by mpirun, or on two hosts; and all end properly
-# if one fails, dies or does not start.
+# Tests several processes that train one model: the results equal those of one
+# process, whether a shell loop or mpirun starts the processes, or they run on
+# two hosts; and all processes end properly if one fails, dies or does not
+# start.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
@@ -83,7 +84,7 @@ check "Slurm's variables say it" slurm 0 --world 0
 wait
 same_samples 'and they are the same' two slurm
 
-# Two network namespaces with their own host names stand in for two hosts.
+# Two network namespaces with separate host names stand in for two hosts.
 spaces=("entropy-$$-0" "entropy-$$-1")
 part() {
     local r

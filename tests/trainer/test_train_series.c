@@ -1,4 +1,4 @@
-/* Tests which series a run has, and those that are parameters of the model. */
+/* Tests which series a run has, and the series of the model's parameters. */
 #include "hooks/trainer/trainer.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -101,7 +101,8 @@ TEST(each_architecture_has_its_series)
 
 /* --- their values --------------------------------------------------------- */
 
-/* Reads a parameter of the model, or n missing values. */
+/* Reads a parameter of the model, or n missing values if there is no such
+ * parameter. */
 static void read_parameter(float *out, es_model *model, const char *name,
                            size_t n)
 {
@@ -121,8 +122,8 @@ static void read_layers(float *out, es_model *model, const char *name, size_t n)
     }
 }
 
-/* Compares a run's values at a step with those of a separate trainer: the same
- * seed gives the same bits. */
+/* Compares a run's samples at a step with the values of a separate trainer,
+ * which has the same seed and so the same bits. */
 static void expect_series(const char *series, int64_t step, const float *want,
                           size_t n)
 {
@@ -216,8 +217,8 @@ TEST(series_are_the_parameters_of_the_step)
 
 /* --- single values ------------------------------------------------------- */
 
-/* Checks every member of a series whose parameter has `size` numbers per layer:
- * head h has n of them from `first` + h n on. */
+/* Checks every member of a series whose parameter has `size` values per layer:
+ * head h has n of them, from `first` + h n on. */
 static void expect_members(es_model *model, int64_t step, const char *series,
                            const char *parameter, size_t size, size_t first,
                            size_t n)
@@ -321,8 +322,8 @@ TEST(temperatures_are_those_of_their_logarithms)
     assert_true(fabsf(out[3] - 2) < 1e-6f && fabsf(out[4] - 2) < 1e-6f);
 }
 
-/* At the published initial value and rate, no row stops moving: each
- * temperature with more than one key changes in the last twenty steps. */
+/* With the published initial value and rate, no temperature stops moving: each
+ * one with more than one key changes in the last twenty steps. */
 TEST(temperatures_keep_moving_from_the_published_start)
 {
     enum { N = H * T };

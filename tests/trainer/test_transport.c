@@ -1,6 +1,6 @@
-/* Tests the exchange between ranks, which are threads here, each with a
- * separate transport: broken rendezvous files, connections from strangers, sums
- * in order. */
+/* Tests the exchange between ranks, which are threads in this test, each with a
+ * separate transport: damaged rendezvous files, connections from strangers,
+ * sums in order. */
 #include "hooks/trainer/ranks/address.h"
 #include "hooks/trainer/ranks/transport.h"
 #include "tests/support/await.h"
@@ -61,8 +61,8 @@ static void run_all(rank *ranks, int world,
 
 /* --- sums ---------------------------------------------------------------- */
 
-/* Numbers whose sum depends on the order: 2^24 + 1 + 1 loses both ones from the
- * left and keeps them from the right. */
+/* Returns values whose sum depends on the order: 2^24 + 1 + 1 loses both ones
+ * when added from the left and keeps them when added from the right. */
 static float part_of(int number, int i)
 {
     return number == 0 ? 16777216.0f : (float)(number + i % 2);
@@ -115,7 +115,7 @@ TEST(sums_are_in_the_order_of_the_ranks_and_the_same_for_all)
     }
 }
 
-/* More than a bucket, and not a multiple of the number of ranks. */
+/* The length exceeds a bucket and is not a multiple of the number of ranks. */
 #define LONG ((1 << 20) + 5)
 
 static es_status sum_long(rank *r, es_transport *t)
@@ -218,7 +218,8 @@ TEST(without_the_first_rank_the_next_one_reports)
 
 static es_address place;
 
-/* A stranger that does not know the key sends nothing or leaves. */
+/* A stranger connects that does not know the key; it sends nothing, or
+ * leaves. */
 static void *knock(void *argument)
 {
     const char *words = argument;

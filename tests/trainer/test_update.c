@@ -19,8 +19,7 @@ VARIANT_TEST(squares_and_nonfinite_are_counted)
     ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 5 - want) <= 1e-6 * want);
-    x[7] = 1e30f; /* its square is infinite in float, but the number is
-                     finite */
+    x[7] = 1e30f; /* the square is infinite in float, but the value is finite */
     ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 1e60) <= 1e-6 * 1e60);
@@ -57,8 +56,8 @@ static void expect_values(const es_head_sums *sums, const expected *want,
         assert_true(es_head_value(sums, want[i].series) == want[i].value);
 }
 
-/* Two passes of two heads. The second head has a row that is not finite and, in
- * the second pass, no finite row. */
+/* There are two passes of two heads. The second head has a row that is not
+ * finite and, in the second pass, no finite row. */
 VARIANT_TEST(rows_become_sums_of_heads)
 {
     enum { B = 2, H = 2, T = 3 };
@@ -155,8 +154,8 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
     assert_true(clipped(16, 1, 1, 2, true).grad_scale == 0.5f);
     assert_true(clipped(16, 1, 1, 2, true).skips == 0);
-    /* A norm of 4 that was 8 times too large: above the limit, then equal to
-     * it. */
+    /* The norm is 4 and contains a loss scale of 8: above the limit, then equal
+     * to it. */
     assert_true(clipped(1024, 1, 8, 2, true).grad_scale == 0.0625f);
     assert_true(clipped(1024, 1, 8, 4, true).grad_scale == 0.125f);
     const double bad[] = {(double)NAN, (double)INFINITY};
@@ -171,8 +170,8 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     double squares = 16;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
-    control.skips = 1; /* of the step before, which the host does not know
-                          yet */
+    /* left by the previous step, of which the host does not know yet */
+    control.skips = 1;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 1);
 }

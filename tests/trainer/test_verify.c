@@ -1,5 +1,4 @@
-/* Tests the judge of the trainer, which must detect every kind of
- * difference. */
+/* Tests the verb verify, which must detect every kind of difference. */
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
@@ -47,7 +46,7 @@ TEST(integers_must_be_equal)
 
 /* --- folders and files --------------------------------------------------- */
 
-/* Returns what verify prints for a case, without its path; the caller frees
+/* Returns the output of verify for a case, without the path; the caller frees
  * it. */
 static char *verify_says(const char *path, es_verify_counts *counts)
 {
@@ -117,7 +116,7 @@ static file_text load(const char *path)
     return out;
 }
 
-/* Writes the case with `from` replaced by a text of the same length, only in
+/* Writes the case with `from` replaced by a string of the same length; only in
  * the part after `after`, if given. */
 static void write_damaged(const char *path, const file_text *whole,
                           const char *after, const char *from, const char *to)
@@ -186,7 +185,7 @@ TEST(a_damaged_file_fails_and_the_tensor_is_named)
     remove_scratch();
 }
 
-/* The file fails wherever it is cut. */
+/* Reading fails wherever the file is cut. */
 TEST(a_file_that_is_cut_fails)
 {
     const file_text whole = load(es_ref_case_path("g05_sm"));
@@ -279,8 +278,8 @@ TEST(damaged_state_is_detected)
             fail_msg("not seen: %s", damages[i]);
 }
 
-/* In bf16 an array may be off by a quarter of its norm; one with a wrong sign
- * or a missing part is off by more, and counts must always be equal. */
+/* In bf16 the tolerance of an array is a quarter of its norm; an array with a
+ * wrong sign or a missing part exceeds it. Counts must always be equal. */
 TEST(each_precision_has_its_tolerance)
 {
     double want[2] = {3, -4}, error;

@@ -110,7 +110,7 @@ static es_status take_offsets(es_tensor *tensor, const es_safetensors *file,
         return es_fail(
             ES_EFORMAT,
             "%s: tensor %s ends %" PRIu64
-            " data lie beyond the end of the file: the file was cut short",
+            " bytes beyond the end of the file: the file was cut short",
             file->path, tensor->name, (uint64_t)end - (file->size - start));
     tensor->offset = start + (uint64_t)begin;
     tensor->n_bytes = (size_t)(end - begin);
