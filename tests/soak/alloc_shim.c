@@ -1,16 +1,17 @@
-/* Makes an allocation of a program fail, for tests/soak/fault_points.py: loaded
- * by LD_PRELOAD before glibc, whose functions it calls.
+/* Makes an allocation of a program fail, for tests/soak/fault_points.py.
+ * LD_PRELOAD loads this library before glibc, whose functions it calls.
  *
  *   ES_ALLOC_IN=NAME     name of the program's processes; others are left alone
- *   ES_ALLOC_FAIL=N, N+  the Nth allocation fails, or it and all later ones
+ *   ES_ALLOC_FAIL=N, N+  the Nth allocation fails, or the Nth and all later
+ *                        ones
  *   ES_ALLOC_COUNT=FILE  receives the number of allocations when the process
  *                        ends
  *   ES_ALLOC_TRACE=1     prints the stack of the first failure to stderr
  *
  * It counts allocations by the program itself, by our libraries and by the
  * libraries that process its data (listed below), and those by libc once main
- * has begun. It does not count allocations by the dynamic linker, by fonts and
- * by BLAS, nor by jansson, which asserts that memory is never short. */
+ * has begun. It does not count allocations by the dynamic linker, font
+ * libraries and BLAS, nor by jansson, which aborts when memory runs out. */
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -51,7 +52,7 @@ static bool is_counted(const char *path)
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
         if (strstr(path, counted[i]))
             return true;
-    return !*path; /* the program itself */
+    return !*path; /* an empty path stands for the program itself */
 }
 
 static int add_range(struct dl_phdr_info *module, size_t size, void *unused)
@@ -81,7 +82,8 @@ __attribute__((constructor)) static void begin(void)
         lasts = strchr(fail, '+');
     }
     void *unused;
-    backtrace(&unused, 1); /* loads its libraries now, which allocates */
+    /* makes backtrace load its libraries now, which allocates */
+    backtrace(&unused, 1);
     n_allocations = mmap(NULL, sizeof *n_allocations, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (n_allocations == MAP_FAILED)
@@ -112,7 +114,7 @@ static void trace(void)
     is_on = true;
 }
 
-/* Returns true if the allocation that returns to `caller` must fail. */
+/* Returns true if the allocation by the code at `caller` must fail. */
 static bool fails(const void *caller)
 {
     if (!is_on)
@@ -157,8 +159,8 @@ void *aligned_alloc(size_t alignment, size_t size)
     return FAILS ? NULL : __libc_memalign(alignment, size);
 }
 
-/* A program that waits for memory would wait in vain, so sleep returns at
- * once. */
+/* Memory never becomes available, so a program that sleeps until it does would
+ * sleep in vain: sleep returns at once. */
 unsigned sleep(unsigned seconds)
 {
     struct timespec pause = {.tv_sec = seconds};

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The inputs that the fuzzers have found useful, one file per target:
-tests/fuzz/learned/TARGET.
+"""Packs and unpacks the inputs that the fuzzers have found useful, in one file
+per target: tests/fuzz/learned/TARGET.
 
 usage: corpora.py pack FUZZERS CORPORA      e.g. build/fuzz build/soak/corpus
        corpora.py unpack TARGET FOLDER
 
-pack selects, from each target's folder in CORPORA and the existing file, the
-inputs that together reach all of their coverage, the smallest first, up to 80
-KiB. A file holds inputs one after another, each after its length in four
-bytes, little-endian; replay.c reads it, too. Inputs written by hand are in
-tests/fuzz/seeds.
+For each target, pack reads the target's folder in CORPORA and the existing
+file, and selects inputs, the smallest first, that together reach the same
+coverage as all of them, up to 80 KiB. A file is a sequence of inputs, each
+preceded by its length in four bytes, little-endian; replay.c reads the same
+format. Inputs written by hand are in tests/fuzz/seeds.
 """
 import os
 import subprocess

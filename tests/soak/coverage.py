@@ -3,8 +3,8 @@ coverage`.
 
 usage: coverage.py [COVERAGE.JSON]
 
-The row of the soak runs `make coverage` first, without the settings of
-sanitizers.
+When soak.py calls this program, it runs `make coverage` first, without the
+settings of sanitizers.
 """
 import json
 import os

@@ -18,8 +18,8 @@ PROBLEMS_MOST = 30  # printed problems per command
 PATIENCE = 60  # seconds; SQLite waits five for a lock
 JOBS = os.cpu_count() or 1
 
-# The errors with which calls may fail. Other calls are left alone, and so is brk, whose
-# failure crashes malloc itself (glibc 2.36).
+# The errors with which each system call may fail. All other calls always
+# succeed, and so does brk, whose failure crashes malloc itself (glibc 2.36).
 REASONS = collections.defaultdict(list)
 for reason, calls in {
         "EIO": "openat read pread64 newfstatat fstat statx statfs fstatfs "
@@ -44,8 +44,8 @@ SHIM = CLOCK_SHIM = ""  # paths of the built alloc_shim.c and clock_shim.c
 
 
 def with_calls(scenario, *options):
-    """Runs under strace. The tracer must not be the parent of a recorder,
-    which has to be the trainer's child.
+    """Returns the words that run a command under strace. The tracer must not
+    be the parent of a recorder, which has to be the trainer's child.
     """
     return ["strace", *["-f", "--seccomp-bpf"] * scenario.follow,
             *["-D"] * scenario.daemon, *options]
@@ -56,7 +56,8 @@ def with_allocations(scenario, setting):
             "ES_ALLOC_IN=" + (scenario.counted or scenario.program), setting]
 
 
-# Limits with which a program is started, given as the permitted amount.
+# Limits with which a program is started: options of prlimit for a permitted
+# amount.
 LIMITS = {"descriptors": "--nofile=%d:%d", "bytes of a file": "--fsize=%d:%d"}
 DISK = "KiB free on the disk"
 CLOCK = "seconds that the clock jumps"
@@ -92,7 +93,7 @@ def failing(point, scenario):
 # --- one run of a command ---------------------------------------------------
 
 def hold_lock(path):
-    """Locks the run file as a process that is writing it does, until the end.
+    """Locks the run file until the end, like a process that is writing to it.
     """
     lock = open(path + "-lock", "w")
     whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -134,7 +135,8 @@ def tree(folder):
 
 
 class Place:
-    """A separate folder with the inputs; one of the runs is being written."""
+    """A separate folder with the input files; one of its runs is still being
+    written."""
 
     def __init__(self, bin, inputs, home, is_small=False):
         self.bin, self.inputs_from = bin, inputs
@@ -192,7 +194,7 @@ class Place:
 # --- the fault points of a scenario ------------------------------------------
 
 class Scenario:
-    """A command line of a program, run in a Place."""
+    """A command line of a program that runs in a Place."""
     program = "entropy-scan"
     counted = None  # program whose calls fail, if it is another one
     begins = "runs"  # calls matter from the first line that contains this text
@@ -203,8 +205,8 @@ class Scenario:
         return place.run(self.arguments, before, self.program)
 
     def log_of(self, place, before):
-        """Returns the lines that a command, run after the words before(log),
-        writes to the log.
+        """Runs a command, preceded by the words before(log), and returns the
+        lines that it writes to the log.
         """
         with tempfile.NamedTemporaryFile("r") as log:
             result = self.run(place, before(log.name))
@@ -212,8 +214,8 @@ class Scenario:
             return log.read().splitlines()
 
     def allocations(self, place):
-        """Returns all allocations by number: each fails alone, or with all
-        later ones.
+        """Returns the fault points of all allocations, by number: each
+        allocation fails alone, or with all later ones.
         """
         count = int(self.log_of(place, lambda log: with_allocations(
             self, "ES_ALLOC_COUNT=" + log))[0])
@@ -247,8 +249,9 @@ class Scenario:
 
     def call_numbers(self, place):
         """Returns (call, number) from the first call that names a run. Calls
-        for fonts are left out, as a picture may look different without one,
-        and so are calls on event counters, which cannot be full.
+        for fonts are left out, because a picture may look different without a
+        font; calls on event counters are left out, because they cannot be
+        full.
         """
         lines = self.log_of(place, lambda log: with_calls(
             self, "-y", "-o", log, "-e", "trace=all"))
@@ -269,15 +272,15 @@ class Scenario:
 
 # --- running all points ------------------------------------------------------
 
-# Required in the message after a limit was reached.
+# Words that the message must contain after a limit was reached.
 WORDS = {"EMFILE": "Too many open files|loading shared libraries",
          "EFBIG": "File too large|limit on file sizes",
          "ENOSPC": "No space left on device|disk is full|cannot hold"}
 
 
 def gives_reason(result, point):
-    """Returns true if the message fits the fault: a limit that was reached
-    must be named, and a clock is no reason to fail.
+    """Returns true if the message fits the fault: it must name the limit that
+    was reached; a jump of the clock must not cause a failure at all.
     """
     if point[0] == CLOCK:
         return not result.code

@@ -1,5 +1,5 @@
 """Makes each system call, or each allocation, of a program fail in turn and
-judges the result. Prints TAP, a line for each command.
+judges the result. Prints TAP, one line per command.
 
 usage: tests/soak/faults.py BIN [--kind KIND,...] [--points N] [--seed S]
                             [--only COMMAND]
@@ -7,11 +7,12 @@ usage: tests/soak/faults.py BIN [--kind KIND,...] [--points N] [--seed S]
 KIND is calls, allocations, a limited resource (descriptors, sizes of files,
 disks with few free KiB), or clocks, which jump.
 
-A command that exits with 0 must have printed and written the same as without a
-fault. A command that failed must print a one-line message, exit with 3 or 4,
-leave only whole files, and print no number that it does not print without a
-fault. strace makes calls fail, alloc_shim.c allocations: one of them, or all
-later ones of its kind, too. recording_faults.py has the trainings.
+A command that exits with 0 must have printed and written the same output as
+without a fault. A command that failed must print a one-line message, exit with
+3 or 4, leave only whole files, and print no number that it does not print
+without a fault. strace makes system calls fail and alloc_shim.c allocations: a
+single one, or also all later ones of its kind. recording_faults.py contains
+the scenarios that train.
 """
 import argparse
 import os
@@ -49,8 +50,8 @@ SCRATCH = {"watch": ["s.state", "s.state-journal", "s.state-wal",
 # --- the runs ---------------------------------------------------------------
 
 def long_csv(path, name, n_layer, n_head, steps, high, status):
-    """Writes entropies below `high`; at the end a collapse, a NaN, a growing
-    logit.
+    """Writes a CSV file with entropies below `high`; the last steps have a
+    collapse, a NaN and a growing logit.
     """
     random_values = random.Random(name)
     with open(path, "w") as out:
@@ -81,8 +82,8 @@ def long_csv(path, name, n_layer, n_head, steps, high, status):
 
 
 def leave_log(path):
-    """Leaves the last transaction in the log, and the log's index, as a writer
-    does that is killed.
+    """Leaves the last transaction in the write-ahead log, and the log's index
+    file, like a killed writer.
     """
     subprocess.run([sys.executable, "-c", """if True:
         import os, sqlite3, sys
@@ -111,13 +112,14 @@ def make_inputs(scan, home):
 # --- judgement ----------------------------------------------------------------
 
 def shown(result):
-    """Returns the lines without the blanks that depend on column widths."""
+    """Returns the printed lines without the blanks that depend on column
+    widths."""
     return {b" ".join(line.split()) for line in result.out.splitlines()}
 
 
 class Reading(Scenario):
     """A command that reads runs, with its results without a fault: for both
-    runs, and for each of them.
+    runs together, and for each run alone.
     """
 
     def __init__(self, place, name):
@@ -164,8 +166,8 @@ class Reading(Scenario):
         return point, result.code, why
 
     def rerun(self, place, result):
-        """Checks that the next run reports the alerts that a failed watcher
-        has not.
+        """Runs the watcher again and checks that it reports the alerts that
+        the failed watcher did not report.
         """
         place.make_roomy()
         again = place.run(self.arguments)
@@ -233,7 +235,8 @@ def judge(reference, place, result, point):
 
 
 def can_be_tried(kind, bin):
-    """strace may be forbidden, and a sanitizer permits no preloaded library.
+    """Returns true if faults of this kind are possible here: strace may be
+    forbidden, and a sanitizer permits no preloaded library.
     """
     command = {"calls": ["strace", "-f", "--seccomp-bpf", "-qq", "-o",
                          "/dev/null", "-e", "trace=none"],
@@ -262,7 +265,8 @@ def main():
     bin = os.path.abspath(given.bin)
     fault_points.SHIM = os.path.join(bin, "tests/alloc_shim.so")
     fault_points.CLOCK_SHIM = os.path.join(bin, "tests/clock_shim.so")
-    # No settings of the user, and no leak checker, which strace would disturb.
+    # Ignore the user's settings, and disable the leak checker, which does not
+    # work under strace.
     os.environ.update(LC_ALL="C", ASAN_OPTIONS="detect_leaks=0")
     kinds = given.kind.split(",")
     unknown = set(kinds) - set(KINDS)

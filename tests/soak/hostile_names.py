@@ -62,7 +62,7 @@ def need(good, why):
 
 
 class Attack:
-    """Tests one name, in a folder."""
+    """Tests one hostile name in a folder."""
 
     def __init__(self, bin, folder, name):
         self.bin, self.folder, self.name = bin, folder, name
@@ -213,8 +213,8 @@ class Attack:
         self.is_plain(out, "--tui")
 
     def file_name(self):
-        """Tests a run file whose name contains the text, in a folder and by
-        itself.
+        """Tests a run file whose name contains the text, both through its
+        folder and by its path.
         """
         name = b"a" + FORBIDDEN.sub(b"_", self.name)[:200] + b".db"
         folder = os.path.join(self.folder, "named").encode()
@@ -234,7 +234,7 @@ class Attack:
     # --- running all tests --------------------------------------------------------
 
     def make(self):
-        """Makes the run; returns False if the name is refused."""
+        """Writes a run with the name; returns False if the name is refused."""
         self.run("tests/named_run", "other.db", HARMLESS)
         ended = self.run("tests/named_run", "run.db", self.name, codes=(0, 3))
         if ended.code == 0:
@@ -262,7 +262,7 @@ def is_png(bytes):
 
 
 class Page(html.parser.HTMLParser):
-    """Counts each element, with its attributes, of a page."""
+    """Counts the elements of a page, each with its attributes."""
 
     def __init__(self, text):
         super().__init__()
@@ -274,7 +274,8 @@ class Page(html.parser.HTMLParser):
 
 
 def attacked(bin, name, harmless):
-    """Returns the found properties, and why the attack failed or None."""
+    """Returns the properties that were found, and a description of the defect,
+    or None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         attack = Attack(bin, folder, name)
         try:

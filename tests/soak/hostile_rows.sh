@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Reads hostile rows of PostgreSQL. SOAK_COUNT times, drawn from SOAK_SEED, some fields
-# of a good database get invalid values, and entropy-scan reads them: it must end in
-# time with 0, 3 or 4 and print one-line messages.
+# Reads hostile rows from PostgreSQL. SOAK_COUNT times, some fields of a good
+# database get invalid values, drawn at random from SOAK_SEED. entropy-scan then
+# reads the database: it must exit in time with 0, 3 or 4 and print one-line
+# messages.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 dir=${SOAK_FOLDER:-$(mktemp -d)}

@@ -1,12 +1,13 @@
-"""Kills entropy-train, its recorder or both, at any moment, and resumes.
+"""Kills entropy-train, its recorder or both at random moments, and resumes the
+training run.
 
 usage: kills.py BIN     SOAK_COUNT kills, drawn from SOAK_SEED, in SOAK_FOLDER
 
 After each kill, the export of entropy-scan is compared with an undisturbed
-run: every number is the same, no step is missing before the last one, and
-whatever a reader saw before the kill is still there. A killed trainer loses
-nothing that it recorded before its last checkpoint. A killed recorder changes
-no bit of the training's last checkpoint. If an attempt reaches its end, the
+run: every value is the same, no step before the last one is missing, and
+everything that a reader saw before the kill is still there. A killed trainer
+loses nothing that it recorded before its last checkpoint. A killed recorder
+changes no bit of the last checkpoint. If a training run reaches its end, the
 whole export is the same, or reports that something was lost.
 """
 import os
@@ -53,8 +54,8 @@ def training(bin_folder, name, resume=False):
 # --- the record ---------------------------------------------------------------
 
 def exported(bin_folder, path):
-    """Returns the lines of each step without its number, and the exit code; no
-    lines if there is no run yet.
+    """Returns the exported lines of each step without the run's number, and
+    the exit code; no lines if there is no run yet.
     """
     ended = subprocess.run([bin_folder + "/entropy-scan", "export", path, "-o",
                             "-"], capture_output=True, text=True, check=False)
@@ -73,7 +74,8 @@ def exported(bin_folder, path):
 
 
 def same_cells(lines, reference):
-    """Compares a step that may have been written only in part."""
+    """Compares a step that may have been written only in part with the
+    complete step."""
     wanted = {tuple(line.split(",")[:2]): line.split(",") for line in reference}
     return all(cell in ("", wanted[tuple(line.split(",")[:2])][i])
                for line in lines
@@ -81,7 +83,8 @@ def same_cells(lines, reference):
 
 
 def check(steps, reference, may_miss):
-    """Returns the number of steps without a gap from the first on."""
+    """Compares the export; returns the number of steps from the first one up
+    to the first gap."""
     for step, lines in steps.items():
         if step not in reference:
             broken("step %d was never recorded" % step)
@@ -100,7 +103,8 @@ def check(steps, reference, may_miss):
 
 
 def weights(folder):
-    """Returns the data of the last checkpoint after its header, and its step.
+    """Returns the data of the last checkpoint without the header, and the
+    checkpoint's step.
     """
     names = sorted(name for name in os.listdir(folder)
                    if name.endswith(".safetensors"))
@@ -146,7 +150,7 @@ def kill(pid):
 
 
 class Attempt:
-    """A training that is killed and resumed until it ends."""
+    """A training run that is killed and resumed until it ends."""
 
     def __init__(self, bin_folder, reference, last):
         self.bin, self.reference, self.last = bin_folder, reference, last

@@ -1,13 +1,14 @@
-"""Measures how large the log becomes while readers read a recording without
-pause.
+"""Measures how large the write-ahead log becomes while other processes read a
+recording without pause.
 
 usage: readers.py BIN [--seconds S] [--steady N] [--short N] [--layers L]
                   [--heads H] [--hertz F] [--most MIB]
 
-Records at the rate --hertz (tests/soak/record.c) while --steady processes
-repeatedly run entropy-scan on the file, and --short further ones run one after
-another. Prints the largest size of the write-ahead log, and exits with 1 if it
-exceeds --most MiB, if a reader failed, or if a frame is missing at the end.
+Records at the rate --hertz (tests/soak/record.c). Meanwhile --steady processes
+run entropy-scan on the file again and again, and --short further processes run
+one after another. Prints the largest size of the write-ahead log, and exits
+with 1 if it exceeds --most MiB, if a reader failed, or if a frame is missing
+at the end.
 """
 import argparse
 import os
@@ -23,8 +24,8 @@ STEADY = [["--json"], ["export", "-o", "/dev/null"], []]
 
 
 def look(scan, path, command, failures, ended):
-    """Runs a reader once, to its end or that of the recording; keeps the first
-    lines of a failed reader's message.
+    """Runs a reader once, until the reader or the recording ends; if the
+    reader fails, stores the first lines of its message.
     """
     verb, options = (command[:1], command[1:]) if command[:1] == ["export"] \
         else ([], command)

@@ -1,8 +1,8 @@
 /* usage: record RUN.db LAYERS HEADS HERTZ SECONDS
  *
  * Makes a recording for tests/soak/readers.py with the recorder's C interface:
- * it pushes the entropy of all heads and a loss HERTZ times per second, and
- * prints how many frames were pushed and committed. Exit 1 if these numbers
+ * pushes the entropy of all heads and a loss HERTZ times per second, and prints
+ * how many frames were pushed and committed. Exits with 1 if the two numbers
  * differ. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"

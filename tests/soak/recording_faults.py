@@ -1,10 +1,11 @@
-"""The scenarios of faults.py that record: trainings, one of them resumed, and
-a sweep of two. A call of the trainer, the recorder or the sweep fails.
+"""The scenarios of faults.py that record: training runs, one of which is
+resumed, and a sweep of two runs. In each, a system call of the trainer, the
+recorder or the sweep fails.
 
-Whatever fails in the recording, the training ends with the same losses as
-without a fault, to the last digit. The recorded samples are part of those of
-an undisturbed training, and complete if the exit code is 0; otherwise a
-message says what is missing. The next sweep completes a sweep that failed.
+If the recording fails, training still ends with the same losses as without a
+fault, to the last digit. The recorded samples are a part of the samples of an
+undisturbed run, and complete if the exit code is 0; otherwise a message says
+what is missing. The next sweep completes a sweep that failed.
 """
 import glob
 import os
@@ -35,7 +36,8 @@ threads = 1
 # oneDNN is excluded, as it crashes when memory runs out.
 os.environ["ENTROPY_TRAIN_ONEDNN"] = "/none"
 
-# Starts the recorder with the words that make its calls fail.
+# This script starts the recorder, preceded by the words that make its calls
+# fail.
 RECORDER = """#!/bin/sh
 exec $FAULT "$RECORDER" "$@"
 """
@@ -90,7 +92,7 @@ def recorded(place, path):
 
 
 def result_of(result):
-    """Returns the last line without the speed."""
+    """Returns the trainer's last line without the speed."""
     return re.sub(r", [0-9]+ tokens.*", "", result.out.decode())
 
 
@@ -112,7 +114,8 @@ def judge_recorded(want, got, why, code):
 # --- trainings -------------------------------------------------------------------
 
 class Training(Scenario):
-    """Calls of the trainer itself fail, from the first that names its data on.
+    """System calls of the trainer itself fail, starting with the first one
+    that names its data.
     """
     program = "entropy-train"
     begins = "corpus.tok"
@@ -167,21 +170,23 @@ class Training(Scenario):
         return judge_recorded(self.samples, got, why, result.code)
 
     def is_near(self, result):
-        """Without memory to check its fast kernels, the trainer uses the plain
-        ones, whose last digits may differ.
+        """Compares results that may differ in the last digits: without memory
+        to check its fast kernels, the trainer uses the plain kernels.
         """
         return [word[:6] for word in result_of(result).split()] == [
             word[:6] for word in result_of(self.whole).split()]
 
     def must_go_on(self, point):
-        """Once a step is done, a fault must not end the training, except for
-        faults in standard output, its data, and memory for the next step.
+        """Returns true if a fault must not end training: after the first step,
+        all faults except those in standard output, in the data, and in memory
+        for the next step.
         """
         return point[0] not in ("write", "pread64", fault_points.ALLOCATION)
 
 
 class Recorder(Training):
-    """Calls of the recorder fail, from the first that names the run file on.
+    """System calls of the recorder fail, starting with the first one that
+    names the run file.
     """
     counted = "entropy-recorder"
     begins = "run"
@@ -205,7 +210,8 @@ class Fragment(Recorder):
 
 
 class Resumed(Training):
-    """The second half of a training, recorded into the file of the first."""
+    """The second half of a training run, recorded into the file of the first
+    half."""
     file = "half.db"
 
     def __init__(self, place, name):
@@ -220,7 +226,8 @@ class Resumed(Training):
 
 
 class Sweep(Scenario):
-    """Calls of `entropy-scan sweep` itself fail; its trainings are left alone.
+    """System calls of `entropy-scan sweep` itself fail; the training processes
+    that it starts are not disturbed.
     """
     program = "entropy-scan"
     begins = "sweep.ini"

@@ -1,12 +1,13 @@
 /* Runs the fuzz targets without libFuzzer: first with the inputs in
- * tests/fuzz/seeds and tests/fuzz/learned, then with random ones, most of them
- * derived from those.
+ * tests/fuzz/seeds and tests/fuzz/learned, then with random inputs, most of
+ * which are variations of the first ones.
  *
  *     replay COUNT SEED TARGET...      e.g. replay 2000 1 reader scan
  *
- * An input that causes a failure ends the program with 1. Its bytes are left in
- * $SOAK_BROKEN/TARGET-SEED-NUMBER; if it is random, the same command draws it
- * again. Each target runs in a child process, whose end the parent checks. */
+ * When an input causes a failure, the program exits with 1. The bytes of the
+ * input are left in $SOAK_BROKEN/TARGET-SEED-NUMBER; if the input is random,
+ * the same command draws it again. Each target runs in a child process, whose
+ * exit status the parent checks. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/chance.h"
 
@@ -27,7 +28,7 @@ enum { MOST_KEPT = 4096, MOST_BYTES = 1 << 16, SECONDS_MOST = 60 };
         row(rules) row(safetensors) row(scan) row(settings) row(text)          \
             row(tokens)
 
-/* Each target is compiled under a separate name: see the Makefile. */
+/* The Makefile compiles the function of each target under a separate name. */
 #define DECLARE(name) int fuzz_##name##_input(const uint8_t *bytes, size_t n);
 TARGETS(DECLARE)
 
@@ -81,7 +82,7 @@ static void keep_file(const char *path)
     fclose(file);
 }
 
-/** Reads concatenated inputs: corpora.py. */
+/** Reads concatenated inputs as written by corpora.py. */
 static void keep_learned(const char *name)
 {
     char path[256];
@@ -119,7 +120,8 @@ static void draw_bytes(uint8_t *bytes, size_t n)
         bytes[i] = (uint8_t)chance_below(256);
 }
 
-/** Changes a number, as text or as bits. */
+/** Returns a random replacement for a byte: a digit for a digit, a flipped bit,
+ *  the next value, a byte that has a meaning in text formats, or any byte. */
 static uint8_t changed(uint8_t byte)
 {
     static const char marks[] = "\0\1\177\200\377 \n\"'{}[],:.-+0123456789eEnN";
@@ -137,7 +139,7 @@ static uint8_t changed(uint8_t byte)
     }
 }
 
-/** Removes or repeats a part. */
+/** Removes or repeats a part of the input. */
 static void cut_or_double(struct shared *to)
 {
     const size_t at = chance_below((uint32_t)to->n);
@@ -184,7 +186,8 @@ static void draw(struct shared *to, long seed, long number)
 
 /* --- running ---------------------------------------------------------------*/
 
-/** Runs a copy of the exact size, so that a sanitizer sees its end. */
+/** Runs the target on a copy of exactly the input's size, so that a sanitizer
+ *  detects reads beyond its end. */
 static void run(const struct target *target)
 {
     uint8_t *bytes = malloc(now->n ? now->n : 1);

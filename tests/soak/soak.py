@@ -5,22 +5,23 @@ usage: soak.py [--long] [--only WORD]... [--part N] [--seed S] [--jobs N]
        soak.py --long --report tests/RELIABILITY.md
        soak.py [--long] --list
 
-Prints TAP, one line per row: what ran, how often, in how many seconds. The
-short form takes at most three minutes on two processors and uses the build of
-`make check-tests`; the long form takes about two hours and also needs the
-builds with sanitizers and with libFuzzer, which `make soak` makes.
+Prints TAP. The line of each row of the table reports what ran, how often, and
+for how many seconds. The short form takes at most three minutes on two
+processors and uses the build of `make check-tests`; the long form takes about
+two hours and also needs the builds with sanitizers and with libFuzzer, which
+`make soak` makes.
 
   --only   rows whose name contains this word; may be repeated
-  --part   an Nth of each count: --long --part 20
+  --part   run an Nth of each count: --long --part 20
   --report write the stored results as Markdown, and run nothing
 
 The last result of each row is stored in BUILD/soak/. Reports are written from
-there, so the long form can be run row by row.
+the stored results, so the long form can be run row by row.
 
-To add a row, write a program that attacks SOAK_COUNT times, drawing from
-SOAK_SEED, in the empty folder SOAK_FOLDER. It exits with 0 if nothing was
-found, and then may print `soak: WHAT RAN` or, as its last line, `soak:
-skipped: WHY`. Other output is printed if the row fails.
+To add a row, write a program that attacks SOAK_COUNT times in the empty folder
+SOAK_FOLDER and draws its random numbers from SOAK_SEED. It exits with 0 if it
+found no defect, and then may print `soak: WHAT RAN` or, as its last line,
+`soak: skipped: WHY`. Other output is printed if the row fails.
 """
 import argparse
 import concurrent.futures
@@ -44,16 +45,16 @@ LINES_MOST = 40  # printed lines of a failed row's output
 
 
 class Row:
-    """One attack, with its counts in the short and the long form; 0: not run.
+    """One attack. The two counts are those of the short and the long form;
+    with 0 the form does not run the attack.
 
       command  may contain {bin}, {count}, {seed}, and {kept}, a folder whose
                contents persist
-      build    of the long form: "plain", "sanitized" or "fuzz"; the short form
-               uses the build that BUILD names
-      ran      pattern of the count in the output
+      build    build used by the long form: "plain", "sanitized" or "fuzz"; the short form uses the build that BUILD names
+      ran      regular expression that finds the count in the output
       alone    no other row runs at the same time
-      memory   its folder may be in memory
-      found    what it has found so far, and where that was corrected
+      memory   its folder may be on a file system in memory
+      found    defects found so far, and where they were corrected
     """
 
     def __init__(self, name, short, long, command, *, build="plain",
@@ -75,7 +76,8 @@ TARGETS = ["reader", "scan", "fragment", "checkpoint", *PARSERS.split()]
 
 
 def fuzzed(target):
-    """Runs libFuzzer for {count} seconds; keeps its corpus and failing inputs.
+    """Returns a row that runs libFuzzer for {count} seconds and keeps the
+    corpus and failing inputs.
     """
     words = os.path.join("tests/fuzz", target + ".dict")
     seeds = os.path.join("tests/fuzz/seeds", target)
@@ -150,8 +152,8 @@ ROWS = [
         found="a sweep counted a run as done that a full disk had left without "
               "samples (cli/sweep/view.c); a log and its index remained without "
               "a run file (store/writer.c)"),
-    # test_recorder_process is excluded: ThreadSanitizer replaces vfork by fork, which
-    # does not return why a program could not be started.
+    # test_recorder_process is excluded: ThreadSanitizer replaces vfork by fork,
+    # and then the reason why a program could not be started is lost.
     Row("races of ring, recorder, watch and push", 0, 1,
         "make -s CC=clang SAN=thread CUDA=0 BUILD={kept}/threads test T='ring "
         "recorder recorder_stop recorder_faults follow store_live store_view "
@@ -177,7 +179,7 @@ ROWS = [
 # --- running a row ------------------------------------------------------------
 
 def sanitizers():
-    """The options of tests/tools/run.sh."""
+    """Returns the sanitizer options that tests/tools/run.sh sets."""
     given = os.environ.get("ASAN_OPTIONS")
     return {"ASAN_OPTIONS": ":".join(filter(None, [
                 "intercept_tls_get_addr=0", given])),
@@ -191,7 +193,8 @@ def filled(text, row, given):
 
 
 def run_row(row, given):
-    """Returns what the row did, and the end of its output if it failed."""
+    """Runs a row. Returns what it did, and the end of its output if it
+    failed."""
     folder = tempfile.mkdtemp(prefix="soak-", dir="/dev/shm" if row.memory and
                               os.access("/dev/shm", os.W_OK) else None)
     env = {**os.environ, **sanitizers(), "CMOCKA_MESSAGE_OUTPUT": "tap",
@@ -257,7 +260,8 @@ def tap(number, result, output):
 # --- running all rows ---------------------------------------------------------
 
 def keep(given, results):
-    """Stores the results by name, together with those of other rows."""
+    """Stores the results by row name, together with the existing results of
+    other rows."""
     path = kept_path(given)
     kept = {**read_kept(given), **{r["name"]: r for r in results}}
     with open(path + ".new", "w") as out:
@@ -278,7 +282,8 @@ def read_kept(given):
 
 
 def run_rows(rows, given):
-    """Runs rows in parallel where possible; those that run alone come last."""
+    """Runs rows in parallel where possible; rows that must run alone come
+    last."""
     number, results = 0, []
 
     def end(result, output):

@@ -1,5 +1,6 @@
-# Runs a training in the background of a shell test: . tests/support/background.sh
-# $train is the program; `start` it with options, then wait for its progress.
+# Runs training in the background of a shell test: . tests/support/background.sh
+# $train is the program; `start` starts it with options, and other functions
+# wait for its progress.
 as=() # a command that runs the program, such as one that changes the user
 start() { # OPTION...: sets $trainer; its progress is in $dir/progress
     : >"$dir/progress"
@@ -9,8 +10,8 @@ start() { # OPTION...: sets $trainer; its progress is in $dir/progress
 
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-# Stops the training SECONDS after step N, until finish_training. On a busy machine the
-# training may have ended before it could be stopped: the code is then $late.
+# Pauses training SECONDS after step N, until finish_training. On a busy machine
+# training may end before it is paused; the exit code is then $late.
 late=75
 await_step() { # N [SECONDS]; $steps is the number of all steps
     until_true reached "$1"
@@ -48,7 +49,7 @@ said() { # REGEX: matches a line of standard error
         { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
 }
 
-# Prints the last line without the speed.
+# Prints the trainer's last line without the speed.
 result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
 same_result() { # the result equals $reference
     [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }

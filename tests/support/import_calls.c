@@ -1,4 +1,5 @@
-/* The sink of the import tests: every call becomes a line of text. */
+/* The sink that import tests pass to a parser: writes every call as a line of
+ * text. */
 #include "tests/support/import_calls.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"

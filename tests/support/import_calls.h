@@ -1,5 +1,6 @@
-/* Records the calls of the import parsers as text: "L2 H3
- * head:train:entropy\n0@0 1 2 ..."; one parse after another. */
+/* Records the calls of the import parsers as text, such as "L2 H3
+ * head:train:entropy
+ * 0@0 1 2 ...". The texts of several parses follow each other. */
 #ifndef ES_TESTS_SUPPORT_IMPORT_CALLS_H
 #define ES_TESTS_SUPPORT_IMPORT_CALLS_H
 
@@ -8,11 +9,12 @@
 #include <stdio.h>
 
 extern char calls_heard[1 << 16];
-extern es_import_sink calls_sink; /* a test may replace its functions */
+/* a test may replace its functions by others */
+extern es_import_sink calls_sink;
 extern es_import_options calls_options;
 extern es_import_report calls_report;
 
-es_status calls_of_stream(FILE *stream); /* closes the stream */
+es_status calls_of_stream(FILE *stream); /* parses the stream and closes it */
 es_status calls_of_bytes(const void *bytes, size_t n);
 
 void assert_calls(const char *text, const char *calls);

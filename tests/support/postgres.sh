@@ -1,11 +1,12 @@
-# A private PostgreSQL 15 server for a test: . tests/support/postgres.sh
+# Runs a private PostgreSQL 15 server for a test: . tests/support/postgres.sh
 #
-#     postgres_missing      prints what this machine lacks for it, if anything
-#     postgres_or_end NAME  starts a server in $dir/server, or ends the script, with
-#                           NAME skipped if something is missing
-#     postgres_start DIR    starts a server on a free port of 127.0.0.1 with its
-#                           data in DIR/data; false: see DIR/log
-#     postgres_stop [MODE]  stops it: fast, smart, or immediate, which is a crash
+#     postgres_missing      prints which programs this machine lacks, if any
+#     postgres_or_end NAME starts a server in $dir/server, or ends the script,
+#                           with NAME skipped if something is missing
+#     postgres_start DIR starts a server on a free port of 127.0.0.1 with its
+#                           data in DIR/data; on failure see DIR/log
+#     postgres_stop [MODE] stops the server: fast, smart, or immediate (like a
+#     crash)
 #     postgres_again        starts the same server after postgres_stop
 #
 # After postgres_start, libpq's variables name the server: PGHOST, PGPORT, PGUSER,
@@ -27,8 +28,8 @@ postgres_missing() {
         echo 'there is no user postgres'
 }
 
-# Replaces this process by COMMAND as the unprivileged user. It gets SIGQUIT, at which
-# a server ends at once, when this shell ends.
+# Replaces this process by COMMAND, run as the unprivileged user. When this
+# shell ends, COMMAND gets SIGQUIT, on which a server exits at once.
 postgres_as() {
     local rights=()
     [ "$(id -u)" != 0 ] ||

@@ -14,10 +14,12 @@ typedef struct es_small_model {
     es_losses losses;
 } es_small_model;
 
-/** L2 H3 d12 T5 V11 B2 m2, all biases. Fails the test if arch is invalid. */
+/** Returns the configuration L=2 H=3 d=12 T=5 V=11 B=2 m=2 with all biases.
+ *  Fails the test if arch is invalid. */
 es_model_config es_small_config(const char *arch);
 
-/** Builds the model with parameters that are not too small. */
+/** Builds the model with random parameters that are large enough for visible
+ *  effects. */
 es_small_model es_small_open(const es_model_config *config);
 /** Builds the model of es_small_config(arch). */
 es_small_model es_small_open_arch(const char *arch);
@@ -26,15 +28,16 @@ void es_small_close(es_small_model *s);
 /** Runs a measured forward pass over the micro-batch; fills in the losses. */
 void es_small_forward(es_small_model *s);
 
-/** Runs es_small_forward and computes the gradients of that pass only. */
+/** Runs es_small_forward and computes the gradients of this pass only. */
 void es_small_gradients(es_small_model *s);
 
-/** Takes a step with these settings, NULL: the defaults. Returns the norm of
+/** Takes a step with these settings (NULL: the defaults). Returns the norm of
  *  the gradients. */
 double es_small_update(es_small_model *s, const es_train_config *train,
                        double lr);
 
-/** Returns the number of an array; fails the test if no array has the name. */
+/** Returns the index of the array with this name; fails the test if there is no
+ *  such array. */
 size_t es_small_find(const es_small_model *s, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-# TAP for shell tests: . tests/support/tap.sh; plan_dir; check ...; finish
-# $root is the repository, $bin the folder of the programs.
+# Prints TAP in shell tests: . tests/support/tap.sh; plan_dir; check ...;
+# finish $root is the repository, $bin the folder of the programs.
 set -uo pipefail
 count=0
 root=$PWD
@@ -14,8 +14,8 @@ sanitizer_runtime() { # prints the path of the runtime that $CC links
     esac
 }
 
-# A library that is built with a sanitizer needs its runtime to be loaded first. Call
-# this after plan_dir, so that sqlite3 does so.
+# If a library is built with a sanitizer, the sanitizer's runtime must be loaded
+# first. Call this after plan_dir, so that sqlite3 loads the runtime.
 sanitized_sqlite3() {
     [ -n "${SAN-}" ] || return 0
     mkdir "$dir/sanitized"
@@ -25,8 +25,8 @@ sanitized_sqlite3() {
     PATH=$dir/sanitized:$PATH
 }
 
-# A recorder that closes a file locks it exclusively for a moment: wait, as our readers
-# do.
+# A recorder locks a file exclusively for a moment when it closes the file; this
+# sqlite3 waits, like this project's readers.
 sqlite3() { command sqlite3 -cmd '.timeout 10000' "$@"; }
 
 plan_dir() { # sets $dir: a folder for this test, removed at the end
@@ -102,9 +102,9 @@ $(tail -n 5 "$file")"
     pass "$name"
 }
 
-# Tests wait for a state, not for a duration: COMMAND is tried every 25 ms, for at most
-# 60 s of sleep. The time of COMMAND itself does not count, so a busy machine has more
-# time.
+# Waits until COMMAND succeeds: tries it every 25 ms, with at most 60 s of sleep
+# in total. The time that COMMAND takes does not count, so a busy machine has
+# more time.
 until_true() { # COMMAND...: fails if it does not become true
     local i
     for ((i = 0; i < 2400; i++)); do
@@ -126,7 +126,8 @@ has_used() { # TICKS PID: it has used hundredths of a second of a processor, or 
     ended "$2" || { read -ra fields <"/proc/$2/stat" && [ "${fields[13]}" -ge "$1" ]; } 2>/dev/null
 }
 
-# Runs a command as a user who owns nothing; a shell started so has lost root's rights.
+# Runs a command as a user who owns no files; a shell that is started in this
+# way has lost root's rights.
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 nobody_can_run() { "${nobody[@]}" sh -c '"$0" --version' "$1" >/dev/null 2>&1; } # PROGRAM
 

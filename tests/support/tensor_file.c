@@ -49,7 +49,7 @@ void es_test_tensors_free(es_test_tensors *list)
 
 /* --- a file ------------------------------------------------------------- */
 
-/** Returns the 16 bits of a half; the value must be exact, and not a
+/** Returns the 16 bits of a half-precision value, which must be exact and not a
  *  denormal. */
 static unsigned half_bits(float value)
 {
@@ -132,7 +132,8 @@ typedef struct writing {
     const char *prefix;
 } writing;
 
-/** Adds the parameter unchanged, or as the transposed matrix. */
+/** Adds the parameter unchanged or as the transposed matrix, under the
+ *  library's name. */
 static void add(const writing *w, const char *ours, const char *theirs,
                 bool turned)
 {
@@ -190,8 +191,8 @@ static void add_gpt2(writing *w)
 }
 
 /**
- * Adds the rows of the library's query_key_value: it views their outputs as (H,
- * 3 d_k) and splits the last extent into q, k and v.
+ * Adds GPT-NeoX's query_key_value, whose outputs are (H, 3 d_k): the rows of q,
+ * k and v of each head follow each other.
  */
 static void add_query_key_value(const writing *w, int layer)
 {

@@ -1,6 +1,6 @@
 /**
- * Safetensors files that are written without the trainer's code, for tests: a
- * list of tensors that can be damaged before it is written.
+ * Writes safetensors files without the trainer's code, for tests of readers.
+ * Tests build a list of tensors, which they can damage before it is written.
  */
 #ifndef ES_TESTS_TENSOR_FILE_H
 #define ES_TESTS_TENSOR_FILE_H
@@ -24,18 +24,20 @@ typedef struct es_test_tensors {
     size_t n;
 } es_test_tensors;
 
-/** Adds a tensor; its values are copied, NULL: zeros. Borrowed. */
+/** Adds a tensor. Its values are copied; NULL: zeros. Returns the tensor in the
+ *  list, borrowed. */
 es_test_tensor *es_test_tensor_add(es_test_tensors *list, const char *name,
                                    const float *values, int n_dims,
                                    const int64_t *dims);
 
-/** Returns the tensor of a name; fails the test if there is none. */
+/** Returns the tensor with this name; fails the test if there is none. */
 es_test_tensor *es_test_tensor_find(es_test_tensors *list, const char *name);
 
 void es_test_tensor_remove(es_test_tensors *list, const char *name);
 void es_test_tensors_free(es_test_tensors *list);
 
-/** Writes all tensors. F16 and BF16 must hold the values exactly. */
+/** Writes all tensors. The values of F16 and BF16 tensors must be exact in
+ *  these types. */
 void es_test_tensors_write(const es_test_tensors *list, const char *path);
 
 /**

@@ -1,6 +1,6 @@
-"""A terminal for tests: runs a program in a pseudo-terminal of a given size
-and keeps what a terminal would show: cells with their styles, the cursor, and
-which of the two screens is active.
+"""Emulates a terminal for tests: runs a program in a pseudo-terminal of a
+given size and stores the contents of its screens: cells with their styles, the
+cursor, and which of the two screens is active.
 """
 import codecs
 import fcntl
@@ -26,7 +26,8 @@ def columns_of(character):
 
 
 class Screen:
-    """The state of a terminal after the text that was sent to it."""
+    """The state of a terminal, which `feed` updates with the program's
+    output."""
 
     def __init__(self, width, height):
         self.width, self.height = width, height
@@ -192,7 +193,8 @@ class Program:
         os.kill(self.pid, number)
 
     def read(self, seconds):
-        """Reads output for at most `seconds`; returns False at the end."""
+        """Reads output for at most `seconds`; returns False at the end of the
+        output."""
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:
             return True
@@ -223,7 +225,7 @@ class Program:
         return self.until(lambda: words in self.screen.text(), seconds)
 
     def state(self):
-        """Returns R, S, T ... as ps reports it."""
+        """Returns the state of the process as ps reports it: R, S, T, ..."""
         with open("/proc/%d/stat" % self.pid) as stat:
             return stat.read().rsplit(")", 1)[1].split()[0]
 
@@ -246,8 +248,9 @@ class Program:
         return self.status
 
     def remains(self):
-        """Returns what of the terminal was not restored (cursor, screen,
-        colours, line discipline), and sequences that were not understood.
+        """Returns a list of the terminal's properties that the program did not
+        restore (cursor, screen, colours, line discipline), and of escape
+        sequences that this emulation does not know.
         """
         now = termios.tcgetattr(self.fd)
         return [name for name, bad in (

@@ -1,5 +1,5 @@
-/* The list of a program's tests, which constructors fill in, its main function,
- * and the comparison of numbers. */
+/* Holds the list of a program's tests, which constructors fill in, the main
+ * function that runs them, and the comparison of numbers. */
 #include "tests/support/test.h"
 
 #define TESTS_MOST 128

@@ -1,13 +1,13 @@
 /**
- * Defines tests. A source file of tests needs neither a main function nor a
- * list:
+ * Declares macros that define tests. A source file of tests needs neither a
+ * main function nor a list of tests:
  *
  *     TEST(a_run_without_samples_is_refused) { ... *state: the fixture ... }
  *
  *     TEST_EACH(make, remove)
  *
- * Tests run in the order of the file. This header includes the headers of C and
- * POSIX that most tests need, and run files.
+ * Tests run in the order of the file. This header includes the headers of C,
+ * POSIX and run files that most tests need.
  */
 #ifndef ES_TESTS_TEST_H
 #define ES_TESTS_TEST_H
@@ -35,7 +35,7 @@
     }                                                                          \
     static void name##_test(void **state __attribute__((unused)))
 
-/** Set the fixtures of each test, and of the whole group; either may be
+/** Set the fixture of each test, or of the whole group; each function may be
  *  NULL. */
 #define TEST_EACH(setup, teardown)                                             \
     __attribute__((constructor)) static void each_test(void)                   \

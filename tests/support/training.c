@@ -1,4 +1,4 @@
-/* Runs whole trainings in a separate folder, and reads their records. */
+/* Runs complete training runs in a separate folder, and reads their records. */
 #include "tests/support/training.h"
 #include "tests/support/run_files.h"
 
@@ -8,7 +8,7 @@
 
 char training_folder[] = "/tmp/es_training_XXXXXX";
 static char data[64], run_file[64];
-static es_reader *reader; /* reader of run_file; NULL: not open */
+static es_reader *reader; /* reader of run_file; NULL while it is not open */
 
 static void close_reader(void)
 {

@@ -1,4 +1,4 @@
-/** Very fast trainings, for tests of the training loop. */
+/** Very fast training runs, for tests of the training loop. */
 #ifndef ES_TESTS_TRAINING_H
 #define ES_TESTS_TRAINING_H
 
@@ -13,10 +13,11 @@ enum {
     TRAINING_MAX_STEPS = 400
 };
 
-/** A folder with the data and with the run file of training_record. */
+/** A folder with the training data and with the run file of training_record. */
 extern char training_folder[];
 
-/** Set-up and tear-down of a group: the folder, the recorder's program. */
+/** Set-up and tear-down of a test group: create the folder and set the
+ *  recorder's path; remove the folder. */
 int training_set_up(void **state);
 int training_tear_down(void **state);
 
@@ -26,10 +27,11 @@ int training_tear_down(void **state);
  */
 void training_write_data(unsigned shift);
 
-/** L=2 H=3 d=12 T=9 B=5, 23 steps, a record every 4, an evaluation every 10. */
+/** Returns settings of a small run: L=2 H=3 d=12 T=9 B=5, 23 steps, a record
+ *  every 4 steps, an evaluation every 10 steps. */
 es_settings training_small(void);
 
-/** The numbers that a watch has received from a training. */
+/** The values that training has passed to a watch. */
 typedef struct training_seen {
     int n_steps, n_evals, stop_after; /* 0: never */
     double loss[TRAINING_MAX_STEPS], ce[TRAINING_MAX_STEPS];
@@ -40,17 +42,18 @@ typedef struct training_seen {
     int n_warnings;
 } training_seen;
 
-/** Run a training: training_record into a new run file, training_run as the
- *  settings say. */
+/** Run training: training_record records into a new run file, training_run
+ *  records as the settings specify. */
 es_train_result training_run(training_seen *out, const es_settings *settings);
 es_train_result training_record(training_seen *out, es_settings settings);
 
-/** Resumes from a checkpoint; `out` contains the numbers before it. */
+/** Resumes from a checkpoint; `out` already contains the values from before the
+ *  checkpoint. */
 es_train_result training_resume(training_seen *out, const es_settings *settings,
                                 const es_checkpoint *from);
 
-/** The run of training_record, open until the next one; its description; one of
- *  its series. */
+/** Access to the run of training_record: its reader, open until the next call
+ *  of training_record; its description; one of its series. */
 es_reader *training_reader(void);
 es_run_info training_info(void);
 es_series training_find(const char *name, es_phase phase);

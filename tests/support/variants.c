@@ -1,4 +1,4 @@
-/* Lists the CPU's kernels that this processor can run. */
+/* Lists the kernel variants of the CPU back-end that this processor can run. */
 #include "tests/support/variants.h"
 
 #include "tests/support/arrays.h"

@@ -1,6 +1,6 @@
-# Finds Python for samples: . tests/support/venv.sh; python_with MODULES || ... $python
-# is PYTHON, or that of `make test-python`, if it has the modules. Compiled modules are
-# kept in the build folder.
+# Finds Python for samples: . tests/support/venv.sh; python_with MODULES || ...
+# $python becomes $PYTHON, or the interpreter of `make test-python`, if it has
+# the modules. Compiled modules are stored in the build folder.
 export PYTHONPYCACHEPREFIX=$bin/pycache
 unset PYTHONDONTWRITEBYTECODE
 no_modules='neither PYTHON nor the Python of `make test-python` has the modules'

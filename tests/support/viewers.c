@@ -1,4 +1,4 @@
-/* Renders pictures with other programs. */
+/* Renders pictures with other programs, for tests of figures. */
 #include "tests/support/viewers.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-# Shared by the tests of `entropy-scan watch`: . tests/support/watching.sh, after
-# tests/support/tap.sh and tests/support/background.sh. Changes to $dir; $root is the
-# previous folder.
+# Functions for the tests of `entropy-scan watch`: . tests/support/watching.sh,
+# after tests/support/tap.sh and tests/support/background.sh. Changes the
+# current folder to $dir; $root is the previous folder.
 . tests/support/corpus.sh
 cd "$dir"
 
-# Prints the state file of a watcher of folder NAME; nothing if there is none yet.
+# Prints the state file of the watcher of folder NAME; nothing if there is no
+# state file yet.
 state_of() {
     for state in "$XDG_STATE_HOME/entropy-scan/watch/$1-"*.state; do
         [ ! -e "$state" ] || echo "$state"
@@ -48,8 +49,9 @@ start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
     "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
     watcher=$!
 }
-# Waits until watcher NAME, started with --textfile NAME.prom, has begun and finished a
-# look at its files: the first metrics may be those of an earlier look.
+# Waits until watcher NAME, started with --textfile NAME.prom, has begun and
+# finished a check of its files. It waits for two changes, as the first metrics
+# may come from an earlier check.
 differs() { [ -s "$1" ] && [ "$(cat "$1")" != "$2" ]; }
 look_again() { # NAME
     local before i
@@ -65,9 +67,9 @@ stop_watching() {
 
 owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
 nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
-# Kills watchers of the folder `killed`, at least N and until process PID has ended; one
-# more watcher ends by itself. Their output is in killed.out and killed.alerts; sets
-# $kills.
+# Starts and kills watchers of the folder `killed`, at least N of them and until
+# process PID has ended; the last watcher ends by itself. Their output is in
+# killed.out and killed.alerts. Sets $kills to the number of kills.
 kill_watchers() { # N PID OPTION...
     local least=$1 feeder=$2
     shift 2

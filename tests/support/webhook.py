@@ -1,11 +1,12 @@
-"""A server for tests of webhooks: webhook.py FOLDER [CERTIFICATE].
+"""Runs a server for tests of webhooks: webhook.py FOLDER [CERTIFICATE].
 
-Writes its port (PORT of the environment or any) to FOLDER/port. Each post is
-answered with the first word of FOLDER/answers, which is then removed (none:
-200): a status code; `reset`, `stall`, `close` or `garbage` for the
-corresponding failure; `old` for HTTP/0.9; or `began` for the beginning of an
-answer. Each accepted post (2xx) is a line of FOLDER/posts: the id and the
-body. With a certificate and its key in one file, the server uses TLS.
+Writes its port (from the environment variable PORT, or any free port) to
+FOLDER/port. The first word of FOLDER/answers determines the answer to a post
+and is then removed; without a word the answer is 200. A word is a status code;
+`reset`, `stall`, `close` or `garbage` for the corresponding failure; `old` for
+HTTP/0.9; or `began` for the beginning of an answer. Each accepted post (2xx)
+is appended to FOLDER/posts as a line with the id and the body. With a
+certificate and its key in one file, the server uses TLS.
 """
 import http.server
 import os

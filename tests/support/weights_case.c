@@ -1,5 +1,5 @@
-/* Reference cases as another library would save them, and the outputs of a
- * model with those weights. */
+/* Stores reference cases as another library would, and computes the outputs of
+ * a model with their weights. */
 #include "tests/support/weights_case.h"
 
 #include "tests/support/reference_case.h"

@@ -1,7 +1,7 @@
 /**
- * A reference case as another library would save it: tensors that can be
- * damaged before they are written, and a config.json in the same folder, which
- * belongs to the test program.
+ * Stores a reference case as another library would: tensors that can be damaged
+ * before they are written, and a config.json in the same folder, which the test
+ * program owns.
  */
 #ifndef ES_TESTS_WEIGHTS_CASE_H
 #define ES_TESTS_WEIGHTS_CASE_H
@@ -14,20 +14,20 @@
 AUTO_OF(es_weights, es_weights_close)
 
 typedef struct es_weights_case {
-    char path[512]; /* of the reference case */
+    char path[512]; /* path of the reference case */
     es_verify_case it;
     es_test_tensors list;
 } es_weights_case;
 
-/** The folder, and model.safetensors and config.json in it. */
+/** The folder, and the paths of model.safetensors and config.json in it. */
 extern char es_weights_folder[64], es_weights_file[96], es_weights_config[96];
 
 /** Set-up and tear-down of a test group: create and remove the folder. */
 int es_weights_folder_make(void **state);
 int es_weights_folder_remove(void **state);
 
-/** Reads the case of a name, with the tensor names of es_test_tensors_of_case;
- *  removes an earlier config.json. */
+/** Reads the reference case with this name, using the tensor names of
+ *  es_test_tensors_of_case; removes an earlier config.json. */
 es_weights_case *es_weights_case_open(const char *name, const char *prefix);
 void es_weights_case_close(es_weights_case *f);
 
@@ -36,7 +36,8 @@ void es_weights_config_write(const char *text);
 /** Writes the tensors to the file and opens it; fails the test on an error. */
 es_weights *es_weights_case_read(const es_weights_case *f);
 
-/** Returns the file's configuration with the case's batch and length. */
+/** Returns the configuration in the file, with the batch size and context of
+ *  the reference case. */
 es_model_config es_weights_case_config(const es_weights_case *f,
                                        const es_weights *weights);
 
@@ -44,7 +45,7 @@ es_model_config es_weights_case_config(const es_weights_case *f,
 size_t es_weights_n_logits(const es_model_config *config);
 
 /** Returns the logits (B,T,V) of a model with the weights, which the caller
- *  frees; `note` is that of es_weights_load. */
+ *  frees; `note` receives the note of es_weights_load. */
 float *es_weights_logits(const es_weights *weights,
                          const es_model_config *config, const int32_t *tokens,
                          char note[256]);

@@ -18,7 +18,8 @@ packages=(
     bindfs slurm-wlm munge openmpi-bin iproute2 postgresql libpq-dev openssl zsh fish debhelper lintian python3-yaml
 )
 
-# For the packages that we build: not part of every machine that builds packages.
+# Print the build dependencies of Debian packages of this project: all packages
+# except those that every machine that builds packages has.
 if [ "${1:-}" = list ]; then
     printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|make|libpython3-stdlib' | sort
     exit

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""usage: draw_texts.py [--seed N] [--comments N] [--messages N] [--paragraphs N]
+"""usage: draw_texts.py [--seed N] [--comments N] [--messages N] [--paragraphs
+N]
 
-Draws comments, messages and paragraphs of the repository at random, for somebody
-who does not know the code: each with its place and, for a comment, the line of
-code that it stands on or above. At least 57 of 60 texts should be clear at once. The same seed
-draws the same texts from the same sources.
+Prints random comments, messages and paragraphs of the repository, to be judged
+by a reader who does not know the code. Each is printed with its place; a
+comment is printed with the line of code on or above which it stands. At least
+57 of 60 texts should be clear at once. The same seed draws the same texts from
+the same sources.
 """
 import argparse
 import ast
@@ -28,13 +30,15 @@ def files():
 
 
 def is_text(words):
-    """True for a sentence or phrase, false for a rule or a section's title."""
+    """Returns true for a sentence or phrase, false for a line of dashes or a
+    section's title."""
     return len(re.findall(r"[A-Za-z]{2,}", words)) >= WORDS_LEAST and \
         not re.match(r"\W*-{3}", words)
 
 
 def code_of(text, start, end):
-    """The code before a comment on its line, or the next line of code."""
+    """Returns the code before a comment on the same line, or else the next
+    line of code."""
     before = text[text.rfind("\n", 0, start) + 1:start].strip()
     if before:
         return before
@@ -49,7 +53,8 @@ def line_of(text, position):
 
 
 def from_c(path, text):
-    """Comments, and string literals that follow each other as one message."""
+    """Yields comments and messages; consecutive string literals are one
+    message."""
     message, start = "", 0
     previous = None
     for match in TOKEN.finditer(text):
@@ -71,7 +76,7 @@ def from_c(path, text):
 
 
 def from_script(path, text):
-    """Blocks of # lines; of Python docstrings and messages, too."""
+    """Yields blocks of # lines; for Python also docstrings and messages."""
     for match in re.finditer(r"(?m)(?:^[ \t]*#(?!!).*\n)+", text):
         if is_text(match[0]):
             yield "comment", path, line_of(text, match.start()), match[0], \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prints the public header in its installed form: hooks/entropyscan.h with this
-# project's headers included in place, and the system's headers at the top.
+# Prints the public header in its installed form: hooks/entropyscan.h, in which
+# the text of this project's headers replaces the #include lines, with the
+# includes of system headers at the top.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make install and uninstall; the Makefile sets the folders.
+# Implements `make install` and `make uninstall`; the Makefile sets the
+# folders.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -49,11 +50,12 @@ install_all() {
         ln -sf "$soname" "$LIB/$library.so"
         install -m 644 "$BUILD/$library.a" "$LIB/"
     done
-    # entropy-train loads it from this folder.
+    # entropy-train loads the CUDA library from this folder.
     if [ -e "$BUILD/$plugin" ]; then
         install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
     fi
-    # The extension for sqlite3's .load, and the views that need no extension.
+    # Install the extension for sqlite3's .load command, and the SQL views that
+    # need no extension.
     install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
         "$LIB/entropyscan/entropyscan_sqlite.so"
     install -d "$SHARE/entropyscan" "$SHARE/man/man5"

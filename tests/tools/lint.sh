@@ -15,7 +15,8 @@ sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
 # C, and the CUDA back-end's C++, which is used as C.
 code=('*.[ch]' '*.cu' '*.cuh' '*.cc')
 
-# layer FOLDER REGEX: the project headers that files of the folder may include.
+# layer FOLDER REGEX: checks that files of the folder include only project
+# headers whose path matches REGEX.
 layer() {
     local folder=$1 allowed=$2
     while IFS=: read -r file line text; do
@@ -28,14 +29,14 @@ layer analyzer 'analyzer/'
 layer store 'analyzer/|store/'
 layer render 'analyzer/|render/'
 layer hooks/recorder 'analyzer/|store/|hooks/recorder/'
-# The trainer does not link SQLite: it uses only plain types and file functions of the
-# store. The emulation has stand-ins for CUDA's headers.
+# The trainer does not link SQLite: it uses only plain types and file functions
+# of the store. tests/emulation replaces CUDA's headers.
 layer hooks/trainer 'analyzer/|store/(run|infile|outfile|leftover)\.h|hooks/|tests/emulation/'
 layer cli 'analyzer/|store/|render/|cli/'
 layer samples 'analyzer/|store/|hooks/|samples/'
 
-# third_party HEADER-REGEX FOLDER-REGEX: a third-party header and the folders that may
-# include it.
+# third_party HEADER-REGEX FOLDER-REGEX: checks that only these folders include
+# a third-party header.
 third_party() {
     local header=$1 place=$2
     while IFS=: read -r file line _; do
@@ -107,13 +108,13 @@ forbidden() {
 }
 forbidden 'ffast-math|-Ofast' 'isnan() is dead under these flags'
 forbidden '\b(TODO|FIXME|XXX)\b' 'unfinished'
-# Names of compilers have double underscores; ours do not.
+# Double underscores are reserved for names of compilers.
 forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a name' \
     'tests/emulation/kernel_host.h|tests/gpu/fake_cublas.h'
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
 
-# Kernels take shared memory by ES_DYNAMIC_SHARED, which the emulation supports; every
-# launch and call of the runtime is checked.
+# Kernels declare shared memory with ES_DYNAMIC_SHARED, which the emulation
+# supports; the result of every kernel launch and runtime call is checked.
 forbidden '\b__shared__\b' 'take ES_DYNAMIC_SHARED' \
     '(tests/emulation/kernel_host|hooks/trainer/cuda/kernel).h'
 while read -r breach; do
@@ -121,15 +122,16 @@ while read -r breach; do
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
     xargs -r tests/gpu/launches.sh)
 
-# Data of tests lie in the repository; no file refers to a folder outside.
+# Test data are in the repository; no file may refer to a folder outside of it.
 while IFS=: read -r file line text; do
     breach "$file:$line: data outside of the repository:$text"
 done < <(sources '*' | xargs -r grep -nIE '\bES_[S]HARED\b|\.\./[s]hared\b' /dev/null)
 
 # --- a ratchet -----------------------------------------------------------------
 
-# tests/tools/lint.allowed has lines "CHECK N": at most N breaches are allowed, and none
-# without a line. The numbers only shrink.
+# tests/tools/lint.allowed has lines "CHECK N", which allow at most N breaches
+# of a check; a check without a line allows no breach. The numbers may only
+# decrease.
 ratchet() { # CHECK: breaches on standard input
     local check=$1 lines n limit
     lines=$(grep .)
@@ -158,12 +160,13 @@ twice() { # reads ctags' lines, prints names that two files define
 ratchet type-twice < <(program | xargs -r ctags --langmap=C++:+.cu \
     --languages=C,C++ --kinds-C=sgut --kinds-C++=sgutc --fields=k -o - --sort=no |
     twice)
-# The stand-in for builds without GSL defines the same functions.
+# without_gsl.c is excluded: it replaces the functions of GSL in builds without
+# it.
 ratchet function-twice < <(program | grep '\.c$' | grep -v without_gsl.c | xargs -r ctags --languages=C \
     --kinds-C=f --fields=k --extras=-F -o - --sort=no | twice)
 
-# Includes form no cycle between folders or files. FILE.c, FILE.h and FILE_internal.h
-# count as one file.
+# Includes must not form a cycle between folders or files. FILE.c, FILE.h and
+# FILE_internal.h count as one file.
 on_circles() { # reads pairs "A B", prints names on a cycle
     tsort 2>&1 >/dev/null | grep -v 'contains a loop' | sed -n 's/^tsort: //p' | sort -u
 }
@@ -176,16 +179,17 @@ ratchet folder-circle < <(includes | sed -E 's,/[^/ ]+ , ,; s,/[^/ ]+$,,' |
 ratchet file-circle < <(includes | sed -E 's/(_internal)?\.[a-z]+ / /; s/(_internal)?\.[a-z]+$//' |
     awk '$1 != $2' | sort -u | on_circles)
 
-# Comments explain in place, or refer to files of the repository.
+# Comments must not refer to documents outside the repository.
 ratchet outside-document < <(sources "${code[@]}" '*.sh' '*.py' '*.js' |
     grep -v '^tests/tools/lint.sh$' | xargs -r grep -niE \
     '\bdesign, (section|[0-9])|\bspec/model|/work/|\bdesign\.md|style\.md' /dev/null)
 
-# Words that are never right here, in text and in names (CONTRIBUTING.md).
+# Words that must not appear in texts and names of this project
+# (CONTRIBUTING.md).
 words='\b(told|tells?|telling|asked|asks|asking)\b|\brooms?\b|\bway back\b'
 words+='|\bwish(es)?\b|_(told|asked|room|wish|wishes)\b|\b(told|asked|room|wish|wishes)_'
-# Phrases that are never right, in comments, messages and documents.
-phrases='(?<!there )\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
+# Phrases that must not appear in comments, messages and documents.
+phrases='\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
 phrases+='|\b(go(es|ne|ing)?|went) on with\b|\b(nobody|somebody|whoever|everybody|whom)\b'
 phrases+='|\b(hold|held|holds) (it |them |the [a-z]+ )?against\b|\bis another one\b'
 phrases+='|\b(is|are) one of its own\b|\bby turns\b|\bever (fewer|more|less)\b'
@@ -202,14 +206,15 @@ done
 ratchet phrases < <(sources ':(glob)*.md' Makefile .ci/run | grep -v CONTRIBUTING.md |
     xargs -r grep -nP "$phrases" /dev/null)
 
-# Subjects of commits after this one have at most 72 characters.
+# Subjects of commits after $since have at most 72 characters.
 since=b5803a2
 if git cat-file -e "$since^{commit}" 2>/dev/null; then
     ratchet commit-subject < <(git log --no-merges --format='%h %s' "$since..HEAD" |
         awk 'length($0) > length($1) + 1 + 72')
 fi
 
-# Checks files one by one only if a file of the group is wrong.
+# Prints the files that are not formatted; checks them one by one only if the
+# group contains one.
 unformatted() { # FILE...
     clang-format --dry-run -Werror "$@" 2>/dev/null && return
     for file in "$@"; do

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes a folder with links to the headers and static archives of Debian's packages.
-# Other headers of /usr/include, those of libc, stay invisible to a compiler for another
-# libc. The files are those of this machine; for machines of another kind the same
-# packages are downloaded into the folder, with a libc for emulators, and nothing is
-# installed. licenses/ has the copyright files of the packages, and fonts/ the fonts of
-# figures.
-#   tests/tools/packages.sh FOLDER MACHINE ARCHIVE...
-#                                            MACHINE: aarch64; ARCHIVE: z for libz.a
+# Makes a folder with links to the headers and static archives of Debian's
+# packages.
+# The folder hides all other headers of /usr/include, in particular those of
+# libc, from a compiler for a different libc. For this machine's architecture,
+# the links refer to installed files. For another architecture, the same
+# packages are downloaded into the folder, with a libc for emulators, and
+# nothing is installed. licenses/ in the folder contains the packages'
+#   copyright files, and fonts/ the fonts of figures. tests/tools/packages.sh
+#   FOLDER MACHINE ARCHIVE... MACHINE: aarch64; ARCHIVE: z for libz.a
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -62,7 +63,8 @@ download() { # PACKAGE...: into $root, by lists of apt's that are this folder's 
 archives=()
 for name; do
     archive=$libdir/lib$name.a
-    # One of several alternatives of the system, in a separate folder.
+    # OpenBLAS is one of several alternatives on the system and has a separate
+    # folder.
     [ "$name" != openblas ] ||
         archive=$(realpath "$(pkg-config --variable=libdir openblas)/lib$name.a")
     [ -e "$archive" ] || fail "$archive: missing: install the package that has it (make deps)"
@@ -88,6 +90,6 @@ ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson,y
     "$openblas"/{cblas,openblas_config}.h \
     "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
     "$(dirname "$(there "$curl")")" "$folder/"
-# Copied last: make uses its age for all of them.
+# Copy this file last: make uses its age as the age of all files.
 cp "$include/sqlite3.h" "$folder/"
 touch "$folder/sqlite3.h"

@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
-# Runs test programs and scripts, JOBS at a time (by default two more than there are
-# processors, because some sleep). Prints one line for each, with its seconds and those
-# of processors, and the output of those that fail. Ends with a list of the skipped
-# tests and their reasons, and "N passed, N failed, N skipped".
+# Runs test programs and scripts, JOBS at a time (by default two more than there
+# are processors, because some sleep). Prints one line for each test, with its
+# duration and CPU time in seconds, and the output of failed tests. Ends with a
+# list of the skipped tests and their reasons, and "N passed, N failed, N
+# skipped".
 #
-# Cmocka programs and scripts print TAP. "# SKIP" counts as skipped. A program that
-# dies, runs no test or fewer than it announces, or is still running after TEST_SECONDS
-# (1200) counts as one failure. A test whose source has a comment line "alone: WHY" runs
-# after the others, by itself. Tests whose source says "needs: nvcc" or "needs: PyTorch"
-# are left out if it is missing; all tests with the same missing need count as one
-# skipped test.
+# Cmocka programs and scripts print TAP. "# SKIP" counts as skipped. A program
+# that dies, runs no test or fewer than it announces, or is still running after
+# TEST_SECONDS (1200) counts as one failure. A test whose source has a comment
+# line "alone: WHY" runs after the others, by itself. Tests whose source says
+# "needs: nvcc" or "needs: PyTorch" are left out if the program or package is
+# missing; all tests that lack the same program or package count as one skipped
+# test.
 set -uo pipefail
 set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
 export CMOCKA_MESSAGE_OUTPUT=tap BUILD=${BUILD:-build}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
-# Waiting threads of OpenMP yield the processor: tests run in parallel, and spinning
-# threads would take a third of a training's processor time.
+# Waiting threads of OpenMP yield the processor: tests run in parallel, and
+# spinning threads would use a third of a training run's CPU time.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 # Up to GCC 13, AddressSanitizer mistakes the thread-local memory of a library loaded at
 # run time, such as oneDNN, for that of an old C library if it is at a certain position
@@ -25,11 +27,13 @@ export ASAN_OPTIONS=intercept_tls_get_addr=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 # libp11-kit, which libpq loads, creates a locale when it is loaded, and glibc then
 # leaks a copy of LOCPATH, which is set below.
 export LSAN_OPTIONS=suppressions=$PWD/tests/tools/leaks.txt:print_suppressions=0
-# Kernels for another processor are slower, give other digits and cause a warning.
+# With this variable, OpenBLAS uses the kernels of another processor, which are
+# slower, give other digits and cause a warning.
 unset OPENBLAS_CORETYPE
 jobs=${JOBS:-$(($(nproc) + 2))}
 
-# A locale with a decimal comma: our numbers must not change in it.
+# Create a locale with a decimal comma, in which the format of numbers must not
+# change.
 if command -v localedef >/dev/null && [ ! -d "$BUILD/locale/de_DE.UTF-8" ]; then
     mkdir -p "$BUILD/locale"
     localedef -i de_DE -f UTF-8 "$BUILD/locale/de_DE.UTF-8" 2>/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# usage: under_load.sh N COMMAND...
-# Runs a command while N processes compute endlessly; exits with the command's code.
+# usage: under_load.sh N COMMAND... Runs a command while N other processes keep
+# the CPU busy; exits with the command's exit code.
 set -euo pipefail
 n=$1
 shift
