@@ -50,7 +50,8 @@ class Row:
 
       command  may contain {bin}, {count}, {seed}, and {kept}, a folder whose
                contents persist
-      build    build used by the long form: "plain", "sanitized" or "fuzz"; the short form uses the build that BUILD names
+      build    build used by the long form: "plain", "sanitized" or "fuzz"; the
+               short form uses the build that BUILD names
       ran      regular expression that finds the count in the output
       alone    no other row runs at the same time
       memory   its folder may be on a file system in memory

@@ -1,4 +1,5 @@
-# Runs training in the background of a shell test: . tests/support/background.sh
+# Runs training in the background of a shell test.
+# Usage: . tests/support/background.sh
 # $train is the program; `start` starts it with options, and other functions
 # wait for its progress.
 as=() # a command that runs the program, such as one that changes the user

@@ -1,12 +1,12 @@
 # Runs a private PostgreSQL 15 server for a test: . tests/support/postgres.sh
 #
 #     postgres_missing      prints which programs this machine lacks, if any
-#     postgres_or_end NAME starts a server in $dir/server, or ends the script,
+#     postgres_or_end NAME  starts a server in $dir/server, or ends the script,
 #                           with NAME skipped if something is missing
-#     postgres_start DIR starts a server on a free port of 127.0.0.1 with its
+#     postgres_start DIR    starts a server on a free port of 127.0.0.1 with its
 #                           data in DIR/data; on failure see DIR/log
-#     postgres_stop [MODE] stops the server: fast, smart, or immediate (like a
-#     crash)
+#     postgres_stop [MODE]  stops the server: fast, smart, or immediate (like a
+#                           crash)
 #     postgres_again        starts the same server after postgres_stop
 #
 # After postgres_start, libpq's variables name the server: PGHOST, PGPORT, PGUSER,

@@ -1,5 +1,6 @@
-# Prints TAP in shell tests: . tests/support/tap.sh; plan_dir; check ...;
-# finish $root is the repository, $bin the folder of the programs.
+# Prints TAP in shell tests.
+# Usage: . tests/support/tap.sh; plan_dir; check ...; finish
+# $root is the repository, $bin the folder of the programs.
 set -uo pipefail
 count=0
 root=$PWD

@@ -1,4 +1,5 @@
-# Finds Python for samples: . tests/support/venv.sh; python_with MODULES || ...
+# Finds an interpreter of Python for samples.
+# Usage: . tests/support/venv.sh; python_with MODULES || ...
 # $python becomes $PYTHON, or the interpreter of `make test-python`, if it has
 # the modules. Compiled modules are stored in the build folder.
 export PYTHONPYCACHEPREFIX=$bin/pycache

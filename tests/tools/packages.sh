@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
+# usage: packages.sh FOLDER MACHINE ARCHIVE...
+#        MACHINE: aarch64; ARCHIVE: z for libz.a
+#
 # Makes a folder with links to the headers and static archives of Debian's
-# packages.
-# The folder hides all other headers of /usr/include, in particular those of
-# libc, from a compiler for a different libc. For this machine's architecture,
-# the links refer to installed files. For another architecture, the same
-# packages are downloaded into the folder, with a libc for emulators, and
-# nothing is installed. licenses/ in the folder contains the packages'
-#   copyright files, and fonts/ the fonts of figures. tests/tools/packages.sh
-#   FOLDER MACHINE ARCHIVE... MACHINE: aarch64; ARCHIVE: z for libz.a
+# packages. The folder hides all other headers of /usr/include, in particular
+# those of libc, from a compiler for a different libc. For this machine's
+# architecture, the links refer to installed files. For another architecture,
+# the same packages are downloaded into the folder, with a libc for emulators,
+# and nothing is installed. licenses/ in the folder contains the packages'
+# copyright files, and fonts/ the fonts of figures.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
