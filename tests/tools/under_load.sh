@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# usage: under_load.sh N COMMAND... Runs a command while N other processes keep
-# the CPU busy; exits with the command's exit code.
+# usage: under_load.sh N COMMAND...
+# Runs a command while N other processes keep the CPU busy; exits with the
+# command's exit code.
 set -euo pipefail
 n=$1
 shift

@@ -42,8 +42,8 @@ const char *es_arrays_label(char out[ES_ARRAY_LABEL_MAX],
 /**
  * Reads a string.
  *
- *   out NUL-terminated, the caller frees it; NULL on failure label output: name
- *   of the string for messages
+ *   out    NUL-terminated, the caller frees it; NULL on failure
+ *   label  output: name of the string for messages
  *
  * ES_OK; ES_EIO; ES_EFORMAT (no such metadata, or more than 1 MiB); ES_ENOMEM.
  */

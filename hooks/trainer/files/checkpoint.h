@@ -10,15 +10,18 @@
  *
  * Entries of __metadata__ (the first one identifies a checkpoint):
  *
- *     entropy_train_checkpoint version of this list, "1" program the writer:
- *     "entropy-train 0.1.0" config es_settings_json: one object,
- *     "tokens_checksum" included step number of steps done, which is the number
- *     of the next step updates number of updates of the optimiser run the run's
- *     uuid name the run's name threads number of threads; results are not
- *     bit-identical with another number loss, ce, ereg of the last step
- *     eval_loss, eval_ce, eval_ereg of the last evaluation, if there was one
- *     loss_scale, good_steps see loss_scale.h; if the loss is scaled checksum
- *     16 hexadecimal digits over all entries above; see below
+ *     entropy_train_checkpoint  version of this list, "1"
+ *     program     the writer: "entropy-train 0.1.0"
+ *     config      es_settings_json: one object, "tokens_checksum" included
+ *     step        number of steps done, which is the number of the next step
+ *     updates     number of updates of the optimiser
+ *     run         the run's uuid
+ *     name        the run's name
+ *     threads     number of threads; results are not bit-identical with another
+ *     loss, ce, ereg                 losses of the last step
+ *     eval_loss, eval_ce, eval_ereg  losses of the last evaluation, if any
+ *     loss_scale, good_steps         see loss_scale.h; if the loss is scaled
+ *     checksum    16 hexadecimal digits over all entries above; see below
  *
  * No state of a random generator is kept: batches and initial parameters are
  * drawn by counter from the seed, which is part of the configuration.

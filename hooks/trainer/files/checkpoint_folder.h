@@ -14,9 +14,11 @@ typedef struct es_checkpoint_folder es_checkpoint_folder;
  * Creates the folder if necessary, locks it, checks that it is writable, and
  * removes half-written files of killed training runs.
  *
- *   name the run's name; file names contain it, without characters that file
- *   names cannot have uuid the run's uuid first_step the step from which
- *   training continues; 0: a new run keep number of files to keep; 0: all
+ *   name        the run's name; file names contain it, without characters that
+ *               file names cannot have
+ *   uuid        the run's uuid
+ *   first_step  the step from which training continues; 0: a new run
+ *   keep        number of files to keep; 0: all
  *
  * ES_OK; ES_EIO; ES_ELOCKED (another training run writes to this folder);
  * ES_EUSAGE: the folder has checkpoints of another run with this name, or

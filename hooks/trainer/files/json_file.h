@@ -10,8 +10,8 @@
 /**
  * Reads the object in a file; duplicate keys are refused.
  *
- *   out freed by json_decref; NULL on failure words true: read NaN and
- *   Infinity, which are not valid JSON, as strings
+ *   out    freed by json_decref; NULL on failure
+ *   words  true: read NaN and Infinity, which are not valid JSON, as strings
  *
  * ES_OK; the errors of es_infile_load; ES_EFORMAT: not JSON, or not an object.
  */

@@ -114,9 +114,9 @@ es_status es_tokens_write(FILE *stream,
  * 64-bit checksum of bytes[0..n): detects damage, not forgery.
  *
  *     h = 0xcbf29ce484222325
- *     for each 8 bytes w, little-endian, at the end padded with zeros: h = (h ^
- *         w) * 0x100000001b3; h ^= h >> 32
- *     h ^= n; h ^= h >> 33; h *= 0xff51afd7ed558ccd; h ^= h >> 33
+ *     for each 8 bytes w, little-endian, at the end padded with zeros:
+ *         h = (h ^ w) * 0x100000001b3;  h ^= h >> 32
+ *     h ^= n;  h ^= h >> 33;  h *= 0xff51afd7ed558ccd;  h ^= h >> 33
  *
  * (Fowler, Noll and Vo's step on words; the shift carries a word's high bits
  * down, which the multiplication alone never does. Every step is invertible: a

@@ -21,8 +21,9 @@ typedef struct es_maps es_maps;
 /**
  * Creates empty maps, to which no sequence has been added.
  *
- *   size cells per side, 1..ES_MAP_MAX; at most the context heads true: a map
- *   of each head and the mean map of each layer; false: only the mean map
+ *   size   cells per side, 1..ES_MAP_MAX; at most the context
+ *   heads  true: a map of each head and the mean map of each layer; false: only
+ *          the mean map
  *
  * ES_OK, ES_ENOMEM.
  */

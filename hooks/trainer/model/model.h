@@ -25,8 +25,8 @@ es_status es_model_config_check_tokens(const es_model_config *config,
 /**
  * Builds the model and draws its parameters from the seed.
  *
- *   ops the back-end, from es_ops_find n_threads 0: the number of available
- *   processors
+ *   ops        the back-end, from es_ops_find
+ *   n_threads  0: the number of available processors
  *
  * The initial values of a parameter depend only on the seed and its name, so
  * models of different architectures begin with the same values in the
@@ -112,9 +112,9 @@ typedef struct es_losses {
 /**
  * Begins a sequence of passes.
  *
- *   measure true: the passes also measure rows, heads and layers, and the
- *   current values of the parameters of parameter_series.h are stored train
- *   settings for es_model_take_step; NULL: no step will be taken
+ *   measure  true: the passes also measure rows, heads and layers, and the
+ *            current values of the parameters of parameter_series.h are stored
+ *   train    settings for es_model_take_step; NULL: no step will be taken
  */
 void es_model_begin(es_model *model, bool measure, const es_train_config *train,
                     double lr);

@@ -166,7 +166,8 @@ char *es_settings_json_of_run(const es_settings *settings,
 /**
  * Reads the output of es_settings_json into `settings`.
  *
- *   tokens_checksum output where beginning of error messages: the file's path
+ *   tokens_checksum  output
+ *   where            beginning of error messages: the file's path
  *
  * ES_OK; ES_EFORMAT; ES_EVERSION (this program does not know a setting).
  */
