@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Smaller temperatures in such files are replaced by this one. */
+/** Smallest temperature that is read from older files; smaller ones are
+ *  replaced by it. */
 #define ES_LEAST_TEMPERATURE 1e-4f
 
 /** Returns true if the name ends with ".attn.log_t", and then writes the name

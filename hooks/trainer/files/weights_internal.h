@@ -34,7 +34,7 @@ struct es_weights_format {
     tensor_place places[ES_N_ROLES]; /* where the file stores each role */
     const char *const *ignored;      /* tensors of layers that are not weights;
                                         NULL-terminated */
-    /* such tensors outside the layers; NULL-terminated */
+    /* tensors outside the layers that are not weights; NULL-terminated */
     const char *const *ignored_bare;
 };
 

@@ -106,7 +106,8 @@ typedef struct es_model_config {
     int n_layer, n_head, d_model, ctx, vocab, batch;
     int mlp_mult;
 
-    int padding; /* encoders: padding token, whose keys are masked; -1: none */
+    int padding; /* encoders: padding token, whose keys are masked; -1: no
+                    padding */
     int mask;    /* family roberta: token that replaces masked tokens; -1: one
                     that the data do not contain */
 
@@ -126,7 +127,8 @@ typedef struct es_model_config {
     double gamma, lambda;
     es_ereg_reduce ereg_reduce;
     double t_init, theta_init;
-    double range_weight[ES_N_RANGES]; /* weights of range losses; 0: none */
+    double range_weight[ES_N_RANGES]; /* weights of the range losses; 0: no such
+                                         loss */
     double ln_eps;                    /* LayerNorm's epsilon */
     double dropout; /* probability of dropping outputs of the embedding and of
                        both sub-blocks in training, in [0,1) */

@@ -77,7 +77,8 @@ const float *es_measure_detail(es_measure *measure, es_detail detail);
  *  until the next reset; NULL if there are none. */
 const es_findings *es_measure_findings(const es_measure *measure);
 
-/** Returns the first layer whose output was not finite; -1 if there is none. */
+/** Returns the first layer whose output was not finite; -1 if all outputs were
+ *  finite. */
 int es_measure_first_nan_layer(const es_measure *measure);
 
 #endif

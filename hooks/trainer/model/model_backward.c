@@ -45,7 +45,8 @@ static void move(const es_model *model, es_mem *to, const es_mem *from)
     model->ops->add_gradient(model->backend, to, from, n);
 }
 
-/* Converts dx from the gradient of a norm's output to that of its input x. */
+/* Converts dx from the gradient of a norm's output to the gradient of the
+ * norm's input x. */
 static void norm_in_place(const es_model *model, const es_mem *x,
                           const es_mem *mean, const es_mem *rstd, int layer,
                           es_role weight)
@@ -234,7 +235,8 @@ static void backward_attention(const es_model *model, int layer, double scale)
 }
 
 /* Runs the backward pass of a simplified block: converts dx from the gradient
- * of the block's output to that of the common input of both sub-blocks. */
+ * of the block's output to the gradient of the input that both sub-blocks
+ * share. */
 static void backward_simplified(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];

@@ -99,7 +99,8 @@ typedef struct es_report {
     float *largest;  /* (L,H) largest logits since es_model_begin, for QK-Clip;
                         or NULL */
     float *factors;  /* (L,H) factors of QK-Clip; or NULL */
-    /* (L,ES_N_PEAKS) largest inputs, then that of the last norm */
+    /* (L,ES_N_PEAKS) largest inputs by layer and place, then the largest input
+     * of the last norm */
     es_peak *peaks;
     es_layer_sums *layers; /* (L) */
     es_head_sums *heads;   /* (L,H) */
@@ -208,8 +209,8 @@ struct es_model {
     int n_host_inputs;
     es_mem *step_inputs; /* (n_unrolled,2,B,T) inputs of a step that runs as one
                             sequence */
-    int n_unrolled; /* number of micro-batches of such a step; 0: none has run
-                       yet */
+    int n_unrolled; /* number of micro-batches in step_inputs; 0: no step has
+                       run as one sequence yet */
 
     /* true if captured_scale and captured_config are set */
     bool has_captured_scale, has_captured_config;

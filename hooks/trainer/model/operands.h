@@ -137,8 +137,8 @@ typedef struct es_detail_ops {
     /** Adds the sums of squares of q, k and v; qkv (N,3d) act. */
     void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
                   const es_attention *attention);
-    /** Measures the block's output x (n) act, and the norm of x - beta middle
-     *  relative to that of beta middle; middle (n) act, NULL: there is no FFN;
+    /** Measures the block's output x (n) act, and the ratio of the norms of x
+     *  - beta middle and beta middle; middle (n) act, NULL: there is no FFN;
      *  beta (1) f32, NULL: 1. Also adds to `sums` like activation_stats of
      *  es_ops. */
     void (*activations)(es_backend *backend, es_mem *layer, es_mem *sums,
@@ -152,8 +152,8 @@ typedef struct es_detail_ops {
      *  head that is not finite, or if there is no memory for 2 d_k^2 floats. */
     void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
                     int width, int n_head);
-    /** Measures the last update, that of adamw with these arguments: the change
-     *  before it is rounded into param. */
+    /** Measures the last update by `adamw`, which must have had the same
+     *  arguments: the change before it is rounded into param. */
     void (*update)(es_backend *backend, es_mem *layer, const es_mem *param,
                    const es_mem *moment1, const es_mem *moment2, size_t n,
                    const es_adamw *how, const es_mem *control);

@@ -184,49 +184,52 @@ typedef struct es_ops {
 
     /* --- embedding ------------------------------------------------------- */
 
-    /** x (N,d) act = wte[token] + wpe[position]; wpe may be NULL. tokens (B,T)
-     *  int32 in [0,V). */
+    /** Computes the embedding: x (N,d) act = wte[token] + wpe[position]; wpe
+     *  may be NULL. tokens (B,T) int32 in [0,V). */
     void (*embed)(es_backend *backend, es_mem *x, const es_mem *tokens,
                   const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
                   int width);
-    /** dwte (V,d) +=, dwpe (T,d) += (or NULL), from dx (N,d) act. */
+    /** Backward pass of embed: dwte (V,d) +=, dwpe (T,d) += (or NULL), from dx
+     *  (N,d) act. */
     void (*embed_backward)(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                            const es_mem *tokens, const es_mem *dx, int n_batch,
                            int n_ctx, int width);
 
-    /** patches (N,C P P) act of images with pixels (B,C S S) int32; each number
-     *  is 2 x / (levels - 1) - 1. The row of the class token, the first of each
-     *  image, is 0. */
+    /** Writes the patches (N,C P P) act of images with pixels (B,C S S) int32;
+     *  a pixel x becomes 2 x / (levels - 1) - 1. The row of the class token,
+     *  the first of each image, is 0. */
     void (*cut_patches)(es_backend *backend, es_mem *patches,
                         const es_mem *pixels, const es_image *image,
                         int n_batch, int n_ctx);
-    /** x (N,d) act: sets the rows of the class token to `first` (d) f32, and
-     *  adds wpe (T,d) f32. */
+    /** Sets the rows of the class token in x (N,d) act to `first` (d) f32, and
+     *  adds wpe (T,d) f32 to all rows. */
     void (*place_patches)(es_backend *backend, es_mem *x, const es_mem *first,
                           const es_mem *wpe, int n_batch, int n_ctx, int width);
-    /** dfirst (d), dwpe (T,d) f32 +=; sets the rows of the class token in dx
-     *  (N,d) act to 0. */
+    /** Backward pass of place_patches: dfirst (d), dwpe (T,d) f32 +=; sets the
+     *  rows of the class token in dx (N,d) act to 0. */
     void (*place_patches_backward)(es_backend *backend, es_mem *dx,
                                    es_mem *dfirst, es_mem *dwpe, int n_batch,
                                    int n_ctx, int width);
 
     /* --- normalisation --------------------------------------------------- */
 
-    /** y (n,width) act; mean, rstd (n) f32 for the backward pass; peak of x as
-     *  in find_peak, NULL: not needed. */
+    /** Computes LayerNorm: y (n,width) act; mean, rstd (n) f32 for the backward
+     *  pass; peak: that of x like find_peak, NULL: not needed. */
     void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, es_mem *peak, const es_mem *x,
                        const es_mem *weight, const es_mem *bias, int n_rows,
                        int width, float epsilon);
-    /** dx (n,width) act +=; dweight, dbias (width) f32 +=. */
+    /** Backward pass of layer_norm: dx (n,width) act +=; dweight, dbias (width)
+     *  f32 +=. */
     void (*layer_norm_backward)(es_backend *backend, es_mem *dx,
                                 es_mem *dweight, es_mem *dbias,
                                 const es_mem *dy, const es_mem *x,
                                 const es_mem *mean, const es_mem *rstd,
                                 const es_mem *weight, int n_rows, int width);
 
-    /** RMSNorm: y (n,width) act = x rstd weight, rstd (n) f32 = 1 / sqrt(mean
-     *  x^2 + epsilon), for the backward pass. Zhang and Sennrich, 2019. */
+    /** Computes RMSNorm: y (n,width) act = x rstd weight, rstd (n) f32 = 1 /
+     *  sqrt(mean x^2 + epsilon), for the backward pass. Zhang and Sennrich,
+     *  2019. */
     void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon);
@@ -238,17 +241,17 @@ typedef struct es_ops {
 
     /* --- matrix products ------------------------------------------------- */
 
-    /** y (n,out) act = x W + b, or with a residual r (n,out; may be y): y = r +
-     *  x W + b. */
+    /** Computes y (n,out) act = x W + b, or with a residual r (n,out; may be
+     *  y): y = r + x W + b. */
     void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
                    const es_mem *x, const es_linear *linear, int n_rows);
-    /** pre (n,out) = x W + b, post (n,out) = act(pre), where act may be applied
-     *  before or after pre is rounded; a linear act only writes post and has no
-     *  peak, and pre may be NULL. */
+    /** Computes pre (n,out) = x W + b and post (n,out) = act(pre), where act
+     *  may be applied before or after pre is rounded; a linear act only writes
+     *  post and has no peak, and pre may be NULL. */
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);
-    /** dx (n,in) act = dy W^T, or += if `add`. */
+    /** Computes dx (n,in) act = dy W^T, or adds it if `add`. */
     void (*linear_backward_input)(es_backend *backend, es_mem *dx,
                                   const es_mem *dy, const es_linear *linear,
                                   int n_rows, bool add);
@@ -262,13 +265,14 @@ typedef struct es_ops {
                                 es_mem *dslope, const es_mem *dy,
                                 const es_mem *pre, const es_linear *linear,
                                 const es_act *act, int n_rows);
-    /** Converts the gradient d (n) act of act(pre) to that of pre (n) act, and
-     *  recomputes post (n) = act(pre). For activations that are not linear and
-     *  have no learnt slope. */
+    /** Converts d (n) act from the gradient of act(pre) to the gradient of pre
+     *  (n) act, and recomputes post (n) = act(pre). For activations that are
+     *  not linear and have no learnt slope. */
     void (*act_backward)(es_backend *backend, es_mem *d, es_mem *post,
                          const es_mem *pre, const es_act *act, size_t n);
-    /** dweight f32 = x^T dy, or += if `add`, in the layout of the weight; dbias
-     *  f32 (out; or NULL) += column sums of dy, for the trained biases. */
+    /** Computes dweight f32 = x^T dy, or adds it if `add`, in the layout of the
+     *  weight; dbias f32 (out; or NULL) += column sums of dy, for the trained
+     *  biases. */
     void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
                                    es_mem *dbias, const es_mem *x,
                                    const es_mem *dy, const es_linear *linear,
@@ -394,73 +398,76 @@ typedef struct es_ops {
     /** Computes y (n) act = gate sigmoid(gate) up. */
     void (*swiglu)(es_backend *backend, es_mem *y, const es_mem *gate,
                    const es_mem *up, size_t n);
-    /** d (n) act: converts the gradient of y to that of up, replaces gate by
-     *  its gradient, and recomputes y, so that it need not be kept. */
+    /** Backward pass of swiglu: converts d (n) act from the gradient of y to
+     *  the gradient of up, replaces gate by its gradient, and recomputes y, so
+     *  that y need not be kept. */
     void (*swiglu_backward)(es_backend *backend, es_mem *d, es_mem *gate,
                             es_mem *y, const es_mem *up, size_t n);
 
     /* --- family sas ------------------------------------------------------- */
 
-    /** y (N,d) act = a v + b heads - c (mean of v up to the token), for each
-     *  head: gains (3,H) f32 are a, b and c; v is part of qkv. */
+    /** For family sas: y (N,d) act = a v + b heads - c (mean of v up to the
+     *  token), for each head; gains (3,H) f32 are a, b and c; v is part of
+     *  qkv. */
     void (*shape_heads)(es_backend *backend, es_mem *y, const es_mem *heads,
                         const es_mem *qkv, const es_mem *gains,
                         const es_attention *attention);
-    /** dheads (N,d) act written; converts d from the gradient of y to that of
-     *  v; dgains (3,H) f32 +=. */
+    /** Backward pass of shape_heads: dheads (N,d) act written; converts d from
+     *  the gradient of y to the gradient of v; dgains (3,H) f32 +=. */
     void (*shape_heads_backward)(es_backend *backend, es_mem *dheads, es_mem *d,
                                  es_mem *dgains, const es_mem *heads,
                                  const es_mem *qkv, const es_mem *gains,
                                  const es_attention *attention);
-    /** y (n) act += x, for gradients. */
+    /** Adds gradients: y (n) act += x. */
     void (*add_gradient)(es_backend *backend, es_mem *y, const es_mem *x,
                          size_t n);
 
     /* --- SM(gate): a sigmoid gate on the heads' outputs ------------------- */
 
-    /** y (n) act = x sigmoid(gate). */
+    /** Computes y (n) act = x sigmoid(gate). */
     void (*gate)(es_backend *backend, es_mem *y, const es_mem *x,
                  const es_mem *gate, size_t n);
-    /** With s = sigmoid(gate): dx (n) act = dy s (dx may be dy); replaces gate
-     *  by its gradient, dy x s (1 - s). */
+    /** Backward pass of gate. With s = sigmoid(gate): dx (n) act = dy s (dx may
+     *  be dy); gate becomes its gradient dy x s (1 - s). */
     void (*gate_backward)(es_backend *backend, es_mem *dx, es_mem *gate,
                           const es_mem *dy, const es_mem *x, size_t n);
 
     /* --- SM(clip tau): QK-Clip ------------------------------------------- */
 
-    /** out (H) f32 = the larger of its value and the largest logit of the head
-     *  (after the temperature and rounding to fp16) in the pass of `saved`,
-     *  with softmax attention. NaN if a row of the head was not finite, or if
-     *  out was NaN. */
+    /** For QK-Clip: out (H) f32 becomes the larger of its value and the largest
+     *  logit of the head (after the temperature and rounding to fp16) in the
+     *  pass of `saved`, with softmax attention. NaN if a row of the head was
+     *  not finite, or if out was NaN. */
     void (*largest_logits)(es_backend *backend, es_mem *out,
                            const es_mem *saved, const es_attention *attention);
-    /** factors (n) f32 = sqrt(tau / largest) if the largest logit (n) f32 is
-     *  finite and above tau, else 1; all are 1 if `control` (es_control)
-     *  skips. */
+    /** Computes QK-Clip's factors (n) f32 = sqrt(tau / largest) if the largest
+     *  logit (n) f32 is finite and above tau, else 1; all are 1 if `control`
+     *  (es_control) skips. */
     void (*qk_factors)(es_backend *backend, es_mem *factors,
                        const es_mem *largest, float tau, int n,
                        const es_mem *control);
-    /** x (n_in,3d) f32: multiplies the columns of q and k of each head by its
-     *  factor (H) f32; columns of v are unchanged. A factor of 1 changes no
-     *  bit. */
+    /** Multiplies the columns of q and k of each head in x (n_in,3d) f32 by the
+     *  head's factor (H) f32; columns of v are unchanged. A factor of 1 changes
+     *  no bit. */
     void (*scale_heads)(es_backend *backend, es_mem *x, const es_mem *factors,
                         int n_in, int n_head, int d_model);
 
     /* --- residual of the scaled FFNs ------------------------------------- */
 
-    /** y (n) act = beta x + f / alpha; alpha, beta (1) f32. */
+    /** Computes y (n) act = beta x + f / alpha; alpha, beta (1) f32. */
     void (*combine)(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
                     size_t n);
-    /** dx = beta dy (may be dy), df = dy / alpha, dalpha +=, dbeta +=. */
+    /** Backward pass of combine: dx = beta dy (dx may be dy), df = dy / alpha,
+     *  dalpha +=, dbeta +=. */
     void (*combine_backward)(es_backend *backend, es_mem *dx, es_mem *df,
                              es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
                              const es_mem *x, const es_mem *f,
                              const es_mem *alpha, const es_mem *beta, size_t n);
 
     /**
-     * y (n) act = r + x / (1 - rate) where x is kept, r elsewhere; r NULL: 0. y
-     * may be r or x. A NaN stays NaN even if it is dropped.
+     * Computes y (n) act = r + x / (1 - rate) where x is kept, r elsewhere; r
+     * NULL: 0. y may be r or x. A NaN stays NaN even if it is dropped.
      *
      *   pass  (1) uint64: number of the micro-batch in the training run
      */
@@ -470,10 +477,10 @@ typedef struct es_ops {
 
     /* --- loss ------------------------------------------------------------ */
 
-    /** row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32 for the
-     *  backward pass. A row whose target is ES_NO_TARGET has a loss of 0 and no
-     *  gradient, if the back-end has add_share. logits (n,V) act, row stride
-     *  `stride`: V or row_stride(V); targets (n) int32 in [0,V). */
+    /** Computes row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32
+     *  for the backward pass. A row whose target is ES_NO_TARGET has a loss of
+     *  0 and no gradient, if the back-end has add_share. logits (n,V) act, row
+     *  stride `stride`: V or row_stride(V); targets (n) int32 in [0,V). */
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
                           int n_rows, int vocab, int stride);
@@ -489,7 +496,7 @@ typedef struct es_ops {
                                es_mem *logits, const es_mem *targets,
                                float scale, const es_mem *control, int n_rows,
                                int vocab, int stride);
-    /** sum (1) f64 += the mean of x (n) f32, computed in double. */
+    /** Adds the mean of x (n) f32, computed in double, to sum (1) f64. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
     /** Like add_mean, but only n_counted rows have a value: the other rows are
@@ -517,14 +524,15 @@ typedef struct es_ops {
                                  const es_mem *dw, const es_mem *v,
                                  const es_mem *g, const es_columns *columns);
     /**
-     * w = m / sigma, sigma (1) f32 = v^T m u, after n_iterations power
-     * iterations, each v = m u / |m u|, then u = m^T v / |m^T v|. n_iterations
-     * = 0 leaves u (n) and v (in) f32 unchanged.
+     * Computes w = m / sigma with sigma (1) f32 = v^T m u, after n_iterations
+     * power iterations, each v = m u / |m u|, then u = m^T v / |m^T v|.
+     * n_iterations = 0 leaves u (n) and v (in) f32 unchanged.
      */
     void (*spectral_norm)(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
                           const es_columns *columns, int n_iterations);
-    /** dm += (dw - <dw, w> v u^T) / sigma: u and v are constants. */
+    /** Backward pass of spectral_norm: dm += (dw - <dw, w> v u^T) / sigma,
+     *  where u and v are constants. */
     void (*spectral_norm_backward)(es_backend *backend, es_mem *dm,
                                    const es_mem *dw, const es_mem *w,
                                    const es_mem *sigma, const es_mem *u,
@@ -538,7 +546,8 @@ typedef struct es_ops {
     /** Adds n activations to sums (1) es_layer_sums. */
     void (*activation_stats)(es_backend *backend, es_mem *sums, const es_mem *x,
                              size_t n);
-    /** out (1) f64 = the sum of the squares of x (n) f32, in double. */
+    /** Computes out (1) f64 = the sum of the squares of x (n) f32, in
+     *  double. */
     void (*sum_squares)(es_backend *backend, es_mem *out, const es_mem *x,
                         size_t n);
     /**

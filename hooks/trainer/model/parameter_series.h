@@ -26,7 +26,7 @@ typedef enum es_parameter_series {
 extern const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES];
 
 /** Returns true if models of this configuration have the series. A fixed slope
- *  has none. */
+ *  has no series. */
 bool es_parameter_series_exists(const es_model_config *config,
                                 es_parameter_series series);
 

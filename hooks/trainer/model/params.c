@@ -376,8 +376,8 @@ static int extent(char letter, const es_model_config *config)
     }
 }
 
-/* Returns how many leading entries of an array are trained: all, or those of q
- * and k, which precede v. */
+/* Returns the number of leading entries of an array that are trained: all
+ * entries, or those of q and k, which precede v. */
 static size_t count_trainable(const es_param *param,
                               const es_model_config *config)
 {

@@ -229,9 +229,9 @@ bool es_model_acts_by_polynomial(const es_model *model, int layer)
 
 static const es_interval nowhere = {(double)NAN, (double)NAN};
 
-/* Chooses the division. The observed denominators are those of unscaled scores;
- * the largest score becomes the unit, so that powers stay in the range of
- * float32. */
+/* Chooses the polynomial for the division in PowerSoftmax. The observed
+ * denominators belong to unscaled scores; the largest score becomes the unit,
+ * so that powers stay in the range of float32. */
 static bool choose_division(site *to, const es_model *model,
                             const es_findings *found)
 {

@@ -47,20 +47,20 @@ typedef struct es_settings {
     /* as given by the user, then as resolved by es_launch_settle */
     int world, rank;
     char rendezvous[ES_PATH_SIZE]; /* file through which ranks find each other,
-                                      resolved likewise */
+                                      as given or as resolved */
     double rank_timeout;           /* seconds */
     bool fixed_order; /* add micro-batches in the order of the data */
     int threads;      /* 0: the number of available processors */
     es_series_set record;
     es_store store;
     int64_t record_every;
-    int64_t eval_every; /* steps between evaluations; 0: none */
+    int64_t eval_every; /* steps between evaluations; 0: no evaluations */
     int64_t eval_batches;
     int64_t after_nan;
     int64_t log_every; /* steps between progress lines; 0: about twenty lines in
                           total */
     int64_t pairs;     /* number of pairs of steps that bench compares */
-    int maps;          /* cells per side of attention maps; 0: none */
+    int maps;          /* cells per side of attention maps; 0: no maps */
     bool map_heads;    /* also record a map of each head */
     int64_t map_count; /* number of evaluations that record maps */
     es_inference inference; /* exact, or with polynomials */
@@ -73,7 +73,8 @@ typedef struct es_settings {
     bool random; /* probe: use batches from random places, which follow from the
                     seed */
     bool no_record, dry_run, quiet, help, version;
-    char init[ES_PATH_SIZE];          /* file of initial weights; "": none */
+    char init[ES_PATH_SIZE]; /* file of initial weights; "": draw them from the
+                                seed */
     char preset[ES_PRESET_NAME_SIZE]; /* name of a preset; "": none; "list":
                                          print all names */
     es_verb verb;                     /* the verb that these settings belong
