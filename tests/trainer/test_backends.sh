@@ -80,10 +80,10 @@ for how in no-device ''; do
         >"$dir/$name.out" 2>"$dir/$name.err" || fail "auto, $name: a run"
     check "auto, $name: the numbers of the CPU" same "$dir/cpu.db" "$dir/$name.db"
 done
-check 'auto, no device: one warning' [ "$(wc -l <"$dir/no-device.err")" = 1 ]
-check 'auto, no device: it gives the reason' grep -q 'warning: .*CPU.*CUDA: no device' \
+check 'auto, no device: one warning is printed' [ "$(wc -l <"$dir/no-device.err")" = 1 ]
+check 'auto, no device: the warning gives the reason' grep -q 'warning: .*CPU.*CUDA: no device' \
     "$dir/no-device.err"
-check 'auto, device: no warning' [ ! -s "$dir/device.err" ]
+check 'auto, device: no warning is printed' [ ! -s "$dir/device.err" ]
 check 'auto, no device: the run records cpu' [ "$(backend_of "$dir/no-device.db")" = cpu ]
 check 'auto, device: the run records cuda' [ "$(backend_of "$dir/device.db")" = cuda ]
 exits 'auto, no device: the CPU only has fp32' 2 'back-end cpu has no precision fp16' \

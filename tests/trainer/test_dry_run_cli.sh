@@ -20,26 +20,26 @@ write_source "$dir/src"
 own_corpus "$dir/y.tok"
 small=(--data "$dir/x.tok" --preset gpt2-l12-t128-sm-scfuffni6-tiny --n-layer 6 --threads 1
     --batch 1 --steps 1 --eval-batches 1)
-refused() { # NAME CODE REGEX OPTION...: refused by a dry run and by a training
-    exits "$1, of a dry run" "$2" "$3" "$train" "${small[@]}" "${@:4}" --dry-run
-    exits "$1, of a training" "$2" "$3" "$train" "${small[@]}" "${@:4}"
+refused() { # NAME CODE REGEX OPTION...: a dry run and training refuse these options
+    exits "$1: refused by a dry run" "$2" "$3" "$train" "${small[@]}" "${@:4}" --dry-run
+    exits "$1: refused by training" "$2" "$3" "$train" "${small[@]}" "${@:4}"
 }
 mkdir "$dir/sub"
-refused 'an output in no folder' 3 'nowhere' -o "$dir/nowhere/run.db"
+refused 'an output in a folder that does not exist' 3 'nowhere' -o "$dir/nowhere/run.db"
 refused 'an output that is a folder' 3 "$dir/sub" -o "$dir/sub"
-refused 'an output that is something else' 3 'x\.tok' -o "$dir/x.tok"
-refused 'checkpoints in no folder' 3 'nowhere' --no-record --checkpoint "$dir/nowhere/sub"
+refused 'an existing output file that is not a run file' 3 'x\.tok' -o "$dir/x.tok"
+refused 'a checkpoint folder that cannot be created' 3 'nowhere' --no-record --checkpoint "$dir/nowhere/sub"
 "$train" "${small[@]}" --steps 2 -q -o "$dir/a.db" --checkpoint "$dir/kept" || echo 'Bail out! no training'
-refused 'checkpoints where others of the name are' 2 'belongs to another run|is later' \
+refused 'a folder with checkpoints of another run' 2 'belongs to another run|is later' \
     -o "$dir/a.db" --checkpoint "$dir/kept"
-refused 'fewer steps than are done' 2 'has already trained 2 steps of 1' \
+refused 'fewer steps than the checkpoint has done' 2 'has done 2 steps of 1' \
     -o "$dir/a.db" --resume "$dir/kept" --steps 1
-refused 'other data than the checkpoint has' 2 'was trained on' \
+refused 'data that differ from the checkpoint' 2 'was trained on' \
     -o "$dir/a.db" --resume "$dir/kept" --data "$dir/y.tok"
-check 'a dry run accepts a valid training' dry "${small[@]}" -o "$dir/b.db" --checkpoint "$dir/new"
-check 'it reports nothing' [ ! -s "$dir/messages" ]
-check 'it creates no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
-check 'a resumed training is accepted' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
+check 'a dry run accepts valid settings' dry "${small[@]}" -o "$dir/b.db" --checkpoint "$dir/new"
+check 'a dry run of valid settings prints nothing' [ ! -s "$dir/messages" ]
+check 'a dry run creates no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
+check 'a dry run accepts a resumed run' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
 file_has 'its run file was not opened' "$dir/messages" \
     '^entropy-train: not checked: run file: it exists, and may refuse another run$'
 
@@ -65,7 +65,7 @@ small=(--data "$dir/x.tok" --n-head 3 --ctx 16 --batch 1 --steps 1 --eval-every 
 "$train" "${small[@]}" --n-layer 1 --d-model 12 --bias all --name tied --checkpoint "$dir/tied" ||
     echo 'Bail out! no weights'
 python3 "$dir/untie.py" "$dir"/tied/tied-*.safetensors "$dir/untied.safetensors"
-refused 'weights that go with no model' 3 'lm_head.weight is not the embedding' \
+refused 'weights that fit no model' 3 'lm_head.weight is not the embedding' \
     --init "$dir/untied.safetensors"
-check 'weights that fit are accepted' dry "${small[@]}" --init "$dir"/tied/tied-*.safetensors
+check 'a dry run accepts weights that fit' dry "${small[@]}" --init "$dir"/tied/tied-*.safetensors
 finish

@@ -28,11 +28,11 @@ for series in range_attn range_act range_norm clipped_attn clipped_act clipped_n
         [ -n "$(values_of "$dir/run.db" $series)" ] &&
             [ "$(values_of "$dir/run.db" $series)" = "$(values_of "$dir/probe.db" $series)" ]
     }
-    check "$series is what the training's evaluation saw, bit for bit" same
+    check "$series of a probe has the same bits as in the evaluation in training" same
 done
 check 'an exact probe finds the recorded exact loss' probe -o "$dir/exact.db"
 exact() { [ "$(values_of "$dir/exact.db" ce)" = "$(values_of "$dir/probe.db" ce_exact)" ]; }
-check 'and it is the same, bit for bit' exact
+check 'the two exact losses have the same bits' exact
 close() {
     local a b
     a=$(values_of "$dir/probe.db" ce | cut -d, -f4) b=$(values_of "$dir/probe.db" ce_exact | cut -d, -f4)
@@ -49,14 +49,14 @@ untouched() {
         [ "$("$scan" export "$dir/plain.db" --series loss --phase train -o - | grep -v '^#')" = \
             "$("$scan" export "$dir/run.db" --series loss --phase train -o - | grep -v '^#')" ]
 }
-check 'polynomial evaluations change no bit of the training' untouched
+check 'polynomial evaluations change no bit of training' untouched
 
 # --- output
 probe "${poly[@]}" --no-record >"$dir/out"
 line() { grep -qE "$1" "$dir/out" || { sed 's/^/# /' "$dir/out"; false; }; }
-check 'both losses are printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the polynomial one, too' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the calibration is said' line '^intervals: as wide as 8 other micro-batches need, widened by a factor of 1.5$'
+check 'a probe prints the exact loss' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
+check 'a probe prints the polynomial loss' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the calibration is printed' line '^intervals: as wide as 8 other micro-batches need, and 1.5 times wider$'
 check 'the division has a line' line '^1 +inverse +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9]+ +1536 '
 check 'the last norm has a line' line '^ +last norm '
 check 'the depth is printed' line '^levels of a layer: [0-9]+ [0-9]+; of the model: [0-9]+$'
@@ -87,11 +87,11 @@ refuses() { # PATTERN COMMAND...
 trains() { "$train" "${data[@]}" "${model[@]}" --steps 2 "${poly[@]}" --no-record -q "$@"; }
 check 'softmax is refused by name' refuses "'SM': softmax is not a polynomial" trains --arch SM+LN+GS
 check 'ReLU is refused by name' refuses "'R' has a kink" trains --arch 'PSM(4)+LN+R'
-check 'a dry run refuses as well' refuses "'SM': softmax" trains --arch SM+LN+GS --dry-run
+check 'a dry run refuses softmax, too' refuses "'SM': softmax" trains --arch SM+LN+GS --dry-run
 check 'bf16 is refused' refuses 'use --precision fp32' trains --arch "$arch" --precision bf16
-check 'a training without evaluations is refused' refuses 'give --eval-every' trains --arch "$arch" --eval-every 0
-check 'maps are refused' refuses '^entropy-train: --maps needs --inference exact' trains --arch "$arch" --maps 8
-check 'an inference that there is not is refused' refuses 'exact' probe --no-record --inference cubic
+check 'training without evaluations is refused' refuses 'give --eval-every' trains --arch "$arch" --eval-every 0
+check 'maps are refused' refuses '^entropy-train: --maps: of --inference exact' trains --arch "$arch" --maps 8
+check 'an unknown inference is refused' refuses 'exact' probe --no-record --inference cubic
 check 'a margin below 1 is refused' refuses 'poly-margin' probe --no-record --poly-margin 0.5
 check 'a degree beyond the limit is refused' refuses 'poly-degree' probe --no-record --poly-degree 128
 
@@ -103,5 +103,5 @@ lost() {
     [ $code = 1 ] && values_of "$dir/lost.db" clipped_attn | grep -q '^12,0,,[1-9]' &&
         values_of "$dir/lost.db" ce | grep -qi nan
 }
-check 'a diverged model has all of its inputs outside' lost
+check 'all inputs of a diverged model are outside the intervals' lost
 finish

@@ -29,7 +29,7 @@ file_has 'a dry run prints the whole configuration' "$dir/printed" \
     '^arch = EReg\(SM\(t\)\+ScFuFFN\)$' '^n-layer = 12$' '^gamma = 0\.3$' '^lambda = 1e-5$' \
     '^precision = fp16$' '^backend = cuda$' '^beta1 = 0\.9$' '^inference = exact$'
 again() { dry --config "$dir/printed" | diff - "$dir/printed"; }
-check 'and --config reads it back' again
+check '--config reads a printed configuration back' again
 dry --preset gpt2-l12-t128-sm-ln-g-tiny --lr 0.5 >"$dir/printed"
 file_has 'an option overrides a preset' "$dir/printed" '^lr = 0\.5$' '^d-model = 48$'
 check 'data that are not named are not checked, which is said' \

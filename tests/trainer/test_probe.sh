@@ -70,7 +70,7 @@ half() {
     paste -d, <(export_of "$dir/probe.db" ce) <(export_of "$dir/half.db" ce) |
         awk -F, '{ d = $4 / $8 - 1; ok = d != 0 && d > -0.01 && d < 0.01 } END { exit !ok }'
 }
-check 'emulated half precision is nearly the same' half
+check 'results with emulated half precision are nearly the same' half
 output 'the run records the emulation' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
 
 emulated() { # a probe emulates half precision as the training did
@@ -81,7 +81,7 @@ emulated() { # a probe emulates half precision as the training did
     [ -n "$(export_of "$dir/other.db" entropy)" ] &&
         [ "$(export_of "$dir/other.db" entropy)" = "$(export_of "$dir/seen.db" entropy)" ]
 }
-check 'a probe emulates the fp16 of the training' emulated
+check 'a probe emulates fp16 like training' emulated
 
 # --- spread: for two micro-batches it is sqrt(2) times the distance of one
 probe -q -o "$dir/one.db" --batches 1
@@ -133,7 +133,7 @@ go_on() { "$train" "${data[@]}" --init "$saved" --steps 2 --eval-every 2 "$@"; }
 check '--init starts with these weights' go_on -q -o "$dir/more.db"
 first_eval() { "$scan" export "$1" --series ce --phase eval -o - | grep "^$2," | cut -d, -f4; }
 check 'the first evaluation after --init equals the last one of the weights' [ "$(first_eval "$dir/more.db" 0)" = "$(first_eval "$dir/run.db" 12)" ]
-check 'a training from --init learns' [ "$(first_eval "$dir/more.db" 2)" != "$(first_eval "$dir/more.db" 0)" ]
+check 'training from --init reduces the loss' [ "$(first_eval "$dir/more.db" 2)" != "$(first_eval "$dir/more.db" 0)" ]
 output 'sizes and architecture after --init are the file'"'"'s' '^EReg\(SM\(t\)\+LN\+G\) finished after 2 steps' \
     go_on --no-record
 output 'a dry run shows the sizes of --init' '^n-head = 3$' go_on --dry-run --no-record

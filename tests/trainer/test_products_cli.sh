@@ -26,10 +26,10 @@ libc=$(ldd "$train" | awk '$1 ~ /^libc\./ { print $3 }')
 exits 'another library is refused' 3 \
     'libc.so.6: not oneDNN 2 with OpenMP|built without oneDNN' \
     train_by "$libc" onednn --no-record
-output 'auto works without it' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
+output 'auto works without oneDNN' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
     env ENTROPY_TRAIN_ONEDNN=/none "$train" --version
 quiet() { [ -z "$(train_by /none auto --no-record --quiet 2>&1)" ]; }
-check 'and prints no warning' quiet
+check 'auto without oneDNN prints no warning' quiet
 train_by '' openblas --no-record >"$dir/openblas" 2>/dev/null
 train_by /none auto --no-record >"$dir/without" 2>/dev/null
 check 'auto without oneDNN is openblas' \

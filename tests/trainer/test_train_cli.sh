@@ -11,7 +11,7 @@ write_source "$dir/src"
 
 # --- results
 result() { "$train" "${small[@]}" --steps 12 "$@" 2>"$dir/messages" | tee "$dir/result"; }
-output 'a training prints its result' \
+output 'a training run prints its result' \
     '^SM\+LN\+G finished after 12 steps, loss [0-9.]+, held-out [0-9.]+, perplexity' \
     result -o "$dir/run.db" --record-every 1
 cp "$dir/result" "$dir/recorded"
@@ -54,9 +54,9 @@ output '--version names the library of the products and its kernels' \
 # the processor.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
-    output 'kernels for less than the processor has are a warning' \
-        'warning: OpenBLAS uses its kernels .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
-    output 'bench warns of them, and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
+    output 'kernels below the processor give a warning' \
+        'warning: OpenBLAS multiplies .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
+    output 'bench warns of slow kernels and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
         env OPENBLAS_CORETYPE=Nehalem "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 else
     skip 'kernels below the processor give a warning' 'this one has no AVX2'
@@ -70,7 +70,7 @@ output '--dry-run prints the configuration of the training' '^arch = SM\+R$' \
 output '--dry-run prints the vocabulary of the data' '^vocab = 256$' \
     "$train" "${small[@]}" --dry-run -o "$dir/dry.db"
 check '--dry-run creates no run file' [ ! -e "$dir/dry.db" ]
-exits '--dry-run makes the checks of a training' 2 'ScFuFFNi3' \
+exits '--dry-run runs the checks of training' 2 'ScFuFFNi3' \
     "$train" --arch SM+ScFuFFNi3 --n-layer 2 --dry-run
 exits '--dry-run checks the data' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
 output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
@@ -82,7 +82,7 @@ left_nothing() {
         --d-model 4 --ctx 5 --batch 1 --pairs 5 >"$dir/bench" && rmdir "$dir/tmp" &&
         grep -qE 'wall +recorded .* %' "$dir/bench"
 }
-check 'bench leaves nothing behind' left_nothing
+check 'bench leaves no file behind' left_nothing
 no_sqlite() {
     readelf -d "$train" | grep -q 'NEEDED.*libc\.' &&
         ! readelf -d "$train" | grep -qi sqlite
@@ -116,7 +116,7 @@ interrupt() { # SIGNAL: exit code
 interrupt INT
 code=$?
 check 'SIGINT ends with 130' [ $code = 130 ]
-check 'an interrupted training prints its last step' grep -q 'stopped after [0-9]* steps' "$dir/result"
+check 'an interrupted training run prints its last step' grep -q 'stopped after [0-9]* steps' "$dir/result"
 interrupt TERM
 code=$?
 check 'SIGTERM ends with 143' [ $code = 143 ]
@@ -131,7 +131,7 @@ kill -9 $pid 2>/dev/null # only if it has not stopped by itself
 wait $pid
 code=$?
 check 'a request to stop ends the run properly' [ $code = 0 ]
-check 'a stopped training reports that it was stopped' grep -q 'stopped after' "$dir/result"
+check 'a stopped training run reports that it was stopped' grep -q 'stopped after' "$dir/result"
 status_of() { "$BUILD/entropy-scan" "$1" --json | grep -o '"status": *"[a-z]*"' | tr -d ' "' | cut -d: -f2; }
 if [ -x "$BUILD/entropy-scan" ]; then
     check 'runs are closed as finished, failed, stopped' test \
@@ -164,7 +164,7 @@ kill -9 "$(child_of $pid)"
 kill -CONT $pid
 wait $pid
 code=$?
-check 'a killed recorder does not stop the training' \
+check 'a killed recorder does not stop training' \
     grep -q "finished after $steps steps" "$dir/killed"
 check 'a killed recorder is reported by exit code 3' [ $code = 3 ]
 check 'a killed recorder is reported by one warning' [ "$(grep -c 'warning: ' "$dir/messages")" = 1 ]
@@ -212,7 +212,7 @@ mkfifo "$dir/fifo.conf"
 exits 'a FIFO without a writer is refused' 3 'fifo.conf: a FIFO that nobody writes' \
     timeout 60 "$train" --dry-run --config "$dir/fifo.conf"
 output 'a configuration can come from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
-exits 'no data' 2 'give --data FILE' "$train" --no-record
+exits 'missing data are refused' 2 'give --data FILE' "$train" --no-record
 exits 'an unknown verb is refused as an argument' 2 "'fly'" "$train" fly
 exits 'verify without a case is refused' 2 'no cases' "$train" verify
 exits 'verify of a file that is not a case fails' 1 '' "$train" verify "$dir/src"

@@ -170,7 +170,7 @@ stop_file() { # RUN.db
         plain "$1" && status_is "$1" stopped && holds "$1" "$(done_steps)" &&
         [ "$(sqlite3 "$1" "SELECT message FROM event WHERE kind = 'stop'")" = 'enough of it' ]
 }
-check 'a file RUN.db.stop stops the training' in_time stop_file "$dir/stop.db"
+check 'a file RUN.db.stop stops training' in_time stop_file "$dir/stop.db"
 
 # --- a recorder that hangs ---------------------------------------------------
 
@@ -187,7 +187,7 @@ standstill() { # RUN.db
     finish_training && exited 0 && same_result && plain "$1" &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }
-check 'SIGSTOP of the recorder: the training continues, nothing is lost' \
+check 'SIGSTOP of the recorder: training continues, nothing is lost' \
     in_time standstill "$dir/still.db"
 
 # --- the place of the file --------------------------------------------------

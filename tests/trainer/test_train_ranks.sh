@@ -65,7 +65,7 @@ near() { # the losses of one and two differ by at most 1e-6, and none is missing
 ranks 1 one --arch SM+LN+G --accumulate 4
 ranks 2 two --arch SM+LN+G --accumulate 2
 check 'in the order of the ranks the losses agree to 1e-6' near
-same_text 'and measurements of the same weights agree in every digit' \
+same_text 'measurements of the same weights agree in every digit' \
     "$(samples one | grep '"step":0,.*"entropy"')" "$(samples two | grep '"step":0,.*"entropy"')"
 # --- ways to start ranks -----------------------------------------------------
 
@@ -80,9 +80,9 @@ fi
 slurm() { SLURM_PROCID=$1 SLURM_NTASKS=2 timeout 300 "$train" "${small[@]}" \
     --arch SM+LN+G --accumulate 2 -o "$dir/slurm.db" "${@:2}"; }
 slurm 1 --world 0 &
-check "Slurm's variables say it" slurm 0 --world 0
+check "Slurm's variables determine rank and world" slurm 0 --world 0
 wait
-same_samples 'and they are the same' two slurm
+same_samples 'ranks from Slurm give the same samples' two slurm
 
 # Two network namespaces with separate host names stand in for two hosts.
 spaces=("entropy-$$-0" "entropy-$$-1")
@@ -121,7 +121,7 @@ part
 exits 'without --world each process trains alone, with a warning' 0 \
     'warning: srun has started 2 processes, but each trains its own model: give --world 0' \
     env SLURM_PROCID=1 SLURM_NTASKS=2 "$train" "${small[@]}" --steps 1 --arch SM --no-record
-exits 'another world than the started one is refused' 2 \
+exits '--world that differs from the number of started processes is refused' 2 \
     'entropy-train: --world 3: srun has started 2 processes: SLURM_NTASKS=2' slurm 0 --world 3
 one_rank() { timeout 300 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/x.db" "$@"; }
 exits 'a missing rank is refused' 2 'entropy-train: no rank: give --world N --rank R' \
@@ -143,8 +143,8 @@ for world in 2 1; do
 done
 
 ranks 2 nan --arch SM+LN+G --lr 1e30 --warm-up 0 --accumulate 2 --after-nan 2
-same_text 'a loss that is not finite ends both' '1 1' "$codes"
-same_text 'and it is reported once' 1 "$(cat "$dir"/err.* | grep -c 'loss is not finite from')"
+same_text 'a loss that is not finite ends both ranks' '1 1' "$codes"
+same_text 'a loss that is not finite is reported once' 1 "$(cat "$dir"/err.* | grep -c 'loss is not finite from')"
 
 # --- failures ----------------------------------------------------------------
 
@@ -188,9 +188,9 @@ for dead in 0 1 2; do
     end_three
     want=(3 3 3)
     want[dead]=137
-    same_text "rank $dead is killed: all end" "${want[*]}" "$codes"
-    check "rank $dead is killed: one says so" alone_reported \
-        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a message: .* --resume" \
+    same_text "rank $dead is killed: all ranks end" "${want[*]}" "$codes"
+    check "rank $dead is killed: one rank reports this" alone_reported \
+        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a word: .* --resume" \
         $((dead == 0))
     check "rank $dead is killed: the run has failed" closed
 done
@@ -202,14 +202,14 @@ kill -STOP "$(trainer_of 1)"
 wait "${pids[2]}"
 kill -CONT "$(trainer_of 1)"
 end_three
-same_text 'a rank that is silent: all end' '3 3 3' "$codes"
-check 'a rank that is silent: one says so' alone_reported \
-    '^entropy-train: rank 1 .* has been silent for longer than --rank-timeout'
+same_text 'a silent rank: all ranks end' '3 3 3' "$codes"
+check 'a silent rank: one rank reports this' alone_reported \
+    '^entropy-train: rank 1 .* is silent for longer than --rank-timeout'
 
 start_three
 touch "$dir/long.db.stop"
 end_three
-same_text 'a stop file ends all properly' '0 0 0 stopped' "$codes $(status long)"
+same_text 'a stop file ends all ranks properly' '0 0 0 stopped' "$codes $(status long)"
 
 two_with() { # OPTIONS-OF-RANK-1 OPTION...: runs two ranks, one with different options
     local other=$1 r pids=()
@@ -229,9 +229,9 @@ two_with() { # OPTIONS-OF-RANK-1 OPTION...: runs two ranks, one with different o
 }
 differs() { # NAME OPTIONS-OF-RANK-1 CODES REGEX [REPORTER]
     two_with "$2" --rank-timeout 60
-    same_text "$1: both end" "$3" "$codes"
-    check "$1: one reports it" alone_reported "^entropy-train: $4" "${5:-0}"
-    check "$1: there is no run" [ ! -e "$dir/long.db" ]
+    same_text "$1: both ranks end" "$3" "$codes"
+    check "$1: one rank reports this" alone_reported "^entropy-train: $4" "${5:-0}"
+    check "$1: no run is recorded" [ ! -e "$dir/long.db" ]
 }
 differs 'another learning rate' '--lr 0.5' '2 2' \
     'rank 1 has --lr 0.5, rank 0 has --lr 1e-3: start all ranks with the same'
@@ -255,7 +255,7 @@ same_text 'the file is unchanged' 'not ours' "$(cat "$dir/other")"
 printf 'entropy-train ranks 1\nkey %032d\nhost x\nport 9\naddress 127.0.0.1\n' 0 \
     >"$dir/old"
 ranks 2 two --arch SM+LN+G --rendezvous "$dir/old"
-same_text 'the remains of a killed training do no harm' '0 0' "$codes"
-check 'and they are removed' [ ! -e "$dir/old" ]
+same_text 'files left by a killed training run do no harm' '0 0' "$codes"
+check 'files left by a killed training run are removed' [ ! -e "$dir/old" ]
 
 finish
