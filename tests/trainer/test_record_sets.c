@@ -71,7 +71,7 @@ TEST(each_set_includes_the_smaller_sets)
     check_set("SM+R+WNorm(QKVO,FFN)", ES_SERIES_ALL);
 }
 
-/* The core set does so, too. */
+/* A range loss has this effect with the core set, too. */
 TEST(a_range_loss_records_its_term_and_all_ranges)
 {
     training_seen seen = {0};

@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 static_assert(ES_NPY_MAX_DIMS >= ES_TENSOR_MAX_DIMS,
-              "a tensor's shape is an array's");
-static_assert(ES_ARRAY_LABEL_MAX >= PATH_MAX, "a path is a label");
+              "an array must have space for a tensor's shape");
+static_assert(ES_ARRAY_LABEL_MAX >= PATH_MAX,
+              "a label must have space for a path");
 
 es_status es_arrays_open(es_arrays *out, const char *path)
 {

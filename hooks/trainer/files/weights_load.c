@@ -24,8 +24,8 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     if (have->ffn == ES_FFN_TWO && have->activation == ES_ACT_LINEAR &&
         want->ffn == ES_FFN_SCALED)
         out.ffn = ES_FFN_TWO;
-    /* A learnt slope is one of the weights, so a fixed slope cannot replace
-     * it. */
+    /* The value of a learnt slope is one of the weights, so the initial value
+     * in `want` does not matter. */
     if (have->slope_kind != ES_SLOPE_FIXED &&
         want->slope_kind == have->slope_kind)
         out.slope = have->slope;

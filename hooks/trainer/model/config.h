@@ -51,8 +51,8 @@ typedef enum es_bias {
 
 /** Properties in which the families differ. */
 typedef struct es_family_traits {
-    const char *layer;  /* prefix of a layer's arrays, followed by the layer's
-                           number and "." */
+    const char *layer;  /* prefix of the names of a layer's arrays, before the
+                           layer's number and "." */
     es_bias bias;       /* the family's default */
     bool is_parallel;   /* attention and FFN both read x, and their outputs are
                            added */

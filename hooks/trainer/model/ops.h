@@ -213,8 +213,9 @@ typedef struct es_ops {
 
     /* --- normalisation --------------------------------------------------- */
 
-    /** Computes LayerNorm: y (n,width) act; mean, rstd (n) f32 for the backward
-     *  pass; peak: that of x like find_peak, NULL: not needed. */
+    /** Computes LayerNorm: y (n,width) act; mean, rstd (n) f32 for the
+     *  backward pass. `peak` receives the peak of x (see find_peak); NULL: not
+     *  needed. */
     void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, es_mem *peak, const es_mem *x,
                        const es_mem *weight, const es_mem *bias, int n_rows,

@@ -88,8 +88,9 @@ typedef enum es_init {
                            iterations */
 } es_init;
 
-/** Parts of the allocation, in this order. Grouped like this, the optimiser and
- *  the gradient norm process few long ranges instead of many short ones. */
+/** Groups of arrays, in the order in which the allocation holds them. The
+ *  grouping lets the optimiser and the gradient norm process few long ranges
+ *  instead of many short ones. */
 typedef enum es_param_group {
     ES_GROUP_DECAY,
     ES_GROUP_SLOPE, /* decays only with --slope-decay */

@@ -44,7 +44,8 @@ typedef struct es_layer_details {
     double gradient; /* written by the model: sum of squares of the gradients */
     double update[2]; /* added for each array: sums of squares of the change of
                          the weights, and of the weights before it */
-    /* written by the model: for q, k, v, o and the FFN's matrices */
+    /* written by the model: SNorm's sigma and WNorm's g of q, k, v, o and the
+     * FFN's matrices */
     double sigma[6], g[6];
 } es_layer_details;
 
