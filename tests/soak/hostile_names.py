@@ -275,7 +275,7 @@ class Page(html.parser.HTMLParser):
 
 def attacked(bin, name, harmless):
     """Returns the properties that were found, and a description of the defect,
-    or None if there is none."""
+    or None if everything is correct."""
     with tempfile.TemporaryDirectory() as folder:
         attack = Attack(bin, folder, name)
         try:

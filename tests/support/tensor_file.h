@@ -30,7 +30,8 @@ es_test_tensor *es_test_tensor_add(es_test_tensors *list, const char *name,
                                    const float *values, int n_dims,
                                    const int64_t *dims);
 
-/** Returns the tensor with this name; fails the test if there is none. */
+/** Returns the tensor with this name; fails the test if there is no such
+ *  tensor. */
 es_test_tensor *es_test_tensor_find(es_test_tensors *list, const char *name);
 
 void es_test_tensor_remove(es_test_tensors *list, const char *name);

@@ -38,7 +38,7 @@ ask() { sqlite3 "$1" "$2"; }
 
 exits 'no such back-end' 2 "unknown back-end 'abacus': expected cpu, cuda or auto" \
     "$train" "${run[@]}" --no-record --backend abacus
-exits 'an unknown precision is refused' 2 "'fp8' is none of fp32, tf32, bf16, fp16" \
+exits 'an unknown precision is refused' 2 "unknown value 'fp8': expected one of fp32, tf32, bf16, fp16" \
     "$train" "${run[@]}" --no-record --precision fp8
 for precision in tf32 fp16; do
     exits "the CPU has no $precision" 2 "back-end cpu has no precision $precision: use fp32 or bf16" \

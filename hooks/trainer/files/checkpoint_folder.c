@@ -182,8 +182,8 @@ static bool is_left_over(int folder, const char *file)
 
 /** Removes temporary files. While this training run holds the lock, no other
  *  run writes temporary files. So this function also works on network file
- *  systems, where es_leftover_remove cannot tell whether a file is still in
- *  use. */
+ *  systems, where es_leftover_remove cannot determine whether a file is still
+ *  in use. */
 static void remove_left_overs(const es_checkpoint_folder *folder)
 {
     DIR *all = opendir(folder->path);

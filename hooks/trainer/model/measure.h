@@ -74,7 +74,7 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail);
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 
 /** Returns the findings of the polynomials by place (polynomial.h), borrowed
- *  until the next reset; NULL if there are none. */
+ *  until the next reset; NULL if inference is exact. */
 const es_findings *es_measure_findings(const es_measure *measure);
 
 /** Returns the first layer whose output was not finite; -1 if all outputs were

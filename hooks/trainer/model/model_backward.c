@@ -152,7 +152,8 @@ static const es_mem *control(const es_model *model)
 }
 
 /* Returns the gradient dL/de of the loss with respect to the layer's row
- * entropies, or NULL if there is none; also computes the gradient of theta. */
+ * entropies, or NULL without the entropy regulariser; also computes the
+ * gradient of theta. */
 static const es_mem *entropy_gradient(const es_model *model, int layer,
                                       double scale)
 {

@@ -184,16 +184,16 @@ struct es_model {
     es_mem *du;   /* (N,d) gradient of a sub-block's input */
     es_mem *df;   /* (N,d) gradient of the FFN's output, if the output is scaled
                      or dropped */
-    es_mem *dheads;   /* (N,a) gradient of the heads' outputs; shares the memory
-                         of du unless the sub-blocks are parallel or a is not d */
+    es_mem *dheads;   /* (N,a) gradient of the heads' outputs; it is du unless
+                         the sub-blocks are parallel or a is not d */
     es_mem *dentropy; /* (B,H,T) f32 gradient of row entropies; NULL without the
                          regulariser */
     es_mem *ereg;     /* (1) f32 L_ent */
     es_mem *dwide;    /* (N, max(3a,f)) gradient of qkv or of pre */
     es_mem *between;  /* (N,d) middle of the current layer; NULL unless details
                          need it and no layer keeps it */
-    es_mem *kept;     /* (N,d) output of a sub-block before dropout, later the
-                         gradient of the attention's output; NULL if not needed */
+    es_mem *kept;     /* (N,d) output of a sub-block before dropout, later
+                         gradient of the attention's output; NULL if unused */
     es_row_mem rows;  /* (L,B,H,T) each; NULL if not recorded */
 
     es_report report;
