@@ -16,7 +16,7 @@ train_by() { # LIBRARY-FILE CHOICE [OPTION...]: of a small model; "": as install
 }
 losses() { sed 's/,[^,]*$//' "$1"; } # everything but the speed
 
-exits 'an unknown library is refused' 2 'none of auto, openblas, onednn' train_by '' mkl --no-record
+exits 'an unknown library is refused' 2 'expected one of auto, openblas, onednn' train_by '' mkl --no-record
 exits 'a missing library is refused with the remedy' 3 \
     '/none/libdnnl.so.2: .*: install libdnnl2, or use --products openblas$|built without oneDNN: use --products openblas' \
     train_by /none/libdnnl.so.2 onednn --no-record

@@ -209,7 +209,7 @@ else
         bash -c 'ulimit -v 4000000; timeout 60 "$0" --dry-run --config /dev/zero' "$train"
 fi
 mkfifo "$dir/fifo.conf"
-exits 'a FIFO without a writer is refused' 3 'fifo.conf: a FIFO that nobody writes' \
+exits 'a FIFO without a writer is refused' 3 'fifo.conf: a FIFO without a writer' \
     timeout 60 "$train" --dry-run --config "$dir/fifo.conf"
 output 'a configuration can come from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
 exits 'missing data are refused' 2 'give --data FILE' "$train" --no-record
