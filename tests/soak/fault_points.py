@@ -196,7 +196,7 @@ class Place:
 class Scenario:
     """A command line of a program that runs in a Place."""
     program = "entropy-scan"
-    counted = None  # program whose calls fail, if it is another one
+    counted = None  # program whose calls fail; None: the command itself
     begins = "runs"  # calls matter from the first line that contains this text
     follow = True  # child processes fail, too
     daemon = False
