@@ -10,9 +10,9 @@
 
 #define DEFAULT_SLOPE 0.01
 
-/* Kinds of parts that may appear at most once. */
+/* Kinds of parts that may appear at most once each (bits of a mask). */
 enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
-/* Values of parts of KIND_LN. */
+/* Values of a part of kind KIND_LN: no normalisation, LN or RN. */
 enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
 typedef es_status part_reader(es_arch *arch, const arch_part *part);
@@ -33,7 +33,7 @@ void es_arch_split_comma(char *text, char **rest)
 es_status es_arch_read_number(double *out, const arch_part *part,
                               const char *text)
 {
-    /* A new message, because it must name the part. */
+    /* Replaces the parser's message by one that names the part. */
     if (es_double_parse(out, text) < 0)
         return es_arch_refuse(part, "expected a decimal number");
     return ES_OK;
@@ -124,9 +124,8 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
         if (strcmp(norm_sets[i].name, part->argument) == 0)
             set = norm_sets[i].set;
     if (!set)
-        return es_arch_refuse(
-            part,
-            "expected one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, QKVO,FFN");
+        return es_arch_refuse(part, "expected FFN, QK, QKV, QKVO, or one of "
+                                    "the last three with ,FFN as in QKV,FFN");
     if (part->name[0] == 'W')
         arch->weight_norm = set;
     else
@@ -139,15 +138,16 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
 
 typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
 
-/* Parts of kind 0 are attentions. The names ScFuFFNi and ScFuFFNe are followed
-   by their number. A part without `read` sets `value` for its kind, and is
-   printed where that value is set. */
+/* Table of all parts. Rows of kind 0 are attentions. A number follows the names
+   ScFuFFNi and ScFuFFNe. A row without `read` sets the field of its kind to
+   `value`, and the part is printed if the field has that value. */
 static const struct rule {
     const char *name;
     argument_rule argument;
     unsigned kind;
     const char *kind_name;
-    part_reader *read; /* NULL: sets `value` for its kind */
+    part_reader *read; /* NULL: the part sets the field of its kind to
+                          `value` */
     int value;
 } rules[] = {
     {"SM", MAYBE, 0, "attention", es_arch_read_softmax, 0},

@@ -12,10 +12,10 @@ typedef enum es_attention_kind {
     ES_SCALED_RELU /* RA: relu(s) / L */
 } es_attention_kind;
 
-/** The length L of a row, for attentions whose weights depend on it. */
+/** Choices of the row length L, for attentions whose weights depend on L. */
 typedef enum es_row_length {
     ES_LENGTH_NONE,
-    ES_LENGTH_VISIBLE, /* the number of keys that the row sees */
+    ES_LENGTH_VISIBLE, /* the number of keys visible to the row */
     ES_LENGTH_CONTEXT  /* T, the length of the context */
 } es_row_length;
 
@@ -37,7 +37,7 @@ typedef enum es_slope_kind {
 } es_slope_kind;
 
 typedef enum es_ffn_kind {
-    ES_FFN_TWO,    /* d -> m d -> d, with or without activation */
+    ES_FFN_TWO,    /* two matrices, d -> m d -> d, with or without activation */
     ES_FFN_SCALED, /* ScFFN */
     ES_FFN_FUSED   /* ScFuFFN, ScFuFFNe x, ScFuFFNi x */
 } es_ffn_kind;
@@ -45,10 +45,13 @@ typedef enum es_ffn_kind {
 /** Sets of matrices that a normalisation applies to. */
 enum { ES_NORM_QK = 1, ES_NORM_V = 2, ES_NORM_O = 4, ES_NORM_FFN = 8 };
 
-/** The largest power. Up to it float32 keeps four digits of a weight. */
+/**
+ * The largest power of PowerSoftmax. Up to this power float32 keeps four digits
+ * of a weight.
+ */
 #define ES_POWER_MAX 64
 
-/** The activation of layers first .. last, as in G[0-5]. */
+/** A range of layers, first to last, with its own activation, as in G[0-5]. */
 typedef struct es_act_span {
     es_activation activation; /* any but ES_ACT_SWIGLU */
     double slope;             /* for ES_ACT_LEAKY */
@@ -60,25 +63,27 @@ enum { ES_ARCH_SPANS_MAX = 8 };
 typedef struct es_arch {
     es_attention_kind attention;
     bool temperature; /* SM(t) */
-    double clip;      /* SM(clip tau): the largest logit for QK-Clip; 0: no
-                         QK-Clip */
+    double clip;      /* SM(clip tau): largest allowed logit, for QK-Clip; 0:
+                         no QK-Clip */
     bool gate;        /* SM(gate), PSM(p,gate): gates the heads' outputs */
     int power;        /* PSM(p): even, 2 .. ES_POWER_MAX */
     double power_epsilon;
-    bool power_plain;     /* PSM(p,plain): uses the scores themselves, not
-                             divided by the row's largest */
-    es_row_length length; /* PSM(p,length): the epsilon counts L times. RA: the
-                             divisor, never ES_LENGTH_NONE */
-    bool layer_norm;      /* LN */
-    bool rms_norm;        /* RN; excludes layer_norm */
-    es_activation activation; /* of every FFN; with ranges, of the first */
-    es_slope_kind slope_kind; /* for ES_ACT_LEAKY */
-    double slope;             /* the fixed value, or the initial one */
+    bool power_plain;         /* PSM(p,plain): uses the scores themselves, not
+                                 divided by the row's largest */
+    es_row_length length;     /* PSM(p,length): the epsilon is multiplied by L.
+                                 RA: L is the divisor, never ES_LENGTH_NONE */
+    bool layer_norm;          /* LN */
+    bool rms_norm;            /* RN; excludes layer_norm */
+    es_activation activation; /* activation of every FFN; with ranges, that
+                                 of the first range */
+    es_slope_kind slope_kind; /* meaningful if activation is ES_ACT_LEAKY */
+    double slope;             /* slope of a leaky ReLU: fixed, or the initial
+                                 value of a learnable one */
     es_ffn_kind ffn;
     int n_removed; /* x of ScFuFFNi x: the last x layers have no FFN; else 0 */
     int n_removed_first;                  /* x of ScFuFFNe x: the first x
-                                             layers */
-    unsigned weight_norm, spectral_norm;  /* sets of ES_NORM_ */
+                                             layers have no FFN; else 0 */
+    unsigned weight_norm, spectral_norm;  /* bit sets of ES_NORM_... */
     bool entropy_reg;                     /* EReg(...) */
     int n_spans;                          /* 0: all layers have `activation` */
     es_act_span spans[ES_ARCH_SPANS_MAX]; /* (n_spans), ordered by layer; other
@@ -89,15 +94,15 @@ typedef struct es_arch {
  * Parses an architecture, ignoring blanks and tabs. Fields that the notation
  * does not mention are 0, except that `slope` and `power_epsilon` have the
  * notation's defaults if their part is present (the default epsilon of a plain
- * power is 0). x = 0 means plain ScFuFFN.
+ * power is 0). n_removed and n_removed_first are 0 for a plain ScFuFFN.
  *
  * Returns ES_OK, or ES_EUSAGE with the offending part in the message; *out is
- * then unchanged. es_model_config_check compares x and the ranges with the
- * number of layers.
+ * then unchanged. es_model_config_check checks the layer counts and ranges
+ * against the number of layers.
  */
 es_status es_arch_parse(es_arch *out, const char *text) ES_MUST_USE;
 
-/** Returns the activation of a layer, and sets *slope for a leaky one. */
+/** Returns the activation of a layer. Sets *slope if it is a leaky ReLU. */
 es_activation es_arch_activation(const es_arch *arch, int layer, double *slope);
 
 /** Returns false if the layer's FFN is removed. */

@@ -1,6 +1,6 @@
 /**
- * Shared by the files of analyzer/arch: a part of the notation, and the
- * functions that read and print it.
+ * Declarations shared by the files of analyzer/arch: one part of the notation,
+ * and the functions that read and print it.
  */
 #ifndef ES_ARCH_INTERNAL_H
 #define ES_ARCH_INTERNAL_H
@@ -8,7 +8,9 @@
 #include "analyzer/arch/arch.h"
 #include "analyzer/base/text.h"
 
-/** One part of the text: NAME or NAME(ARGUMENT). */
+/**
+ * One part of an architecture, NAME or NAME(ARGUMENT), split into its pieces.
+ */
 typedef struct arch_part {
     char text[ES_ARCH_TEXT_MAX]; /* the whole part, for messages */
     char name[ES_ARCH_TEXT_MAX];
@@ -28,7 +30,10 @@ void es_arch_split_comma(char *text, char **rest);
 es_status es_arch_read_number(double *out, const arch_part *part,
                               const char *text) ES_MUST_USE;
 
-/** Read SM(...), PSM(...) or RA(...) into *arch. Return ES_OK or ES_EUSAGE. */
+/**
+ * Read the argument of SM(...), PSM(...) or RA(...) into *arch. Return ES_OK or
+ * ES_EUSAGE.
+ */
 es_status es_arch_read_softmax(es_arch *arch,
                                const arch_part *part) ES_MUST_USE;
 es_status es_arch_read_power_softmax(es_arch *arch,

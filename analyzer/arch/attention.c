@@ -18,7 +18,7 @@ static es_status read_clip(es_arch *arch, const arch_part *part,
     return status;
 }
 
-/* Reads one of t, clip and gate, each of which may appear once. */
+/* Reads one of the options t, clip and gate of SM. Each may appear once. */
 static es_status read_option(es_arch *arch, const arch_part *part,
                              const char *text)
 {
@@ -53,7 +53,7 @@ es_status es_arch_read_softmax(es_arch *arch, const arch_part *part)
     return status;
 }
 
-/* Reads one of the options after the power. */
+/* Reads one of the options that follow the power of PSM. */
 static es_status read_power_option(es_arch *arch, const arch_part *part,
                                    const char *text, bool *has_epsilon)
 {
@@ -144,7 +144,7 @@ es_status es_arch_read_scaled_relu(es_arch *arch, const arch_part *part)
 static void print_softmax(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
-    const char *open = "("; /* a comma after the first option */
+    const char *open = "("; /* becomes a comma after the first option */
     es_text_append(text, "SM");
     if (arch->temperature) {
         es_text_append(text, "%st", open);

@@ -1,5 +1,5 @@
-/* Allocation by count, for all modules. Sizes cannot wrap around, and the
-   message that names the object without memory is written in one place. */
+/* Allocates arrays by count, for all modules. Sizes cannot wrap around. On
+   failure the message names the object for which memory was missing. */
 #include "analyzer/base/checked.h"
 #include <string.h>
 

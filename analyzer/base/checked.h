@@ -1,4 +1,4 @@
-/** Sizes that cannot wrap around, and allocation by count. */
+/** Arithmetic on sizes that reports overflow, and allocation by count. */
 #ifndef ES_CHECKED_H
 #define ES_CHECKED_H
 

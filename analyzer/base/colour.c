@@ -1,5 +1,5 @@
-/* Decides about colours from NO_COLOR, FORCE_COLOR and the terminal, for every
-   program. */
+/* Decides for every program whether to colour its output, from the variables
+   NO_COLOR and FORCE_COLOR and from the terminal. */
 #include "analyzer/base/colour.h"
 
 #include <stdlib.h>

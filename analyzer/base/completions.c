@@ -1,7 +1,7 @@
 /*
- * Completions for bash, zsh and fish, made from the tables of options: the
- * names of options and verbs and, for shells that show it, a description of
- * each.
+ * Prints the completion scripts for bash, zsh and fish from the tables of
+ * options. The scripts complete the names of options and verbs; zsh and fish
+ * also show a description of each.
  */
 #include "analyzer/base/completions.h"
 

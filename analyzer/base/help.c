@@ -1,6 +1,7 @@
 /*
- * The texts for users that are made from the tables of options: --help and the
- * manual page. Also the verb "help", which prints them and the completions.
+ * Prints the help texts of --help and the manual page, both from the tables of
+ * options. Also implements the verb "help", which prints them and the
+ * completion scripts.
  */
 #include "analyzer/base/help.h"
 
@@ -103,7 +104,7 @@ void es_program_print_help(FILE *out, const es_program *program,
 /* --- the verb help --------------------------------------------------------*/
 
 typedef struct arguments {
-    const char *verb; /* NULL: describe the program */
+    const char *verb; /* NULL: print the program's own help */
     bool man, help;
     const char *completion; /* name of a shell; NULL if not given */
 } arguments;

@@ -1,5 +1,6 @@
 /**
- * The parts that all verbs of a program share: help, manual and completions.
+ * What all verbs of a program share: dispatch, --help texts, and the verb
+ * "help".
  */
 #ifndef ES_HELP_H
 #define ES_HELP_H
@@ -39,7 +40,7 @@ void es_options_print_help(FILE *out, const es_command *command, int width);
 void es_program_print_help(FILE *out, const es_program *program,
                            const es_command *command, int width);
 
-/** The options of a verb "help", for its es_command. */
+/** The option rows for the es_command of a verb "help". */
 #define ES_N_HELP_OPTIONS 4
 extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SYNOPSIS "[VERB]"

@@ -1,13 +1,16 @@
 /**
- * NaN and Infinity in JSON text, as Python's json module and JavaScript write
- * them.
+ * Quotes NaN and Infinity in JSON text, where Python's json module and
+ * JavaScript write them as bare words.
  */
 #ifndef ES_JSON_WORDS_H
 #define ES_JSON_WORDS_H
 
 #include <stddef.h>
 
-/** Bytes that es_json_quote_words needs for a text of n bytes, with the NUL. */
+/**
+ * Number of bytes that es_json_quote_words needs for a text of n bytes,
+ * including the NUL.
+ */
 #define ES_JSON_QUOTED_SIZE(n) (2 * (n) + 1)
 
 /**

@@ -10,12 +10,12 @@
  *     es_json_write_integer(&json, NULL, 9);
  *     es_json_write_end(&json, "]}");
  *
- * The writer adds commas and escapes, but no blanks. `name` is the member's
- * name, in any text, or NULL for an element of an array. No function reports
- * errors: the caller checks the stream.
+ * The writer adds commas and escapes, but no blanks. `name` is the name of the
+ * object's member (any text), or NULL for an element of an array. No function
+ * reports errors: the caller checks the stream.
  *
- * jansson reads JSON everywhere but does not write it, because its version
- * 2.14 cannot print the shortest decimals of a float32.
+ * The programs read JSON with jansson but do not write it with jansson, because
+ * version 2.14 cannot print the shortest decimals of a float32.
  */
 #ifndef ES_JSON_WRITE_H
 #define ES_JSON_WRITE_H
@@ -74,19 +74,20 @@ void es_json_write_size(es_json_writer *json, const char *name, size_t value);
 void es_json_write_double(es_json_writer *json, const char *name, double value);
 
 /**
- * Writes the shortest decimal of a float32 if the value is exactly one, as
- * most recorded values are, otherwise that of the double; null unless it is
- * finite.
+ * Writes the shortest decimal that gives the same float32 if the value is a
+ * float32, as most recorded values are; otherwise the shortest decimal of the
+ * double. Writes null unless the value is finite.
  */
 void es_json_write_number(es_json_writer *json, const char *name, double value);
 
 /**
- * Writes a number, or, if there is none, null and a second member with the
- * reason: "NAME":null,"NAME_state":STATE with "nan", "inf", "-inf", "missing".
+ * Writes a number. If there is no number to write, writes null and a second
+ * member with the reason: "NAME":null,"NAME_state":STATE with "nan", "inf",
+ * "-inf", "missing".
  *
- *   known     INT64_MIN (ES_UNKNOWN of store/run.h) means missing
- *   stated    as es_json_write_number; a NaN gets the state `nan`
- *   measured  the NaN's bits show whether it is missing
+ *   known     an integer; INT64_MIN (ES_UNKNOWN of store/run.h) means missing
+ *   stated    like es_json_write_number; a NaN gets the state "nan"
+ *   measured  the bits of a NaN show whether the value is missing
  *             (analyzer/base/value.h)
  */
 void es_json_write_known(es_json_writer *json, const char *name, int64_t value);
@@ -96,8 +97,8 @@ void es_json_write_measured(es_json_writer *json, const char *name,
                             float value);
 
 /**
- * Writes a value from a file that is JSON already. Bytes outside ASCII can
- * only occur within its strings and are escaped there.
+ * Writes a value that was read from a file as JSON text. Bytes outside ASCII
+ * can only occur within its strings; they are escaped.
  */
 void es_json_write_json(es_json_writer *json, const char *name,
                         const char *value);

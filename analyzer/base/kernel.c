@@ -1,6 +1,6 @@
-/* Raw system calls and their fallbacks. Binaries linked for glibc 2.28 run on
-   Linux 4.18, and in containers whose filter answers unknown calls with
-   EPERM. */
+/* Wraps raw system calls and their fallbacks. Binaries linked for glibc 2.28
+   run on Linux 4.18, and in containers whose system-call filter answers unknown
+   calls with EPERM. */
 #include "analyzer/base/kernel.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The numbers are the same on every architecture; old headers lack them. */
+/* System call numbers, missing from old headers. These are the same on every
+   architecture. */
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
@@ -45,7 +46,7 @@ pid_t es_kernel_thread(void)
 
 /* --- descriptors ---------------------------------------------------------- */
 
-/* A directory entry as getdents64 writes it. */
+/* A directory entry in the format of getdents64. */
 struct entry {
     uint64_t inode;
     int64_t next;
@@ -54,8 +55,9 @@ struct entry {
     char name[];
 };
 
-/* Closes the descriptors named in one block of the listing, except `folder`,
-   which is still being read. Returns true if it closed any. */
+/* Closes the descriptors named in one block of a listing of /proc/self/fd,
+   except `folder`, the descriptor of the listing. Returns true if it closed
+   any. */
 static bool close_listed(const char *block, long n, int first, int folder)
 {
     bool closed = false;
@@ -75,8 +77,9 @@ static bool close_listed(const char *block, long n, int first, int folder)
     return closed;
 }
 
-/* Lists the directory again as long as descriptors were closed, because
-   closing them changes the listing. */
+/* Closes the descriptors listed in /proc/self/fd from `first` on. Repeats the
+   listing as long as descriptors were closed, because closing them changes it.
+ */
 static bool close_by_listing(int first)
 {
     _Alignas(struct entry) char block[4096];
@@ -101,8 +104,8 @@ void es_kernel_close_from(int first)
     if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0 ||
         close_by_listing(first))
         return;
-    /* Descriptors may lie above a limit that was lowered later, so at least 64
-       Ki numbers are tried. */
+    /* Descriptors may lie above a limit that was lowered later, so try at least
+       64 Ki numbers. */
     int end = 1 << 16;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < INT_MAX &&
         (int)limit.rlim_max > end)
@@ -113,7 +116,9 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME 22 /* field in /proc/PID/stat; field 2 is "(name)" */
+#define START_TIME                                                             \
+    22 /* index of the start time in /proc/PID/stat; field 2                   \
+          is "(name)" */
 
 uint64_t es_kernel_start_time(pid_t pid)
 {
@@ -125,7 +130,8 @@ uint64_t es_kernel_start_time(pid_t pid)
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *field = strrchr(text, ')'); /* the name may contain blanks */
+    const char *field = strrchr(text, ')'); /* the process name may contain
+                                               blanks */
     for (int i = 2; field && i < START_TIME; i++)
         field = strchr(field + 1, ' ');
     return field ? strtoull(field, NULL, 10) : 0;
@@ -146,8 +152,9 @@ static int unlinked_file(const char *folder)
     return fd;
 }
 
-/* Sets the size of a new file. Without posix_fallocate, a page for which space
-   is missing later would raise SIGBUS. */
+/* Sets the size of a new file and, if `reserve`, allocates its pages with
+   posix_fallocate. An unreserved page would raise SIGBUS when memory runs out
+   later. */
 static int sized_file(int fd, off_t bytes, bool reserve)
 {
     int error = ftruncate(fd, bytes) == 0 ? 0 : errno;

@@ -1,7 +1,8 @@
 /**
- * System calls that some Linux versions since 4.18 lack or that a container's
- * filter refuses. They need no symbol newer than glibc 2.28. Each either falls
- * back by itself, or fails in a way that its caller must expect.
+ * Wraps system calls that some Linux versions since 4.18 lack or that a
+ * container's filter refuses. The functions need no symbol newer than glibc
+ * 2.28. Each either falls back by itself or reports a failure that its caller
+ * must handle.
  */
 #ifndef ES_KERNEL_H
 #define ES_KERNEL_H
@@ -22,32 +23,33 @@ int es_kernel_pidfd(pid_t pid);
 int es_kernel_signal(int pidfd, int number);
 
 /**
- * Returns milliseconds of the monotonic clock, which changes of the time of
- * day do not affect. Every deadline uses it.
+ * Returns the time of the monotonic clock in milliseconds. Setting the time of
+ * day does not affect it. All deadlines use this clock.
  */
 int64_t es_now_ms(void);
 
-/** Returns the system's number of the calling thread. */
+/** Returns the kernel's ID of the calling thread. */
 pid_t es_kernel_thread(void);
 
 /**
- * Closes every descriptor from `first` on. Allocates nothing and takes no
- * lock, so a child of vfork may call it.
+ * Closes every descriptor >= `first`. Allocates nothing and takes no lock, so a
+ * child of vfork may call it.
  */
 void es_kernel_close_from(int first);
 
 /**
- * Returns the start time of a process, in clock ticks since boot. Together
- * with the process number it identifies the process, even after it ended and
- * before it is reaped. Returns 0 if there is no such process or /proc is not
- * readable.
+ * Returns the start time of a process, in clock ticks since boot. Process
+ * number and start time together identify a process, also between its end and
+ * the moment it is reaped. Returns 0 if there is no such process or /proc is
+ * not readable.
  */
 uint64_t es_kernel_start_time(pid_t pid);
 
 /**
  * Creates a nameless, close-on-exec file in memory with `bytes` zeros. If
- * memfd is missing or refused, it is an unlinked file in /dev/shm or else in
- * /tmp; such a file cannot be sealed, but its space is reserved.
+ * memfd_create is missing or refused, creates an unlinked file in /dev/shm or,
+ * failing that, in /tmp; such a file cannot be sealed, but its space is
+ * reserved.
  *
  * Returns the descriptor, or -1 with errno set.
  */

@@ -1,6 +1,7 @@
 /*
- * Manual pages in roff. The command's table row supplies the description and
- * the options; the program's row supplies the parts that all commands share.
+ * Prints manual pages in roff. The description and the options come from the
+ * command's row in the program table; the parts common to all commands come
+ * from the program's row.
  */
 #include "analyzer/base/manual.h"
 
@@ -109,8 +110,8 @@ static void print_verbs(FILE *out, const es_program *program)
                     program->commands[i]->summary);
 }
 
-/* Refers from a verb's page to the program's page, and from the program's page
-   to all verbs. */
+/* Prints the section SEE ALSO: a verb's page refers to the program's page, the
+   program's page to all verbs. */
 static void print_others(FILE *out, const es_program *program,
                          const es_command *command)
 {

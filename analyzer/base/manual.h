@@ -1,4 +1,4 @@
-/** Manual pages, made from the tables of options. */
+/** Prints manual pages from the tables of options. */
 #ifndef ES_MANUAL_H
 #define ES_MANUAL_H
 

@@ -1,7 +1,7 @@
 /*
- * Options as rows of a table: parses with getopt_long, sets and prints the
- * typed targets, suggests names for misspelled options. help.c makes the texts
- * for users from the same rows.
+ * Parses options described by the rows of a table with getopt_long, sets and
+ * prints their typed targets, and suggests names for misspelled options. help.c
+ * prints the help texts from the same rows.
  */
 #include "analyzer/base/options.h"
 
@@ -122,7 +122,8 @@ es_status es_option_set(void *target, const es_option *option,
     case ES_OPTION_LIST:
         break;
     }
-    return es_fail(ES_EINTERNAL, "%s: takes no single value", where);
+    return es_fail(ES_EINTERNAL, "%s: a list cannot be set from a single value",
+                   where);
 }
 
 void es_option_print(char *out, size_t size, const void *target,
@@ -183,8 +184,8 @@ void es_option_print_sentence(char *out, size_t size, const es_command *command,
 
 /* --- the command line -----------------------------------------------------*/
 
-/* The table in getopt_long's form. The values of long options start above all
-   letters. */
+/* The table in getopt_long's form. Long options are numbered from FIRST_LONG,
+   above all letters. */
 enum { FIRST_LONG = 256 };
 
 typedef struct getopt_tables {
@@ -219,7 +220,8 @@ static int argument_kind(const es_option *option)
 
 static void make_tables(getopt_tables *out, const es_command *command)
 {
-    /* A leading ':' makes getopt report a missing value separately. */
+    /* A leading ':' makes getopt distinguish a missing value from an unknown
+       option. */
     char *letter = out->letters;
     struct option *entry = out->longs;
     *letter++ = ':';
@@ -259,7 +261,7 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Computes Levenshtein's distance with one row of its table. */
+/* Computes the Levenshtein distance with only one row of the distance table. */
 size_t es_word_distance(const char *a, size_t n, const char *b)
 {
     size_t row[64], m = strlen(b);
@@ -289,8 +291,8 @@ static bool is_known(const es_command *command, const char *name, size_t n)
     return false;
 }
 
-/* Names that other programs use, and the name of the same option here. Users
-   may write dashes or underscores. */
+/* Option names of other training programs, each with the name of the same
+   option here. Users may write dashes or underscores. */
 static const char *const names_of_others[][2] = {
     {"learning-rate", "lr"},
     {"max-lr", "lr"},
@@ -399,7 +401,8 @@ static es_status bad_option(const es_command *command, const char *word)
 
 /* --- parsing --------------------------------------------------------------*/
 
-/* Appends a text to a list. The first call allocates space for all of argv. */
+/* Appends a text to the list that a row describes. The first call allocates
+   space for all of argv. */
 static es_status add_text(const parsing *p, const es_option *option,
                           const char *value)
 {
@@ -457,7 +460,8 @@ es_status es_options_parse(void *target, bool *given, const es_command *command,
     getopt_tables tables = {0};
     es_status status = ES_OK;
     make_tables(&tables, command);
-    optind = 0; /* makes glibc reset all its state, even within a word */
+    optind = 0; /* 0 makes glibc reset all its state, even within a group of
+                   short options */
     opterr = 0;
     while (status == ES_OK && argc > 0) {
         const char *word = argv[optind > 0 && optind < argc ? optind : 1];

@@ -41,10 +41,10 @@ typedef enum es_option_type {
     ES_OPTION_COPY,   /* char[size] */
     ES_OPTION_CHOICE, /* an enum: the index of the value in `choices` */
     ES_OPTION_SET,    /* an enum: set to `least`; the option takes no value */
-    ES_OPTION_LIST,   /* char **: owned array of borrowed texts, and its
-                         length */
-    ES_OPTION_CALL,   /* any type: the `read` function stores the value */
-    ES_OPTION_END,    /* ends the parsing, as --help and --version do */
+    ES_OPTION_LIST,   /* char **: array owned by the struct, of borrowed
+                         strings, with its length */
+    ES_OPTION_CALL,   /* any type: the function `read` stores the value */
+    ES_OPTION_END,    /* ends the parsing, like --help and --version */
 } es_option_type;
 
 typedef struct es_option es_option;
@@ -64,33 +64,37 @@ typedef es_status es_option_reader(void *field, const es_option *option,
 typedef void es_option_printer(char *out, size_t size, const void *field);
 
 struct es_option {
-    const char *name;     /* without the dashes; NULL: row of the positional
-                             arguments */
+    const char *name;     /* without the dashes; NULL: the row receives the
+                             positional arguments */
     char letter;          /* the one-letter form, or 0 */
-    const char *argument; /* NULL: takes no value; "FILE": requires one;
-                             "[FILE]": optional, given as --name=FILE */
+    const char *argument; /* NULL: the option takes no value; "FILE":
+                             requires a value; "[FILE]": optional value,
+                             given as --name=FILE */
     const char *help;     /* one sentence, lower case, no full stop; the
-                             default is appended */
+                             default value is appended */
     es_option_type type;
     size_t offset, size; /* position and size of the target in the struct */
-    size_t count;        /* offset of the field that counts a list's texts */
-    int64_t least, most; /* range of an integer; `most` limits a list's length,
-                            0: no limit */
-    double low, high;    /* range of a real number */
-    const char *const *choices; /* in the order of the enum; ends with NULL */
+    size_t count;        /* offset of the field that holds the length of a
+                            list */
+    int64_t least, most; /* range of an integer; for a list `most` limits its
+                            length, 0: no limit */
+    double low, high;    /* range of a floating-point value */
+    const char *const *choices; /* names of the enum's values in order, ends
+                                   with NULL */
     es_option_reader *read;
-    es_option_printer *print; /* NULL: the value is never printed */
-    const char *expects;      /* "train or eval", for the message about a wrong
-                                 value; NULL: the message is built from the
-                                 other fields */
-    const char *value;        /* the default, as on the command line; NULL: the
-                                 value that the struct already holds */
-    unsigned tags;            /* bits that the program defines */
+    es_option_printer *print; /* NULL: the value cannot be printed */
+    const char *expects;      /* allowed values, "train or eval", for the
+                                 message about a wrong value; NULL: the
+                                 message is built from the other fields */
+    const char *value;        /* default value, written as on the command
+                                 line; NULL: keep the value already in the
+                                 struct */
+    unsigned tags;            /* bit set, defined by the program */
 };
 
-/* The remaining fields of a row, by type: the struct, its field, and the
-   type's limits. The compiler checks that the field has the type of the
-   option. */
+/* The remaining fields of a row, by type of option: offset and size of the
+   struct's field, and limits of the type. The compiler checks that the field
+   has the type of the option. */
 #define ES_OPT_FIELD(record, field)                                            \
     .offset = offsetof(record, field), .size = sizeof(((record *)0)->field)
 #define ES_OPT_CHECKED(record, field, expected)                                \
@@ -117,7 +121,7 @@ struct es_option {
     ES_OPT_FIELD(record, field)
 #define ES_OPT_CALL(record, field, function)                                   \
     .type = ES_OPTION_CALL, .read = function, ES_OPT_FIELD(record, field)
-/** `function` receives the whole struct instead of one field. */
+/** Calls `function` with the whole struct instead of one field. */
 #define ES_OPT_ALL(function) .type = ES_OPTION_CALL, .read = function
 
 /**
@@ -132,32 +136,32 @@ struct es_option {
     }
 
 /**
- * A row of a list in a manual page. The list ends with {NULL}; NULL is an
- * empty list.
+ * An entry of a list in a manual page: a word and its explanation. The list
+ * ends with {NULL}; NULL is an empty list.
  */
 typedef struct es_named_text {
     const char *name, *text; /* `text` has no full stop */
 } es_named_text;
 
-/** A program or one of its verbs, as its users see it. */
+/** A program or one of its verbs, with its help texts and its options. */
 typedef struct es_command {
     const char *name;     /* "entropy-scan import" */
     const char *synopsis; /* "FILE -o RUN.db [OPTION...]" */
     const char *summary;  /* one line */
-    const char *details;  /* paragraphs after the options and in the manual
-                             page; may be NULL */
+    const char *details;  /* paragraphs printed after the options in --help
+                             and in the manual page; may be NULL */
     const es_option *options;
     size_t n_options; /* at most ES_MAX_OPTIONS */
-    unsigned takes;   /* only rows with one of these tags are options of this
-                         command; 0: all rows are */
-    unsigned hides;   /* rows with one of these tags are shown without a
-                         default */
+    unsigned takes;   /* bit set: only rows with one of these tags are
+                         options of this command; 0: all rows are */
+    unsigned hides;   /* bit set: help omits the default of rows with one of
+                         these tags */
     /**
-     * Returns a struct with the defaults of the rows that have no `value`, for
-     * the help text. NULL: these rows are shown without a default.
+     * Returns a struct that holds the defaults of rows without `value`, for the
+     * help text. NULL: the help omits the defaults of these rows.
      */
     const void *(*defaults)(const struct es_command *command);
-    const es_named_text *examples; /* command lines and what they do */
+    const es_named_text *examples; /* command lines, each with a description */
     /**
      * Runs the command. argv[0] is the verb, or the program. Prints its own
      * messages and returns the exit code.
@@ -173,14 +177,16 @@ typedef struct es_topic {
 } es_topic;
 
 /**
- * A program. commands[0] describes the program without a verb; the others are
- * its verbs and are named "PROGRAM VERB".
+ * A program. commands[0] is the program called without a verb; the other
+ * commands are its verbs, named "PROGRAM VERB".
  */
 typedef struct es_program {
     const es_command *const *commands; /* (n) */
     size_t n;
-    const es_named_text *exits, *environment, *files; /* of all commands */
-    const es_topic *topic;                            /* may be NULL */
+    const es_named_text *exits, *environment, *files; /* sections of every
+                                                         manual page */
+    const es_topic *topic;                            /* additional topic of
+                                                         "help"; may be NULL */
 } es_program;
 
 /**
@@ -191,7 +197,7 @@ const char *es_command_verb(const es_command *command);
 
 /**
  * Sets the target of each row that has a default. Returns ES_OK, or the error
- * of the option's reader.
+ * that an option's reader returned.
  */
 es_status es_options_default(void *target,
                              const es_command *command) ES_MUST_USE;
@@ -200,20 +206,21 @@ es_status es_options_default(void *target,
  * Parses argv[1..argc) into the targets of the rows, first the options and
  * then the arguments. Not thread-safe, because getopt uses globals.
  *
- *   target  the program's struct. A list in it must begin as NULL and 0; it
- *           gets capacity for all of argv, and the caller frees it
+ *   target  the program's struct. Lists in it must be initialised as NULL and
+ *           0; each gets capacity for all of argv, and the caller frees it
  *   given   (n_options) set to true for each row that was given, otherwise
  *           unchanged; may be NULL
  *
- * Returns ES_OK; ES_DONE at an option of type ES_OPTION_END; ES_EUSAGE for an
- * unknown or ambiguous option (the message suggests the nearest one), a
- * missing, superfluous or wrong value, or an argument that the command does
- * not take; ES_ENOMEM; or the error of a reader.
+ * Returns ES_OK; ES_DONE if an option of type ES_OPTION_END was given;
+ * ES_EUSAGE for an unknown or ambiguous option (the message suggests the
+ * nearest one), a missing, superfluous or wrong value, or an argument that the
+ * command does not take; ES_ENOMEM; or the error that an option's reader
+ * returned.
  */
 es_status es_options_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv) ES_MUST_USE;
 
-/** Returns true if the option of that name was given. */
+/** Returns true if the option named `name` was given on the command line. */
 bool es_options_has(const es_command *command, const bool *given,
                     const char *name);
 
@@ -223,7 +230,7 @@ bool es_options_has(const es_command *command, const bool *given,
  *   where  the start of every message: "--lr", "demo.conf:3: lr"
  *   value  NULL sets a flag
  *
- * Returns ES_OK, ES_EUSAGE, or the error of a reader.
+ * Returns ES_OK, ES_EUSAGE, or the error of the option's reader.
  */
 es_status es_option_set(void *target, const es_option *option,
                         const char *value, const char *where) ES_MUST_USE;
@@ -236,26 +243,28 @@ void es_option_print(char *out, size_t size, const void *target,
                      const es_option *option);
 
 /**
- * Returns the number of letters that differ between a (n letters) and b, by
- * Levenshtein's distance; 99 if either has more than 63. A distance below 4
- * between names of four or more letters suggests a misspelling.
+ * Returns the Levenshtein distance of the words a (n letters) and b: the number
+ * of letters to insert, delete or replace. Returns 99 if either word has more
+ * than 63 letters. A distance below 4 between names of four or more letters
+ * suggests a misspelling.
  */
 size_t es_word_distance(const char *a, size_t n, const char *b);
 
 /**
- * Returns true if the row is an option, not an argument, and belongs to the
- * command.
+ * Returns true if the row is an option of the command and not a positional
+ * argument.
  */
 bool es_command_takes(const es_command *command, const es_option *option);
 
 /**
- * Prints the names of an option: "-o, --output=FILE", "    --heatmap[=FILE]".
+ * Prints the names of an option in two columns: "-o, --output=FILE" or "
+ * --heatmap[=FILE]".
  */
 void es_option_print_names(char *out, size_t size, const es_option *option);
 
 /**
- * Prints the help of an option, followed by its default if the command shows
- * it.
+ * Prints the help sentence of an option, with its default unless the command
+ * hides it.
  */
 void es_option_print_sentence(char *out, size_t size, const es_command *command,
                               const es_option *option);

@@ -1,5 +1,5 @@
-/* Records as bytes. The same function measures, writes and reads a record, so
-   that writer and reader cannot differ. */
+/* Converts records to and from bytes. The same function measures, writes and
+   reads a record, so that writer and reader cannot differ. */
 #include "analyzer/base/pack.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /**
- * Packs fields one after the other in memory: greetings, frames and records.
- * The same calls measure, write and read, so that one function describes a
- * record and its two directions cannot disagree. After the first failure all
- * further calls do nothing.
+ * Writes or reads fields one after the other in memory, for the greetings,
+ * frames and records of the recorder. The same calls measure, write and read,
+ * so that one function describes a record and writer and reader cannot
+ * disagree. After the first failure all further calls do nothing.
  */
 #ifndef ES_PACK_H
 #define ES_PACK_H
@@ -13,7 +13,7 @@
 
 typedef struct es_pack {
     enum { ES_PACK_MEASURE, ES_PACK_WRITE, ES_PACK_READ } mode;
-    unsigned char *data; /* (size); NULL when measuring */
+    unsigned char *data; /* (size) bytes; NULL when measuring */
     size_t size, at;
     bool failed; /* the data does not fit or is malformed */
 } es_pack;

@@ -1,7 +1,8 @@
-/* Starts, watches and ends processes, for all programs and for the library in
-   a host program. Programs are started by vfork: the host may have mapped
-   hundreds of gigabytes, and the child needs calls that posix_spawn does not
-   offer, such as a signal at its parent's death. */
+/* Starts, watches and ends processes, for all programs and for the library in a
+   host program. Starts programs with vfork, because fork is slow in a host that
+   has mapped hundreds of gigabytes, and because posix_spawn does not offer some
+   calls that the child needs, such as requesting a signal when its parent dies.
+ */
 #include "analyzer/base/process.h"
 
 #include "analyzer/base/kernel.h"
@@ -20,8 +21,11 @@
 
 #define FIRST_PASSED 3
 #define MOST_PASSED 8
-#define SLICE_MS 10 /* interval for polling a child without a pidfd */
-#define ID_PIDFD ((idtype_t)3) /* P_PIDFD, which glibc 2.28 lacks */
+#define SLICE_MS 10 /* milliseconds between checks of a child without a pidfd  \
+                     */
+#define ID_PIDFD                                                               \
+    ((idtype_t)3) /* idtype P_PIDFD, which glibc 2.28 does not                 \
+                     define */
 
 /* --- descriptors ---------------------------------------------------------- */
 
@@ -49,9 +53,9 @@ void es_held_close(es_held *held)
 
 /* --- starting ------------------------------------------------------------- */
 
-/* Connects the streams and the passed descriptors to the numbers 0, 1, 2, ...
-   in the child. First duplicates each above all these numbers, so that no dup2
-   overwrites a descriptor that is needed later. */
+/* Runs in the child: moves the streams and the passed descriptors to the
+   numbers 0, 1, 2, ... First duplicates each descriptor above all these
+   numbers, so that no dup2 overwrites a descriptor that is needed later. */
 static bool set_descriptors(const es_process_options *options)
 {
     int n = FIRST_PASSED + (int)options->n_passed;
@@ -66,7 +70,8 @@ static bool set_descriptors(const es_process_options *options)
                         : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_PASSED + n);
         bool is_closed = i < FIRST_PASSED && errno == EBADF; /* stays closed */
         if (lifted[i] == -1 && !is_closed) {
-            if (errno == EINVAL) /* the limit is below the lowest number */
+            if (errno == EINVAL) /* EINVAL: the descriptor limit is below the
+                                    lowest number */
                 errno = EMFILE;
             return false;
         }
@@ -79,8 +84,8 @@ static bool set_descriptors(const es_process_options *options)
     return true;
 }
 
-/* Runs in the child, which shares the caller's memory until it executes.
-   Returns an errno if that fails. */
+/* Runs in the child, which shares the caller's memory until it calls exec.
+   Returns an errno if exec or a call before it fails. */
 static int become(const es_process_options *options, pid_t parent,
                   const sigset_t *mask)
 {
@@ -129,7 +134,7 @@ int es_process_start(es_process *out, const es_process_options *options)
         return EINVAL;
     sigset_t all, mask;
     int cancel;
-    volatile int error = 0; /* also written by the child */
+    volatile int error = 0; /* volatile: the child of vfork also writes it */
     pid_t parent = getpid();
     sigfillset(&all);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -171,9 +176,10 @@ int es_process_fork(es_process *out, int (*main)(void *), void *argument)
 
 /* --- pidfd ---------------------------------------------------------------- */
 
-/* Returns true if the descriptor is a pidfd of that process. The inode
-   does not show it: before Linux 6.9 all pidfds share the inode of anonymous
-   files. A process that another function has reaped has the number -1. */
+/* Returns true if the descriptor `fd` is a pidfd of process `pid`. The inode
+   does not tell: before Linux 6.9 all pidfds share the inode of anonymous
+   files. fdinfo shows the number -1 for a process that has already been reaped.
+ */
 static bool is_handle_of(int fd, pid_t pid)
 {
     char path[64], line[256];
@@ -207,9 +213,9 @@ void es_process_free(es_process *process)
 
 /* --- ending --------------------------------------------------------------- */
 
-/* Without a pidfd: returns true if the process has ended or is not our child
-   any more. The host may have reaped it, and its number may have been reused
-   by another child; the start time shows that. */
+/* Returns true if a process without a pidfd has ended or is no longer our
+   child. The host may have reaped it, and another child may have got the same
+   process number; the start time detects that. */
 static bool is_over(const es_process *process)
 {
     siginfo_t info = {0};
@@ -239,8 +245,8 @@ void es_process_signal(es_process *process, int number)
     int fd = handle_of(process);
     if (fd >= 0 && es_kernel_signal(fd, number) == 0)
         return;
-    /* A kernel, or a filter, may allow one of the two calls and not the
-       other. */
+    /* A kernel or a filter may allow pidfd_open but not pidfd_send_signal, so
+       fall back to kill. */
     if ((!process->watched || (fd >= 0 && errno != ESRCH)) && !is_over(process))
         kill(process->pid, number);
 }
@@ -271,9 +277,9 @@ static int reap(siginfo_t *info, idtype_t type, int id, int options)
     return failed;
 }
 
-/* Reaps by pidfd, and so never another child of the host, even if the host
-   reaps its children itself. Without a pidfd (waitid accepts it since Linux
-   5.4) the start time shows whether the number still belongs to our child. */
+/* Reaps our process only, even if the host program also reaps children. Waits
+   by pidfd; waitid accepts pidfds since Linux 5.4. Without a pidfd the start
+   time shows whether the process number still belongs to our child. */
 static int reap_ours(siginfo_t *info, es_process *process, int options)
 {
     int fd = handle_of(process);

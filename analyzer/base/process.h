@@ -1,10 +1,10 @@
 /**
- * Processes that entropy-scan starts: the recorder, trainings of a sweep,
- * commands and deliveries of alerts, Slurm's programs. Each is identified by
- * its pidfd, so that a signal or a wait never reaches another process, and
- * leaves no zombie once es_process_wait has returned true. Where the kernel
- * gives no pidfd (before 5.3, or in a container), the process number and start
- * time identify it.
+ * Starts, watches and ends the processes of entropy-scan: the recorder, the
+ * training runs of a sweep, the commands and deliveries of alerts, and Slurm's
+ * programs. Each process is identified by its pidfd, so that a signal or a wait
+ * never reaches another process. No zombie remains once es_process_wait has
+ * returned true. Without a pidfd (Linux before 5.3, or a container that refuses
+ * it), process number and start time identify the process.
  */
 #ifndef ES_PROCESS_H
 #define ES_PROCESS_H
@@ -17,12 +17,12 @@
 #include <sys/types.h>
 
 /**
- * A descriptor in a host process. The host may close descriptors that it does
- * not know and get the same numbers for its own files. The number alone proves
- * nothing, so device and inode are kept with it.
+ * A descriptor that the library holds inside a host program. The host may close
+ * descriptors that it does not know and then get the same numbers for its own
+ * files. Device and inode are therefore stored with the number, to detect this.
  */
 typedef struct es_held {
-    int fd; /* -1 if there is none */
+    int fd; /* -1: no descriptor */
     dev_t device;
     ino_t inode;
 } es_held;
@@ -36,52 +36,56 @@ bool es_held_is_ours(const es_held *held);
 /** Closes the descriptor if it still refers to the same file. */
 void es_held_close(es_held *held);
 
-/** Values for es_process_options.streams besides descriptors. */
+/** Values of es_process_options.streams that are not descriptors. */
 enum {
     ES_STREAM_NULL = -1,   /* /dev/null */
-    ES_STREAM_INHERIT = -2 /* the caller's stream */
+    ES_STREAM_INHERIT = -2 /* keep the caller's stream */
 };
 
 /**
  * The process group or session of a new process. In a new group or session,
- * Ctrl-C does not reach it, and it begins with default signals, none of them
- * blocked.
+ * Ctrl-C does not reach the process, and the process starts with default signal
+ * handlers and no blocked signals.
  */
 typedef enum es_process_place {
-    ES_PLACE_CALLER, /* in the caller's group */
+    ES_PLACE_CALLER, /* the caller's process group */
     ES_PLACE_GROUP,
     ES_PLACE_SESSION
 } es_process_place;
 
 typedef struct es_process {
-    pid_t pid;        /* 0 if there is no process */
+    pid_t pid;        /* process number; 0: no process */
     es_held handle;   /* the pidfd */
-    bool watched;     /* false if the kernel gave no pidfd */
-    uint64_t started; /* without a pidfd: es_kernel_start_time; 0 if unknown */
+    bool watched;     /* true if `fd` is or was a pidfd; false if the kernel
+                         gave none */
+    uint64_t started; /* start time by es_kernel_start_time, if there is no
+                         pidfd; 0 if unknown */
     es_process_place place;
     int error; /* errno if the program could not be executed, otherwise 0 */
 } es_process;
 
 typedef struct es_process_options {
-    const char *program; /* NULL: argv[0]; searched for in PATH if it has no
-                            '/' */
+    const char *program; /* path or name of the program, searched in PATH if
+                            it contains no '/'; NULL: argv[0] */
     char *const *argv;   /* ends with NULL */
-    int streams[3];      /* descriptors, or ES_STREAM_... */
-    const int *passed;   /* (n_passed) become descriptors 3, 4, ...;
-                            ES_STREAM_NULL is allowed. If there is at least one,
-                            the child inherits no other descriptor */
+    int streams[3];      /* stdin, stdout, stderr: descriptors, or
+                            ES_STREAM_... */
+    const int *passed;   /* (n_passed) descriptors that become 3, 4, ... in
+                            the child; ES_STREAM_NULL is allowed. If n_passed
+                            > 0, the child inherits no other descriptor */
     size_t n_passed;
     es_process_place place;
     int death_signal; /* signal to send when the calling thread ends; 0: none */
-    /* If the program cannot be executed, report no error but a process that
-       ends with code 127 (no such file) or 126; out->error has the errno. */
+    /* Affects a program that cannot be executed: instead of an error,
+       es_process_start reports a process that ends with code 127 (no such file)
+       or 126, and stores the errno in out->error. */
     bool as_shell;
 } es_process_options;
 
 /**
- * Starts a program without copying the caller's memory. Close-on-exec
- * descriptors stay with the caller, except those in `passed`. May be called
- * from any thread.
+ * Starts a program without copying the caller's memory. The child inherits no
+ * close-on-exec descriptor, except those in `passed`. May be called from any
+ * thread.
  *
  *   out  owned by the caller, to be freed by es_process_free
  *
@@ -97,12 +101,16 @@ int es_process_fork(es_process *out, int (*main)(void *), void *argument);
 
 /** How a process ended. */
 typedef struct es_process_end {
-    bool lost;  /* other code reaped the process: nothing is known */
-    int code;   /* exit code; 128 + signal, as in a shell */
+    bool lost;  /* other code reaped the process, so code and signal are
+                   unknown */
+    int code;   /* exit code, or 128 + signal as in a shell */
     int signal; /* the signal that killed the process, or 0 */
 } es_process_end;
 
-/** Writes "exit code 3" or "killed by signal 9"; "no exit code" if lost. */
+/**
+ * Writes a description of the end: "exit code 3" or "killed by signal 9"; "no
+ * exit code" if it is lost.
+ */
 void es_process_end_text(char *out, size_t size, const es_process_end *end);
 
 /**
@@ -131,7 +139,10 @@ bool es_process_has_ended(es_process *process, int64_t ms);
 /** Sends a signal to the process, but not to its group. */
 void es_process_signal(es_process *process, int number);
 
-/** Releases a process, which may keep running. Does nothing if pid is 0. */
+/**
+ * Releases the resources of a process, which may keep running. Does nothing if
+ * pid is 0.
+ */
 void es_process_free(es_process *process);
 
 /**
@@ -142,7 +153,7 @@ bool es_process_self(char out[PATH_MAX]);
 
 /**
  * Writes the folder of `file` followed by `tail` ("/entropy-train"). Returns
- * true if that file is executable.
+ * true if the resulting path is an executable file.
  */
 bool es_process_beside(char out[PATH_MAX], const char *file, const char *tail);
 

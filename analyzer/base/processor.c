@@ -1,7 +1,6 @@
-/* Detects instruction sets and counts processors, for every module that has
-   kernels for several instruction sets or starts threads. It reads
-   this from the processor, because __builtin_cpu_supports always returns false
-   under zig. */
+/* Detects instruction sets and counts processors, for modules that have kernels
+   for several instruction sets or start threads. Executes CPUID itself, because
+   __builtin_cpu_supports always returns false under zig. */
 #include "analyzer/base/processor.h"
 
 #include <sched.h>
@@ -42,7 +41,8 @@ unsigned es_processor_instructions(void)
         return 0;
     has |= c & 1u << 20 ? ES_HAS_SSE42 : 0;
     has |= c & 1u << 1 ? ES_HAS_PCLMUL : 0;
-    /* Registers that the system saves: bits 6 for AVX, 0xe6 for AVX-512. */
+    /* Bits of the registers that the system saves: 6 for AVX, 0xe6 for AVX-512.
+     */
     if (c & 1u << 27)
         __asm__("xgetbv" : "=a"(saved), "=d"(unused) : "c"(0));
     const bool has_fma = c & 1u << 12;

@@ -1,5 +1,5 @@
 /**
- * Which instructions the processor has, and on how many processors this
+ * Reports which instructions the processor has, and on how many processors this
  * process may run.
  */
 #ifndef ES_PROCESSOR_H
@@ -25,23 +25,23 @@ unsigned es_processor_instructions(void);
 
 /** Instructions that a set of vector kernels needs. */
 typedef enum es_vectors {
-    ES_VECTORS_PLAIN,  /* none: plain C for any machine */
+    ES_VECTORS_PLAIN,  /* plain C, needs no special instructions */
     ES_VECTORS_AVX2,   /* AVX2 and FMA */
     ES_VECTORS_AVX512, /* AVX-512 F, BW, DQ and VL */
-    ES_VECTORS_AMX     /* tiles of bfloat16 and of bytes, and AVX-512 with
-                          both */
+    ES_VECTORS_AMX     /* AMX tiles of bfloat16 and of bytes, and AVX-512
+                          with instructions for both types */
 } es_vectors;
 
 /**
- * Returns true if the machine has the instructions. For AMX it requests the
- * system's permission, which the process keeps; from then on its signal stacks
- * must have AT_MINSIGSTKSZ bytes.
+ * Returns true if the machine has the instructions. For AMX, also requests the
+ * system's permission, which the process keeps; from then on the signal stacks
+ * of the process must have AT_MINSIGSTKSZ bytes.
  */
 bool es_vectors_supported(es_vectors vectors);
 
 /**
  * Returns the number of processors that this process may run on; 1 if the
- * system does not report it.
+ * system does not report the number.
  */
 int es_count_processors(void);
 

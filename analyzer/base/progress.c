@@ -1,5 +1,5 @@
-/* A line on a terminal that is redrawn at most ten times a second and leaves
- * no trace. */
+/* Draws a progress line on a terminal, at most ten times a second, and erases
+ * it at the end. */
 #include "analyzer/base/progress.h"
 
 #include "analyzer/base/kernel.h"
@@ -46,8 +46,8 @@ static int columns(FILE *out)
                : 79;
 }
 
-/* Returns the number of bytes of `text` that fit `width` columns, if each
-   character takes one column. */
+/* Returns the number of bytes of `text` that fit in `width` columns, counting
+   one column per character. */
 static int bytes_within(const char *text, int width)
 {
     int n = 0, used = 0;

@@ -1,7 +1,8 @@
 /**
- * One line of progress on a terminal: the amount done, the total, the rate and
- * the time left. The program passes its stream; nothing is drawn unless that
- * is a terminal that can move its cursor (TERM=dumb cannot).
+ * Shows one line of progress on a terminal: the amount done, the total, the
+ * rate and the time left. The program passes the output stream; nothing is
+ * drawn unless the stream is a terminal that can move its cursor (TERM=dumb
+ * cannot).
  *
  *     import big.csv: 12.3 of 40 MB, 8.1 MB/s, 3s left
  */
@@ -17,10 +18,11 @@
     "MB" /* a unit that is counted in bytes and shown in                       \
             megabytes */
 
-/** A zero-initialised progress is silent. */
+/** A progress line. Draws nothing if it is zero-initialised. */
 typedef struct es_progress {
     FILE *out;        /* NULL: draw nothing */
-    const char *name; /* borrowed; safe to print on a terminal */
+    const char *name; /* name of the task; borrowed; must be safe to print on
+                         a terminal */
     const char *unit; /* borrowed, for example "files" */
     uint64_t total;   /* 0 if unknown */
     int64_t started;  /* es_now_ms() at the start */
@@ -32,8 +34,8 @@ typedef struct es_progress {
 bool es_progress_suits(FILE *out);
 
 /**
- * Begins a line of progress. `out` may be NULL for silence, as with --quiet.
- * The strings are borrowed.
+ * Begins a line of progress. If `out` is NULL, as with --quiet, nothing is
+ * drawn. The strings are borrowed.
  */
 void es_progress_begin(es_progress *progress, FILE *out, const char *name,
                        const char *unit, uint64_t total);
@@ -42,22 +44,26 @@ void es_progress_begin(es_progress *progress, FILE *out, const char *name,
 void es_progress_show(es_progress *progress, uint64_t done);
 
 /**
- * Returns true if the last drawing was at least a tenth of a second ago. For
- * callers that compose their own line for es_progress_draw.
+ * Returns true if the last drawing was at least a tenth of a second ago. Meant
+ * for callers that compose their own line for es_progress_draw.
  */
 bool es_progress_is_due(const es_progress *progress);
 
 /** Draws the caller's own line at once, truncated to the terminal's width. */
 void es_progress_draw(es_progress *progress, const char *line);
 
-/** Erases the line so that other text can be printed. It may be drawn again. */
+/**
+ * Erases the line so that other text can be printed. The line may be drawn
+ * again.
+ */
 void es_progress_wipe(es_progress *progress);
 
 /** Erases the line and draws nothing from then on. */
 void es_progress_end(es_progress *progress);
 
 /**
- * Writes the line that es_progress_show draws after `seconds`. Returns `out`.
+ * Writes the text that es_progress_show would draw `seconds` after the start.
+ * Returns `out`.
  */
 char *es_progress_print(char *out, size_t size, const es_progress *progress,
                         uint64_t done, double seconds);

@@ -1,5 +1,5 @@
-/* Reads and evaluates relations such as "<=", for the conditions of a scan and
-   those that a database applies. */
+/* Reads and evaluates relations such as "<=", for the conditions of --where and
+   the conditions in a database URL. */
 #include "analyzer/base/relation.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /**
- * Relations between a value and the value in a condition, as in --where and in
- * the URL of a database.
+ * Relations such as "<=" between a value and the value given in a condition of
+ * --where or of a database URL.
  */
 #ifndef ES_RELATION_H
 #define ES_RELATION_H
@@ -8,12 +8,15 @@
 #include <stddef.h>
 
 /**
- * Bits for the order of two values. A NaN is NEITHER to any value. A text is
- * EQUAL to a pattern or NEITHER.
+ * Bits for the order of two values. A NaN is NEITHER relative to any value. A
+ * text either matches a pattern (EQUAL) or does not (NEITHER).
  */
 enum { ES_BELOW = 1, ES_EQUAL = 2, ES_ABOVE = 4, ES_NEITHER = 8 };
 
-/** The characters of relations, which names and values cannot contain. */
+/**
+ * The characters that form relations. Names and values in conditions cannot
+ * contain them.
+ */
 #define ES_RELATION_SIGNS "=!<>"
 
 /**
@@ -23,7 +26,7 @@ enum { ES_BELOW = 1, ES_EQUAL = 2, ES_ABOVE = 4, ES_NEITHER = 8 };
  */
 const char *es_relation_read(unsigned *out, const char *text, size_t n);
 
-/** Returns the one bit that encodes how x compares to y. */
+/** Returns the bit for the order of x and y: ES_BELOW if x < y. */
 unsigned es_relation_of(double x, double y);
 
 #endif

@@ -4,9 +4,12 @@
 
 #include <string.h>
 
-#define MOST 4096 /* bytes: a larger size can only be uninitialised memory */
+#define MOST                                                                   \
+    4096 /* largest size in bytes: a larger value can only be                  \
+            uninitialised memory */
 
-/* Reads the size by memcpy, because a binding may pass an unaligned address. */
+/* Reads the size with memcpy, because a binding may pass an unaligned address.
+ */
 static es_status read_size(size_t *size, const void *from, const char *name)
 {
     if (!from)

@@ -1,4 +1,4 @@
-/* The one-line error message of each thread, for all modules. */
+/* Keeps the one-line error message of each thread, for all modules. */
 #include "analyzer/base/status.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The library's only mutable global; each thread has its own copy. */
+/* The library's only mutable global variable. Each thread has its own copy. */
 static _Thread_local char message[ES_MESSAGE_MAX];
 
 /** Replaces control characters by '?': C0, DEL, and C1 in UTF-8 (c2 80..9f). */
@@ -21,10 +21,7 @@ static void keep_one_line(char *text)
     }
 }
 
-/**
- * Appends the remedy to a message about too many open files, wherever it was
- * raised.
- */
+/** If the message is about too many open files, appends the remedy. */
 static void add_remedy(char *text, size_t size)
 {
     const char *reason = strerror(EMFILE);
@@ -35,7 +32,7 @@ static void add_remedy(char *text, size_t size)
 
 es_status es_fail(es_status code, const char *fmt, ...)
 {
-    /* A local buffer is needed because an argument may be the previous
+    /* Formats into a local buffer, because an argument may be the previous
        message. */
     char text[ES_MESSAGE_MAX];
     va_list args;

@@ -18,7 +18,7 @@
 #endif
 
 typedef enum es_status {
-    ES_DONE = 1,       /* a cursor is at its end; not an error */
+    ES_DONE = 1,       /* a cursor has reached its end; not an error */
     ES_OK = 0,         /* success */
     ES_EUSAGE = -1,    /* an option, verb, architecture or rule is wrong */
     ES_EARGUMENT = -2, /* the caller broke the function's contract */
@@ -38,12 +38,12 @@ typedef enum es_status {
  * Sets this thread's error message and returns `code`.
  *
  *   code   a negative es_status
- *   fmt    printf format: lower case, no full stop; names the object and, if
- *          there is one, the remedy
+ *   fmt    printf format: lower case, no full stop; names the object and a
+ *          remedy, if one exists
  *
  * Control characters are replaced by '?', so the message is always one line
  * that is safe to print on a terminal. It is truncated at ES_MESSAGE_MAX - 1
- * bytes. Only the code that detects an error calls this.
+ * bytes. Call it only where the error is detected.
  */
 ES_API es_status es_fail(es_status code, const char *fmt, ...) ES_PRINTF(2, 3);
 
@@ -57,8 +57,8 @@ ES_API const char *es_message(void);
 
 /**
  * Returns the version of this library, such as "0.1.0", as `entropy-scan
- * --version` prints it. A binding compares it with its own before it lays out
- * a struct. The text is static.
+ * --version` prints it. A binding compares this version with its own before it
+ * lays out a struct. The string is static.
  */
 ES_API const char *es_version(void);
 

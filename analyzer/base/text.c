@@ -32,7 +32,9 @@ void es_text_append(es_text *text, const char *fmt, ...)
 void es_text_unwrap(char *out, const char *name)
 {
     static const char compiled[] = "_orig_mod.", parallel[] = "module.";
-    bool at_root = true, at_part = true; /* at the start of one */
+    bool at_root = true, at_part = true; /* true at the start of the name or
+                                            after a '/', and at the start of
+                                            any part */
     while (*name) {
         if (at_part && strncmp(name, compiled, sizeof compiled - 1) == 0) {
             name += sizeof compiled - 1;
@@ -54,11 +56,12 @@ bool es_text_ends(const char *text, const char *ending)
     return n >= m && strcmp(text + n - m, ending) == 0;
 }
 
-/* Like es_text, but truncates only between characters. */
+/* A growing text in a fixed buffer, like es_text, but truncated only between
+   characters. */
 typedef struct sink {
     char *bytes;
     size_t size, length;
-    bool full; /* a piece did not fit: nothing more is written */
+    bool full; /* set when a piece did not fit; later pieces are dropped */
 } sink;
 
 static void put(sink *out, const char *piece, size_t n)
@@ -99,7 +102,7 @@ static size_t utf8_length(const unsigned char *text, size_t n)
     for (size_t i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    /* Overlong forms, surrogates, and values beyond U+10FFFF. */
+    /* Rejects overlong forms, surrogates, and values beyond U+10FFFF. */
     if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) ||
         (lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] > 0x8f))
         return 0;
@@ -117,14 +120,16 @@ bool es_text_is_utf8(const char *text, size_t n)
     return true;
 }
 
-/* C0, DEL and C1 (U+0080..U+009F, two bytes), which control a terminal. */
+/* Returns true for C0, DEL and C1 (U+0080..U+009F, two bytes), which control a
+   terminal. */
 static bool is_control(const unsigned char *text, size_t length)
 {
     return length == 1 ? text[0] < 0x20 || text[0] == 0x7f
                        : length == 2 && text[0] == 0xc2 && text[1] < 0xa0;
 }
 
-/* U+202A..E and U+2066..9, which reorder the text around them. */
+/* Returns true for U+202A..E and U+2066..9, which reorder the text around them.
+ */
 static bool is_bidi(const unsigned char *text, size_t length)
 {
     if (length != 3 || text[0] != 0xe2)
@@ -176,7 +181,7 @@ static void put_xml(sink *out, const unsigned char *text, size_t length)
             put_text(out, entities[i].entity);
             return;
         }
-    /* XML 1.0 has no representation of control characters. */
+    /* XML 1.0 cannot represent control characters. */
     if (!length || is_control(text, length))
         put_text(out, "\xef\xbf\xbd");
     else
@@ -216,15 +221,16 @@ size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind)
     return escaped.length;
 }
 
-/* A finite number as its significant digits and the decimal exponent of the
-   first. */
+/* A finite number, stored as its significant digits and the decimal exponent of
+   the first digit. */
 typedef struct decimal {
     char digits[24];
     int n, exponent;
     bool negative;
 } decimal;
 
-/* Reads "-1.2345e+02", with any decimal point that the locale may use. */
+/* Reads printf's "-1.2345e+02", with any decimal point that the locale may use.
+ */
 static decimal read_scientific(const char *text)
 {
     decimal out = {.negative = *text == '-'};
@@ -293,7 +299,7 @@ char *es_double_print(char *out, double value)
     char text[40];
     if (!isfinite(value))
         return print_special(out, value);
-    /* DBL_DIG digits always survive; subnormal numbers need fewer. */
+    /* Any number with DBL_DIG digits survives; subnormal numbers need fewer. */
     int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG;
     for (; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(text, sizeof text, "%.*e", digits - 1, value);
@@ -357,7 +363,7 @@ static es_status not_a_number(const char *text, size_t n)
                    text);
 }
 
-/* Reads "NaN(0x7fc00001)", which gives the bits of any NaN. */
+/* Reads "NaN(0x7fc00001)": the bits of any NaN, in hexadecimal. */
 static bool parse_nan_bits(float *out, const char *text)
 {
     char *end;
@@ -388,14 +394,15 @@ static bool parse_word(float *out, const char *text)
     return true;
 }
 
-/* Rejects hexadecimal floats, "infinity" and blanks within the number. */
+/* Accepts only decimal notation: rejects hexadecimal floats, "infinity" and
+   blanks within the number. */
 static bool is_decimal(const char *text, size_t n)
 {
     return n && strspn(text, "+-.0123456789eE") == n;
 }
 
-/* Replaces the point by the locale's, which strtod expects. False if the
-   locale's decimal point is longer than one byte. */
+/* Replaces the decimal point by that of the locale, which strtod expects.
+   Returns false if the locale's decimal point is longer than one byte. */
 static bool to_locale(char *text)
 {
     const char *point = localeconv()->decimal_point;

@@ -1,6 +1,6 @@
 /**
- * Numbers and names as text: escapes names for their destination, and prints
- * numbers so that they read back as the same value.
+ * Converts numbers and names to text: escapes names for their destination, and
+ * prints numbers so that reading them gives the same value.
  */
 #ifndef ES_TEXT_H
 #define ES_TEXT_H
@@ -11,25 +11,26 @@
 #include <stdint.h>
 
 typedef enum es_escape {
-    ES_ESCAPE_TERMINAL, /* C0, C1, DEL and malformed UTF-8 become \xNN */
-    ES_ESCAPE_JSON,     /* for use inside a JSON string; malformed UTF-8
-                           becomes U+FFFD */
-    ES_ESCAPE_CSV,      /* quoted where RFC 4180 requires it; control bytes
-                           become \xNN; a leading = + - @ gets a ' before it */
-    ES_ESCAPE_XML       /* for character data and attribute values */
+    ES_ESCAPE_TERMINAL, /* for terminals: C0, C1, DEL and malformed UTF-8
+                           become \xNN */
+    ES_ESCAPE_JSON,     /* for JSON strings; malformed UTF-8 becomes U+FFFD */
+    ES_ESCAPE_CSV,      /* for CSV: quoted where RFC 4180 requires it;
+                           control bytes become \xNN; a ' is put before a
+                           leading = + - @ */
+    ES_ESCAPE_XML       /* for XML character data and attribute values */
 } es_escape;
 
 /**
  * Writes `text`, escaped for `kind`, into out[0..size), always terminated.
  *
- * Returns the length of the whole result, as snprintf does. If that is `size`
- * or more, the text in `out` was truncated between two characters.
+ * Returns the length of the complete result, like snprintf. If the length is
+ * `size` or more, the text in `out` was truncated between two characters.
  */
 size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind);
 
 /**
- * Text that grows in a fixed buffer. It is truncated at the buffer's end, but
- * `length` counts the whole text, as snprintf does.
+ * A text that grows in a fixed buffer. The text in `out` is truncated at the
+ * end of the buffer, but `length` counts the complete text, like snprintf.
  */
 typedef struct es_text {
     char *out; /* always terminated, unless size is 0 */
@@ -57,11 +58,13 @@ bool es_text_is_utf8(const char *text, size_t n);
 #define ES_FLOAT_TEXT_MAX 32
 
 /**
- * Prints the shortest decimal that reads back as the same float32, as in the
- * CSV files: "NaN", "inf", "-inf"; "" for the missing value; any NaN except
- * the canonical quiet one as "NaN(0x7fc00001)", so that its bits survive.
+ * Prints the shortest decimal that reads back as the same float32, for CSV
+ * files. Special values are printed as "NaN", "inf", "-inf"; the missing value
+ * as ""; any NaN except the canonical quiet NaN as "NaN(0x7fc00001)", so that
+ * its bits survive.
  *
- * Returns `out`, which has ES_FLOAT_TEXT_MAX bytes. Independent of the locale.
+ * Returns `out`, which must have ES_FLOAT_TEXT_MAX bytes. The locale has no
+ * influence.
  */
 char *es_float_print(char *out, float value);
 
@@ -72,8 +75,8 @@ char *es_float_print(char *out, float value);
 char *es_double_print(char *out, double value);
 
 /**
- * Prints a number rounded to `digits` significant digits, for people: 0.05,
- * 1.2e-5, 3000; "NaN", "inf", "-inf". Returns `out`.
+ * Prints a number rounded to `digits` significant digits, for human readers:
+ * 0.05, 1.2e-5, 3000; "NaN", "inf", "-inf". Returns `out`.
  */
 char *es_number_print(char *out, double value, int digits);
 
@@ -85,7 +88,7 @@ void es_text_shorten_exponents(char *text);
 
 /**
  * Reads any decimal number and the forms that es_float_print writes. "nan" and
- * "inf" may be in upper or lower case. No text, or only blanks, reads as the
+ * "inf" may be in upper or lower case. An empty or blank text reads as the
  * missing value.
  *
  *   text   n bytes, need not be terminated
@@ -95,7 +98,7 @@ void es_text_shorten_exponents(char *text);
 es_status es_float_parse(float *out, const char *text, size_t n) ES_MUST_USE;
 
 /**
- * Reads a finite double; the whole text must be a number. Returns ES_OK or
+ * Reads a finite double. The text may contain only the number. Returns ES_OK or
  * ES_EFORMAT.
  */
 es_status es_double_parse(double *out, const char *text) ES_MUST_USE;

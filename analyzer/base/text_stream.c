@@ -1,6 +1,6 @@
-/* Streams into memory, for all code that builds a text with stdio. They use
-   fopencookie with their own write function, which reports errors; glibc's
-   open_memstream() truncates the text silently. */
+/* Implements output streams that write into memory, for all code that builds a
+   text with stdio. They use fopencookie with a write function that reports
+   errors; glibc's open_memstream() truncates the text silently. */
 #include "analyzer/base/text_stream.h"
 
 #include "analyzer/base/checked.h"
@@ -12,15 +12,16 @@
 enum { FEWEST = 256 };
 
 typedef struct memory {
-    char **text; /* the caller's pointer */
+    char **text; /* the caller's pointer to the text */
     size_t *size;
-    size_t capacity, length, position; /* length: the largest position
-                                          reached */
-    bool failed;                       /* memory ran out: every later write
+    size_t capacity, length, position; /* length: bytes up to the highest
+                                          position reached */
+    bool failed;                       /* memory ran out; every later write
                                           fails too */
 } memory;
 
-/* Ensures space for n bytes. New bytes are zero and so terminate the text. */
+/* Ensures a capacity of n bytes. Added bytes are zero, so the text is always
+   terminated. */
 static bool reserve(memory *m, size_t n)
 {
     size_t capacity = m->capacity > FEWEST ? m->capacity : FEWEST;

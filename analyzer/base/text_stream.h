@@ -6,15 +6,16 @@
 #include <stdio.h>
 
 /**
- * Works like open_memstream(). glibc's version drops the text for which it
- * finds no memory, and neither ferror() nor fclose() reports it.
+ * Works like open_memstream(). If memory runs out, glibc's open_memstream()
+ * drops text, and neither ferror() nor fclose() reports the loss; a stream from
+ * es_text_stream() fails.
  *
  *   text  receives the text, terminated, at each fflush() and at fclose(); the
  *         caller frees it after fclose(). NULL if fclose() fails
- *   size  receives the position of the stream: the number of bytes written,
- *         unless the stream was rewound
+ *   size  receives the position of the stream, which is the number of bytes
+ *         written unless the stream was rewound
  *
- * Returns NULL, with *text NULL, if memory runs out.
+ * Returns NULL and sets *text to NULL if the stream cannot be allocated.
  */
 FILE *es_text_stream(char **text, size_t *size);
 

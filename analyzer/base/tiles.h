@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /**
- * Gives all eight tiles 16 rows of 64 bytes, in this thread, until
- * _tile_release.
+ * Configures all eight AMX tiles of this thread as 16 rows of 64 bytes. The
+ * configuration lasts until _tile_release.
  */
 static inline void es_tiles_configure(void)
 {

@@ -1,5 +1,5 @@
 /**
- * NaN, missing and zero are three different things.
+ * Defines the missing value. NaN, missing and zero have different meanings.
  *
  * A sample is an array of float32. "Missing" (this head was not measured at
  * this step) is one particular quiet NaN; every other NaN is a value that
@@ -35,7 +35,7 @@ static inline bool es_is_missing(float value)
 
 /**
  * Returns true if any of values (n) is not missing. A NaN that training
- * produced is a measurement.
+ * produced counts as measured.
  */
 static inline bool es_is_measured(const float *values, size_t n)
 {

@@ -1,7 +1,7 @@
 /**
- * The vector kit: processes LANES floats at a time in plain C with compiler
- * vectors, for the kernels of the trainer (hooks/trainer/cpu) and of attention
- * entropy (analyzer/entropy).
+ * The vector kit: functions that process LANES floats at a time, in plain C
+ * with compiler vectors, for the kernels of the trainer (hooks/trainer/cpu) and
+ * of attention entropy (analyzer/entropy).
  *
  * The including file defines LANES as 4, 8 or 16 and is compiled for the
  * matching instructions: AVX2 and FMA for 8, AVX-512 F, BW, DQ and VL for 16.
@@ -46,8 +46,8 @@ static inline void store(float *to, vec v)
     memcpy(to, &v, sizeof v);
 }
 
-/* Selects a where `where` is true, else b, lane by lane. `where` is the result
-   of a comparison. */
+/* Selects, lane by lane, a where `where` is true and b elsewhere. `where` is
+   the result of a comparison. */
 static inline vec choose(ivec where, vec a, vec b)
 {
     return (vec)(((ivec)a & where) | ((ivec)b & ~where));
@@ -210,7 +210,8 @@ static inline float largest_lane(vec v)
  */
 static inline vec vec_exp_below(vec x)
 {
-    const float shift = 0x1.8p23f; /* adding it rounds to an integer */
+    const float shift = 0x1.8p23f; /* adding this constant rounds to an
+                                      integer */
     x = larger(splat(-104), x);
     vec t = x * splat(1.44269504f) + splat(shift);
     vec n = t - splat(shift);
@@ -225,13 +226,14 @@ static inline vec vec_exp_below(vec x)
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    /* The shift moves the constant's own bits out on the left. */
+    /* The shift discards the bits of the constant itself on the left. */
     vec power = (vec)(((uvec)t << 23) + (uvec)splat(1));
     return choose(x < splat(-87.3f), splat(0), p * power);
 #endif
 }
 
-/* Returns exp(x) for every x: as vec_exp_below, but infinity above 88.7. */
+/* Returns exp(x) for every x. Same as vec_exp_below, but infinity above 88.7.
+ */
 static inline vec vec_exp(vec x)
 {
     const vec y = vec_exp_below(smaller(splat(89), x));
@@ -324,10 +326,10 @@ static const float inverse_log[16] = {
 
 /**
  * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 (1 +
- * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity a
- * value for which x log2(x) is not finite. x = m 2^k. With AVX-512, 1 <= m < 2
- * and log2(x) = k - log2(c) + log2(1 + r), r = m c - 1 between -1/32 and 1/16;
- * otherwise 3/4 <= m < 3/2 and r = m - 1. The polynomials are minimax.
+ * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity the
+ * result is such that x log2(x) is not finite. x = m 2^k. With AVX-512, 1 <= m
+ * < 2 and log2(x) = k - log2(c) + log2(1 + r), r = m c - 1 between -1/32 and
+ * 1/16; otherwise 3/4 <= m < 3/2 and r = m - 1. The polynomials are minimax.
  */
 static inline vec vec_log2(vec x)
 {
@@ -404,7 +406,7 @@ static inline void transpose(vec rows[LANES])
         rows[i] = MIX(rows[i], rows[i + (h)], UPPER, h) +                      \
                   MIX(rows[i], rows[i + (h)], LOWER, h);
 
-/* Returns the sum of the lanes of rows[r] in lane r. */
+/* Returns a vector whose lane r is the sum of the lanes of in[r]. */
 static inline vec sum_rows(const vec in[LANES])
 {
     vec rows[LANES];
@@ -418,7 +420,8 @@ static inline vec sum_rows(const vec in[LANES])
         rows[i] = larger(MIX(rows[i], rows[i + (h)], UPPER, h),                \
                          MIX(rows[i], rows[i + (h)], LOWER, h));
 
-/* Returns the largest lane of rows[r] in lane r; no lane may be NaN. */
+/* Returns a vector whose lane r is the largest lane of in[r]; no lane may be
+   NaN. */
 static inline vec largest_of_rows(const vec in[LANES])
 {
     vec rows[LANES];

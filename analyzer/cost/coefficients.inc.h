@@ -1,8 +1,8 @@
-/* Written by `make cost-fit` (fit.py): do not edit. Coefficients of
-   communication (bytes) and latency (seconds) by item, their standard
-   deviation, and the group of those whose errors are correlated; the
-   relative residuals of the fits; and the range of the rows. Source: AERO
-   (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, text of figure 1;
+/* Written by `make cost-fit` (fit.py): do not edit. For each item: its
+   coefficient of communication (bytes) or latency (seconds), the standard
+   deviation, and a group number (errors within a group are correlated). Then
+   the relative residuals of the fits, and the ranges of the fitted rows.
+   Source: AERO (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, figure 1;
    28 rows. */
 /* clang-format off */
 static const coefficient coefficients[][ES_N_COST_ITEMS] = {

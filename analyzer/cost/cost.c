@@ -1,8 +1,8 @@
 /*
- * The inventory of a forward pass, and its modelled communication and latency:
- * the counts of analyzer/cost/flops.h times the coefficients that `make
- * cost-fit` writes into coefficients.inc.h. Used by the verb cost, figures and
- * fields of runs.
+ * Lists the inventory of a forward pass and predicts its communication and
+ * latency: multiplies the counts of analyzer/cost/flops.h by the coefficients
+ * that `make cost-fit` writes into coefficients.inc.h. Used by the verb cost,
+ * the figures, and the fields of runs.
  */
 #include "analyzer/cost/cost.h"
 
@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes or seconds per unit of an item, with their standard deviation. The
-   coefficients of one group are multiples of one number, so their errors are
-   correlated. */
+/* Bytes or seconds per unit of an item, with their standard deviation. All
+   coefficients of one group were fitted as multiples of a single number, so
+   their errors are correlated. */
 typedef struct coefficient {
     double value, deviation;
     int group;
@@ -25,7 +25,7 @@ typedef struct span {
 #include "analyzer/cost/coefficients.inc.h"
 
 /* Additional relative error for widths and lengths outside the fitted range.
-   An estimate: no published figures exist to check it. */
+   This is an estimate, because no published figures exist to check it. */
 #define OUTSIDE 0.15
 
 const char *es_cost_item_name(es_cost_item item)
@@ -53,7 +53,7 @@ static double count_norms(const es_cost_model *model)
     return (double)model->shape.n_layer + es_cost_n_ffns(&model->shape);
 }
 
-/* Count the numbers that enter and leave the matrices of one FFN, and of one
+/* Count the values that enter and leave the matrices of one FFN, and of one
  * attention, for each token. */
 static double ffn_numbers(const es_cost_shape *shape)
 {
@@ -67,9 +67,10 @@ static double ffn_numbers(const es_cost_shape *shape)
 static double attention_numbers(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
-    const double more = es_cost_n_projections(shape) - 4; /* negative if there
-                                                             are fewer than
-                                                             four */
+    const double more =
+        es_cost_n_projections(shape) - 4; /* matrices besides the usual
+                                             four; negative if there
+                                             are fewer */
     return 2 * (es_cost_query_width(shape) + es_cost_key_width(shape)) +
            (4 + 2 * more) * d;
 }
@@ -210,9 +211,9 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
         out[i] = known ? out[i] * coefficients[kind][i].value : NAN;
 }
 
-/* Returns the variance of the logarithm of a model's cost, or of the ratio of
-   two costs, in which equal shares of an item cancel. `other` is the second
-   model's parts, or NULL. */
+/* Returns the variance of the logarithm of a model's cost, or, if `other` is
+   not NULL, of the ratio of two costs; equal shares of an item then cancel.
+   `parts` and `other` are the costs of the two models by item. */
 static double spread(es_cost_kind kind, const double *parts, double sum,
                      const double *other, double other_sum)
 {

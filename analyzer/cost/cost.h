@@ -1,7 +1,7 @@
 /**
- * The cost of one private forward pass: the nonlinear operations by kind, the
- * matrix products by size, and the communication and latency that a model
- * fitted to published tables predicts.
+ * Computes the cost of one private forward pass: counts the nonlinear
+ * operations by kind and the matrix products by size, and predicts
+ * communication and latency with a model fitted to published tables.
  *
  * The protocols are those of AERO (Jha and Reagen, arXiv 2410.13060, tables 4
  * to 7): two parties, encrypted weights or activations. Communication and
@@ -16,24 +16,24 @@
 /** A model and the input it runs on. */
 typedef struct es_cost_model {
     es_cost_shape shape;
-    int64_t ctx;     /* T, the tokens of the one sequence */
+    int64_t ctx;     /* T, number of tokens; the batch is one sequence */
     int64_t vocab;   /* V; unknown if below 1 */
-    bool final_norm; /* without LN: there is a LayerNorm after the last layer.
-                        With LN, AERO's tables do not count the final one, so
-                        it is not counted here either */
+    bool final_norm; /* for architectures without LN: a LayerNorm follows the
+                        last layer. Unused with LN, because AERO's tables
+                        then do not count the final LayerNorm */
 } es_cost_model;
 
-/** The items whose number determines the cost. */
+/** The items that are counted to determine the cost. */
 typedef enum es_cost_item {
     ES_COST_SOFTMAX,    /* L H T T scores */
     ES_COST_LAYER_NORM, /* T d per LayerNorm */
-    ES_COST_GELU,       /* T m d per FFN with a GELU (G, GT, GS) */
-    ES_COST_RELU,       /* T m d per FFN with a ReLU (R, LR) */
-    ES_COST_LINEAR,     /* numbers into and out of products with the layers'
-                           weights: T (2 d) per matrix d x d, T 2 (m + 1) d per
-                           FFN of two matrices */
+    ES_COST_GELU,       /* T m d for each FFN with a GELU (G, GT, GS) */
+    ES_COST_RELU,       /* T m d for each FFN with a ReLU (R, LR) */
+    ES_COST_LINEAR,     /* values entering and leaving products with the
+                           layers' weights: T (2 d) per d x d matrix, T 2 (m
+                           + 1) d per FFN of two matrices */
     ES_COST_OUTPUT,     /* T V logits */
-    ES_COST_FIXED,      /* 1: the constant part of every pass */
+    ES_COST_FIXED,      /* 1, for the constant part of every pass */
     ES_N_COST_ITEMS
 } es_cost_item;
 
@@ -46,8 +46,8 @@ const char *es_cost_item_name(es_cost_item item);
 /**
  * Counts the items of one forward pass over one sequence.
  *
- *   out  (ES_N_COST_ITEMS)  all NaN if a size is below 1; only OUTPUT is NaN
- *                           if the vocabulary is unknown
+ *   out  (ES_N_COST_ITEMS)  counts by item; all NaN if a size is below 1; only
+ *                           ES_COST_OUTPUT is NaN if the vocabulary is unknown
  *
  * Temperatures, thresholds, normalised weights and learnable scalars cost
  * nothing, because they are folded into the weights.
@@ -57,8 +57,9 @@ void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model);
 /* --- the inventory --------------------------------------------------------*/
 
 /**
- * A line of the inventory: n functions of R^(rows x columns), or n products of
- * R^(rows x inner) with R^(inner x columns).
+ * A line of the inventory: n functions applied to matrices in R^(rows x
+ * columns), or n products of matrices in R^(rows x inner) and R^(inner x
+ * columns).
  */
 typedef struct es_cost_line {
     const char
@@ -66,7 +67,8 @@ typedef struct es_cost_line {
                   "values", "FFN in", "FFN out", "FFN fused", "output" */
     bool product;
     double n;
-    double rows, inner, columns; /* inner: 0 for a function */
+    double rows, inner, columns; /* sizes of the matrices; inner is 0 for a
+                                    function */
 } es_cost_line;
 
 enum { ES_COST_LINES_MAX = 16 };
@@ -74,7 +76,8 @@ enum { ES_COST_LINES_MAX = 16 };
 /**
  * Lists the operations of one forward pass, functions first, in AERO's
  * notation: "SM: 144 x R^128x128; LN: 24 x R^128x768; G: 12 x R^128x3072".
- * Leaves out lines with n = 0, and the product of the output if V is unknown.
+ * Leaves out lines with n = 0, and the product of the output layer if V is
+ * unknown.
  *
  *   out  (ES_COST_LINES_MAX)
  *
@@ -86,16 +89,16 @@ size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
 enum { ES_COST_LINE_MAX = 128 };
 
 /**
- * Prints a line as "SM: 144 x R^128x128" or "scores: 144 x R^128x64 R^64x128".
- * Returns `out`.
+ * Prints a line of the inventory as "SM: 144 x R^128x128" or "scores: 144 x
+ * R^128x64 R^64x128". Returns `out`.
  */
 char *es_cost_line_print(char out[ES_COST_LINE_MAX], const es_cost_line *line);
 
 /* --- modelled costs ------------------------------------------------------- */
 
 /**
- * A modelled number and its interval of about 95 %. All NaN if there is no
- * model for it; es_cost_unmodelled returns the reason.
+ * A predicted value with its interval of about 95 %. All three fields are NaN
+ * if the cost cannot be modelled; es_cost_unmodelled returns the reason.
  */
 typedef struct es_modelled {
     double value, low, high;
@@ -107,9 +110,9 @@ typedef enum es_cost_kind {
 } es_cost_kind;
 
 /**
- * Returns NULL if both kinds can be modelled, otherwise the reason: a size or
- * the vocabulary is unknown, or no figures are published for a part of the
- * architecture.
+ * Returns NULL if communication and latency can be modelled, otherwise the
+ * reason: a size or the vocabulary is unknown, or no figures are published for
+ * a part of the architecture.
  */
 const char *es_cost_unmodelled(const es_cost_model *model);
 
@@ -131,15 +134,17 @@ bool es_cost_is_fitted(const es_cost_model *model);
 es_modelled es_cost_predict(es_cost_kind kind, const es_cost_model *model);
 
 /**
- * Predicts the cost of n units of one item alone, such as those of one layer.
- * The interval is that of shapes outside the fitted range. NaN if n is NaN.
+ * Predicts the cost of n units of a single item, for example those of one
+ * layer. The interval is as wide as for shapes outside the fitted range. NaN if
+ * n is NaN.
  */
 es_modelled es_cost_of_numbers(es_cost_kind kind, es_cost_item item, double n);
 
 /**
- * Splits the value of es_cost_predict by item; the parts add up to it.
+ * Splits the value of es_cost_predict by item. The parts add up to the value.
  *
- *   out  (ES_N_COST_ITEMS)  all NaN if there is no model
+ *   out  (ES_N_COST_ITEMS)  costs by item; all NaN if the cost cannot be
+ *        modelled
  */
 void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
                    const es_cost_model *model);
@@ -147,8 +152,8 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
 /**
  * Returns the ratio base / model of the two predicted costs: how many times
  * cheaper the model is than the base. Common parts cancel, so the interval is
- * narrower than those of the two costs; it is exactly 1 if both count the
- * same. NaN if either cannot be modelled.
+ * narrower than the intervals of the two costs. If both models have the same
+ * counts, the ratio is exactly 1. NaN if either cannot be modelled.
  */
 es_modelled es_cost_saving(es_cost_kind kind, const es_cost_model *base,
                            const es_cost_model *model);

@@ -21,8 +21,8 @@ from fractions import Fraction
 
 ITEMS = ["softmax", "LayerNorm", "GELU", "ReLU", "linear", "output", "fixed"]
 NONLINEAR = ITEMS[:4]
-# The text of figure 1 describes one more model: 3.41 times less communication
-# and 1.42 times less latency than 25.32 GB and 8.21 minutes.
+# AERO's text about figure 1 describes one more model, SM+R: 3.41 times less
+# communication and 1.42 times less latency than 25.32 GB and 8.21 minutes.
 FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
             "ctx": "128", "d_model": "768", "n_head": "12",
             "communication_GB": str(25.32 / 3.41), "latency_min": str(8.21 / 1.42)}
@@ -30,8 +30,9 @@ FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
 
 def count(scan, row):
     """Counts the items of the row's model."""
-    # Table 7 uses Languini's vocabulary. Only there do the published numbers of
-    # the simplified block match the counts of the full block.
+    # In AERO's tables of other published models (group SOTA), only table 7 uses
+    # Languini's vocabulary of 16384, and only there do the numbers of the
+    # simplified block match the counts of the full block.
     command = [scan, "cost", row["arch"], "--json", "--n-layer", row["n_layer"],
                "--n-head", row["n_head"], "--d-model", row["d_model"], "--ctx",
                row["ctx"], "--vocab", "16384" if row["table"] == "T7" else "50257"]
@@ -121,9 +122,9 @@ class Costs:
         self.bytes = [float(r["communication_GB"]) * 1e9 for r in self.rows]
         self.seconds = [float(r["latency_min"]) * 60 for r in self.rows]
         self.by_byte = fit(self.counts, self.bytes)
-        # Seconds per GB of the nonlinear items, per number into and out of the
-        # layers' products, and per logit. More coefficients would fit better
-        # but extrapolate worse.
+        # The latency has three terms: seconds per GB of the nonlinear items,
+        # per value entering or leaving the layers' products, and per logit.
+        # More coefficients would fit better but extrapolate worse.
         self.timed = [[sum(c * w for c, w in zip(n[:4], self.by_byte)) / 1e9, n[4], n[5]]
                       for n in self.counts]
         self.by_second = fit(self.timed, self.seconds)
@@ -153,11 +154,11 @@ class Costs:
         bytes_of = deviations(self.by_byte, self.counts, self.bytes)
         seconds_of = deviations(self.by_second, self.timed, self.seconds)
         lines = [
-            "/* Written by `make cost-fit` (fit.py): do not edit. Coefficients of",
-            "   communication (bytes) and latency (seconds) by item, their standard",
-            "   deviation, and the group of those whose errors are correlated; the",
-            "   relative residuals of the fits; and the range of the rows. Source: AERO",
-            "   (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, text of figure 1;",
+            "/* Written by `make cost-fit` (fit.py): do not edit. For each item: its",
+            "   coefficient of communication (bytes) or latency (seconds), the standard",
+            "   deviation, and a group number (errors within a group are correlated). Then",
+            "   the relative residuals of the fits, and the ranges of the fitted rows.",
+            "   Source: AERO (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, figure 1;",
             f"   {len(self.rows)} rows. */",
             "/* clang-format off */",
             "static const coefficient coefficients[][ES_N_COST_ITEMS] = {",

@@ -37,7 +37,7 @@ static kind kind_of(es_activation activation)
     return is_gelu(activation) ? GELU : RELU;
 }
 
-/* Counts the layers whose activation is of the wanted kind. Loops over ranges
+/* Counts the layers with an activation of the kind `wanted`. Loops over ranges
    instead of layers, because a file may declare any number of layers. */
 static double count_activations(const es_cost_shape *shape, kind wanted)
 {
@@ -94,9 +94,10 @@ static double attention_weights(const es_cost_shape *shape)
     const double d = (double)shape->d_model;
     const double keys = es_cost_key_width(shape);
     const double queries = es_cost_query_width(shape);
-    const double more = es_cost_n_projections(shape) - 4; /* negative if there
-                                                             are fewer than
-                                                             four */
+    const double more =
+        es_cost_n_projections(shape) - 4; /* matrices besides the usual
+                                             four; negative if there
+                                             are fewer */
     return 2 * d * (queries + keys) + more * d * d;
 }
 

@@ -1,4 +1,4 @@
-/** The shape of a model, and the operations and weights it needs. */
+/** Counts the operations and weights of a model from its shape. */
 #ifndef ES_FLOPS_H
 #define ES_FLOPS_H
 
@@ -9,13 +9,14 @@
 typedef struct es_cost_shape {
     es_arch arch;
     int64_t n_layer, n_head, d_model; /* >= 1 */
-    int64_t mlp_mult;  /* m: an FFN of two matrices is m d wide; 4 in the
-                          papers */
-    int64_t d_ff;      /* width of the FFN; 0: m d */
-    int64_t n_kv_head; /* number of heads of keys and values; 0: n_head */
-    int64_t d_head;    /* width of a head; 0: d / n_head */
-    bool simplified;   /* attention as in He and Hofmann's block: only queries
-                          and keys, no matrices for values and output */
+    int64_t mlp_mult;  /* m: an FFN of two matrices has the width m d; 4 in
+                          the papers */
+    int64_t d_ff;      /* width of the FFN; 0: use m d */
+    int64_t n_kv_head; /* number of key and value heads; 0: use n_head */
+    int64_t d_head;    /* width of a head; 0: use d / n_head */
+    bool simplified;   /* attention of He and Hofmann's simplified block:
+                          matrices only for queries and keys, not for values
+                          and output */
 } es_cost_shape;
 
 /** Floating-point operations of one forward pass over one sequence. */
@@ -38,8 +39,9 @@ double es_cost_n_relus(const es_cost_shape *shape);
 double es_cost_n_swiglus(const es_cost_shape *shape);
 
 /**
- * Return the width of an FFN of two or three matrices, of all heads' queries
- * together, and of all heads' keys together. The sizes must be valid.
+ * Return widths: of an FFN of two or three matrices, of the queries of all
+ * heads together, and of the keys of all heads together. The sizes must be
+ * valid.
  */
 double es_cost_ffn_width(const es_cost_shape *shape);
 double es_cost_query_width(const es_cost_shape *shape);
@@ -53,26 +55,26 @@ double es_cost_n_projections(const es_cost_shape *shape);
 
 /**
  * Returns the FLOPs of all layers over ctx = T tokens, without embeddings and
- * output.
+ * without the output layer.
  *
  * Per layer and token: an FFN takes 4 m d^2 (16 d^2 for m = 4), SwiGLU's three
- * matrices 6 m d^2, a fused FFN 2 d^2, a removed one 0; attention takes 8 d^2
- * + 2 T d + d (T + 1), a gate's matrix 2 d^2. If queries and keys have
- * separate widths a and k, attention takes 4 d (a + k) + 2 T a + a (T + 1).
- * Activations, norms and softmax are not counted, so architectures that differ
- * only in these cost the same. Simplified attention is counted as in AERO, 4
- * d^2 + 2 d (T + 1): both of its products with the causal matrix skip the
- * zeros, while above only the second does. Both numbers are NaN if a size is
- * below 1. Source: AERO, appendix E.
+ * matrices 6 m d^2, a fused FFN 2 d^2, a removed one 0; attention takes 8 d^2 +
+ * 2 T d + d (T + 1), a gate's matrix 2 d^2. If queries and keys have separate
+ * widths a and k, attention takes 4 d (a + k) + 2 T a + a (T + 1). Activations,
+ * norms and softmax are not counted, so architectures that differ only in these
+ * have equal FLOPs. Simplified attention is counted as in AERO, 4 d^2 + 2 d (T
+ * + 1): in simplified attention both products with the causal matrix skip its
+ * zeros, while in ordinary attention only the second product does. Both results
+ * are NaN if a size is below 1. Source: AERO, appendix E.
  */
 es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx);
 
 /**
  * Returns the number of weights in the matrices of the layers: 4 d^2 for
  * attention (2 d^2 if simplified, d^2 more with a gate; 2 d (a + k) with
- * separate widths), and 2 m d^2, 3 m d^2 for SwiGLU, d^2 or 0 for the FFN.
- * Embeddings, biases, norms and learnable scalars are not counted: these are
- * the weights that the FLOPs above use. NaN if a size is below 1.
+ * separate widths), and 2 m d^2, 3 m d^2 for SwiGLU, d^2 for a fused or 0 for a
+ * removed FFN. Embeddings, biases, norms and learnable scalars are not counted;
+ * es_flops_forward leaves out the same parts. NaN if a size is below 1.
  */
 double es_cost_weights(const es_cost_shape *shape);
 

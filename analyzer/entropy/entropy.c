@@ -1,5 +1,6 @@
-/* Attention entropy, the fast forms: checks the caller's arguments and chooses
-   the kernels. entropy_parts.c cuts the rows into parts for the threads. */
+/* Implements the public functions of attention entropy: checks the caller's
+   arguments and chooses the kernels. entropy_parts.c splits the rows into parts
+   for the threads. */
 #include "analyzer/base/sized.h"
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -93,8 +94,8 @@ static es_status check_sequences(const es_attention_shape *shape)
 }
 
 /**
- * Returns true for 0 and for numbers that float32 represents as normal
- * numbers, together with their inverse.
+ * Returns true for 0, and for numbers that are normal in float32 and whose
+ * inverse is too.
  */
 static bool is_size(double x)
 {
@@ -126,7 +127,7 @@ static es_status check_scores(const es_attention_shape *shape)
 }
 
 /**
- * Returns true if the shape has no settings for scores and none for cut or
+ * Returns true if the shape sets no members for scores and none for cut or
  * packed rows.
  */
 static bool is_plain(const es_attention_shape *shape)
@@ -229,9 +230,8 @@ es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
         (status = es_sized_take(&from, sizeof from, rows, "es_rows")) < 0)
         return status;
     if (!from.entropy)
-        return es_fail(
-            ES_EARGUMENT,
-            "heads of attention: rows have no entropies: set entropy");
+        return es_fail(ES_EARGUMENT, "heads of attention: rows->entropy is "
+                                     "NULL: pass the rows' entropies");
     es_heads_reduce(&out, &from, n_batch, n_heads, n_queries);
     return ES_OK;
 }

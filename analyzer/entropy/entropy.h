@@ -39,17 +39,17 @@
  *
  * **Threads.** A call splits its heads, and long contexts, over at most
  * `n_threads` threads including its own: 0 for as many as there are processors
- * to run on, fewer if there is little to do. The additional threads wait for
- * the next call; they take no signals, do not exist in a forked child, and end
- * with the program. They are POSIX threads: callers need no OpenMP. The
- * results have the same bits for every number of threads. Several threads may
- * call at the same time.
+ * to run on, fewer for a small call. The additional threads wait for the next
+ * call; they take no signals, do not exist in a forked child, and end with the
+ * program. They are POSIX threads: callers need no OpenMP. The results have the
+ * same bits for every number of threads. Several threads may call at the same
+ * time.
  *
  * **Instructions.** AMX, AVX-512, AVX2 or plain C: chosen on the first call,
- * which compares each with the double-precision form before it is used. If the
- * processor has AMX, that call requests permission for its tiles from Linux,
- * as PyTorch does: signal stacks that are set later must have AT_MINSIGSTKSZ
- * bytes.
+ * which compares each variant with the double-precision reference before using
+ * it. If the processor has AMX, that call requests permission for its tiles
+ * from Linux, as PyTorch does: signal stacks that are set later must have
+ * AT_MINSIGSTKSZ bytes.
  */
 #ifndef ES_ENTROPY_H
 #define ES_ENTROPY_H
@@ -61,12 +61,12 @@
 
 /**
  * The shape and settings of an attention. `size` is sizeof
- * (es_attention_shape), which keeps programs working that were compiled with
- * an older header. A member that is 0 or NULL is not set and has the default
- * in its comment.
+ * (es_attention_shape), which keeps programs working that were compiled with an
+ * older header. A member that is 0 or NULL has the default value that its
+ * comment states.
  *
  * es_entropy_probs reads only the first group; the members for scores and for
- * packed or cut rows apply to es_qk_statistics.
+ * packed or cut rows apply only to es_qk_statistics.
  */
 typedef struct es_attention_shape {
     size_t size;
@@ -74,29 +74,35 @@ typedef struct es_attention_shape {
     int n_heads;      /* heads of queries */
     int n_queries;    /* at most 2^30 */
     int n_keys;       /* at most 2^30 */
-    int head_width;   /* D; unused with weights */
+    int head_width;   /* D; not used by es_entropy_probs */
     bool causal;      /* row i sees keys j <= query_offset + i */
-    int n_kv_heads;   /* divides n_heads; 0: n_heads */
+    int n_kv_heads;   /* heads of keys; divides n_heads; 0: n_heads */
     int query_offset; /* -2^30 to 2^30: position of query 0 among the keys */
     const unsigned char *key_mask; /* (B,S), 0: hidden; NULL: all keys are
                                       visible */
 
-    /* Rows and keys of each sequence. */
-    const unsigned char *query_mask; /* (B,T), 0: the row is es_missing() */
-    const int32_t *key_lengths;      /* (B): number of keys; later ones are
-                                        hidden */
-    const int32_t *query_offsets;    /* (B), replaces query_offset */
-    const int32_t *query_starts;     /* (B + 1): packed, see below */
-    const int32_t *key_starts;       /* (B + 1); NULL: query_starts */
-    int window; /* the row at position p sees keys |p - j| < window; 0: none */
+    /* The following members hide rows and keys of each sequence. */
+    const unsigned char *query_mask; /* (B,T), 0: the row is not computed and
+                                        becomes es_missing() */
+    const int32_t *key_lengths;      /* (B): number of keys of each sequence;
+                                        later keys are hidden */
+    const int32_t *query_offsets;    /* (B): replaces query_offset for each
+                                        sequence */
+    const int32_t *query_starts;     /* (B + 1): starts of packed sequences,
+                                        see es_qk_statistics */
+    const int32_t *key_starts;       /* (B + 1): starts of their keys; NULL:
+                                        same as query_starts */
+    int window; /* the row at position p sees keys j with |p - j| < window;
+                   0: no window */
 
-    /* Settings that turn a product q.k into a score. */
+    /* The following members define how a product q.k becomes a score. */
     double scale;             /* factor of scores; 0: 1 / sqrt(D) */
-    double softcap;           /* c: scores are c tanh(score / c); 0: none */
+    double softcap;           /* c: scores are c tanh(score / c); 0: no
+                                 softcap */
     const float *temperature; /* (H,T), divides scores; NULL: 1 */
-    const float *sink_logits; /* (H), logits of learnt sinks; NULL: none */
+    const float *sink_logits; /* (H), logits of learnt sinks; NULL: no sinks */
 
-    double time_limit; /* seconds; 0: no limit */
+    double time_limit; /* time limit of a call in seconds; 0: no limit */
 } es_attention_shape;
 
 typedef enum es_entropy_type {
@@ -106,8 +112,8 @@ typedef enum es_entropy_type {
 } es_entropy_type;
 
 /**
- * Distances counted in numbers: element (b,h,i,c) is at b*batch + h*head +
- * i*row + c.
+ * Strides counted in numbers: element (b,h,i,c) is at b*batch + h*head + i*row
+ * + c.
  */
 typedef struct es_strides {
     ptrdiff_t batch, head, row;
@@ -115,7 +121,8 @@ typedef struct es_strides {
 
 /** Weights (B,H,T,S), queries (B,H,T,D) or keys (B,n_kv_heads,S,D). */
 typedef struct es_entropy_input {
-    const void *data; /* float; uint16_t for bfloat16 and float16 */
+    const void *data; /* array of float, or of uint16_t for bfloat16 and
+                         float16 */
     es_entropy_type type;
     es_strides strides;
 } es_entropy_input;
@@ -133,7 +140,7 @@ static inline es_strides es_strides_bhtd(int n_heads, int n, int width)
     return out;
 }
 
-/** Returns the strides of (B,N,H,W). */
+/** Returns the strides of an array (B,N,H,W). */
 static inline es_strides es_strides_bthd(int n_heads, int n, int width)
 {
     es_strides out;
@@ -148,15 +155,16 @@ static inline es_strides es_strides_bthd(int n_heads, int n, int width)
  * is (B,H,T), or (H,T) for packed rows, or NULL for an output that is not
  * needed; each is written completely, in the order b, h, i.
  *
- * A row is non-finite if one of its visible weights (from weights) or scores
- * (from Q,K) is NaN or infinite; a score of -inf counts as non-finite. Such a
- * row is NaN in every float, and its nonfinite is the number of visible
- * weights that are not finite. From Q,K that is all visible ones, because a
- * softmax cannot distinguish them any more. These NaN are never es_missing(),
- * whatever NaN the input held.
+ * A row is non-finite if one of its visible weights (es_entropy_probs) or
+ * scores (es_qk_statistics) is NaN or infinite; a score of -inf counts as
+ * non-finite. All floats of such a row are NaN, and `nonfinite` is the number
+ * of its visible weights that are not finite; in es_qk_statistics these are all
+ * visible weights, because a non-finite score makes the whole softmax
+ * non-finite. These NaN are never es_missing(), even if the input contains that
+ * NaN.
  *
- * A row that sees no key has no entropy: it is es_missing() (also a NaN) in
- * every float, and 0 in nonfinite. The same holds for a row that query_mask
+ * A row that sees no key has no entropy: all its floats are es_missing() (also
+ * a NaN), and `nonfinite` is 0. The same is true of a row that query_mask
  * hides, a packed row that belongs to no sequence, and a row that time_limit
  * left out.
  *
@@ -165,30 +173,33 @@ static inline es_strides es_strides_bthd(int n_heads, int n, int width)
 typedef struct es_rows {
     size_t size;
     float *entropy;     /* nats */
-    float *lse;         /* log-sum-exp of the row's scores; only from Q,K */
-    float *max_logit;   /* largest score; only from Q,K */
+    float *lse;         /* log-sum-exp of the row's scores; only
+                           es_qk_statistics */
+    float *max_logit;   /* largest score; only es_qk_statistics */
     float *sink;        /* weight on key 0, or on the first unmasked key; 0 if
                            a window hides it */
     int32_t *nonfinite; /* number of non-finite visible weights */
-    float *missing;     /* share of the learnt sink, 0 without one; only from
-                           Q,K */
-    float *distance;    /* mean |p - j| of its keys, tokens; only from Q,K */
-    float *top;         /* largest weight; only from Q,K */
+    float *missing;     /* weight of the learnt sink, 0 without a sink; only
+                           es_qk_statistics */
+    float *distance;    /* mean distance |p - j| to the keys, in tokens; only
+                           es_qk_statistics */
+    float *top;         /* largest weight; only es_qk_statistics */
 } es_rows;
 
 /**
- * Statistics of every head over the whole batch, by the reductions of
- * analyzer/heads, like the series of a run file. `size` is sizeof (es_heads).
- * Each pointer is (H) or NULL.
+ * Statistics of every head over the whole batch, reduced in the same way as the
+ * series of a run file (analyzer/heads). `size` is sizeof (es_heads). Each
+ * pointer is (H) or NULL.
  *
- * Means and extremes are over finite rows. They are NaN if a head has rows but
- * no finite one, and es_missing() if all its rows are missing or time_limit
- * left one out; counts are 0 then.
+ * Means and extremes cover the finite rows. They are NaN if a head has rows but
+ * no finite row, and es_missing() if all its rows are missing or time_limit
+ * left a row out; counts are then 0.
  */
 typedef struct es_heads {
     size_t size;
     float *entropy;     /* mean, nats */
-    float *entropy_min; /* smallest mean of one sequence's finite rows */
+    float *entropy_min; /* smallest mean entropy among the sequences, over
+                           finite rows */
     float *entropy_max; /* largest */
     float *max_logit;   /* largest */
     float *sink;        /* mean */
@@ -201,10 +212,11 @@ typedef struct es_heads {
 } es_heads;
 
 /**
- * Reduces rows to heads, for callers that already have rows.
+ * Reduces statistics of rows to statistics of heads, for callers that already
+ * have those of the rows.
  *
- *   heads  (H)     written; statistics without rows are es_missing(), or 0 for
- *                  counts
+ *   heads  (H)     written; a statistic whose input in `rows` is NULL becomes
+ *                  es_missing(), a count 0
  *   rows   (B,H,T) rows->entropy is required; the others may be NULL
  *
  * A row counts as finite if its entropy is finite, and does not count at all
@@ -218,20 +230,20 @@ ES_API es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
 
 /**
  * Computes the Shannon entropy of every attention row from its weights: e =
- * -sum_j a_ij ln(a_ij + 1e-9) over the visible keys (AERO, eq. 10). Rows need
- * not add up to 1.
+ * -sum_j a_ij ln(a_ij + 1e-9) over the visible keys (AERO, eq. 10). The weights
+ * of a row need not add up to 1.
  *
  *   rows  (B,H,T)    written, except lse and max_logit
  *   att   (B,H,T,S)
  *
- * e agrees with the double-precision form to 5e-7 (1 + sum_j |a_j ln(a_j +
- * 1e-9)|), which for a softmax is 5e-7 (1 + e); typically to 1e-7 (1 + e).
- * Rows with non-finite or negative weights are computed by that form. The
- * speed is that of reading memory.
+ * e agrees with the double-precision result to 5e-7 (1 + sum_j |a_j ln(a_j +
+ * 1e-9)|), which for a softmax is 5e-7 (1 + e); typically to 1e-7 (1 + e). Rows
+ * with non-finite or negative weights are computed in double precision. The
+ * speed is limited by reading memory.
  *
  * Returns ES_OK; ES_EARGUMENT if the shape is invalid (a size below 1 or too
- * large, or heads that do not divide) or an input is NULL; ES_ENOMEM: only a
- * mask needs memory, 8 bytes per key.
+ * large, or n_kv_heads that does not divide n_heads) or an input is NULL;
+ * ES_ENOMEM: only a mask needs memory, 8 bytes per key.
  */
 ES_API es_status es_entropy_probs(const es_rows *rows,
                                   const es_entropy_input *att,
@@ -243,21 +255,21 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * without T x S storage: a_ij = softmax over the visible keys j of the scores
  * s_ij,
  *
- *   s_ij = scale q_i . k_j / t_i, with a softcap c tanh(s_ij / c) of it
- *   entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
+ *   s_ij = scale q_i . k_j / t_i, or c tanh(s_ij / c) of this score with a
+ * softcap c entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
  *
- *   rows   outputs of rows, or NULL; outputs that are not requested cost
+ *   rows   statistics of rows, or NULL; arrays that are NULL cost
  *          nothing
- *   heads  outputs of heads, or NULL; they do not need `rows`
+ *   heads  statistics of heads, or NULL; they do not need `rows`
  *   q      (B,H,T,D); packed (T,H,D): strides.batch is not used
  *   k      (B,n_kv_heads,S,D); packed (S,n_kv_heads,D)
  *   shape  sizes, and the model's settings
  *
  * **Position.** Query i is at position p = query_offset + i: in a context that
  * is split over devices, the offset is the position of its first query; for
- * decoding it is S - T. The position determines the keys that a causal row and
- * a window let through, and distances. If it is negative, causal rows see no
- * key.
+ * decoding it is S - T. The position determines which keys a causal row and
+ * a window can see, and the distances. If the position is negative, causal rows
+ * see no key.
  *
  * **Packed.** With query_starts (cu_seqlens), T and S are total numbers of
  * tokens. B sequences follow each other: sequence b has the queries
@@ -275,7 +287,7 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * a collapsed head, and entropies remain between 0 and ln n. The model's
  * weights are (1 - missing) a; their -sum w ln w is (1 - m)(e - ln(1 - m)),
  * and the entropy including the sink is that plus -m ln m. A logit of -inf
- * means no sink; NaN and +inf make rows non-finite.
+ * means no sink; NaN and +inf make all rows non-finite.
  *
  * **Non-finite.** A product q.k, or a part of its sum, that is not finite or
  * that float32 cannot represent makes its row non-finite, also with a softcap.

@@ -7,7 +7,7 @@
 static const float sink_logit = 0.5F;
 
 /* The first shape is causal, with whole and partial tiles and a learnt sink;
-   the second has more keys than one chunk. */
+   the second has more keys than fit into one chunk. */
 static const es_attention_shape shapes[] = {{.n_batch = 1,
                                              .n_heads = 1,
                                              .n_queries = 67,
@@ -45,7 +45,7 @@ static es_rows rows_of(results *out)
                      .top = out->top};
 }
 
-/** Returns a number in [0,1) of a fixed pseudo-random sequence. */
+/** Returns the next number, in [0,1), of a fixed pseudo-random sequence. */
 static float next_number(uint32_t *state)
 {
     *state = *state * 1664525U + 1013904223U;
@@ -59,7 +59,7 @@ static bool close_enough(float got, float wanted)
     return fabsf(got - wanted) <= 1e-5F + 1e-5F * fabsf(wanted);
 }
 
-/** Compares the statistics that only rows from Q,K have. */
+/** Compares the statistics that only es_qk_statistics computes. */
 static bool same_scores(const results *got, const results *wanted, int i)
 {
     return close_enough(got->lse[i], wanted->lse[i]) &&
@@ -81,9 +81,9 @@ static bool same(const results *got, const results *wanted, int n, bool qk)
 }
 
 /**
- * Fills rows alternately with random, nearly one-hot (with denormals), flat
- * and zero weights; one row gets a NaN, one an infinity. Weights that must not
- * be read are NaN.
+ * Fills rows alternately with random, nearly one-hot (with denormals), flat and
+ * zero weights; one row gets a NaN, another an infinity. Weights that must not
+ * be read are NaN, so that reading them shows.
  */
 static void fill_weights(float *att, const es_attention_shape *shape)
 {
@@ -128,8 +128,8 @@ static void fill_queries_and_keys(float *q, float *k,
 }
 
 /**
- * Computes the same rows by the reference and by the kernels, and compares
- * them.
+ * Computes the same rows with the reference and with the kernels, and compares
+ * the results.
  */
 static bool rows_agree(const es_entropy_kernels *set,
                        const es_entropy_input *in, const es_entropy_input *k,

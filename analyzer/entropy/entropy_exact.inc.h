@@ -4,9 +4,9 @@
  *
  * A float32 product q.k has an error of about 2^-24 of |q| |k|, more if single
  * channels are large. If scores are large, and the row is neither flat nor
- * one-hot, the entropy has the same error. Here products are computed in
- * double, and so is their distance from the row's largest; the distances are
- * numbers up to about 30, for which float32 is accurate to 1e-6.
+ * one-hot, the entropy has the same error. Here products, and their differences
+ * from the largest product of the row, are computed in double; the differences
+ * are at most about 30, for which float32 is accurate to 1e-6.
  */
 
 /* Vectors of double have half as many lanes. */
@@ -15,14 +15,14 @@ typedef int64_t wide_int __attribute__((vector_size(4 * LANES)));
 typedef float narrow __attribute__((vector_size(2 * LANES)));
 #define WIDE (LANES / 2)
 
-/* Entropy error in nats above which a row is recomputed. */
+/* Estimated error of the entropy, in nats, above which a row is recomputed. */
 #define MOST_BLUR 2.5e-6F
 
 /**
- * Returns the squared error that fixed point adds, in the units of reach_of:
- * numbers are rounded to 2^-23 of the largest of their row. The omitted
- * products of digits act like 0.2 D of the largest product, which find_blurred
- * assumes for float32 products too.
+ * Returns the squared error that fixed-point arithmetic adds to a score, in the
+ * units of reach_of. Each number is rounded to 2^-23 of the largest number in
+ * its row. The omitted products of digits act like 0.2 D of the largest
+ * product, which find_blurred assumes for float32 products too.
  */
 static inline vec fixed_reach(const workspace *work, int row)
 {
@@ -34,9 +34,8 @@ static inline vec fixed_reach(const workspace *work, int row)
 }
 
 /**
- * Returns how many partial float32 sums may be as inaccurate as a large
- * summand makes them. Sums are formed in stretches, and the stretches are
- * added.
+ * Returns the number of partial float32 sums that one large summand can make
+ * inaccurate. Sums are formed in stretches, and the stretches are then added.
  */
 static inline int sums_of(const workspace *work, int width)
 {
@@ -55,8 +54,8 @@ static inline vec square_scale(const workspace *work,
 }
 
 /**
- * Returns the squared error of scores, in units of 2^-48. If an outlying
- * channel is added early, all later sums are as inaccurate as it makes them.
+ * Returns the estimated squared error of scores, in units of 2^-48. If an
+ * outlying channel is added early, its rounding error affects all later sums.
  * If vectors are alike, sums grow steadily up to the logit; if one half of a
  * head cancels the other, up to half of |q| |k|. Matrix tiles add with more
  * bits.
@@ -81,11 +80,11 @@ static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
 
 /**
  * Finds the rows of a group, from `row` on, whose error may exceed MOST_BLUR.
- * A change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. All errors
- * are squared. The factors are those for which no family of inputs in the
- * tests has an error of 1e-5. Logits may have an error of 5e-7 of their
- * products' sizes, but exceed it with outlying channels, and fixed point is as
- * inaccurate for a small logit as for a large one.
+ * Errors d_j of the scores change e by -sum a_j (ln a_j + e) d_j. All errors
+ * here are squared. The factors were chosen so that no family of inputs in the
+ * tests has an error of 1e-5. The largest logit may have an error of 5e-7 of
+ * the size of its products. Outlying channels can exceed this, and fixed point
+ * has the same absolute error for a small logit as for a large one.
  */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
@@ -157,8 +156,8 @@ static inline wide larger_wide(wide a, wide b)
     return choose_wide(a > b, a, b);
 }
 
-/* Number of keys of a tile that are processed together; divides TILE. The sums
-   fill the registers. */
+/* Number of keys of a tile that are processed together; divides TILE. Their
+   sums fill the registers. */
 #if defined(ES_VECTOR_AVX512)
 #define EXACT_KEYS TILE
 #else
@@ -173,7 +172,7 @@ static inline void widen_lanes(double *to, const float *from)
     store_wide(to + WIDE, high);
 }
 
-/** Converts LANES copied queries to double, (D,LANES), in place. */
+/** Converts LANES packed queries (D,LANES) to double, in place. */
 static const double *widen_queries(const workspace *work, int width)
 {
     double *const out = (double *)(void *)work->queries;
@@ -261,8 +260,8 @@ static wide exact_tanh(wide x, wide scale)
 }
 
 /**
- * Returns the factors of WIDE rows from i on: with a softcap those before the
- * tanh (inner) or after it, otherwise the scale.
+ * Returns the factors of WIDE rows from i on. With a softcap these are the
+ * factors before the tanh (if `inner`) or after the tanh, otherwise the scale.
  */
 static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 {
@@ -277,9 +276,9 @@ static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 }
 
 /**
- * Processes half a group, the rows from `row` of the part on: finds the
- * maximum of the products that each row sees, and their distances from it in
- * powers of two.
+ * Processes half a group, the rows of the part from `row` on. Finds the largest
+ * of the products that each row sees, and converts the products to differences
+ * from it, as powers of two.
  */
 static void exact_differences(const workspace *work,
                               const es_entropy_part *part, int row, int half,
@@ -310,7 +309,7 @@ static void exact_differences(const workspace *work,
     }
 }
 
-/** Merges the sums of a chunk into the state of row `row`, lane `r`. */
+/** Merges the sums of a chunk into the running sums of row `row`, lane `r`. */
 static void exact_merge(const workspace *work, const es_entropy_part *part,
                         int row, double old_top, const row_sums *sums, int r)
 {
@@ -326,7 +325,9 @@ static void exact_merge(const workspace *work, const es_entropy_part *part,
     work->exact_far[row] = work->exact_far[row] * factor + (double)sums->far[r];
 }
 
-/** Adds a chunk, the keys from j on, to the blurred rows of a group. */
+/**
+ * Adds a chunk, the keys from j on, to the sums of the blurred rows of a group.
+ */
 static void exact_absorb(const workspace *work, const es_entropy_part *part,
                          int i, int j, const seen *keys,
                          const bool blurred[LANES])
@@ -346,7 +347,7 @@ static void exact_absorb(const workspace *work, const es_entropy_part *part,
             exact_merge(work, part, row + r, old_top[r], &sums, r);
 }
 
-/** Processes one group with the packed keys [first, end). */
+/** Adds the packed keys [first, end) to the blurred rows of one group. */
 static void exact_group(const workspace *work, const es_entropy_part *part,
                         int i, int first, int end, const bool blurred[LANES])
 {
@@ -399,7 +400,8 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
     for (int first = begin; first < n_keys; first += block) {
         const int end = min_int(first + block, n_keys);
         if (n_keys - begin > block ||
-            work->form != AS_FLOATS) /* otherwise they are still packed */
+            work->form != AS_FLOATS) /* otherwise the keys are still packed
+                                        as floats */
             pack_keys(work, part, first, end);
         for (int r = 0; r < n_rows && !es_is_late(part); r += LANES)
             for (int i = r; i < r + LANES && i < n_rows; i++)

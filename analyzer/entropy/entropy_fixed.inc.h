@@ -19,13 +19,13 @@
 #define LEAST_HEIGHT                                                           \
     0x1p-100F    /* rows with a smaller height are treated as                  \
                     this high */
-#define BYTES 64 /* numbers in a row of a tile */
+#define BYTES 64 /* numbers in a row of a tile, one byte each */
 #define TILE_BYTES 1024
 
 /**
- * Returns the bytes of SIDE packed keys or queries: for each BYTES numbers the
- * tiles of their digits, highest first; then SIDE floats, the factors of the
- * sums of products.
+ * Returns the number of bytes for SIDE packed keys or queries: the tiles of
+ * digits of each BYTES numbers, highest digits first, followed by SIDE floats
+ * that turn sums of products into products.
  */
 static inline ptrdiff_t fixed_side(int width)
 {
@@ -33,16 +33,22 @@ static inline ptrdiff_t fixed_side(int width)
            SIDE * (ptrdiff_t)sizeof(float);
 }
 
-/** SIDE rows of one head, keys or queries, and their measures. */
+/** SIDE rows of one head, keys or queries, and their scales. */
 typedef struct fixed_rows {
     es_numbers rows[SIDE];
-    int n[SIDE]; /* numbers of each row: width, or 0 if there is no such row */
+    int n[SIDE]; /* numbers in each row: the width, or 0 for a row beyond the
+                    last */
     int width;
-    vec length, height; /* |x|^2 and largest |x_c|; 0 for non-finite rows */
-    vec scale, inverse; /* h / UNIT 2^12, NaN for non-finite rows; UNIT / h */
+    vec length, height; /* |x|^2 and the largest |x_c| of each row; 0 for
+                           non-finite rows */
+    vec scale, inverse; /* h / UNIT 2^12, NaN for non-finite rows; and UNIT /
+                           h */
 } fixed_rows;
 
-/** Loads up to LANES of the n numbers of a row, from c on; 0 beyond n. */
+/**
+ * Loads up to LANES numbers of a row of n numbers, from number c on; lanes
+ * beyond n are 0.
+ */
 INLINED vec fixed_numbers(es_numbers row, int c, int n)
 {
     return load_numbers(row, c, clamp_int(n - c, 0, LANES));
@@ -82,8 +88,8 @@ INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
 }
 
 /**
- * Returns a permutation that takes bytes `low` of 32 numbers, then bytes
- * `high` of them.
+ * Returns a permutation of bytes: first byte `low` of each of 32 numbers, then
+ * byte `high` of each.
  */
 static inline __m512i byte_places(int low, int high)
 {
@@ -160,7 +166,10 @@ INLINED void pack_fixed_queries(char *out, const fixed_rows *in,
     }
 }
 
-/** Packs visible keys [first, end). Keys missing from the last SIDE are 0. */
+/**
+ * Packs the visible keys [first, end). Unused places of the last SIDE keys are
+ * 0.
+ */
 INLINED void fix_keys_of(workspace *work, const es_entropy_part *part,
                          int first, int end, es_numbers k)
 {
@@ -193,8 +202,8 @@ static bool fix_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Packs SIDE queries, the rows from i on. Sets *fits to false if one is too
- * large.
+ * Packs SIDE queries, the rows from i on. Sets *fits to false if a query has
+ * numbers that are too large.
  */
 INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
                             const es_entropy_part *part, int i, es_numbers in)
@@ -212,7 +221,10 @@ INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
     store(work->height + i - part->first, queries.height);
 }
 
-/** Packs a group of queries. Returns false if one is too large. */
+/**
+ * Packs a group of queries. Returns false if a query has numbers that are too
+ * large.
+ */
 static bool fix_queries(const workspace *work, const es_entropy_part *part,
                         int i)
 {
@@ -227,7 +239,7 @@ static bool fix_queries(const workspace *work, const es_entropy_part *part,
 
 #define SUMS (SIDE * SIDE) /* number of sums in a tile */
 
-/** Sums of SIDE queries and SIDE keys that are to be converted to products. */
+/** Sums of SIDE queries and SIDE keys, waiting to be converted to products. */
 typedef struct conversion {
     float *out; /* NULL: nothing to convert */
     const uint32_t *sums;
@@ -236,9 +248,9 @@ typedef struct conversion {
 } conversion;
 
 /**
- * Converts the sums with n keys from `first` on. The sums of the highest
- * digits are below 2^14 width, so 2^8 times these and the other sums are exact
- * in an int32.
+ * Converts the sums with n keys from `first` on. The sums of the highest digits
+ * are below 2^14 width, so 2^8 times these sums, added to the other sums, fits
+ * an int32.
  */
 INLINED void convert_fixed(const conversion *by, int first, int n)
 {
@@ -330,15 +342,15 @@ static inline const float *fixed_scales(const char *rows, int width)
 }
 
 /**
- * Computes the products of SIDE queries with at least n keys. Converts each
- * sum while the next is computed.
+ * Computes the products of SIDE queries with at least n keys. Converts each sum
+ * while the next sum is computed.
  */
 APART void multiply_fixed_side(float *out, const char *queries,
                                const char *keys, int width, int n, ahead *next)
 {
     uint32_t sums[2][DIGITS * SUMS] __attribute__((aligned(64)));
     conversion last = {.query_scale = load(fixed_scales(queries, width))};
-    keep_order(); /* the tiles' source must be in memory */
+    keep_order(); /* the data that tiles are loaded from must be in memory */
     load_fixed_queries(queries);
     for (int j = 0; j < n; j += SIDE, keys += fixed_side(width)) {
         uint32_t *const to = sums[j / SIDE % 2];
@@ -352,8 +364,8 @@ APART void multiply_fixed_side(float *out, const char *queries,
 }
 
 /**
- * Computes the products of a group with keys from packed key j on: the two
- * halves of SIDE queries with at least n[0] and n[1] keys.
+ * Computes the products of a group with keys from packed key j on. The first
+ * half of the group needs at least n[0] keys, the second half at least n[1].
  */
 static void multiply_fixed(const workspace *work, const es_entropy_part *part,
                            int j, const int n[2], ahead *next)

@@ -1,5 +1,6 @@
-/* Reduces rows to heads for callers of the library, by the reductions of
-   analyzer/heads, which also make the trainer's series. */
+/* Reduces statistics of rows to statistics of heads for callers of the library,
+   with the reductions of analyzer/heads that the trainer uses for its series.
+ */
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -17,8 +18,8 @@ es_rows es_rows_from(const es_rows *rows, size_t position)
 }
 
 /**
- * Reduces one statistic of rows, in a separate loop per series. A statistic
- * without values does not change the result.
+ * Reduces one statistic of the rows. Inlined into a separate loop per series.
+ * If the statistic has no array, the result is the initial value.
  */
 static inline double add_rows(const float *entropy, const float *x,
                               const int32_t *counts, size_t n,
@@ -68,9 +69,11 @@ es_head_sums es_rows_share(const es_rows *rows, size_t n)
         out.finite_rows += isfinite(rows->entropy[i]) ? 1 : 0;
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
         if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX &&
-            es_head_statistics[i].set == ES_SERIES_CORE) /* as es_heads has */
+            es_head_statistics[i].set == ES_SERIES_CORE) /* the series that
+                                                            es_heads has */
             out.values[i] = share_of(rows, n, (es_head_series)i);
-    /* Until their sequence ends, both are the same sums as the mean's. */
+    /* Within one sequence, the minimum and maximum over sequences are the same
+       sums as the mean. */
     out.values[ES_HEAD_ENTROPY_MIN] = out.values[ES_HEAD_ENTROPY];
     out.values[ES_HEAD_ENTROPY_MAX] = out.values[ES_HEAD_ENTROPY];
     return out;
@@ -133,7 +136,7 @@ void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums)
             (int64_t)sums->values[ES_HEAD_NONFINITE_WEIGHTS];
 }
 
-/** Sets the statistics of head h that have no rows to missing. */
+/** Sets those statistics of head h to missing for which `rows` has no array. */
 static void store_unknown(const es_heads *heads, const es_rows *rows, int h)
 {
     if (heads->max_logit && !rows->max_logit)

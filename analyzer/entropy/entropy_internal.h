@@ -1,6 +1,7 @@
 /**
- * Shared by the files of the entropy module and by its tests: the keys that
- * rows see, single rows in double precision, and the table of vector kernels.
+ * Declarations shared by the files of the entropy module and its tests: the
+ * keys that rows see, single rows in double precision, and the table of vector
+ * kernels.
  */
 #ifndef ES_ENTROPY_INTERNAL_H
 #define ES_ENTROPY_INTERNAL_H
@@ -55,23 +56,26 @@ static inline float es_number(es_numbers numbers, ptrdiff_t position)
  */
 
 /**
- * The keys of one sequence from the first to the last visible one; positions
- * are counted from that first one. The pointers are NULL if no key between the
- * two is hidden. Kernels number the visible keys from 0.
+ * The keys of one sequence from the first to the last visible key; positions
+ * are counted from the first visible key. index and count are NULL if no key
+ * between the two is hidden. Kernels number the visible keys from 0.
  */
 typedef struct es_entropy_keys {
-    int first, n;              /* index of the first among all keys; number of
-                                  keys */
+    int first, n;              /* index of the first visible key among all
+                                  keys; number of keys from there to the last */
     bool causal;               /* row i sees no key beyond offset + i */
-    int offset;                /* may be negative */
+    int offset;                /* position of row 0; may be negative */
     int window;                /* 0: no window */
     const unsigned char *mask; /* (n) */
-    const int *index;          /* positions of the visible keys */
+    const int *index;          /* position of each visible key */
     const int *count;          /* (n + 1): number of visible keys among the
-                                  first j */
+                                  first j keys */
 } es_entropy_keys;
 
-/** Returns the position from which on row i sees no key. */
+/**
+ * Returns the first position that row i cannot see: the row sees only keys
+ * before it.
+ */
 static inline int es_key_limit(const es_entropy_keys *keys, int i)
 {
     int64_t end = keys->n;
@@ -82,7 +86,7 @@ static inline int es_key_limit(const es_entropy_keys *keys, int i)
     return end < 0 ? 0 : end > keys->n ? keys->n : (int)end;
 }
 
-/** Returns the first position that row i may see; at most es_key_limit. */
+/** Returns the first position that row i can see; at most es_key_limit. */
 static inline int es_key_start(const es_entropy_keys *keys, int i)
 {
     const int limit = es_key_limit(keys, i);
@@ -92,8 +96,8 @@ static inline int es_key_start(const es_entropy_keys *keys, int i)
 }
 
 /**
- * Return the range of visible keys that row i sees: numbers es_keys_begin to
- * es_keys_end - 1. Neither decreases with i.
+ * Return the range of visible keys that row i sees, from es_keys_begin to
+ * es_keys_end - 1. Both do not decrease as i grows.
  */
 static inline int es_keys_begin(const es_entropy_keys *keys, int i)
 {
@@ -116,7 +120,7 @@ static inline int es_visible_keys(const es_entropy_keys *keys, int i)
 }
 
 /**
- * Hides the keys whose mask (n) is 0. `index` has space for n numbers and
+ * Hides the keys whose mask (n) is 0. `index` must have space for n numbers and
  * `count` for n + 1.
  */
 void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
@@ -125,36 +129,37 @@ void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
 /* --- rows in double precision -----------------------------------------------
  */
 
-/** One attention row; NaN as for es_rows. */
+/** Statistics of one attention row; NaN in the same cases as es_rows. */
 typedef struct es_ref_row {
     double entropy, lse, max_logit, sink;
     int32_t nonfinite;
-    bool unseen; /* the row sees no key: all statistics are missing */
+    bool unseen; /* true if the row sees no key; all statistics are then
+                    missing */
     double missing, distance, top;
 } es_ref_row;
 
 /**
- * Returns a row of which `count` visible weights are not finite; 0: the row
- * sees no key.
+ * Returns a non-finite row with `count` visible weights that are not finite. If
+ * count is 0, returns a row that sees no key.
  */
 es_ref_row es_ref_row_nonfinite(int count);
 
 /**
- * Computes one row of probabilities: those of the first n keys that the mask
- * (n) does not hide; the mask may be NULL. lse and max_logit are NaN.
+ * Computes one row from its weights for the first n keys, except keys hidden by
+ * the mask (n), which may be NULL. lse and max_logit are NaN.
  */
 es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask);
 
-/** One query and the keys it is multiplied with. */
+/** One query and the keys that it is multiplied by. */
 typedef struct es_ref_query {
     es_numbers q;              /* (D) */
-    es_numbers k;              /* (n,D), with a distance of k_row numbers */
+    es_numbers k;              /* (n,D), stride k_row */
     ptrdiff_t k_row;           /* numbers */
     int start, n;              /* the query sees keys [start, n) */
     const unsigned char *mask; /* (n), 0 for a hidden key; may be NULL */
     int width;
-    double scale;            /* factor of products; NaN: the row is not
-                                finite */
+    double scale;            /* factor of products; NaN makes the row
+                                non-finite */
     double softcap;          /* 0: no softcap */
     const float *sink_logit; /* NULL: no sink */
     double position;         /* position of the query among the keys */
@@ -162,19 +167,22 @@ typedef struct es_ref_query {
 
 /**
  * Computes the query's row in double throughout, with three passes over the
- * scores. The entropy includes the 1e-9. A product that float32 cannot
- * represent counts as infinite, so that the fast form can agree.
+ * scores. The entropy includes the 1e-9 of the formula. A product that float32
+ * cannot represent counts as infinite, as in the fast kernels.
  */
 es_ref_row es_ref_row_qk(const es_ref_query *query);
 
 /**
- * Writes row `position` to the outputs that are not NULL; statistics of scores
- * only if `from_qk`.
+ * Writes row `position` to the output arrays that are not NULL. Writes
+ * statistics of scores only if `from_qk`.
  */
 void es_rows_store(const es_rows *rows, size_t position, const es_ref_row *row,
                    bool from_qk);
 
-/** Smaller temperatures are treated as this. NaN stays NaN. */
+/**
+ * Returns the temperature at `position`, or a minimum if it is smaller. NaN
+ * stays NaN.
+ */
 #define ES_TEMPERATURE_FLOOR 1e-4F
 float es_temperature(const float *temperature, size_t position);
 
@@ -182,25 +190,33 @@ float es_temperature(const float *temperature, size_t position);
  */
 
 /**
- * Some rows of one head, for one call of a kernel. Rows are numbered within
- * the head of their sequence; `rows` points to the outputs of row `first`.
+ * A part is a range of rows of one head that one kernel call processes. Rows
+ * are numbered within the head of their sequence; `rows` points to the outputs
+ * of row `first`.
  */
 typedef struct es_entropy_part {
     es_rows rows;
-    es_numbers in;             /* weights or queries; points to element (0,0) */
-    es_numbers k;              /* keys, from key keys->first on; unused with
-                                  weights */
-    ptrdiff_t in_row, in_head; /* distances, counted in numbers */
+    es_numbers in;             /* weights or queries, starting at element
+                                  (0,0) */
+    es_numbers k;              /* keys, starting at key keys->first; unused
+                                  with weights */
+    ptrdiff_t in_row, in_head; /* strides, counted in numbers */
     ptrdiff_t k_row;
-    es_numbers next_in, next_k;      /* rows to prefetch; data NULL: none */
-    const float *temperature;        /* (T) of this head, or NULL */
-    const float *sink_logit;         /* of this head, or NULL */
-    const unsigned char *query_mask; /* (T) of this sequence, or NULL */
-    double scale, softcap;           /* factor of products; softcap 0: none */
+    es_numbers next_in, next_k;      /* the rows to prefetch for the next
+                                        part; data NULL: no prefetching */
+    const float *temperature;        /* (T) temperatures of this head, or
+                                        NULL */
+    const float *sink_logit;         /* logit of this head's learnt sink, or
+                                        NULL */
+    const unsigned char *query_mask; /* (T) mask of this sequence's rows, or
+                                        NULL */
+    double scale, softcap;           /* scale: factor of products; softcap: 0
+                                        for none */
     const es_entropy_keys *keys;
     int n_queries, width;
-    int first, end;  /* rows; at most ES_QK_ROWS */
-    double deadline; /* compared with es_entropy_now; 0: none */
+    int first, end;  /* range of rows, at most ES_QK_ROWS */
+    double deadline; /* time by es_entropy_now at which the kernel stops; 0:
+                        no limit */
 } es_entropy_part;
 
 /** Returns the seconds of the monotonic clock. */
@@ -212,8 +228,8 @@ static inline double es_entropy_now(void)
 }
 
 /**
- * Returns true if the deadline has passed. Kernels from queries and keys then
- * end early, and their output is not used.
+ * Returns true if the deadline has passed. Kernels that work on queries and
+ * keys then end early, and the caller discards their output.
  */
 static inline bool es_is_late(const es_entropy_part *part)
 {
@@ -232,7 +248,10 @@ static inline double es_scale(const es_entropy_part *part, int i)
     return part->scale / (double)es_temperature(part->temperature, (size_t)i);
 }
 
-/** Returns the share of a learnt sink in a row whose keys have this lse. */
+/**
+ * Returns the weight of the learnt sink in a row whose keys have the
+ * log-sum-exp `lse`.
+ */
 static inline double es_sink_share(const es_entropy_part *part, double lse)
 {
     return part->sink_logit ? 1 / (1 + exp(lse - (double)*part->sink_logit))
@@ -240,8 +259,8 @@ static inline double es_sink_share(const es_entropy_part *part, double lse)
 }
 
 /**
- * Returns true if the learnt sink is +inf, which leaves nothing to the keys,
- * or NaN.
+ * Returns true if the logit of the learnt sink is NaN or +inf. At +inf all
+ * weight would go to the sink.
  */
 static inline bool es_sink_is_broken(const es_entropy_part *part)
 {
@@ -249,33 +268,34 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 }
 
 #define ES_QK_ROWS 1024
-#define ES_QK_CHUNK 192 /* keys whose products are kept; whole tiles */
-#define ES_QK_TILE 48   /* keys; a multiple of every set's TILE */
-/* Scratch for each row of a part. */
+#define ES_QK_CHUNK                                                            \
+    192               /* number of keys whose products are kept; a multiple    \
+                         of the tile */
+#define ES_QK_TILE 48 /* number of keys; a multiple of every variant's TILE */
+/* Number of scratch floats and doubles for each row of a part. */
 #define ES_QK_ROW_FLOATS 9
 #define ES_QK_ROW_DOUBLES 5
 
-/* Above this width the packed blocks would not fit the scratch, and the fast
- * form computes row by row like the reference. */
+/* Largest width for which the packed blocks fit the scratch. Wider heads are
+ * computed row by row, like the reference. */
 #define ES_QK_WIDTH_MAX 2048
 
 /**
- * Largest width for products by matrix tiles; float32 also has a smallest
- * width.
+ * Largest width for products by matrix tiles, and smallest width for float32.
  */
 #define ES_QK_WIDTH_SPLIT 512
 #define ES_QK_WIDTH_FIXED 32
 
-/** Returns the padded width of a packed query or key, in whole vectors. */
+/** Returns the width of a packed query or key, padded to whole vectors. */
 static inline int es_qk_width(int width)
 {
     return (width + 31) / 32 * 32;
 }
 
 /**
- * Returns the floats of scratch for n packed keys or queries: enough for
- * float32 numbers, and for two bfloat16, or three bytes per number and a float
- * per row.
+ * Returns the number of scratch floats for n packed keys or queries. The space
+ * is enough for float32 numbers, for two bfloat16 per number, and for three
+ * bytes per number and a float per row.
  */
 static inline size_t es_qk_packed(int n, int width)
 {
@@ -284,8 +304,8 @@ static inline size_t es_qk_packed(int n, int width)
 }
 
 /**
- * Returns the number of keys that are packed at a time: 85,000 numbers, in
- * whole chunks, or slightly more than all keys if there are fewer.
+ * Returns the number of keys that are packed at a time: whole chunks with about
+ * 85,000 numbers, or slightly more than all keys if there are fewer.
  */
 static inline int es_qk_block(int n_keys, int width)
 {
@@ -298,19 +318,24 @@ static inline int es_qk_block(int n_keys, int width)
                          : most;
 }
 
-/** Returns the floats of scratch that `qk` needs for this shape. */
+/**
+ * Returns the number of scratch floats that the kernel `qk` needs for this
+ * shape.
+ */
 size_t es_qk_scratch(const es_attention_shape *shape);
 
-/** One set of kernels: the same source compiled for one vector width. */
+/**
+ * One variant of the kernels: the same source compiled for one vector width.
+ */
 typedef struct es_entropy_kernels {
     const char *name;
     es_vectors needs; /* checked by es_vectors_supported before any call */
     void (*probs)(const es_entropy_part *part);
-    /* scratch: es_qk_scratch floats, aligned to 64 bytes. Hidden rows are not
-     * written. */
+    /* Computes a part from queries and keys. scratch: es_qk_scratch floats,
+     * aligned to 64 bytes. Does not write hidden rows. */
     void (*qk)(const es_entropy_part *part, float *scratch);
-    /* Functions inside the kernels, for tests and benchmarks: n is a multiple
-     * of 16; 2^x for x >= -126, base-2 logarithm of normal positive x. */
+    /* Functions inside the kernels, for tests and benchmarks; n is a multiple
+     * of 16. 2^x for x >= -126; base-2 logarithm of normal positive x. */
     void (*exp2)(float *out, const float *x, size_t n);
     void (*log2)(float *out, const float *x, size_t n);
 } es_entropy_kernels;
@@ -319,7 +344,9 @@ extern const es_entropy_kernels es_entropy_kernels_amx,
     es_entropy_kernels_avx512, es_entropy_kernels_avx2,
     es_entropy_kernels_plain;
 
-/** Returns all sets, fastest first; the last one runs everywhere. */
+/**
+ * Returns all variants, fastest first. The last variant runs on every machine.
+ */
 const es_entropy_kernels *const *es_entropy_kernels_all(size_t *n);
 
 /**
@@ -328,18 +355,21 @@ const es_entropy_kernels *const *es_entropy_kernels_all(size_t *n);
 bool es_entropy_kernels_agree(const es_entropy_kernels *kernels);
 
 /**
- * Returns the first of n sets that this machine supports and that agrees with
- * the reference; the last one if there is none.
+ * Returns the first of n variants that this machine supports and that agrees
+ * with the reference; the last variant if there is none.
  */
 const es_entropy_kernels *
 es_entropy_kernels_choose(const es_entropy_kernels *const *sets, size_t n);
 
-/** Computes row by row in double precision: the definition. */
+/**
+ * Kernels that compute row by row in double precision. They define the correct
+ * results.
+ */
 extern const es_entropy_kernels es_entropy_kernels_reference;
 
 /**
  * Runs es_entropy_probs (if k is NULL) or es_qk_statistics with the given
- * kernels. The structs have this header's version.
+ * kernels. The structs must have the size of this header's version.
  */
 es_status es_entropy_with(const es_entropy_kernels *kernels,
                           const es_rows *rows, const es_heads *heads,
@@ -350,23 +380,25 @@ es_status es_entropy_with(const es_entropy_kernels *kernels,
 /* --- heads ------------------------------------------------------------------
  */
 
-/** Returns the outputs from row `position` on. */
+/** Returns output pointers advanced to row `position`. */
 es_rows es_rows_from(const es_rows *rows, size_t position);
 
 /**
- * Reduces n rows of one sequence to shares of their head, not yet ended.
+ * Reduces n rows of one sequence to unfinished sums of their head.
  * rows->entropy is required; missing rows are skipped.
  */
 es_head_sums es_rows_share(const es_rows *rows, size_t n);
 
-/** Adds the shares of all rows of one sequence. */
+/** Adds the sums of all rows of one sequence to the sums of the head. */
 void es_heads_add(es_head_sums *sums, const es_head_sums *sequence);
 
-/** es_rows_reduce for structs of this header's version. */
+/** Same as es_rows_reduce, but for structs of this header's version. */
 void es_heads_reduce(const es_heads *heads, const es_rows *rows, int n_batch,
                      int n_heads, int n_queries);
 
-/** Writes the statistics of head `head`; missing if no row was added. */
+/**
+ * Writes the statistics of head `head`. They are missing if no row was added.
+ */
 void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums);
 
 /* --- threads ----------------------------------------------------------------

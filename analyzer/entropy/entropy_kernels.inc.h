@@ -18,15 +18,15 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #elif defined(__SANITIZE_ADDRESS__)
-/* With a check at each access, unrolled loops would take three quarters of the
-   compile time. */
+/* Disables bounds checks at each access in sanitizer builds: unrolled loops
+   with checks would take three quarters of the compile time. */
 #define UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 #define INLINED __attribute__((always_inline)) static inline
-/* If these were inlined, they would take registers from their callers'
-   loops. */
+/* Functions that are not inlined, because they would take registers from the
+   loops of their callers. */
 #define APART __attribute__((noinline)) static
 
 #define LN2 0.693147180559945309F
@@ -80,8 +80,8 @@ INLINED void prefetch_rows(es_numbers numbers, ptrdiff_t position,
  */
 
 /**
- * Adds a log2(a + 1e-9) to sum. The 1e-9 matters for weights near it, and
- * makes rows of zeros give 0.
+ * Adds a log2(a + 1e-9) to sum. The 1e-9 matters for weights near 1e-9, and
+ * makes weights of zero contribute 0.
  */
 static inline vec add_surprise(vec sum, vec a)
 {
@@ -112,8 +112,8 @@ static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 }
 
 /**
- * Stores the reference's result for a row whose sum is not a finite positive
- * number.
+ * Stores the result of the reference for a row whose sum is not a finite
+ * positive number.
  */
 static void store_odd_row(const es_entropy_part *part, int i, es_numbers att)
 {
@@ -127,7 +127,7 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 {
     const es_numbers att = es_numbers_from(in, i * part->in_row);
     const es_rows *rows = &part->rows;
-    /* Rows that see no key are among those whose sum is 0. */
+    /* The sum is also 0 for rows that see no key. */
     if (!isfinite(entropy) ||
         (entropy == 0 && es_visible_keys(part->keys, i) == 0)) {
         store_odd_row(part, i, att);
@@ -143,9 +143,11 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 }
 
 #define BLOCK (32 * LANES)
-#define AHEAD 128 /* columns; covers a memory latency of 200 ns */
+#define AHEAD                                                                  \
+    128 /* columns to prefetch ahead; covers a memory latency of               \
+           200 ns */
 
-/** Returns the number of columns that a group of rows, from i on, reads. */
+/** Returns the number of columns read for the group of rows from i on. */
 static inline int columns_of(const es_entropy_part *part, int i)
 {
     int n = es_key_limit(part->keys, i + LANES - 1);
@@ -153,9 +155,9 @@ static inline int columns_of(const es_entropy_part *part, int i)
 }
 
 /**
- * Returns the position that is read AHEAD columns after column j of the group
- * at i: after its last column the next group follows, and after the last group
- * the next head. Only for prefetching.
+ * Returns the position that will be read AHEAD columns after column j of the
+ * group of rows from i on. The next group follows the last column of a group,
+ * and the next head follows the last group. Only for prefetching.
  */
 static inline ptrdiff_t read_soon(const es_entropy_part *part, int i, int j)
 {
@@ -173,7 +175,10 @@ static inline ptrdiff_t read_soon(const es_entropy_part *part, int i, int j)
     return head + i * part->in_row + min_int(column, part->keys->n - 1);
 }
 
-/** Adds columns [first, end), a multiple of LANES, of LANES rows to sums. */
+/**
+ * Adds the columns [first, end) of LANES rows to sums. The number of columns is
+ * a multiple of LANES.
+ */
 INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
                          int first, int end, es_numbers in)
 {
@@ -196,14 +201,15 @@ INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
 
 /**
  * Computes the sum of a log2(a + 1e-9) over the visible weights of n <= LANES
- * rows from i on, each in LANES partial sums; not finite if some weight is
- * not, NaN if one is negative.
+ * rows from i on, each in LANES partial sums; the sum is not finite if a weight
+ * is not finite, and NaN if a weight is negative.
  *
- * It goes column by column, because a causal row ends in the middle, and
- * memory that the machine has prefetched beyond it would be wasted. It adds in
- * blocks, so that rounding errors grow only with the root of the length.
- * Groups of fewer rows, and keys with hidden ones among them, are processed
- * row by row.
+ * Processes the rows together, column by column. A causal row ends in the
+ * middle of its memory, and going row by row would waste the data that the
+ * machine has prefetched beyond the end. Adds in blocks, so that rounding
+ * errors grow only with the square root of the length. Groups of fewer than
+ * LANES rows, and rows with hidden keys between visible ones, are processed row
+ * by row.
  */
 INLINED void group_surprise(vec sums[LANES], const es_entropy_part *part, int i,
                             int n, es_numbers in)

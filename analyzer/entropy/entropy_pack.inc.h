@@ -1,46 +1,46 @@
 /**
- * The scratch of the kernels from queries and keys, and the data copied into
- * it: tiles of keys, groups of queries, and their lengths; part of
+ * Defines the scratch of the kernels that work on queries and keys, and copies
+ * tiles of keys, groups of queries, and their lengths into it. Part of
  * entropy_qk.inc.h.
  */
 
 #define CHUNK ES_QK_CHUNK
 #define GROUP (2 * LANES) /* queries */
 
-/** The form in which keys and queries are multiplied. */
+/** The number format in which keys and queries are multiplied. */
 typedef enum packing {
     AS_FLOATS,
     AS_HALVES, /* bfloat16, entropy_split.inc.h */
     AS_FIXED   /* entropy_fixed.inc.h */
 } packing;
 
-/** Rows that this thread will read next. */
+/** The rows that this thread will read next, for prefetching. */
 typedef struct ahead {
     const char *queries, *keys;
     ptrdiff_t query_row, key_row; /* bytes */
     int row_size, n_rows, at_once;
 } ahead;
 
-/** Parts of the scratch. */
+/** The arrays in the scratch. */
 typedef struct workspace {
     float *products;   /* (CHUNK,GROUP) */
     float *places;     /* (CHUNK) positions of keys relative to the first query
                           of a group */
     float *queries;    /* (D,GROUP), one group */
     float *keys;       /* one block of tiles */
-    packing form;      /* form of keys and queries */
+    packing form;      /* format in which keys and queries are packed */
     float longest_key; /* largest |k|^2 so far */
-    float highest_key; /* largest |k_c| so far */
-    /* for each row of the part, up to ES_QK_ROWS: */
-    float *scale;                       /* factor of products as they are
-                                           stored */
+    float highest_key; /* largest |k_c| of a number in a key so far */
+    /* arrays with an element for each row of the part, up to ES_QK_ROWS */
+    float *scale;                       /* factor that turns packed products
+                                           into scores */
     float *inner;                       /* with a softcap: factor of products
-                                           before it */
+                                           before the tanh */
     float *length;                      /* |q|^2 */
     float *height;                      /* largest |q_c| */
     float *first;                       /* product with key 0 */
-    float *top, *weight, *spread, *far; /* state over the keys so far */
-    /* the same for rows that are recomputed */
+    float *top, *weight, *spread, *far; /* running sums over the keys so far */
+    /* the same in double, for rows that are recomputed */
     double *exact_products; /* (CHUNK,LANES) */
     double *exact_first, *exact_top, *exact_weight, *exact_spread, *exact_far;
 } workspace;
@@ -83,7 +83,7 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/** Returns where key j starts, in numbers; j counts visible keys. */
+/** Returns the offset of visible key j in the array of keys, in numbers. */
 static inline ptrdiff_t key_row(const es_entropy_part *part, int j)
 {
     const int *index = part->keys->index;
@@ -91,8 +91,9 @@ static inline ptrdiff_t key_row(const es_entropy_part *part, int j)
 }
 
 /**
- * Copies a key as row `row` of a tile: its LANES numbers follow those of the
- * row before. Updates the sum of squares and the largest size.
+ * Copies a key as row `row` of a tile; its vectors of LANES numbers are
+ * interleaved with those of the other rows. Updates the sum of squares and the
+ * largest absolute value.
  */
 INLINED void copy_key(float *out, int width, es_numbers key, vec *squares,
                       vec *heights)
@@ -111,13 +112,13 @@ static void clear_key(float *out, int width)
         store(out, splat(0));
 }
 
-/** Returns the floats of a tile of keys. */
+/** Returns the number of floats in a tile of keys. */
 static inline ptrdiff_t tile_size(int width)
 {
     return (ptrdiff_t)TILE * ((width + LANES - 1) / LANES * LANES);
 }
 
-/** Returns where key j of a block is packed. */
+/** Returns the address of packed key j of a block. */
 static inline float *packed_key(const workspace *work, int j, int width)
 {
     return work->keys + j / TILE * tile_size(width) +
@@ -125,8 +126,8 @@ static inline float *packed_key(const workspace *work, int j, int width)
 }
 
 /**
- * Packs visible keys [first, end) as tiles; keys missing from the last tile
- * are 0. Updates their greatest length and height.
+ * Packs visible keys [first, end) as tiles; unused places of the last tile are
+ * 0. Updates the greatest length and height of the keys.
  */
 INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
                           int first, int end, es_numbers k)
@@ -157,8 +158,8 @@ static void pack_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Starts prefetching the next part's rows of queries and keys, a few with each
- * tile of products, so that memory is read while products are computed.
+ * Starts prefetching the next part's queries and keys. A few rows follow with
+ * each tile of products, so that memory is read while products are computed.
  */
 static ahead start_ahead(const es_entropy_part *part)
 {
@@ -191,8 +192,8 @@ static inline void prefetch_some(ahead *next)
 }
 
 /**
- * Copies LANES queries, the rows from i on, one to each lane, and stores their
- * length and height; missing queries are 0.
+ * Copies LANES queries, the rows from i on, one into each lane, and stores
+ * their lengths and heights. Lanes without a query are 0.
  */
 INLINED void copy_queries_of(float *out, const workspace *work,
                              const es_entropy_part *part, int i, es_numbers in)
@@ -224,7 +225,7 @@ INLINED void copy_queries_of(float *out, const workspace *work,
     store(work->height + i - part->first, heights);
 }
 
-/** Copies n queries: a group, or half of one. */
+/** Copies n queries, either a group or half of a group. */
 static void copy_queries(const workspace *work, const es_entropy_part *part,
                          int i, int n)
 {

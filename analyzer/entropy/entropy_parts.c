@@ -1,7 +1,7 @@
-/* One call of attention entropy: determines the rows and keys of each
-   sequence, cuts them into parts, runs the kernels on these and reduces the
-   results. The cut does not depend on the number of threads, so neither do the
-   results. */
+/* Executes one call of attention entropy: determines the rows and keys of each
+   sequence, splits them into parts, runs the kernels on the parts and reduces
+   the results. The split does not depend on the number of threads, so neither
+   do the results. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
@@ -15,15 +15,15 @@
 typedef struct sequence {
     es_entropy_keys keys;
     int n_queries;
-    size_t row;     /* index of its row 0 of head 0 in the outputs */
-    size_t setting; /* index of its row 0 in a head's temperatures */
+    size_t row;     /* index of row 0, head 0 in the outputs */
+    size_t setting; /* index of row 0 in the temperatures of a head */
     ptrdiff_t in, k;
     const unsigned char *query_mask;
     int parts_per_head;
     int64_t first_part;
 } sequence;
 
-/** The result of one part for its head. */
+/** Sums of one part, for its head. */
 typedef struct part_result {
     es_head_sums share;
     bool is_done;
@@ -32,15 +32,17 @@ typedef struct part_result {
 typedef struct entropy_call {
     const es_entropy_kernels *set;
     const es_rows *rows;
-    const es_entropy_input *in, *k; /* k: NULL with weights */
+    const es_entropy_input *in, *k; /* in: weights or queries; k: keys, or
+                                       NULL with weights */
     const es_attention_shape *shape;
     sequence *sequences; /* (B) */
-    int *places;         /* index and count arrays of masked keys */
+    int *places;         /* arrays of es_entropy_keys for masked keys */
     int64_t n_parts;
     part_result *results; /* (n_parts), or NULL if no heads are wanted */
     float *scratch;       /* (threads,scratch_size) */
     size_t scratch_size, kernel_size;
-    bool needs[ES_N_ROW_STATISTICS]; /* row statistics that the heads need */
+    bool needs[ES_N_ROW_STATISTICS]; /* statistics of rows that the requested
+                                        head statistics need */
     double deadline;                 /* 0: no limit */
     int n_threads;
     _Atomic int64_t next_part;
@@ -74,7 +76,7 @@ void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
     }
 }
 
-/** Hides keys of sequence b by the mask and the lengths. */
+/** Hides the keys of sequence b that the mask and the key lengths hide. */
 static void hide_keys(const entropy_call *call, int b, int first_key)
 {
     const es_attention_shape *shape = call->shape;
@@ -87,7 +89,8 @@ static void hide_keys(const entropy_call *call, int b, int first_key)
         keys->n = shape->key_lengths[b];
     if (!shape->key_mask)
         return;
-    index = call->places + 2 * lead + b; /* each sequence has 2 n + 1 numbers */
+    index = call->places + 2 * lead + b; /* each sequence has arrays of n and
+                                            n + 1 numbers */
     es_entropy_keys_mask(keys, shape->key_mask + lead, index, index + keys->n);
 }
 
@@ -188,7 +191,7 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
     const sequence *s = sequence_of(call, index);
     const int rest = (int)(index - s->first_part);
     const int h = rest / s->parts_per_head;
-    /* Longest rows first: they are the last of a causal head. */
+    /* Start with the longest rows, which are the last ones of a causal head. */
     const int first =
         (s->parts_per_head - 1 - rest % s->parts_per_head) * ES_QK_ROWS;
     const int left = s->n_queries - first;
@@ -221,8 +224,8 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
 }
 
 /**
- * Uses the scratch for row statistics that the heads need and the caller did
- * not request.
+ * Lets row statistics that the heads need but the caller did not request point
+ * into the scratch.
  */
 static void add_rows(const entropy_call *call, es_rows *rows, float *from)
 {
@@ -263,7 +266,7 @@ static bool is_late(entropy_call *call)
 }
 
 /**
- * Notes the part that this thread is likely to process next, for prefetching.
+ * Stores the part that this thread is likely to process next, for prefetching.
  */
 static void note_next(const entropy_call *call, es_entropy_part *part,
                       int64_t index)
@@ -331,7 +334,8 @@ static void work(void *argument)
  */
 
 /**
- * Adds one sequence's parts of a head. Returns false if a part was left out.
+ * Adds the parts of one sequence to a head. Returns false if a part was left
+ * out.
  */
 static bool add_sequence(es_head_sums *sums, const entropy_call *call,
                          const sequence *s, int head)
@@ -367,7 +371,7 @@ static void finish_heads(const entropy_call *call, const es_heads *heads)
     }
 }
 
-/** Notes the row statistics that the requested head statistics need. */
+/** Determines the row statistics that the requested head statistics need. */
 static void note_needs(entropy_call *call, const es_heads *heads)
 {
     call->needs[ES_ROW_ENTROPY] = true;
@@ -411,8 +415,8 @@ static es_status make_scratch(entropy_call *call, int n_threads)
 }
 
 /**
- * Returns the number of threads to use: at most one per part, and each with
- * enough work.
+ * Returns the number of threads to use: at most one per part, and only as many
+ * as have enough work each.
  */
 static int threads_for(const entropy_call *call, int n_threads)
 {
@@ -429,7 +433,10 @@ static int threads_for(const entropy_call *call, int n_threads)
     return worth < n ? (int)worth : n;
 }
 
-/** Packed rows after the last sequence belong to none and are missing. */
+/**
+ * Marks packed rows after the last sequence, which belong to no sequence, as
+ * missing.
+ */
 static void hide_surplus(const entropy_call *call)
 {
     const es_attention_shape *shape = call->shape;

@@ -1,18 +1,18 @@
 /**
- * Computes products of queries and keys in the form that suits them; part of
- * entropy_qk.inc.h. Without matrix tiles, a register tile holds the products
- * of one group of queries and TILE keys.
+ * Computes products of queries and keys in the number format chosen for them;
+ * part of entropy_qk.inc.h. Without matrix tiles, a register tile holds the
+ * products of one group of queries and TILE keys.
  */
 #include "analyzer/entropy/entropy_pack.inc.h"
 
-/* Number of products that are summed before they are added to the total: a
- * long float32 sum of products of one sign has a relative error of 2^-26
+/* Number of products that are summed before the sum is added to the total. A
+ * long float32 sum of n products of one sign has a relative error of 2^-26
  * sqrt(n). */
 #define STRETCH 64
 
 /**
- * Stores the sums of a stretch, or adds them to those before, and resets them
- * to 0.
+ * Stores the sums of a stretch, or adds them to the sums of earlier stretches,
+ * and resets them to 0.
  */
 INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
                         int n_keys, int n_vectors)
@@ -28,8 +28,8 @@ INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
 
 /**
  * Computes products of n_vectors of queries with the first n_keys of a tile
- * (one, two or three thirds of it). Inlined, so that the numbers are constants
- * and all sums of a stretch stay in registers.
+ * (one, two or three thirds of it). Inlined, so that n_vectors and n_keys are
+ * constants and all sums of a stretch stay in registers.
  */
 INLINED void multiply_tile(float *out, const float *queries, const float *tile,
                            int width, int n_keys, int n_vectors)
@@ -95,7 +95,8 @@ APART void multiply(float *out, const float *queries, const float *tiles,
 #include "analyzer/entropy/entropy_fixed.inc.h"
 #endif
 
-/* The products of a part, in the form work->form. */
+/* The following functions compute the products of a part in the format
+   work->form. */
 
 static bool take_keys(workspace *work, const es_entropy_part *part, int first,
                       int end)
@@ -124,8 +125,8 @@ static bool take_queries(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Computes products of a group with keys from packed key j on: its two vectors
- * of queries with at least n[0] and n[1] keys.
+ * Computes products of a group with keys from packed key j on. The group's two
+ * vectors of queries need at least n[0] and n[1] keys.
  */
 static void take_products(const workspace *work, const es_entropy_part *part,
                           int j, const int n[2], ahead *next)

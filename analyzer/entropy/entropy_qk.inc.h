@@ -19,7 +19,9 @@
 
 #include "analyzer/entropy/entropy_products.inc.h"
 
-#define LOWEST_EXPONENT (-126.0F) /* smaller weights are treated as 1e-38 */
+#define LOWEST_EXPONENT                                                        \
+    (-126.0F) /* smaller exponents are treated as -126,                        \
+                 that is weights as 1e-38 */
 
 /**
  * Returns tanh(x) with absolute error below 1.2e-7, relative error below 2e-7
@@ -41,8 +43,7 @@ static inline vec vec_tanh(vec x)
 }
 
 /**
- * Applies tanh to n products of every row. Products that are not finite stay
- * so.
+ * Applies tanh to n products of every row. Non-finite products are not changed.
  */
 static void cap_products(float *products, int n, vec scale)
 {
@@ -56,17 +57,17 @@ static void cap_products(float *products, int n, vec scale)
  */
 
 /**
- * The keys of a chunk that the rows of a group see: row r sees keys first[r]
- * to n[r] - 1; all rows see keys `whole` to `split` - 1.
+ * The keys of a chunk that the rows of a group see: row r sees the keys
+ * first[r] to n[r] - 1, and all rows see the keys `whole` to `split` - 1.
  */
 typedef struct seen {
-    int begin, whole, split, end; /* in ascending order */
+    int begin, whole, split, end; /* indices of keys, in ascending order */
     int32_t first[LANES], n[LANES];
 } seen;
 
 /**
- * Returns the keys [j, end) that the rows of a group from i on see, counted
- * from j. Lanes beyond the part repeat the last row.
+ * Returns the keys of [j, end) that the rows of a group from i on see, numbered
+ * from j. Lanes beyond the end of the part repeat its last row.
  */
 static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
 {
@@ -83,7 +84,7 @@ static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
     return out;
 }
 
-/** Returns all ones in the lanes of rows that see key c. */
+/** Returns a mask with all bits set in the lanes of rows that see key c. */
 static inline ivec who_sees(const seen *keys, int c)
 {
     ivec first, n;
@@ -92,14 +93,17 @@ static inline ivec who_sees(const seen *keys, int c)
     return (ivec)(first <= c) & (ivec)(n > c);
 }
 
-/** Returns the products with key c; `other` for rows that do not see it. */
+/**
+ * Returns the products with key c; lanes of rows that do not see the key are
+ * `other`.
+ */
 INLINED vec seen_product(const float *products, const seen *keys, int c,
                          float other)
 {
     return choose(who_sees(keys, c), load(products + c * GROUP), splat(other));
 }
 
-/** Returns the largest product of each row, -inf if it sees none. */
+/** Returns the largest product of each row; -inf for a row that sees no key. */
 INLINED vec largest_product(const float *products, const seen *keys)
 {
     vec top[4];
@@ -119,9 +123,9 @@ INLINED vec largest_product(const float *products, const seen *keys)
 }
 
 /**
- * Returns 0, or NaN for rows that see a product that is not finite. Only
- * needed for -inf among other products: NaN and inf spoil a row's sums by
- * themselves.
+ * Returns 0, or NaN in the lanes of rows that see a product that is not finite.
+ * Only needed to detect -inf among other products: NaN and +inf make a row's
+ * sums non-finite anyway.
  */
 APART vec find_damage(const float *products, const seen *keys)
 {
@@ -132,27 +136,31 @@ APART vec find_damage(const float *products, const seen *keys)
     return damage;
 }
 
-/** Returns true if a product of the group may overflow. */
+/** Returns true if a product of queries from `row` on may overflow. */
 static bool may_overflow(const workspace *work, int row)
 {
     const vec reach = load(work->length + row) * splat(work->longest_key);
     return !(largest_lane(reach) < 1e37F);
 }
 
-/** Returns the exponents x of products; `scale` includes log2(e). */
+/**
+ * Returns the exponents x of the weights from the products; `scale` includes
+ * log2(e).
+ */
 static inline vec exponent(vec product, vec top, vec scale)
 {
     return larger(splat(LOWEST_EXPONENT), (product - top) * scale);
 }
 
-/** Sums over the latest keys of a group. */
+/** Sums over the keys of one chunk, for a group of rows. */
 typedef struct row_sums {
     vec weight, spread, far;
 } row_sums;
 
 /**
- * How products become exponents, and the keys' positions relative to the first
- * row of the group. `places` is NULL if distances are not requested.
+ * Parameters of the sums: the largest product and the scale, which turn
+ * products into exponents, and the positions of keys relative to the group's
+ * first row. `places` is NULL if distances are not requested.
  */
 typedef struct weighing {
     vec top, scale;
@@ -186,8 +194,8 @@ INLINED void add_key(row_sums *sums, const float *products, int c,
 }
 
 /**
- * Adds a chunk's products to the sums. `far` is a constant, so that distances
- * cost nothing unless they are requested.
+ * Adds the products of a chunk to the sums. `far` is a compile-time constant,
+ * so that distances cost nothing unless they are requested.
  */
 INLINED void add_keys(row_sums *sums, const float *products, const weighing *by,
                       const seen *keys, bool far)
@@ -213,7 +221,7 @@ APART void add_weights_and_distances(row_sums *sums, const float *products,
     add_keys(sums, products, by, keys, true);
 }
 
-/** Returns the sums of a chunk for a group. */
+/** Returns the sums over a chunk for a group of rows. */
 static row_sums sum_keys(const float *products, const weighing *by,
                          const seen *keys)
 {
@@ -226,7 +234,7 @@ static row_sums sum_keys(const float *products, const weighing *by,
 }
 
 /**
- * Returns the positions of n keys from j on relative to row i; NULL if
+ * Returns the positions, relative to row i, of n keys from j on; NULL if
  * distances are not requested.
  */
 static const float *places_of(const workspace *work,
@@ -244,7 +252,7 @@ static const float *places_of(const workspace *work,
 
 /**
  * Adds the products of a group, the rows from i on, with the keys from j on to
- * the state of its rows.
+ * the running sums of its rows.
  */
 static void absorb(const workspace *work, const es_entropy_part *part, int i,
                    int j, const float *products, const seen *keys)
@@ -258,8 +266,8 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
     row_sums sums = sum_keys(products, &by, keys);
     if (may_overflow(work, row))
         sums.spread += find_damage(products, keys);
-    /* Rescale from the old maximum to the new one. Without weight there was no
-       old maximum. */
+    /* Rescale the sums from the old maximum to the new one. Before the first
+       key the sums are 0 and there is no old maximum. */
     const vec x =
         choose(weight == splat(0), splat(0), exponent(old, by.top, by.scale));
     const vec factor = vec_exp2(x);
@@ -275,8 +283,8 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
  */
 
 /**
- * Narrows [*j, *end) to the keys of a block that n rows from i on see; *j is
- * at the start of a tile.
+ * Narrows the block of keys [*j, *end) to the keys that n rows from i on see;
+ * *j remains at the start of a tile.
  */
 static inline void group_range(const es_entropy_part *part, int i, int n,
                                int first, int *j, int *end)
@@ -288,7 +296,7 @@ static inline void group_range(const es_entropy_part *part, int i, int n,
         first + (begin > first ? (begin - first) / ES_QK_TILE * ES_QK_TILE : 0);
 }
 
-/** Returns true unless all rows of the group from i on are hidden. */
+/** Returns true if at least one row of the group from i on is not hidden. */
 static bool is_group_wanted(const es_entropy_part *part, int i)
 {
     for (int r = i; r < i + GROUP && r < part->end; r++)
@@ -297,7 +305,7 @@ static bool is_group_wanted(const es_entropy_part *part, int i)
     return false;
 }
 
-/** Adds a chunk, the keys from j on, to LANES rows from i on. */
+/** Adds a chunk, the keys from j on, to the sums of LANES rows from i on. */
 static void group_chunk(const workspace *work, const es_entropy_part *part,
                         int i, int j, float *products, const seen *keys)
 {
@@ -350,8 +358,9 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
     for (int r = 0; r < n; r++) {
         if (part->temperature)
             scale = es_scale(part, part->first + r);
-        /* Never 0, which an infinite t would give, because the maximum before
-           the first key is -inf. A NaN stays NaN. */
+        /* The factor must not be 0, which an infinite t would give: the maximum
+           before the first key is -inf, and 0 times -inf is NaN. A NaN stays
+           NaN. */
         work->inner[r] = (float)scale < FLT_MIN ? FLT_MIN : (float)scale;
         work->scale[r] = work->inner[r];
         if (part->softcap > 0 && !isnan(scale)) {
@@ -363,14 +372,14 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
 
 #include "analyzer/entropy/entropy_exact.inc.h"
 
-/** Results of a group. */
+/** Statistics of the rows of a group. */
 typedef struct group_rows {
     float entropy[LANES], lse[LANES], max_logit[LANES], sink[LANES];
     float missing[LANES], distance[LANES], top[LANES];
     int32_t nonfinite[LANES];
 } group_rows;
 
-/** Replaces the result of row r of a group. */
+/** Replaces the statistics of row r of a group by those of `row`. */
 static void replace_row(group_rows *group, int r, const es_ref_row *row)
 {
     const es_rows rows = {.entropy = group->entropy,
@@ -406,8 +415,8 @@ static void write_group(const es_rows *rows, const group_rows *group, int row,
 }
 
 /**
- * Corrects rows that are not finite, and statistics that a window or a learnt
- * sink changes.
+ * Corrects the statistics of non-finite rows, and statistics that a window or a
+ * learnt sink changes.
  */
 static void mend_group(const es_entropy_part *part, int i, int n,
                        group_rows *group, bool blurred[LANES])
@@ -432,7 +441,8 @@ static void mend_group(const es_entropy_part *part, int i, int n,
 }
 
 /**
- * Writes the results of a group, the rows from i on, and marks blurred rows.
+ * Computes and stores the statistics of a group, the rows from i on, and marks
+ * the blurred rows.
  */
 APART void finish_group(const workspace *work, const es_entropy_part *part,
                         int i, bool blurred[LANES])
@@ -458,8 +468,8 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Processes all rows of a part. Returns false if it has numbers that matrix
- * tiles cannot represent, or if time ran out.
+ * Processes all rows of a part. Returns false if the part has numbers that
+ * matrix tiles cannot represent, or if the time limit has passed.
  */
 static bool do_rows(workspace *work, const es_entropy_part *part)
 {
@@ -488,7 +498,10 @@ static bool do_rows(workspace *work, const es_entropy_part *part)
 }
 
 #ifdef MATRIX_TILES
-/** Does the same with matrix tiles. */
+/**
+ * Same as do_rows, but with matrix tiles; also returns false if the part does
+ * not suit them.
+ */
 static bool do_split_rows(workspace *work, const es_entropy_part *part)
 {
     if (!can_split(part))

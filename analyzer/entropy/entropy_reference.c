@@ -1,12 +1,13 @@
-/* The plain forms in double precision. The kernels are checked against them,
-   and use them for rows that are not finite and for heads that are too wide. */
+/* Computes rows in double precision with plain code. The kernels are checked
+   against these results, and use these functions for non-finite rows and for
+   heads that are too wide. */
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <float.h>
 #include <math.h>
 
-#define LOG_EPSILON 1e-9 /* inside the logarithm: AERO, eq. 10 */
+#define LOG_EPSILON 1e-9 /* epsilon inside the logarithm (AERO, eq. 10) */
 
 /** Returns -a ln(a + 1e-9), one summand of a row's entropy. */
 static double surprise(double a)
@@ -51,7 +52,7 @@ es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask)
     return row;
 }
 
-/** Returns false for NaN, infinity and numbers that overflow float32. */
+/** Returns false for NaN, infinity and numbers that overflow a float32. */
 static bool fits_float(double x)
 {
     return fabs(x) <= (double)FLT_MAX;
@@ -83,8 +84,8 @@ static bool has_odd_product(const es_ref_query *x)
 }
 
 /**
- * Returns the row's largest score, and in *sum the sum of the weights relative
- * to it.
+ * Returns the largest score of the row. Sets *sum to the sum of the weights
+ * relative to that of this score.
  */
 static double top_of(const es_ref_query *x, double *sum)
 {

@@ -3,10 +3,10 @@
  * entropy_qk.inc.h.
  *
  * AMX multiplies bfloat16 and adds in float32. A float16 is exactly the sum of
- * two bfloat16, its LEVELS, of which the second is at most 2^-8 of the first.
- * The products are as accurate as a sum of float32 products; small ones are
- * added first. Subnormal numbers count as 0 and the largest numbers overflow,
- * so numbers and scales above MOST_SPLIT use the other products.
+ * two bfloat16 (its levels); the second level is at most 2^-8 of the first. The
+ * products are as accurate as a sum of float32 products; products of low levels
+ * are added first. AMX treats subnormal numbers as 0, and the largest numbers
+ * overflow, so numbers and scales above MOST_SPLIT are multiplied without AMX.
  */
 #include "analyzer/base/tiles.h"
 
@@ -16,7 +16,7 @@
 #define MOST_LEVELS 2
 #define SIDE 16    /* keys or queries in a matrix tile */
 #define DEEP 32    /* numbers of each key or query in a tile */
-#define MATRIX 512 /* SIDE * DEEP bfloat16 */
+#define MATRIX 512 /* number of bfloat16 in a tile: SIDE * DEEP */
 
 /** Returns the number of bfloat16 that represent each number of the type. */
 static inline int levels_of(es_entropy_type type)
@@ -37,8 +37,9 @@ static inline vec round_half(vec x)
 }
 
 /**
- * Splits DEEP numbers from number c of a row on into levels, and updates their
- * sum of squares and largest size. Numbers beyond n are 0.
+ * Splits DEEP numbers of a row, from number c on, into levels, and updates the
+ * sum of squares and the largest absolute value of the row. Numbers beyond n
+ * are 0.
  */
 INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
                        vec *squares, vec *heights)
@@ -52,7 +53,7 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
     const int last = levels_of(row.type) - 1;
     UNROLL
     for (int level = 0; level <= last; level++) {
-        /* The last level is exact and keeps a NaN. */
+        /* The last level is the exact remainder and keeps a NaN. */
         const vec a = level < last ? round_half(low) : low;
         const vec b = level < last ? round_half(high) : high;
         levels[level] = (vec)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
@@ -62,8 +63,8 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
 }
 
 /**
- * Packs visible keys [first, end): DEEP numbers of a level of SIDE keys are
- * one matrix tile. Keys missing from the last tile are 0.
+ * Packs the visible keys [first, end). A matrix tile holds one level of DEEP
+ * numbers of SIDE keys. Unused places of the last tile are 0.
  */
 INLINED void split_keys_of(workspace *work, const es_entropy_part *part,
                            int first, int end, es_numbers k)
@@ -102,8 +103,9 @@ static bool split_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Packs SIDE queries, the rows from i on: DEEP numbers of a level are one
- * matrix tile, whose rows hold two numbers of every query.
+ * Packs SIDE queries, the rows from i on. A matrix tile holds one level of DEEP
+ * numbers of the queries; each row of the tile holds two numbers of every
+ * query.
  */
 INLINED void split_queries_of(uint16_t *out, const workspace *work,
                               const es_entropy_part *part, int i, es_numbers in)
@@ -132,7 +134,10 @@ INLINED void split_queries_of(uint16_t *out, const workspace *work,
     store(work->height + i - part->first, largest_of_rows(heights));
 }
 
-/** Packs a group of queries. Returns false if one is too large. */
+/**
+ * Packs a group of queries. Returns false if a query has numbers that are too
+ * large.
+ */
 static bool split_queries(const workspace *work, const es_entropy_part *part,
                           int i)
 {
@@ -146,17 +151,18 @@ static bool split_queries(const workspace *work, const es_entropy_part *part,
            MOST_SPLIT;
 }
 
-/** Keys and queries of one call as matrix tiles. */
+/** The packed keys and queries of one call. */
 typedef struct matrices {
     const uint16_t *keys, *queries;
-    ptrdiff_t key_side, query_side; /* distance between groups of SIDE rows */
+    ptrdiff_t key_side, query_side; /* offset between groups of SIDE keys,
+                                       and of SIDE queries */
     int n_deep, key_levels, query_levels;
 } matrices;
 
 /**
- * Adds the products of level a of n_sides times SIDE keys and level b of a
- * group, for DEEP numbers from 32 d on. Tiles 0 to 3 hold sums, 4 and 5 keys,
- * 6 and 7 queries.
+ * Adds the products of level a of n_sides times SIDE keys with level b of a
+ * group of queries, for DEEP numbers from number DEEP * d on. Tiles 0 to 3 hold
+ * sums, 4 and 5 keys, 6 and 7 queries.
  */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 {
@@ -174,7 +180,10 @@ INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
     }
 }
 
-/** Computes the products of a group with n_sides (1 or 2) times SIDE keys. */
+/**
+ * Computes the products of a group of queries with n_sides (1 or 2) times SIDE
+ * keys.
+ */
 INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
 {
     _tile_zero(0);
@@ -219,7 +228,10 @@ APART void multiply_split(const workspace *work, const es_entropy_part *part,
     }
 }
 
-/** Returns true if entropy_fixed.inc.h multiplies the part's numbers. */
+/**
+ * Returns true if the part's numbers are multiplied in fixed point by
+ * entropy_fixed.inc.h.
+ */
 static inline bool is_fixed(const es_entropy_part *part)
 {
     return part->in.type == ES_ENTROPY_F32 || part->k.type == ES_ENTROPY_F32;
@@ -227,7 +239,7 @@ static inline bool is_fixed(const es_entropy_part *part)
 
 /**
  * Returns true if the part's width and scales suit matrix tiles. The bytes of
- * narrow heads would leave most of a tile empty.
+ * narrow float32 heads would leave most of a tile empty.
  */
 static bool can_split(const es_entropy_part *part)
 {

@@ -1,8 +1,8 @@
-/* A team of threads for calls of attention entropy, used by entropy_parts.c.
-   The team stays between calls, because starting and ending a thread takes as
-   long as a head of short rows. Its threads wait when there is no work, and do
-   not keep the process alive. A forked child does not have them and starts a
-   new team. */
+/* Keeps a team of threads that execute calls of attention entropy for
+   entropy_parts.c. The team stays between calls, because starting and ending a
+   thread takes as long as computing a head of short rows. Its threads wait when
+   there is no work, and do not keep the process alive. A forked child does not
+   have them and starts a new team. */
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <pthread.h>
@@ -11,29 +11,31 @@
 #define MOST 256
 
 /**
- * One call. It is on its caller's stack and in the team's list until it is
- * done.
+ * One call of es_entropy_threads. The job is on the stack of its caller, and in
+ * the team's list until it is done.
  */
 typedef struct job {
     void (*work)(void *argument);
     void *argument;
-    int n_wanted, n_running; /* number of the team's threads */
+    int n_wanted, n_running; /* n_wanted: team threads that may still join;
+                                n_running: those at work */
     struct job *next;
 } job;
 
 static struct team {
-    pthread_mutex_t lock; /* never held while work is done */
+    pthread_mutex_t lock; /* protects the team; never held while a job's work
+                             runs */
     pthread_cond_t posted, ended;
     job *jobs;
-    int n_threads, n_free; /* n_free: threads without a job */
-    bool is_ready;         /* the fork handler is registered */
+    int n_threads, n_free; /* n_free: number of threads without a job */
+    bool is_ready;         /* true once the fork handler is registered */
 } team = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .posted = PTHREAD_COND_INITIALIZER,
           .ended = PTHREAD_COND_INITIALIZER};
 
 /**
- * Resets the team in a forked child: the threads do not exist there, and one
- * of them may have held the lock.
+ * Resets the team in a forked child. The team's threads do not exist in the
+ * child, and one of them may have held the lock.
  */
 static void begin_in_child(void)
 {
@@ -119,8 +121,8 @@ static void post(job *j)
 }
 
 /**
- * Takes a job from the list and waits for the threads that work on it. Threads
- * that have not started on it are not waited for.
+ * Removes a job from the list and waits for the threads that work on it. Does
+ * not wait for threads that have not started on it.
  */
 static void withdraw(job *j)
 {

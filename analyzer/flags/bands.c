@@ -1,5 +1,5 @@
-/* The ceiling of a head's entropy, the maximum that a user chose, and the
-   bands below it. Shared by flags, rules, tables and figures. */
+/* Computes the ceiling of a head's entropy, the maximum that a user chose, and
+   the bands below the maximum. Shared by flags, rules, tables and figures. */
 #include "analyzer/flags/bands.h"
 
 #include "analyzer/base/text.h"
@@ -9,7 +9,7 @@
 
 double es_ceiling(int n_queries)
 {
-    int sign; /* lgamma would write to a global variable */
+    int sign; /* lgamma_r, because lgamma would write to a global variable */
     if (n_queries < 1)
         return NAN;
     return lgamma_r((double)n_queries + 1, &sign) / n_queries;

@@ -1,4 +1,7 @@
-/** The exact maximum of a head's entropy, and the four bands below it. */
+/**
+ * Computes the exact maximum of a head's entropy, and the four bands below a
+ * maximum.
+ */
 #ifndef ES_BANDS_H
 #define ES_BANDS_H
 
@@ -11,16 +14,17 @@
 double es_ceiling(int n_queries);
 
 typedef enum es_max_policy {
-    ES_MAX_OBSERVED, /* largest finite entropy of all runs shown */
-    ES_MAX_RUN,      /* largest finite entropy of each run by itself */
-    ES_MAX_CEILING,  /* ceiling of each run: ln(T!)/T, or the one it recorded */
+    ES_MAX_OBSERVED, /* largest finite entropy over all runs shown */
+    ES_MAX_RUN,      /* largest finite entropy of each run */
+    ES_MAX_CEILING,  /* ceiling of each run: ln(T!)/T, or the ceiling that
+                        the run recorded */
     ES_MAX_LOGT,     /* ln T of each run */
-    ES_MAX_NUMBER    /* a number from the user */
+    ES_MAX_NUMBER    /* a number given by the user */
 } es_max_policy;
 
 typedef struct es_max {
     es_max_policy policy;
-    double number; /* for ES_MAX_NUMBER: finite, > 0 */
+    double number; /* the number for ES_MAX_NUMBER: finite, > 0 */
 } es_max;
 
 /** Parses observed|run|ceiling|logT|NUMBER. Returns ES_OK or ES_EUSAGE. */
@@ -30,10 +34,10 @@ es_status es_max_parse(es_max *out, const char *text) ES_MUST_USE;
 const char *es_max_name(es_max_policy policy);
 
 /**
- * Returns the maximum m of one run under a policy.
+ * Returns the maximum m that a policy gives for one run.
  *
- *   observed  largest finite entropy of all runs; NaN if there is none
- *   run       largest finite entropy of this run; NaN if there is none
+ *   observed  largest finite entropy of all runs; NaN if no entropy is finite
+ *   run       largest finite entropy of this run; NaN if no entropy is finite
  *   ceiling   ceiling of this run; NaN if unknown
  *   ctx       T of this run; < 1 if unknown
  *
@@ -48,14 +52,14 @@ double es_largest_finite(const float *x, size_t n);
 #define ES_N_BANDS 4
 
 /**
- * Number of heads per band [0,m/4) [m/4,m/2) [m/2,3m/4) [3m/4,m]; the lower
- * edge belongs to the band. Finite values outside [0,m] belong to the nearest
- * band.
+ * Numbers of heads in the four bands [0,m/4) [m/4,m/2) [m/2,3m/4) [3m/4,m].
+ * Finite values outside [0,m] count in the nearest band.
  */
 typedef struct es_bands {
     size_t counts[ES_N_BANDS];
-    size_t nonfinite; /* NaN and infinities, which are in no band */
-    size_t missing;   /* neither in a band nor in n_heads */
+    size_t nonfinite; /* NaN and infinite values, which are in no band */
+    size_t missing;   /* missing values, which are neither in a band nor in
+                         n_heads */
     size_t n_heads;   /* counts + nonfinite */
 } es_bands;
 
@@ -64,15 +68,21 @@ typedef struct es_bands {
  *
  *   out      written
  *   entropy  (n) nats
- *   m        upper edge; if it is NaN or <= 0, every finite head is in the
- *            first band (all entropies are 0 then)
+ *   m        upper edge of the last band; if m is NaN or <= 0, as when all
+ *            entropies are 0, every finite head is in the first band
  */
 void es_bands_count(es_bands *out, const float *entropy, size_t n, double m);
 
-/** Returns the share of n_heads in a band; NaN if n_heads is 0. */
+/**
+ * Returns the number of heads in a band divided by n_heads; NaN if n_heads is
+ * 0.
+ */
 double es_bands_fraction(const es_bands *bands, int band);
 
-/** Returns the share in the middle two bands; NaN if n_heads is 0. */
+/**
+ * Returns the number of heads in the middle two bands divided by n_heads; NaN
+ * if n_heads is 0.
+ */
 double es_bands_balanced(const es_bands *bands);
 
 #endif

@@ -1,5 +1,5 @@
-/* The ceilings of a run and of its heads, for flags, rules, bands and figures.
-   A head that sees fewer keys than another has a lower ceiling, so its
+/* Computes the ceilings of a run and of its heads, for flags, rules, bands and
+   figures. A head that sees fewer keys than another has a lower ceiling, so its
    entropies are scaled before they are compared with those of other heads. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"

@@ -1,4 +1,4 @@
-/* Names of severities and of judged series, and verdicts on flags. */
+/* Names severities, the series that flags use, and the verdicts on flags. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>

@@ -1,21 +1,21 @@
-/* Follows one layer towards a collapse, for flags_judge.c: by its share of low
-   heads, by its own history, or by its largest mean if the ceiling is
-   unknown. */
+/* Tracks the collapse of one layer for flags_judge.c. A layer is low by its
+   share of low heads, by its own history, or by its largest mean if the ceiling
+   is unknown. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The judgement of one row. */
+/* Measures of one layer's row in one sample, and the verdict on it. */
 typedef struct row_state {
     size_t n_measured, n_finite;
-    double mean;  /* of the finite heads */
-    double share; /* share of heads below the head threshold; 0 if that is not
-                     a collapse */
-    double ratio; /* mean / median or peak; infinite if that is not a
-                     collapse */
-    double limit; /* the collapsed heads are below it */
+    double mean;  /* mean of the finite heads */
+    double share; /* share of heads below the head threshold; 0 if too small
+                     for a collapse */
+    double ratio; /* ratio of the mean to the median or peak; infinite if too
+                     large for a collapse */
+    double limit; /* the heads below this entropy are the collapsed ones */
 } row_state;
 
 uint32_t es_collapse_samples(const es_flag_rules *rules)
@@ -58,7 +58,7 @@ static uint32_t count_below(const float *x, size_t n, double limit)
     return n_below;
 }
 
-/* Marks the values that count_below counts. Clears no mark. */
+/* Marks the values that count_below would count. Clears no mark. */
 static void mark_below(unsigned char *restrict marks, const float *restrict x,
                        size_t n, double limit)
 {
@@ -92,8 +92,9 @@ static void judge_history(row_state *state, const es_flag_rules *rules,
     state->limit = fmax(state->limit, rules->collapse_history * median);
 }
 
-/* Judges by the largest mean so far if the ceiling or the single heads are
-   unknown. Every head starts near the ceiling, so that mean replaces it. */
+/* Compares the layer's mean with its largest mean so far, if the ceiling or the
+   values of single heads are unknown. Every head starts near the ceiling, so
+   the largest mean replaces the ceiling. */
 static void judge_peak(row_state *state, const es_flag_rules *rules,
                        es_layer_track *track)
 {

@@ -1,12 +1,12 @@
-/* The median of all means of a layer in constant memory, by a histogram. Used
-   by flags_collapse.c and, with scaled values, by the rules. */
+/* Computes the median of all means of a layer in constant memory, with a
+   histogram. Used by flags_collapse.c and, with scaled values, by the rules. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The bits of a float above these 18 are its exponent and five bits of the
-   mantissa. Read as an integer, they number the bins. */
+/* The bin of a float is the integer in its bits above the lowest 18: the
+   exponent and five bits of the mantissa. */
 #define DROPPED_BITS 18
 #define FIRST_BIN                                                              \
     (UINT32_C(107) << 5) /* of 2^-20, whose exponent bits are                  \

@@ -1,6 +1,6 @@
 /**
- * The state that the judge keeps of layers, of the share of high heads and of
- * the loss, in constant memory.
+ * Defines the state, of constant size, that the judge keeps of each layer, of
+ * the share of high heads and of the loss.
  */
 #ifndef ES_FLAGS_INTERNAL_H
 #define ES_FLAGS_INTERNAL_H
@@ -13,53 +13,59 @@
 #define ES_HISTORY_OCTAVES 24
 #define ES_HISTORY_BINS (ES_HISTORY_OCTAVES * 32)
 
-/** A layer's means as a histogram. All zero is an empty history. */
+/**
+ * The history of a layer: a histogram of its means. All zero is an empty
+ * history.
+ */
 typedef struct es_history {
     uint32_t counts[ES_HISTORY_BINS];
     uint32_t n;
-    uint32_t below; /* values in bins before `bin` */
-    uint32_t bin;   /* the bin that holds the median */
+    uint32_t below; /* number of values in bins before `bin` */
+    uint32_t bin;   /* index of the bin that holds the median */
 } es_history;
 
 /**
- * Adds a finite mean, nats. The median moves by few bins, so this is amortised
- * O(1).
+ * Adds a finite mean in nats. Moves the median by few bins, so the amortised
+ * cost is O(1).
  */
 void es_history_add(es_history *history, double mean);
 
 /**
  * Returns the lower median as the middle of its bin, within 1/64 of the true
- * value. Returns 0 if it is below 2^-20; values of 16 and more count as just
- * below 16. NaN if nothing was added.
+ * value. A median below 2^-20 gives 0; values of 16 and more count as just
+ * below 16. NaN if the history is empty.
  */
 double es_history_median(const es_history *history);
 
 /**
  * The progress of a layer towards a collapse: its current streak of collapsed
- * samples. All zero, except `heads`, is a layer not yet seen.
+ * samples. All zero, except `heads`, is the state before the first sample.
  */
 typedef struct es_layer_track {
     es_history history;
     double peak;         /* the largest mean so far */
-    uint32_t streak;     /* collapsed samples in a row; 0: not collapsed */
-    uint32_t n_wide;     /* of these, samples with many other layers low */
-    int64_t onset, last; /* steps of the first and the last of these */
-    double share;        /* largest share of low heads since onset that was a
-                            collapse; 0: only by history */
-    double ratio; /* smallest mean / median or peak since onset that was a
-                     collapse */
-    unsigned char *heads; /* (H) 1 = below the limit at some sample since
-                             onset */
+    uint32_t streak;     /* number of consecutive collapsed samples; 0: not
+                            collapsed */
+    uint32_t n_wide;     /* number of samples in the streak at which many
+                            other layers were low too */
+    int64_t onset, last; /* steps of the first and last sample of the streak */
+    double share;        /* largest share of low heads in the streak; 0 if
+                            the collapse is only by history */
+    double ratio; /* smallest ratio of mean to median or peak in the streak */
+    unsigned char *heads; /* (H) 1: below the limit at some sample of the
+                             streak */
 } es_layer_track;
 
 /** One layer's row of an entropy sample. */
 typedef struct es_layer_row {
     const float *values; /* (n) nats */
     size_t n;
-    bool of_heads; /* false: one value, the layer's mean; n = 1 */
-    bool finite;   /* all values are finite, none is missing */
+    bool of_heads; /* true: one value per head; false: a single value, the
+                      layer's mean */
+    bool finite;   /* true if all values are finite and none is missing */
     bool past_warm_up;
-    bool by_history; /* true if the layer's history may make it a collapse */
+    bool by_history; /* true if a collapse by the layer's history may be
+                        detected */
     int64_t step;
 } es_layer_row;
 
@@ -67,7 +73,8 @@ typedef struct es_layer_row {
  * Adds one sample of a layer. A row of missing values changes nothing; a row
  * of NaN ends a streak.
  *
- *   ceiling  nats; NaN: unknown, only the layer's own past is judged
+ *   ceiling  of the run, in nats; NaN: unknown, the layer is only compared with
+ *            its own past
  *
  * Returns true if NaN ended a streak.
  */
@@ -80,71 +87,79 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
 uint32_t es_collapse_samples(const es_flag_rules *rules);
 
 /**
- * The share of high heads over the course of a run. All zero: no sample seen.
+ * The share of high heads in the course of a run. All zero is the state before
+ * the first sample.
  */
 typedef struct es_overload_track {
     uint32_t n_judged;
-    uint32_t n_mild, n_severe, n_below; /* consecutive samples up to the last:
-                                           at the levels of a warning and an
-                                           error, and below the error's level */
-    bool severe;          /* set when n_severe suffices, until n_below does */
-    bool came_down;       /* the share has come down from the start */
-    bool begun, is_brief; /* a sample was seen; observed from the start and too
-                             short to come down */
-    int64_t onset, last;  /* the first of the n_mild samples; the newest
-                             sample */
-    double value;         /* the largest share since onset */
+    uint32_t n_mild, n_severe, n_below; /* numbers of consecutive samples up
+                                           to the newest: at warning level or
+                                           above, at error level, and below
+                                           error level */
+    bool severe;          /* becomes true when n_severe is large enough,
+                             false when n_below is */
+    bool came_down;       /* the share of high heads has come down since the
+                             start */
+    bool begun, is_brief; /* begun: a sample was added; is_brief: the run is
+                             recorded from its start and too short for the
+                             share to come down */
+    int64_t onset, last;  /* steps of the first of the n_mild samples and of
+                             the newest sample */
+    double value;         /* largest share of high heads since onset */
 } es_overload_track;
 
 /**
- * Returns true if the run does not state its length and its newest step,
- * `step`, comes too early to judge it.
+ * Returns true if the length of the run is unknown and `step`, its newest step,
+ * is too early to judge the run.
  */
 bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
                  int64_t step);
 
 /**
- * Records the first sample of a run: the mean over the heads measured, nats.
+ * Records the first sample of a run: the mean over the measured heads, in nats.
  * Later calls change nothing.
  */
 void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
                        int64_t planned_steps, double mean, double ceiling);
 
-/** Adds one sample after the warm-up. Returns the level that holds with it. */
+/** Adds a sample after the warm-up. Returns the severity after this sample. */
 es_severity es_overload_push(es_overload_track *track,
                              const es_flag_rules *rules,
                              const es_judge_run *run, int64_t step,
                              double share);
 
-/** Returns the level at the end of the run; `step` is the newest step. */
+/** Returns the severity at the end of the run; `step` is the newest step. */
 es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
                                const es_judge_run *run, int64_t step);
 
-#define ES_SPIKE_WINDOW 128 /* losses that a spike is compared with */
+#define ES_SPIKE_WINDOW                                                        \
+    128 /* number of losses that a new loss is compared                        \
+           with */
 
 /**
- * The newest losses. All are logarithms except `largest`. All zero: none seen.
+ * The newest losses, as logarithms except in `largest`. All zero is the state
+ * before the first loss.
  */
 typedef struct es_spike_track {
-    float losses[ES_SPIKE_WINDOW]; /* (n) ring; `next` is the oldest once it is
-                                      full */
-    float rises[ES_SPIKE_WINDOW];  /* (n) of each loss above the median before
-                                      it */
-    float sorted[ES_SPIKE_WINDOW]; /* (n) the losses, ascending */
+    float losses[ES_SPIKE_WINDOW]; /* (n) ring buffer; once it is full,
+                                      `next` is the index of the oldest loss */
+    float rises[ES_SPIKE_WINDOW];  /* (n) difference of each loss to the
+                                      median before it */
+    float sorted[ES_SPIKE_WINDOW]; /* (n) the losses in ascending order */
     uint32_t n, next;
-    uint32_t streak; /* consecutive losses above `limit` */
-    bool open;       /* the streak is a spike, until a loss is at or below
-                        `back` */
-    double median, limit, back; /* computed at the first loss of the streak */
-    int64_t onset;              /* step of that loss */
-    double largest;             /* the largest loss since then */
+    uint32_t streak; /* number of consecutive losses above `limit` */
+    bool open;       /* the streak is a spike, which ends with a loss at or
+                        below `back` */
+    double median, limit, back; /* values computed at the first loss of the
+                                   streak */
+    int64_t onset;              /* step of the first loss of the streak */
+    double largest;             /* largest loss of the streak */
 } es_spike_track;
 
 /**
- * Adds one finite loss above 0. Before the window has 32 losses, and in the
- * warm-up, the loss is recorded but not judged. Returns true if the loss is
- * part of a spike.
+ * Adds one finite loss above 0. The first 32 losses, and losses in the warm-up,
+ * are recorded but not judged. Returns true if the loss is part of a spike.
  */
 bool es_spike_push(es_spike_track *track, const es_flag_rules *rules,
                    bool past_warm_up, int64_t step, float loss);

@@ -1,8 +1,8 @@
-/* The judge of flags.h. Splits samples into rows, keeps the one open episode
-   of each kind, and reports it when it is over. flags_collapse.c follows a
-   layer towards a collapse, flags_overload.c the share of high heads,
-   flags_spike.c the loss. Nothing is allocated: all state is in the
-   workspace. */
+/* Implements the judge of flags.h. Splits samples into rows, keeps at most one
+   open episode of each kind, and reports an episode when it is over.
+   flags_collapse.c follows a layer towards a collapse, flags_overload.c the
+   share of high heads, flags_spike.c the loss. Nothing is allocated: all state
+   is in the workspace. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
@@ -15,7 +15,7 @@
 typedef struct episode {
     bool open;
     es_severity now, reached;
-    es_severity announced; /* the severity announced so far */
+    es_severity announced; /* highest severity announced so far */
     int64_t onset, last, opened, collapse_reported;
     double value;
     unsigned char *layers; /* (L) */
@@ -30,36 +30,37 @@ struct es_judge {
     es_episode_handler *announce; /* may be NULL */
     void *announce_user;
     size_t n_layers, n_heads;
-    double ceiling;             /* NaN: unknown, or useless (T = 1) */
+    double ceiling;             /* ceiling of the run; NaN: unknown, or 0
+                                   because T = 1 */
     int64_t step;               /* step of the newest sample */
-    uint32_t n_entropy;         /* number of samples, at most as many as a
-                                   collapse needs */
-    bool dirty[ES_JUDGE_OTHER]; /* the series' newest sample had non-finite
-                                   values */
-    bool collapse_by_share;     /* the open collapse includes one by share of
-                                   heads */
+    uint32_t n_entropy;         /* number of entropy samples, counted up to
+                                   the number that a collapse needs */
+    bool dirty[ES_JUDGE_OTHER]; /* true if the newest sample of the series
+                                   had non-finite values */
+    bool collapse_by_share;     /* true if a layer of the open collapse is
+                                   collapsed by its share of low heads */
     es_overload_track overload;
     es_spike_track spike;
-    float *latest; /* (L,H) the newest entropy measured for each head */
-    float *scaled; /* (L,H) one sample scaled by the heads' ceilings; may be
-                      NULL */
+    float *latest; /* (L,H) newest measured entropy of each head */
+    float *scaled; /* (L,H) buffer for one sample scaled by the heads'
+                      ceilings; NULL if no scaling is needed */
     episode episodes[ES_N_FLAG_KINDS];
     es_layer_track *tracks; /* (L) */
 };
 
-/* One sample as rows and columns: values of heads, one value per layer, or one
-   for the run. */
+/* One sample as rows of values: a row of heads for each layer, one value for
+   each layer, or one value for the run. */
 typedef struct judged_sample {
     es_judge_series series;
     int64_t step;
     const float *values;
     size_t n_rows, n_columns;
     bool of_layers, of_heads;
-    bool finite; /* all values are finite, none is missing */
+    bool finite; /* true if all values are finite and none is missing */
 } judged_sample;
 
-/* Per head: two entropies, and one byte for each kind of episode and for the
-   tracks. */
+/* Bytes of workspace per head: two entropies, one mark for each kind of
+   episode, and one mark for the track of its layer. */
 #define N_HEAD_BYTES (2 * sizeof(float) + ES_N_FLAG_KINDS + 1)
 
 size_t es_judge_size(const es_judge_run *run)
@@ -188,7 +189,8 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
     judge->announce_user = user;
 }
 
-/* Opens the episode or extends it to `step`, where its condition holds. */
+/* Opens the episode of a kind, or extends it to `step`, because its condition
+   holds there. */
 static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
                  int64_t step, double value)
 {
@@ -250,8 +252,8 @@ static bool any_above(const float *x, size_t n, double limit)
     return above;
 }
 
-/* Returns the number of non-finite values that a value stands for: 1 if it is
-   not finite itself; the value itself in series that count them. */
+/* Returns the number of non-finite values that one value of a series reports: 1
+   if the value itself is not finite; the value itself in series of counts. */
 static double n_nonfinite(es_judge_series series, float value)
 {
     if (es_is_missing(value))
@@ -263,7 +265,8 @@ static double n_nonfinite(es_judge_series series, float value)
     return 0;
 }
 
-/* Marks the non-finite values and returns their number. */
+/* Marks the heads or layers with non-finite values and returns the number of
+   these values. */
 static double gather_nan(es_judge *judge, const judged_sample *sample)
 {
     double total = 0;
@@ -299,7 +302,8 @@ static void judge_nan(es_judge *judge, const judged_sample *sample)
         report(judge, ES_FLAG_NAN, false);
 }
 
-/* Adds a layer whose streak is long enough to the episode. */
+/* Adds a layer to the episode of the flag collapse. Its streak is long enough.
+ */
 static void join_collapse(es_judge *judge, size_t layer)
 {
     const es_layer_track *track = &judge->tracks[layer];
@@ -331,8 +335,8 @@ static void join_collapse(es_judge *judge, size_t layer)
         heads[h] |= low[h];
 }
 
-/* Adds all layers whose streaks are long enough. Returns true if there are
-   any. */
+/* Adds all layers whose streaks are long enough to the episode. Returns true if
+   there are any. */
 static bool join_layers(es_judge *judge)
 {
     uint32_t n_needed = es_collapse_samples(&judge->rules);
@@ -384,8 +388,8 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
                                judge->ceiling, &row);
 }
 
-/* Counts a sample twice for its low layers if many layers are low together. A
-   bad batch pulls down only a few layers, or all of them only once. */
+/* Counts a sample twice for its low layers if many layers are low together,
+   which one bad batch does not cause in several samples. */
 static void weigh_layers(es_judge *judge, int64_t step)
 {
     size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;
@@ -400,8 +404,8 @@ static void weigh_layers(es_judge *judge, int64_t step)
     }
 }
 
-/* `measured` is the original sample; `sample` is the same with its missing
-   heads filled in. */
+/* Judges collapse at one sample. `measured` is the sample as recorded; `sample`
+   is the same with its missing heads filled in. */
 static void judge_collapse(es_judge *judge, const judged_sample *measured,
                            const judged_sample *sample)
 {
@@ -417,7 +421,7 @@ static void judge_collapse(es_judge *judge, const judged_sample *measured,
         cut_short = true;
     }
     if (cut_short) {
-        /* A layer that turns NaN while its collapse had begun was collapsed,
+        /* A layer that turns NaN during a streak of low samples was collapsed,
          * and so were the other layers that are low at the same time. */
         for (size_t l = 0; l < judge->n_layers; l++)
             if (judge->tracks[l].streak > 0)
@@ -429,7 +433,7 @@ static void judge_collapse(es_judge *judge, const judged_sample *measured,
         report(judge, ES_FLAG_COLLAPSE, false);
 }
 
-/* Counts finite values at or above `limit`. */
+/* Returns the number of finite values at or above `limit`. */
 static uint32_t count_above(const float *x, size_t n, double limit)
 {
     uint32_t n_above = 0;
@@ -439,7 +443,7 @@ static uint32_t count_above(const float *x, size_t n, double limit)
     return n_above;
 }
 
-/* Marks the values that count_above counts. Clears no mark. */
+/* Marks the values that count_above would count. Clears no mark. */
 static void mark_above(unsigned char *restrict marks, const float *restrict x,
                        size_t n, double limit)
 {
@@ -459,8 +463,8 @@ static size_t count_measured(const judged_sample *sample, const float *x,
     return n_measured;
 }
 
-/* Returns the mean of the values measured; NaN if any of them is NaN or none
-   was measured. */
+/* Returns the mean of the measured values; NaN if one of them is NaN or no
+   value was measured. */
 static double mean_of(const float *values, size_t n)
 {
     double sum = 0;
@@ -489,8 +493,8 @@ static void mark_overload(es_judge *judge, const judged_sample *sample,
     }
 }
 
-/* Extends the overload's episode. It is opened at the sample at which its
-   streak is long enough, but its onset is the start of the streak. */
+/* Extends the episode of the flag overload. Opens it once the streak is long
+   enough, with the start of the streak as its onset. */
 static void hold_overload(es_judge *judge, es_severity severity)
 {
     const es_overload_track *track = &judge->overload;
@@ -561,8 +565,8 @@ static void judge_spike(es_judge *judge, int64_t step, float loss)
     judge->episodes[ES_FLAG_LOSS_SPIKE].onset = track->onset;
 }
 
-/* Fills in the sample's shape. Returns false if its series cannot have n
-   values. */
+/* Sets the number of rows and columns of the sample. Returns false if its
+   series cannot have n values. */
 static bool shape_of(judged_sample *sample, const es_judge *judge, size_t n)
 {
     bool heads = n == judge->n_layers * judge->n_heads;
@@ -618,8 +622,8 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
 void es_judge_finish(es_judge *judge)
 {
     if (judge->n_entropy < es_collapse_samples(&judge->rules)) {
-        /* A run with fewer samples than a collapse needs: all of them
-           suffice. */
+        /* A run with fewer samples than a collapse needs is collapsed if all
+           its samples are low. */
         for (size_t l = 0; l < judge->n_layers; l++)
             if (judge->n_entropy > 0 &&
                 judge->tracks[l].streak >= judge->n_entropy)

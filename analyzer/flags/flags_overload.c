@@ -1,6 +1,6 @@
-/* Follows the share of high heads through a run, for flags_judge.c. It is at
-   most a warning until it has come down once from the ceiling, and only info
-   in a training too short for that. */
+/* Tracks the share of high heads in a run for flags_judge.c. The severity is at
+   most a warning until the share has come down once from its initial value, and
+   info in a run that is too short for that. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -19,7 +19,8 @@ bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
                  int64_t step)
 {
     return run->is_open_ended && run->planned_steps <= 0 &&
-           step < (int64_t)rules->overload_steps - 1; /* steps count from 0 */
+           step < (int64_t)rules->overload_steps -
+                      1; /* steps are numbered from 0 */
 }
 
 static es_severity level_of(const es_overload_track *track, uint32_t needed,
@@ -36,8 +37,8 @@ static es_severity level_of(const es_overload_track *track, uint32_t needed,
 void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
                        int64_t planned_steps, double mean, double ceiling)
 {
-    /* Before the first update, the heads' mean is at least 0.99 of the
-       ceiling. */
+    /* Before the first update, the mean entropy of the heads is at least 0.99
+       of the ceiling. */
     static const double untrained = 0.98;
     if (track->begun)
         return;

@@ -1,6 +1,6 @@
-/* Finds spikes of the loss, for flags_judge.c: losses far above the median of
-   those before. Losses are compared by their logarithms, because the noise of
-   a loss grows with it and has a longer tail above than below. The spread is
+/* Detects spikes of the loss for flags_judge.c: losses far above the median of
+   the previous losses. Compares logarithms, because the noise of a loss grows
+   with the loss and has a longer tail above than below. Measures the spread by
    the median deviation from the median, which a spike does not widen. */
 #include "analyzer/flags/flags_internal.h"
 
@@ -8,22 +8,22 @@
 #include <string.h>
 
 enum {
-    LEAST = 32, /* number of losses before the first that is judged */
-    FACTOR = 2  /* a single loss is a spike if it rises this many times above
-                   the largest rise so far */
+    LEAST = 32, /* number of losses that are recorded before judging begins */
+    FACTOR = 2  /* a single loss is a spike if its rise is this many times
+                   the largest rise in the window */
 };
 #define NORMAL                                                                 \
     1.4826 /* ratio of a normal distribution's standard deviation to           \
               its median deviation */
 
-/* Returns the lower median. */
+/* Returns the lower median of the window. */
 static double median_of(const es_spike_track *track)
 {
     return track->sorted[(track->n - 1) / 2];
 }
 
-/* Estimates the standard deviation from the half of the losses nearest to the
-   median. */
+/* Estimates the standard deviation from the half of the losses that is nearest
+   to the median. */
 static double deviation_of(const es_spike_track *track)
 {
     const double median = median_of(track);
@@ -62,7 +62,8 @@ static uint32_t count_below(const es_spike_track *track, float loss)
     return low;
 }
 
-/* Inserts a loss into the window. A full window loses its oldest loss. */
+/* Inserts a loss into the window. If the window is full, removes its oldest
+   loss. */
 static void remember(es_spike_track *track, float loss, float rise)
 {
     float *sorted = track->sorted;
@@ -71,7 +72,7 @@ static void remember(es_spike_track *track, float loss, float rise)
         from = count_below(track, track->losses[track->next]);
     else
         track->n++;
-    /* The values between the freed place and the new one move by one. */
+    /* Move the values between the removed one and the new one by one place. */
     if (from < to) {
         to--;
         memmove(sorted + from, sorted + from + 1, (to - from) * sizeof *sorted);
@@ -84,8 +85,8 @@ static void remember(es_spike_track *track, float loss, float rise)
     track->next = (track->next + 1) % ES_SPIKE_WINDOW;
 }
 
-/* Judges a loss, given as its logarithm, while no spike is open. It may begin
-   a streak, extend one, or turn it into a spike. */
+/* Judges a loss, given as its logarithm, while no spike is open. The loss may
+   begin a streak, extend a streak, or turn a streak into a spike. */
 static void follow(es_spike_track *track, const es_flag_rules *rules,
                    int64_t step, double level)
 {

@@ -1,6 +1,7 @@
-/* All facts about each kind of flag in one table: its name, meaning, causes
-   and remedies, with sources. Also the thresholds of all kinds, with their
-   defaults. For code that prints, explains or reads flags and thresholds. */
+/* Contains the facts about each kind of flag in one table: its name, meaning,
+   causes and remedies, with sources. A second table holds the thresholds of all
+   kinds, with their defaults. Used by code that prints, explains or reads flags
+   and thresholds. */
 #include "analyzer/flags/flags.h"
 
 #include "analyzer/base/text.h"

@@ -1,6 +1,6 @@
-/* The forecast of forecast.h. Splits samples into trends of layers and of the
-   run, weighs their features by the coefficients of a logistic model, and
-   explains which feature weighs most. Nothing is allocated. */
+/* Computes the forecast of forecast.h. Splits samples into trends of layers and
+   of the run, weighs their features by the coefficients of a logistic model,
+   and explains which feature contributes most. Nothing is allocated. */
 #include "analyzer/flags/forecast.h"
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEAST 1e-6 /* smallest argument of a logarithm */
+#define LEAST                                                                  \
+    1e-6 /* smallest argument of a logarithm; smaller values are               \
+            replaced by it */
 
 static const char *const input_names[ES_N_FORECAST_INPUTS] = {
     [ES_FORECAST_ENTROPY] = "entropy",
@@ -50,7 +52,7 @@ es_forecast *es_forecast_init(void *workspace, const es_judge_run *run)
 
 /* --- samples --------------------------------------------------------------*/
 
-/* The finite values of a row. */
+/* Summary of the finite values of a row. */
 typedef struct row_measure {
     size_t n;
     double sum, least, largest;
@@ -91,8 +93,8 @@ static double ln(double x)
     return log(fmax(x, LEAST));
 }
 
-/* Returns the run's ceiling; if it is unknown, the largest mean so far,
-   because heads start near the ceiling. */
+/* Returns the ceiling of the run. If it is unknown, returns the largest mean so
+   far, because heads start near the ceiling. */
 static double entropy_scale(es_forecast *forecast, const float *values,
                             size_t n_columns)
 {
@@ -173,8 +175,8 @@ void es_forecast_push(es_forecast *forecast, es_forecast_input input,
 
 /* --- the model ------------------------------------------------------------*/
 
-/* Effect of a feature: its distance from `mean`, in units of `scale`, times
-   `coefficient` is added to the log odds. */
+/* Effect of a feature on the log odds: (value - mean) / scale * coefficient is
+   added to them. */
 typedef struct forecast_weight {
     const char *feature;
     double coefficient, mean, scale;
@@ -183,7 +185,7 @@ typedef struct forecast_weight {
 #include "analyzer/flags/forecast_coefficients.inc.h"
 
 #define N_WEIGHTS (sizeof forecast_weights / sizeof *forecast_weights)
-#define FAR 4 /* scales; larger distances from the mean count as this */
+#define FAR 4 /* limit of the distance from the mean, in units of `scale` */
 
 void es_forecast_rule(es_rule *out, es_rule_action action)
 {
@@ -206,8 +208,9 @@ static size_t find_feature(const char *name)
     return i;
 }
 
-/* Returns the amount that a feature adds to the log odds; 0, as at its mean,
-   if the feature is unknown. */
+/* Returns the amount that a feature adds to the log odds; 0 if the feature is
+   unknown, as if it were at its mean. Sets *layer to the layer of the feature.
+ */
 static double contribution(int *layer, const es_forecast *forecast,
                            const forecast_weight *weight)
 {
@@ -243,8 +246,8 @@ double es_forecast_probability(const es_forecast *forecast)
 
 /* --- explanation ---------------------------------------------------------- */
 
-/* A trend is mentioned if it has changed the value by at least a fifth since
-   the run began. */
+/* Nouns for the explanation. A trend is mentioned if it has changed its value
+   by at least a fifth since the run began. */
 #define WORTH_A_WORD 0.2
 
 static const char *const nouns[ES_N_SIGNALS] = {
@@ -259,7 +262,8 @@ static const char *const nouns[ES_N_SIGNALS] = {
     [ES_SIGNAL_LR] = "learning rate",
 };
 
-/* Returns the value itself from the logarithm or share that is followed. */
+/* Converts the level of a trend, a logarithm or a share, to the value that it
+   represents. */
 static double value_of(es_forecast_signal signal, double level)
 {
     switch (signal) {
@@ -292,8 +296,8 @@ static void say_trend(es_text *to, const es_trend *trend,
                            : "");
 }
 
-/* Returns the step at which the first layer's entropy collapses if its trend
-   continues; infinite if none falls. */
+/* Returns the step at which the entropy of the first layer collapses if its
+   trend continues; infinite if no entropy falls. */
 static double expected_collapse(const es_forecast *forecast)
 {
     es_flag_rules rules;

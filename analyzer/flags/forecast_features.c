@@ -1,7 +1,7 @@
-/* Trends in constant memory, and the features of the forecast's model: a table
-   of signals and measures, each reduced to the extreme over all layers. Used
-   by the model in forecast.c and by its fit, which has no other
-   implementation. */
+/* Computes trends in constant memory and the features of the forecast's model.
+   A table lists the features; each is a measure of one signal, reduced to the
+   extreme over all layers. The model in forecast.c and the program that fits it
+   both use this code. */
 #include "analyzer/flags/forecast_internal.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #define SHORTEST 8 /* smallest memory of a trend, in samples */
 
-/* Returns the factor by which older samples lose weight. The memory is about
-   the newest quarter of all samples. */
+/* Returns the factor by which the weights of older samples shrink. About the
+   newest quarter of all samples determines a trend. */
 static double decay(uint32_t n)
 {
     double memory = n / 4.0;
@@ -67,12 +67,13 @@ void es_trend_add(es_trend *trend, int64_t step, double y)
 
 typedef enum measure {
     LEVEL,
-    GROWTH, /* slope times steps since the first sample: d ln y / d ln t */
-    AHEAD,  /* level extrapolated by 50 steps, or by the run's length if it is
-               shorter */
+    GROWTH, /* slope times the number of steps since the first sample: d ln y
+               / d ln t */
+    AHEAD,  /* level extrapolated by 50 steps, or by the length of a shorter
+               run */
     RISE,   /* level above the smallest level so far */
     NOISE,
-    REMAINING, /* share of the planned steps that remains; 1/2 if unknown */
+    REMAINING, /* remaining share of the planned steps; 1/2 if unknown */
     ELAPSED    /* ln of the number of steps so far, at most 64 */
 } measure;
 
@@ -80,7 +81,7 @@ typedef struct feature_row {
     const char *name;
     es_forecast_signal signal;
     measure measure;
-    int sign; /* extreme over the layers: 1 the largest, -1 the smallest */
+    int sign; /* which layer counts: 1 the largest, -1 the smallest value */
 } feature_row;
 
 static const feature_row rows[ES_N_FORECAST_FEATURES] = {

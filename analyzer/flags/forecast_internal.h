@@ -1,17 +1,22 @@
-/** Shared by the files of the forecast. */
+/** Declarations shared by the files of the forecast. */
 #ifndef ES_FORECAST_INTERNAL_H
 #define ES_FORECAST_INTERNAL_H
 
 #include "analyzer/flags/forecast.h"
 
-/** The trend of a series' values over the steps. All zero: no sample seen. */
+/**
+ * The trend of the values of a series over the steps. All zero is the state
+ * before the first sample.
+ */
 typedef struct es_trend {
     uint32_t n;
     int64_t begin, end;  /* steps of the first and the newest sample */
     double least;        /* the smallest level so far */
-    double weight, x, y; /* sum of the samples' weights; weighted means */
-    double xx, xy;       /* weighted sums of products about these means */
-    double noise;        /* mean distance from the expected value */
+    double weight, x, y; /* sum of the samples' weights; weighted means of
+                            step and value */
+    double xx, xy;       /* weighted sums of products of deviations from
+                            these means */
+    double noise;        /* mean distance of a value from its expected value */
 } es_trend;
 
 /** Adds a sample at a step after `end`; y is finite. */
@@ -26,14 +31,17 @@ double es_trend_level(const es_trend *trend);
 /** Returns the slope per step; 0 before the third sample. */
 double es_trend_slope(const es_trend *trend);
 
-/** The quantities that are followed: logarithms, and shares of heads. */
+/**
+ * The quantities whose trends are followed: logarithms, and shares of heads.
+ */
 typedef enum es_forecast_signal {
-    ES_SIGNAL_LOGIT,   /* ln of 1 + a layer's largest max_logit */
+    ES_SIGNAL_LOGIT,   /* ln of 1 + the largest max_logit in a layer */
     ES_SIGNAL_ENTROPY, /* ln of a layer's mean entropy / ceiling */
-    ES_SIGNAL_TYPICAL, /* mean of ln of the heads' entropy / ceiling */
-    ES_SIGNAL_LEAST,   /* ln of a layer's smallest entropy / ceiling */
+    ES_SIGNAL_TYPICAL, /* mean over a layer's heads of ln of entropy /
+                          ceiling */
+    ES_SIGNAL_LEAST,   /* ln of the smallest entropy in a layer / ceiling */
     ES_SIGNAL_LOW,     /* share of a layer's heads below ceiling / 4 */
-    ES_SIGNAL_ACT,     /* ln of a layer's act_rms */
+    ES_SIGNAL_ACT,     /* ln of act_rms of a layer */
     ES_N_LAYER_SIGNALS,
     ES_SIGNAL_LOSS = ES_N_LAYER_SIGNALS, /* ln loss */
     ES_SIGNAL_GRAD,                      /* ln grad_norm */
@@ -48,7 +56,7 @@ typedef struct es_layer_trends {
 struct es_forecast {
     es_judge_run run;
     size_t n_layers, n_heads;
-    double ceiling; /* nats; the largest mean so far if the ceiling is
+    double ceiling; /* in nats; the largest mean so far if the ceiling is
                        unknown */
     int64_t begin, step;
     bool begun;
@@ -57,17 +65,20 @@ struct es_forecast {
 };
 
 /**
- * Returns a feature's value. *layer receives the layer that it comes from, or
- * -1.
+ * Returns the value of a feature. Sets *layer to the layer that the value comes
+ * from, or to -1.
  */
 double es_forecast_feature(int *layer, const es_forecast *forecast,
                            size_t feature);
 
-/** Returns the trend of a signal of a layer, or of the run. */
+/** Returns the trend of a signal in a layer, or in the run. */
 const es_trend *es_forecast_trend(const es_forecast *forecast,
                                   es_forecast_signal signal, int layer);
 
-/** Returns the signal of a feature; ES_N_SIGNALS if it has none. */
+/**
+ * Returns the signal that a feature is computed from; ES_N_SIGNALS if there is
+ * none.
+ */
 es_forecast_signal es_forecast_signal_of(size_t feature);
 
 #endif

@@ -1,5 +1,5 @@
-/* Names, defaults and workspace of rules. rules_judge.c applies them to
-   samples. */
+/* Defines the names, defaults and workspace of rules. rules_judge.c applies the
+   rules to samples. */
 #include "analyzer/base/checked.h"
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/rules_internal.h"
@@ -91,7 +91,7 @@ static size_t count_units(const es_rule *rule, size_t n_layers, size_t n_heads)
     }
 }
 
-/* Returns the first step that is judged. */
+/* Returns the first step that the rule judges. */
 static int64_t end_of_warm_up(const es_rule *rule, const es_judge_run *run)
 {
     double of_planned = run->planned_steps > 0
@@ -103,8 +103,8 @@ static int64_t end_of_warm_up(const es_rule *rule, const es_judge_run *run)
                                                   : rule->warm_up_end;
 }
 
-/* Assigns the parts of one block. Without a base it only adds up their
-   sizes. */
+/* Assigns parts of one block of memory. Without a base address, only adds up
+   the sizes of the parts. */
 typedef struct workspace_carver {
     unsigned char *base;
     size_t used;

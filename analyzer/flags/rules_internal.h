@@ -1,13 +1,16 @@
-/** Shared by the files of rules. */
+/** Declarations shared by the files of rules. */
 #ifndef ES_RULES_INTERNAL_H
 #define ES_RULES_INTERNAL_H
 
 #include "analyzer/flags/flags_internal.h"
 #include "analyzer/flags/rules.h"
 
-/** The progress of a unit towards an episode. All zero: no sample seen. */
+/**
+ * The progress of a unit (head, layer or run) towards an episode. All zero is
+ * the state before the first sample.
+ */
 typedef struct es_rule_unit {
-    int64_t onset, last; /* steps of the streak */
+    int64_t onset, last; /* steps of the first and last sample of the streak */
     double worst;        /* worst value of the streak */
     uint32_t streak;     /* consecutive samples that held */
     bool active;         /* part of the open episode */
