@@ -21,8 +21,9 @@
 
 #define FIRST_PASSED 3
 #define MOST_PASSED 8
-#define SLICE_MS 10 /* milliseconds between checks of a child without a pidfd  \
-                     */
+#define SLICE_MS                                                               \
+    10 /* milliseconds between checks of a child without a pidfd               \
+        */
 #define ID_PIDFD                                                               \
     ((idtype_t)3) /* idtype P_PIDFD, which glibc 2.28 does not                 \
                      define */

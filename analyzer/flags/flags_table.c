@@ -38,8 +38,8 @@ static const es_flag_info infos[] = {
      ES_SEVERITY_CRITICAL,
      ES_SEVERITY_CRITICAL,
      "a loss, an activation or a row of attention is NaN or infinite",
-     "A number has left the range of its type, which is narrow in fp16 "
-     "(Micikevicius 2018); attention has often collapsed before "
+     "A value exceeded the range of its type, which is narrow in fp16 "
+     "(Micikevicius 2018); often attention collapsed first "
      "(samples/results/replication-cpu.md), without LayerNorm and activation "
      "in the last layers first (AERO).",
      "Continue from a checkpoint before the onset with a lower learning rate "
@@ -54,8 +54,8 @@ static const es_flag_info infos[] = {
     {"collapse",
      ES_SEVERITY_CRITICAL,
      ES_SEVERITY_CRITICAL,
-     "in some layer most heads have hardly any entropy left, or far less than "
-     "they had",
+     "in some layer most heads have almost no entropy left, or far less than "
+     "before",
      "Attention logits grow until each query attends to almost one key (Zhai "
      "2023, Dehghani 2023), the more so the higher the learning rate (Wortsman "
      "2023, samples/results/replication-cpu.md); without LayerNorm and "
@@ -70,12 +70,13 @@ static const es_flag_info infos[] = {
     {"overload",
      ES_SEVERITY_WARNING,
      ES_SEVERITY_ERROR,
-     "many heads stay near the ceiling: they attend to all keys almost alike",
-     "All heads begin near the ceiling, and some do not come down: early in a "
-     "training most (analyzer/flags/README.md), later many of the first layers "
-     "of models without LayerNorm, with GELU more than with ReLU (ReLU's "
+     "many heads stay near the ceiling: they attend to all keys almost equally",
+     "All heads start near the ceiling, and some stay there: most heads early "
+     "in training (analyzer/flags/README.md), later many heads in the first "
+     "layers of models without LayerNorm, with GELU more than with ReLU "
+     "(ReLU's "
      "Revival, samples/results/truth.md).",
-     "Early in a training, wait (analyzer/flags/README.md); without LayerNorm "
+     "Early in training, wait (analyzer/flags/README.md); without LayerNorm "
      "choose ReLU instead of GELU (ReLU's Revival, samples/results/truth.md), "
      "or regularise entropies with EReg (AERO), which in small models costs 1 "
      "to 2 % of perplexity (samples/results/truth.md).",
@@ -87,7 +88,7 @@ static const es_flag_info infos[] = {
     {"logits",
      ES_SEVERITY_WARNING,
      ES_SEVERITY_ERROR,
-     "attention logits grow large, so that softmax nears a single 1",
+     "attention logits are so large that softmax rows approach one-hot vectors",
      "Attention logits grow in large models (Dehghani 2023), and in small ones "
      "at high learning rates (Wortsman 2023).",
      "Normalise queries and keys (Henry 2020, Dehghani 2023); scale down the "
@@ -101,11 +102,10 @@ static const es_flag_info infos[] = {
     {"loss_spike",
      ES_SEVERITY_WARNING,
      ES_SEVERITY_WARNING,
-     "the loss rose far above what it was before",
-     "Certain batches meet a certain state of the weights: the same batches "
-     "did "
-     "no harm from another checkpoint (PaLM); gradients that explode are one "
-     "cause (Takase 2023).",
+     "the loss rose far above its previous level",
+     "Certain batches coincide with a certain state of the weights: from "
+     "another checkpoint the same batches do no harm (PaLM); exploding "
+     "gradients are one cause (Takase 2023).",
      "If the loss does not come back, restart from a checkpoint about 100 "
      "steps "
      "before the onset and skip the batches up to the end of the spike (PaLM), "
@@ -118,12 +118,12 @@ static const es_flag_info infos[] = {
     {"forecast",
      ES_SEVERITY_WARNING,
      ES_SEVERITY_WARNING,
-     "the run is heading for a collapse or NaN, by its trends of entropy, loss "
-     "and gradients",
-     "Entropies fall, or the loss staggers, as they did in small trainings "
-     "that ended in a collapse or NaN (samples/results/forecast.md).",
-     "Keep a checkpoint and see whether a flag follows: 5 % of healthy runs "
-     "are warned of, too (samples/results/forecast.md); against a collapse a "
+     "trends of entropy, loss and gradients indicate a coming collapse or NaN",
+     "Entropies fall or the loss fluctuates, as in small training runs that "
+     "ended in a collapse or NaN (samples/results/forecast.md).",
+     "Keep a checkpoint and check whether a flag follows: 5 % of healthy runs "
+     "also get this warning (samples/results/forecast.md); against a collapse "
+     "a "
      "lower learning rate helps (Wortsman 2023).",
      {FORECAST, WORTSMAN}},
 };
@@ -177,41 +177,42 @@ const char *es_flag_severities(char out[ES_FLAG_SEVERITIES_MAX],
 
 const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
     ROW(ES_FLAG_COLLAPSE, collapse_head, "head", ES_THRESHOLD_POSITIVE, 0.05,
-        "a head is low below this fraction of the ceiling"),
+        "a head is low if its entropy is below this fraction of the ceiling"),
     ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_THRESHOLD_SHARE, 0.5,
-        "share of a layer's heads that are low"),
+        "a layer is low if at least this share of its heads is low"),
     ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_THRESHOLD_SHARE, 0.1,
-        "or a layer's mean is below this fraction of its own median"),
+        "or if its mean is below this fraction of the median of its means"),
     ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_THRESHOLD_COUNT, 3,
-        "consecutive samples; a shorter run needs all of its samples"),
+        "number of consecutive samples; in a shorter run, all samples"),
     ROW(ES_FLAG_COLLAPSE, collapse_layers, "layers", ES_THRESHOLD_COUNT, 3,
-        "a sample counts twice if so many layers, and half of all, are low"),
+        "a sample counts twice if this many layers and half of all are low"),
     ROW(ES_FLAG_OVERLOAD, overload_head, "head", ES_THRESHOLD_POSITIVE, 0.75,
-        "a head is high at or above this fraction of the ceiling"),
+        "a head is high if its entropy reaches this fraction of the ceiling"),
     ROW(ES_FLAG_OVERLOAD, overload_warning, "warning", ES_THRESHOLD_SHARE, 0.20,
-        "share of all heads that are high"),
+        "warning if at least this share of all heads is high"),
     ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_THRESHOLD_SHARE, 0.40,
-        "share of all heads that are high"),
+        "error if at least this share of all heads is high"),
     ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_THRESHOLD_SHARE, 0.05,
-        "share of the planned steps that is not judged; the history of "
-        "collapses and spikes begins after it too"),
+        "share of the planned steps that is not judged; histories for collapse "
+        "and loss_spike also start after it"),
     ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_THRESHOLD_COUNT, 10,
-        "consecutive samples; a shorter run needs all of its samples"),
+        "number of consecutive samples; in a shorter run, all samples"),
     ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_THRESHOLD_COUNT, 1000,
-        "a training of fewer planned steps, whose heads have not come down, "
-        "is info"),
+        "severity is info if fewer steps are planned and the heads have not "
+        "come down"),
     ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_THRESHOLD_POSITIVE, 100,
-        "a max_logit above this"),
+        "warning if a max_logit exceeds this"),
     ROW(ES_FLAG_LOGITS, logits_error, "error", ES_THRESHOLD_POSITIVE, 1000,
-        "a max_logit above this"),
+        "error if a max_logit exceeds this"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_deviations, "deviations",
         ES_THRESHOLD_POSITIVE, 7,
-        "standard deviations above the median of the last 128 losses"),
+        "a spike is this many standard deviations above the median of 128 "
+        "losses"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_rise, "rise", ES_THRESHOLD_POSITIVE, 0.15,
-        "and at least this share of that median above it"),
+        "and exceeds the median by at least this share of the median"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_samples, "samples", ES_THRESHOLD_COUNT, 5,
-        "consecutive samples; or one that is twice as far above as any of the "
-        "128 was"),
+        "number of consecutive losses; or one twice as far above as any of the "
+        "128"),
 };
 
 double es_flag_threshold_get(const es_flag_rules *rules,

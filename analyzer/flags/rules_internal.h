@@ -12,71 +12,85 @@
 typedef struct es_rule_unit {
     int64_t onset, last; /* steps of the first and last sample of the streak */
     double worst;        /* worst value of the streak */
-    uint32_t streak;     /* consecutive samples that held */
-    bool active;         /* part of the open episode */
+    uint32_t streak;     /* number of consecutive samples at which the
+                            condition held */
+    bool active;         /* true if the unit is part of the open episode */
 } es_rule_unit;
 
-/** A unit's values, scaled so that the first falls into the middle bins. */
+/**
+ * Histogram of the values of a unit, scaled so that the first value falls into
+ * the middle bins.
+ */
 typedef struct es_rule_history {
     es_history scaled;
-    int shift; /* scaled = value * 2^shift; valid once `positive` */
+    int shift; /* values are multiplied by 2^shift; valid once `positive` is
+                  set */
     bool positive;
 } es_rule_history;
 
 /** The state of one rule during a run. */
 typedef struct es_rule_state {
     es_rule rule;
-    size_t n_layers, n_heads; /* of the run */
+    size_t n_layers, n_heads; /* numbers of layers and heads of the run */
     size_t n_units;           /* L*H, L or 1 */
-    size_t n_references;      /* as n_units, but L*H for a share */
-    double ceiling;           /* NaN: unknown, or useless */
+    size_t n_references;      /* number of units with a reference value:
+                                 n_units, or L*H for a share */
+    double ceiling;           /* ceiling of the run; NaN: unknown, or 0
+                                 because T = 1 */
     int64_t warm_up_end;
     es_rule_unit *units;        /* (n_units) */
-    es_rule_history *histories; /* (n_references) or NULL */
-    double *baseline;           /* (n_references) or NULL; NaN: no value */
+    es_rule_history *histories; /* (n_references), or NULL if the reference
+                                   is not the history */
+    double *baseline;           /* (n_references), or NULL if the reference
+                                   is not a baseline; NaN: no value */
     int64_t baseline_step;
     bool has_baseline;
 
     uint64_t n_nonfinite;
-    uint32_t cooling; /* samples left that cannot open an episode */
+    uint32_t cooling; /* number of coming samples at which no episode can
+                         open */
     bool open;
     int64_t onset, last;
-    int64_t opened; /* the sample at which the episode opened */
+    int64_t opened; /* step of the sample at which the episode opened */
     double worst;
     unsigned char *layers, *heads; /* (L), (L,H) */
-    unsigned char *now; /* (L,H) for a share: the heads of one sample; or
-                           NULL */
+    unsigned char *now; /* (L,H) for a share: the heads of one sample that
+                           meet the condition; otherwise NULL */
 } es_rule_state;
 
 struct es_rules {
     size_t n;
     es_rule_state *states; /* (n) */
     es_judge_run run;
-    float *scaled; /* (L,H) a sample scaled by the heads' ceilings; or NULL */
+    float *scaled; /* (L,H) buffer for one sample scaled by the heads'
+                      ceilings; NULL if no scaling is needed */
     es_rule_handler *handler, *announce; /* `announce` may be NULL */
     void *user, *announce_user;
 };
 
-/** Some values of a sample reduced to one. */
+/** Several values of a sample, aggregated to one. */
 typedef struct es_rule_measure {
-    double value; /* of the finite values; NaN if there is none */
+    double value; /* aggregate of the finite values; NaN if there are none */
     size_t n_finite, n_nonfinite;
 } es_rule_measure;
 
-/** Aggregates x (n): mean, smallest or largest value. */
+/** Aggregates x (n) to its mean, smallest or largest value. */
 es_rule_measure es_rule_measure_of(es_rule_aggregate aggregate, const float *x,
                                    size_t n);
 
 bool es_rule_compare(es_rule_comparison comparison, double x, double limit);
 
 /**
- * Returns the number that is compared: `value`, or its ratio to reference i.
- * NaN if there is no reference yet or it is not above zero.
+ * Returns the number that is compared with the limit: `value`, or its ratio to
+ * reference i. NaN if reference i does not exist yet or is not above zero.
  */
 double es_rule_relate(const es_rule_state *state, size_t i, double value,
                       int64_t step);
 
-/** Returns the limit that values are compared with; NaN if unknown. */
+/**
+ * Returns the limit, `threshold` times the ceiling if the rule uses it; NaN if
+ * unknown.
+ */
 double es_rule_limit(const es_rule_state *state, double threshold);
 
 void es_rule_history_add(es_rule_history *history, double value);

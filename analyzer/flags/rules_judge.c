@@ -1,15 +1,15 @@
 /* Applies rules to samples. Each unit (head, layer, share or run) counts its
    consecutive samples; all units of a rule share one episode. rules_measure.c
-   computes a unit's value and the reference it is compared with. */
+   computes the value of a unit and its reference. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The outcome of a sample for a unit. */
+/* The result of comparing a unit's value with the threshold. */
 typedef enum verdict {
-    UNKNOWN, /* missing, NaN, or without a reference */
+    UNKNOWN, /* the value is missing or NaN, or there is no reference */
     CLEAR,
     HOLDS
 } verdict;
@@ -22,8 +22,8 @@ typedef struct rule_sample {
 
 /* --- one unit -------------------------------------------------------------*/
 
-/* Returns rule->end for a unit of the open episode, if it is set, otherwise
-   `threshold`. */
+/* Returns the threshold for a unit: rule->end if the unit is part of the open
+   episode and `end` is set, otherwise `threshold`. */
 static double pick(const es_rule *rule, bool active, double threshold)
 {
     return active && !isnan(rule->end) ? rule->end : threshold;
@@ -48,7 +48,7 @@ static verdict judge_row(double *x, es_rule_state *state, size_t unit,
     return measured.n_nonfinite || isnan(*x) || isnan(limit) ? UNKNOWN : CLEAR;
 }
 
-/* Marks the heads that hold in state->now, and counts them. */
+/* Marks in state->now the heads that meet the condition, and counts them. */
 static size_t count_heads(size_t *n_judged, size_t *n_nonfinite,
                           es_rule_state *state, const rule_sample *sample,
                           double limit)
@@ -122,8 +122,8 @@ static void clear_marks(es_rule_state *state)
     memset(state->heads, 0, state->n_layers * state->n_heads);
 }
 
-/* Marks the heads and layers of a share. They are collected from its onset on,
-   before the streak is long enough. */
+/* Marks the heads and layers of an episode of a share. They are collected from
+   the start of the streak, before it is long enough for an episode. */
 static void mark_share(es_rule_state *state, const rule_sample *sample)
 {
     size_t n = state->n_heads;
@@ -201,12 +201,14 @@ static void join(es_rule_state *state, size_t index)
     case ES_RULE_LAYER_MAX:
         state->layers[index] = 1;
         break;
-    default: /* a share is marked by mark_share, and a run has no marks */
+    default: /* mark_share marks the heads of a share, and a rule about the
+                run has no marks */
         break;
     }
 }
 
-/* Opens, continues or ends the rule's episode after all units are judged. */
+/* Opens, continues or ends the rule's episode after all units of a sample have
+   been judged. */
 static void conclude(es_rules *rules, size_t index)
 {
     es_rule_state *state = &rules->states[index];

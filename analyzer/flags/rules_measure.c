@@ -1,12 +1,15 @@
-/* The number that a rule compares: some values of a sample reduced to one, its
-   ratio to the unit's median or to a baseline, and the limit. */
+/* Computes the number that a rule compares (several values of a sample
+   aggregated to one, or its ratio to the unit's median or to a baseline) and
+   the limit. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 
 #include <math.h>
 
 #define LEAST_HISTORY 3
-#define MIDDLE_EXPONENT (-8) /* of the range of es_history, 2^-20 to 2^4 */
+#define MIDDLE_EXPONENT                                                        \
+    (-8) /* middle of the exponent range of es_history,                        \
+            2^-20 to 2^4 */
 
 es_rule_measure es_rule_measure_of(es_rule_aggregate aggregate, const float *x,
                                    size_t n)
@@ -56,7 +59,8 @@ void es_rule_history_add(es_rule_history *history, double value)
     es_history_add(&history->scaled, ldexp(value, history->shift));
 }
 
-/* Returns reference i; NaN if there is none yet. */
+/* Returns reference i, a median or a baseline value; NaN if there is none yet.
+ */
 static double reference_of(const es_rule_state *state, size_t i, int64_t step)
 {
     if (state->histories) {

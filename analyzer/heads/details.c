@@ -1,5 +1,5 @@
-/* The table of details as an array, for code that looks details up by name:
- * the run file's standard series, colour scales, the recorder. */
+/* Provides the table of details as an array, for code that looks up details by
+ * name: the standard series of run files, the colour scales, the recorder. */
 #include "analyzer/heads/details.h"
 
 #include <string.h>

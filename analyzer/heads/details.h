@@ -1,32 +1,38 @@
 /**
- * Series of heads and layers that are not means or extremes of row statistics:
- * quantiles of rows, norms, activations, gradients, updates, spectra. This is
- * the only list of their names, units and sets; hooks/trainer/model/details.h
- * defines each.
+ * Lists the details: series of heads and layers that are not means or extremes
+ * of row statistics, such as quantiles of rows, norms, activations, gradients,
+ * updates and spectra. This is the only list of their names, units and sets;
+ * hooks/trainer/model/details.h defines how each is computed.
  */
 #ifndef ES_DETAILS_H
 #define ES_DETAILS_H
 
 #include "analyzer/heads/heads.h"
 
-/** The computation that yields a detail, and how often it is recorded. */
+/**
+ * The computation that produces a detail; this also determines how often the
+ * detail is recorded.
+ */
 typedef enum es_detail_source {
     ES_DETAIL_FORWARD,   /* any forward pass */
     ES_DETAIL_RANGE,     /* any forward pass; always recorded for models with
                             range losses */
-    ES_DETAIL_INPUTS,    /* any forward pass; in training not at every record */
-    ES_DETAIL_WEIGHTS,   /* the weights of the pass; not at every record */
-    ES_DETAIL_STEP,      /* a training step: its gradients */
-    ES_DETAIL_UPDATE,    /* a training step: its update; not at every record */
-    ES_DETAIL_POLYNOMIAL /* an evaluation by polynomials, regardless of the
-                            set */
+    ES_DETAIL_INPUTS,    /* any forward pass; in training not at every
+                            recorded step */
+    ES_DETAIL_WEIGHTS,   /* the weights at the time of a pass; not at every
+                            recorded step */
+    ES_DETAIL_STEP,      /* the gradients of a training step */
+    ES_DETAIL_UPDATE,    /* the update of a training step; not at every
+                            recorded step */
+    ES_DETAIL_POLYNOMIAL /* an evaluation by polynomials; recorded with every
+                            set of series */
 } es_detail_source;
 
 /**
  * The details in the order in which they are recorded, those of heads first.
  *
- * X(identifier, name, unit, source, the smallest set that includes it, true if
- * its scale begins at 0, title for people)
+ * X(identifier, name, unit, source, the smallest set that includes the detail,
+ * true if colour scales begin at 0, title for people)
  */
 #define ES_HEAD_DETAILS(X)                                                     \
     X(ENTROPY_P05, "entropy_p05", "nats", FORWARD, STANDARD, true,             \
@@ -57,11 +63,11 @@ typedef enum es_detail_source {
     X(RANGE_NORM, "range_norm", "", RANGE, STANDARD, true,                     \
       "largest |input| of the norms")                                          \
     X(CLIPPED_ATTN, "clipped_attn", "rows", POLYNOMIAL, CORE, true,            \
-      "denominators outside of their interval")                                \
+      "denominators outside their interval")                                   \
     X(CLIPPED_ACT, "clipped_act", "activations", POLYNOMIAL, CORE, true,       \
-      "inputs of the activation outside of their interval")                    \
+      "activation inputs outside their interval")                              \
     X(CLIPPED_NORM, "clipped_norm", "rows", POLYNOMIAL, CORE, true,            \
-      "variances outside of their interval")                                   \
+      "variances outside their interval")                                      \
     X(APPROX_ERROR_ATTN, "approx_error_attn", "", POLYNOMIAL, CORE, true,      \
       "largest error of polynomial weights")                                   \
     X(APPROX_ERROR_ACT, "approx_error_act", "", POLYNOMIAL, CORE, true,        \
@@ -97,17 +103,18 @@ typedef enum es_detail {
     ES_N_HEAD_DETAILS = ES_DETAIL_ACT_MAX
 } es_detail;
 
-/** A row of the table. */
+/** A row of the table es_details. */
 typedef struct es_detail_line {
     const char *name, *unit, *title;
-    bool is_amount; /* 0 means nothing, so scales begin at 0 */
+    bool is_amount; /* 0 means that nothing is there, so colour scales begin
+                       at 0 */
     es_detail_source source;
     es_series_set set;
 } es_detail_line;
 
 extern const es_detail_line es_details[ES_N_DETAILS];
 
-/** Returns the detail of that name; NULL if there is none. */
+/** Returns the detail called `name`; NULL if there is none. */
 const es_detail_line *es_detail_find(const char *name);
 
 /** Returns true if the detail's values are (L,H), false if they are (L). */

@@ -1,6 +1,6 @@
-/* The table of head statistics as arrays, and the reduction of a batch of rows
- * to heads on the host. statistics.cu of the trainer does the same on a
- * device. */
+/* Provides the table of head statistics as arrays, and reduces a batch of rows
+ * to heads on the host. The trainer's statistics.cu does the same on a device.
+ */
 #include "analyzer/heads/heads.h"
 
 #include "analyzer/base/value.h"
@@ -34,9 +34,9 @@ const es_head_statistic *es_head_statistic_find(const char *name)
 
 /* --- rows of one sequence ------------------------------------------------- */
 
-/* Four sums in double, one per lane, so that no addition waits for the one
- * before. The order of the additions depends only on the rows. Two vectors of
- * two lanes stay in registers. */
+/* Four sums in double, one per lane, so that consecutive additions are
+ * independent. The order of the additions depends only on the rows. Two vectors
+ * of two lanes stay in registers. */
 typedef double pair __attribute__((vector_size(16)));
 typedef struct sums_of_lanes {
     pair low, high;
@@ -76,8 +76,8 @@ static inline ivec are_finite(vec x)
     return (ivec)(x - x == splat(0));
 }
 
-/* Returns the negative sum of the lanes of `count`, where each true comparison
-   was subtracted as -1. */
+/* Returns the number of true comparisons that were counted in `count`. A true
+   comparison is -1, so each was counted by subtracting the comparison. */
 static inline double total_of(ivec count)
 {
     return count[0] + count[1] + count[2] + count[3];
@@ -91,7 +91,7 @@ static double count_finite(const float *entropy, int n)
     return total_of(count);
 }
 
-/* Adds the values of x (n) in the rows whose entropy is finite. */
+/* Returns the sum of x over the rows (n) whose entropy is finite. */
 static double add_finite(const float *entropy, const float *x, int n)
 {
     sums_of_lanes sums = {{0}, {0}};
@@ -103,8 +103,8 @@ static double add_finite(const float *entropy, const float *x, int n)
     return sum_of_lanes(sums);
 }
 
-/* Adds all values of x (n). Odd and even vectors have separate sums, so that
-   they need not wait for each other. */
+/* Returns the sum of all values of x (n). Odd and even vectors have separate
+   sums, so that consecutive additions are independent. */
 static double add_all(const float *x, int n)
 {
     sums_of_lanes even = {{0}, {0}}, odd = even;
@@ -120,8 +120,8 @@ static double add_all(const float *x, int n)
 
 static double count_sinks(const float *entropy, const float *sink, int n)
 {
-    const float least = (float)ES_SINK_THRESHOLD; /* 0.3f, the smallest float
-                                                     above 0.3 */
+    const float least = (float)ES_SINK_THRESHOLD; /* the smallest float above
+                                                     0.3 */
     ivec count = {0};
     for (int i = 0; i < n; i += LANES)
         count -= are_finite(load_entropy(entropy + i, n - i)) &
@@ -146,7 +146,7 @@ static double find_largest(const float *entropy, const float *x, int n)
     return (double)found;
 }
 
-/* Counts rows that are missing, such as those of padding. */
+/* Counts the missing rows, for example rows of padding. */
 static double count_missing(const float *entropy, int n, double finite_rows)
 {
     double count = 0;
@@ -155,8 +155,8 @@ static double count_missing(const float *entropy, int n, double finite_rows)
     return count;
 }
 
-/* Returns true for series that add the finite rows and differ only in how
-   their shares end or are merged. */
+/* Returns true for series that sum the finite rows and differ only in how their
+   shares end or are merged. */
 static bool is_sum_of_finite(es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);
@@ -164,9 +164,9 @@ static bool is_sum_of_finite(es_head_series series)
            by == ES_HEADS_HIGHEST_MEAN;
 }
 
-/* Computes one sequence's share of a series, as es_head_share_start and
- * es_head_share_add do. `entropy` and `x` have n values; `x` is NULL if it was
- * not measured. */
+/* Computes the share of a series in one sequence, with the same result as
+ * es_head_share_start and es_head_share_add. `entropy` and `x` have n values;
+ * `x` is NULL if the statistic was not measured. */
 static double add_sequence(const float *entropy, const float *x, int n,
                            es_head_series series, double finite_rows)
 {
@@ -179,7 +179,7 @@ static double add_sequence(const float *entropy, const float *x, int n,
         return x ? count_sinks(entropy, x, n) : 0;
     case ES_HEADS_LARGEST:
         return x ? find_largest(entropy, x, n) : (double)NAN;
-    default: /* sums in which no row is skipped */
+    default: /* sums over all rows */
         return x ? add_all(x, n) : 0;
     }
 }

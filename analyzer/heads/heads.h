@@ -1,8 +1,8 @@
 /**
- * Statistics of attention rows and of their heads: the only list of these
- * statistics, and the only code that reduces rows to heads. All other modules
- * take enumerators, names, units, arrays and loops from here. README.md says
- * how to add a statistic.
+ * Lists the statistics of attention rows and of heads, and defines how rows are
+ * reduced to heads. No other code repeats the list or the reductions; other
+ * modules use the enumerators, names, units, arrays and loops of this header.
+ * README.md explains how to add a statistic.
  *
  * Usable from C and from device kernels.
  */
@@ -22,8 +22,8 @@
 
 /**
  * Returns true if the weights of a row add up to 1. Softmax divides by the sum
- * of its weights, PowerSoftmax by more (so that mass is missing), scaled ReLU
- * by a length.
+ * of its weights, PowerSoftmax by a larger number (so the sum is below 1),
+ * scaled ReLU by a length.
  */
 ES_HEADS_FUNCTION bool es_weights_sum_to_one(es_attention_kind kind)
 {
@@ -40,20 +40,20 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
  * Statistics of a row, float32 (B,H,T) each. All except NONFINITE are NaN if a
  * score or weight of the row is not finite.
  *
- *   ENTROPY    -sum a ln a over the weights a, nats; if they add up to less
- *              than 1, the entropy of a / sum a, without MISSING; 0 if all
- *              weights are 0
+ *   ENTROPY    -sum a ln a over the weights a, nats; if the weights add up to
+ *              less than 1, the entropy of a / sum a, so that MISSING has no
+ *              influence; 0 if all weights are 0
  *   LSE        log-sum-exp of the scores, if the attention has one
  *   MAX_LOGIT  largest score after scaling; PowerSoftmax: largest |score|
  *   SINK       weight on key 0
  *   NONFINITE  number of weights that are not finite
- *   MISSING    1 - sum of the weights, if that need not be 0; negative for
- *              scaled ReLU if they add up to more than 1
- *   DISTANCE   sum a (i - j) over the keys j of query i: tokens
+ *   MISSING    1 - sum of the weights, for kinds where the sum need not be 1;
+ *              negative for scaled ReLU if the sum is above 1
+ *   DISTANCE   sum a (i - j) over the keys j of query i, in tokens
  *   TOP        largest weight
  *   LOGIT_MEAN      mean of the scores after scaling
- *   LOGIT_VARIANCE  mean squared distance of the scores from that mean; 0 for
- *                   one key
+ *   LOGIT_VARIANCE  mean squared difference of the scores from LOGIT_MEAN; 0
+ *                   for a single key
  *
  * X(identifier, name)
  */
@@ -88,15 +88,15 @@ ES_HEADS_FUNCTION bool es_row_statistic_exists(es_row_statistic statistic,
 }
 
 /**
- * Returns true for statistics of the scores before they become weights, which
- * not every back-end computes.
+ * Returns true for statistics of the scores before these become weights. Not
+ * every back-end computes them.
  */
 ES_HEADS_FUNCTION bool es_row_statistic_is_of_scores(es_row_statistic statistic)
 {
     return statistic == ES_ROW_LOGIT_MEAN || statistic == ES_ROW_LOGIT_VARIANCE;
 }
 
-/** Sets of recorded series. Each set includes those before it. */
+/** Sets of recorded series. Each set includes the sets before it. */
 typedef enum es_series_set {
     ES_SERIES_CORE,
     ES_SERIES_STANDARD,
@@ -104,18 +104,21 @@ typedef enum es_series_set {
     ES_N_SERIES_SETS
 } es_series_set;
 
-/** A row has a sink if its weight on key 0 is above this. */
+/** A row has a sink if its weight on key 0 exceeds this. */
 #define ES_SINK_THRESHOLD 0.3
 
 /**
- * How the rows of a head become one number. A row is finite if its entropy is;
- * the first five reductions skip rows that are not.
+ * How the rows of a head are reduced to one number. A row is finite if its
+ * entropy is finite; the first five reductions skip rows that are not finite.
  */
 typedef enum es_head_reduction {
     ES_HEADS_MEAN,
-    ES_HEADS_SINKS,        /* share of rows above ES_SINK_THRESHOLD */
-    ES_HEADS_LOWEST_MEAN,  /* lowest of the means of each sequence's rows */
-    ES_HEADS_HIGHEST_MEAN, /* highest of these means */
+    ES_HEADS_SINKS,        /* share of rows whose weight on key 0 exceeds
+                              ES_SINK_THRESHOLD */
+    ES_HEADS_LOWEST_MEAN,  /* mean of each sequence's rows; lowest of these
+                              means */
+    ES_HEADS_HIGHEST_MEAN, /* mean of each sequence's rows; highest of these
+                              means */
     ES_HEADS_LARGEST,
     ES_HEADS_SUM,       /* sum over all rows */
     ES_HEADS_NOT_FINITE /* number of non-finite rows */
@@ -124,8 +127,8 @@ typedef enum es_head_reduction {
 /**
  * Series of heads, in the order in which they are recorded.
  *
- * X(identifier, name, unit, row statistic, reduction, true if its scale begins
- * at 0, the smallest set that includes it, title for people)
+ * X(identifier, name, unit, row statistic, reduction, true if colour scales
+ * begin at 0, the smallest set that includes the series, title for people)
  */
 #define ES_HEAD_STATISTICS(X)                                                  \
     X(ENTROPY, "entropy", "nats", ENTROPY, MEAN, true, CORE, "entropy")        \
@@ -160,23 +163,25 @@ typedef enum es_head_series {
         ES_N_HEAD_SERIES
 } es_head_series;
 
-/** A row of the table. */
+/** A row of the table of head statistics. */
 typedef struct es_head_statistic {
     const char *name, *unit, *title;
-    bool is_amount; /* 0 means nothing, so scales begin at 0 */
+    bool is_amount; /* 0 means that nothing is there, so colour scales begin
+                       at 0 */
     es_series_set set;
 } es_head_statistic;
 
 extern const es_head_statistic es_head_statistics[ES_N_HEAD_SERIES];
 
 /**
- * Returns the series of that name; NULL if it is not a series that rows are
- * reduced to.
+ * Returns the series called `name`; NULL if rows are not reduced to such a
+ * series.
  */
 const es_head_statistic *es_head_statistic_find(const char *name);
 
-/* These are switches and not arrays, because a device cannot read arrays of
- * the host, and unrolled loops leave no trace of a switch. */
+/* The following functions are switches and not arrays, because a device cannot
+ * read arrays of the host. Compilers remove the switches when they unroll loops
+ * over the series. */
 
 ES_HEADS_FUNCTION es_row_statistic es_head_row(es_head_series series)
 {
@@ -216,12 +221,12 @@ ES_HEADS_FUNCTION bool es_head_series_exists(es_head_series series,
 
 /**
  * Sums of one head over the rows of one or more sequences, all in double.
- * Back-ends keep them in their own memory as 8-byte words.
+ * Back-ends store them in their own memory as 8-byte words.
  */
 typedef struct es_head_sums {
     double finite_rows;
-    double values[ES_N_HEAD_SERIES]; /* sums; extremes are NaN until the first
-                                        row */
+    double values[ES_N_HEAD_SERIES]; /* sums; for extremes, NaN before the
+                                        first row */
 } es_head_sums;
 
 /** Returns sums to which nothing has been added. */
@@ -240,8 +245,8 @@ ES_HEADS_FUNCTION es_head_sums es_head_sums_start(void)
 }
 
 /**
- * One sequence's share of a series: its initial value, its value after another
- * row whose statistic is x, and its final value.
+ * The share of one sequence in a series: the initial value, the value after
+ * adding a row whose statistic is x, and the final value.
  */
 ES_HEADS_FUNCTION double es_head_share_start(es_head_series series)
 {
@@ -265,7 +270,7 @@ ES_HEADS_FUNCTION double es_head_share_add(double share, es_head_series series,
     }
 }
 
-/** Merges the shares of two parts of one sequence. */
+/** Merges the shares of two parts of the same sequence. */
 ES_HEADS_FUNCTION double es_head_share_merge(double a, double b,
                                              es_head_series series)
 {
@@ -282,7 +287,9 @@ ES_HEADS_FUNCTION double es_head_share_end(double share, es_head_series series,
     return finite_rows > 0 ? share / finite_rows : (double)NAN;
 }
 
-/** Combines two values of a series, from different sequences or passes. */
+/**
+ * Combines two values of a series that come from different sequences or passes.
+ */
 ES_HEADS_FUNCTION double es_head_value_add(double a, double b,
                                            es_head_series series)
 {
@@ -307,8 +314,8 @@ ES_HEADS_FUNCTION void es_head_sums_add(es_head_sums *sums,
 }
 
 /**
- * Returns the value of a series over all rows added; NaN if none of them was
- * finite.
+ * Returns the value of a series over all added rows; NaN if none of the rows
+ * was finite.
  */
 ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
                                        es_head_series series)
@@ -320,14 +327,7 @@ ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
                                  : (double)NAN;
 }
 
-/**
- * Adds the rows of all heads of a batch.
- *
- *   sums  (H)
- *   rows  indexed by es_row_statistic, (B,H,T) each; entropies are required. A
- *         statistic that is NULL counts as 0 and is ignored by extremes. A row
- *         whose entropy is es_missing() is skipped.
- */
+/** Adds the rows of all heads of a batch to the sums. */
 void es_head_sums_add_rows(es_head_sums *sums,
                            const float *const rows[ES_N_ROW_STATISTICS],
                            int n_batch, int n_heads, int n_queries);

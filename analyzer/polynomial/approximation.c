@@ -1,6 +1,6 @@
 /* Evaluates polynomial approximations, for the trainer's polynomial inference
- * and the tables of the verb cost. polynomial.c in this folder computes their
- * theoretical cost. */
+ * and for the tables of the verb cost. polynomial.c computes the theoretical
+ * cost of the approximations. */
 #include "analyzer/polynomial/approximation.h"
 
 #include "analyzer/polynomial/polynomial.h"
@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-/* The number of places at which the largest error is searched for. */
+/* Number of points at which the largest error is searched for. */
 enum { PLACES = 4000 };
 
 const char *const es_approximated_names[ES_N_APPROXIMATED] = {
@@ -74,7 +74,7 @@ double es_polynomial_gelu_error(int degree, double range)
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* Returns the length L of a row that sees n keys. */
+/* Returns the length L used in the form for a row that sees n keys. */
 static double length_of(const es_power_form *form, int n)
 {
     return form->length == ES_LENGTH_NONE      ? 1
@@ -82,7 +82,8 @@ static double length_of(const es_power_form *form, int n)
                                                : form->n_ctx;
 }
 
-/* Returns the constant that D contains in addition to the powers. */
+/* Returns the constant that the denominator D contains in addition to the sum
+   of powers. */
 static double constant_of(const es_power_form *form)
 {
     return form->plain && form->epsilon > 0
@@ -134,7 +135,7 @@ double es_division_error(const es_division *how)
 
 /* --- findings ------------------------------------------------------------- */
 
-/* Returns the larger value, or NaN if either is NaN. */
+/* Returns the larger value; NaN if either value is NaN. */
 static double join(double x, double y)
 {
     return isnan(x) || x > y ? x : y;
@@ -182,8 +183,8 @@ void es_findings_merge(es_findings *findings, const es_findings *more)
 
 /* --- choosing ------------------------------------------------------------- */
 
-/* Widens the range of the inputs found, which must all be positive. Returns
-   false if they are not. */
+/* Sets the interval to the range of the inputs found, widened by the margin.
+   Returns false unless all inputs are positive. */
 static bool widen(es_interval *out, const es_findings *found, double least,
                   double margin)
 {

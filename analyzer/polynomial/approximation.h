@@ -1,9 +1,10 @@
 /**
- * Polynomials that replace functions which homomorphic encryption cannot
- * compute: the division of PowerSoftmax, the inverse square root of LayerNorm,
- * the gate of an activation. Each is evaluated in float32 and, to check that,
- * in float64 by the same operations in the same order. Inputs are not clipped:
- * outside its interval a polynomial approximates nothing.
+ * Evaluates polynomials that replace functions which homomorphic encryption
+ * cannot compute: the division of PowerSoftmax, the inverse square root of
+ * LayerNorm, the gate of an activation. Each polynomial is evaluated in float32
+ * and, to measure rounding errors, in float64 with the same operations in the
+ * same order. Inputs are not clipped. Outside its interval a polynomial does
+ * not approximate the function.
  *
  * The functions allocate nothing and may be called from any thread.
  */
@@ -14,18 +15,19 @@
 #include <stdint.h>
 
 /**
- * The number of Goldschmidt factors beyond which float32 does not improve: 1 -
- * x s is 1 if x s is below 2^-24, and this many factors double the remainder.
+ * The number of Goldschmidt factors beyond which float32 results do not
+ * improve. If x s is below 2^-24, 1 - x s rounds to 1, and further factors only
+ * double the result.
  */
 #define ES_DIVISION_MOST_FACTORS 22
 
 /**
- * The largest degree of a gate; the largest number of factors or steps in a
- * choice.
+ * The largest degree of a gate polynomial, and the largest number of factors or
+ * steps that es_approximation_choice allows.
  */
 enum { ES_GATE_MOST_DEGREE = 127, ES_POLYNOMIAL_MOST_ITERATIONS = 64 };
 
-/** The inputs that an approximation covers: low <= x <= high. */
+/** The inputs x that an approximation covers: low <= x <= high. */
 typedef struct es_interval {
     double low, high;
 } es_interval;
@@ -37,9 +39,9 @@ static inline bool es_interval_has(const es_interval *interval, double x)
 }
 
 /**
- * 1 / x by Goldschmidt: s (1 + e) (1 + e^2) (1 + e^4)..., e = 1 - s x, s = 2 /
- * (low + high), see es_polynomial_inverse. Diverges above low + high; below
- * low the result is less than 1 / x.
+ * Parameters of 1 / x by Goldschmidt: s (1 + e) (1 + e^2) (1 + e^4)..., e = 1 -
+ * s x, s = 2 / (low + high), see es_polynomial_inverse. The product diverges
+ * for x above low + high; for x below low it is less than 1 / x.
  */
 typedef struct es_division {
     es_interval in;
@@ -50,15 +52,15 @@ float es_divide_f32(const es_division *how, float x);
 double es_divide_f64(const es_division *how, double x);
 
 /**
- * Returns the largest |es_divide_f64 - 1 / x| at 4,001 places in the interval,
+ * Returns the largest |es_divide_f64 - 1 / x| at 4,001 points of the interval,
  * including both ends.
  */
 double es_division_error(const es_division *how);
 
 /**
- * 1 / sqrt(x) by Newton: y <- y (3 - x y^2) / 2 from 1 / sqrt(high), see
- * es_polynomial_rsqrt. The sign may be wrong above 3 high; diverges above 5
- * high.
+ * Parameters of 1 / sqrt(x) by Newton: y <- y (3 - x y^2) / 2 from 1 /
+ * sqrt(high), see es_polynomial_rsqrt. For x above 3 high the sign may be
+ * wrong; for x above 5 high the iteration diverges.
  */
 typedef struct es_inverse_root {
     es_interval in;
@@ -69,11 +71,11 @@ float es_invert_root_f32(const es_inverse_root *how, float x);
 double es_invert_root_f64(const es_inverse_root *how, double x);
 
 /**
- * The gate g of an activation x g(x), |x| <= range, as the polynomial that
- * interpolates it at the degree + 1 Chebyshev nodes.
+ * A polynomial gate of an activation x g(x): interpolates g for |x| <= range at
+ * the degree + 1 Chebyshev nodes.
  */
 typedef struct es_gate {
-    es_activation kind; /* G, GT or GS */
+    es_activation kind; /* the activation: G, GT or GS */
     double range;
     int degree; /* 1 .. ES_GATE_MOST_DEGREE */
     double coefficients[ES_GATE_MOST_DEGREE + 1];
@@ -91,8 +93,8 @@ bool es_gate_exists(es_activation kind);
 double es_gate_exact(es_activation kind, double x);
 
 /**
- * Sets all fields of the gate. O(degree^2). Returns false if the activation
- * has no gate, or the degree or range is out of bounds.
+ * Computes the gate. O(degree^2). Returns false if the activation has no gate,
+ * or the degree or range is out of bounds.
  */
 bool es_gate_make(es_gate *out, es_activation kind, int degree, double range);
 
@@ -100,17 +102,17 @@ float es_gate_f32(const es_gate *gate, float x);
 double es_gate_f64(const es_gate *gate, double x);
 
 /**
- * Returns the largest |x g(x) - x polynomial| for |x| <= range, at 4,001
- * places on each side.
+ * Returns the largest |x g(x) - x polynomial(x)| for |x| <= range, at 4,001
+ * points for each sign of x.
  */
 double es_gate_error(const es_gate *gate);
 
 /**
  * Returns the largest error of the GELU x p(1.702 x) for |1.702 x| <= range,
  * compared with x sigmoid(1.702 x), where p interpolates the sigmoid at its
- * degree + 1 Chebyshev nodes. (The truncated series has half that error.)
- * Outside the range the error grows without bound. x sigmoid(1.702 x) itself
- * differs from GELU by at most 0.0203.
+ * degree + 1 Chebyshev nodes. (The truncated Chebyshev series has half that
+ * error.) Outside the range the error grows without bound. x sigmoid(1.702 x)
+ * itself differs from GELU by at most 0.0203.
  *
  *   degree  odd, 1 .. 127
  *
@@ -121,20 +123,21 @@ double es_polynomial_gelu_error(int degree, double range);
 /* --- PowerSoftmax --------------------------------------------------------- */
 
 /**
- * The PowerSoftmax weights a of a row with the scores x and the length L, as
- * trained:
+ * Parameters of PowerSoftmax. In training, the weights a of a row with scores x
+ * and length L are
  *
  *   z = x / (max |x| + 1e-6), plain: x;  a = z^p / (epsilon L + sum z^p)
  *
- * L = 1 if `length` is ES_LENGTH_NONE. The polynomial form replaces the row's
- * largest score by a constant, the unit:
+ * L = 1 if `length` is ES_LENGTH_NONE. The polynomial form replaces the largest
+ * score of the row by a constant, the unit:
  *
  *   z = x / unit;  a = z^p / n q(D),  D = epsilon / unit^p + sum z^p / n
  *
  * where q is the division, n = L, and the epsilon is 0 unless the form is
- * plain. The unit cancels, so the polynomial form differs from the trained
- * form by at most the trained epsilon; a plain form differs only by q. Source:
- * PowerSoftmax (Zimerman et al., arXiv 2410.09457), eqs 2 to 6.
+ * plain. The unit cancels, so the two forms differ by at most the epsilon used
+ * in training, in addition to the error of q; if `plain` is set, they differ
+ * only by the error of q. Source: PowerSoftmax (Zimerman et al., arXiv
+ * 2410.09457), eqs 2 to 6.
  */
 typedef struct es_power_form {
     int power; /* p, even */
@@ -145,19 +148,21 @@ typedef struct es_power_form {
     double unit;
 } es_power_form;
 
-/** Returns D of a row of n >= 1 scores, in float64. */
+/** Returns the denominator D of a row of n >= 1 scores, computed in float64. */
 double es_power_denominator(const es_power_form *form, const float *scores,
                             int n);
 
-/** Compute weights (n) by the polynomial division from scores (n). Return D. */
+/**
+ * Compute weights (n) from scores (n) with the polynomial division. Return D.
+ */
 float es_power_weigh_f32(float *weights, const es_power_form *form,
                          const es_division *how, const float *scores, int n);
 double es_power_weigh_f64(double *weights, const es_power_form *form,
                           const es_division *how, const float *scores, int n);
 
 /**
- * Computes weights (n) as trained, in float64; all NaN if the sum is not
- * finite or 0.
+ * Computes weights (n) as in training, in float64. All are NaN if the sum is 0
+ * or not finite.
  */
 void es_power_weigh_exact(double *weights, const es_power_form *form,
                           const float *scores, int n);
@@ -175,59 +180,63 @@ typedef enum es_approximated {
 /** The names "attn", "act" and "norm". */
 extern const char *const es_approximated_names[ES_N_APPROXIMATED];
 
-/** Statistics of the inputs and results seen so far. */
+/** Statistics of the inputs and results of an approximation. */
 typedef struct es_findings {
-    uint64_t n, n_outside; /* number of inputs; of those outside the interval
-                              or not finite */
-    double low, high; /* range of the finite inputs; low > high if there were
-                         none */
-    double largest;   /* largest |input of the exact function|: score, number,
-                         number of the norm; NaN if one was NaN */
-    double error;     /* largest |polynomial in float32 - exact form in
-                         float64| of weights, activations or normalised
-                         numbers; NaN if one was NaN */
-    double rounding;  /* largest |float32 - float64| of the same polynomial */
+    uint64_t n, n_outside; /* number of inputs; number of inputs that are
+                              outside the interval or not finite */
+    double low, high;      /* range of the finite inputs; low > high if there is
+                              none */
+    double largest;  /* largest absolute value passed to the exact function:
+                        a score, an input of the activation or of the norm;
+                        NaN if one is NaN */
+    double error;    /* largest difference between the polynomial in float32
+                        and the exact function in float64, of weights,
+                        activations or normalised values; NaN if one is NaN */
+    double rounding; /* largest difference between float32 and float64 of
+                        the same polynomial */
 } es_findings;
 
 es_findings es_findings_start(void);
 
 /**
- * Adds an input. If `interval` is NULL, only inputs that are not finite count
- * as outside.
+ * Adds an input. If `interval` is NULL, only non-finite inputs count as
+ * outside.
  */
 void es_findings_add_input(es_findings *findings, double x,
                            const es_interval *interval);
 
-/** Adds the errors of one result. */
+/** Updates `error` and `rounding` with one result. */
 void es_findings_add_result(es_findings *findings, float f32, double f64,
                             double exact);
 
-/** Includes |x| in `largest`. */
+/** Updates `largest` with |x|. */
 void es_findings_add_size(es_findings *findings, float x);
 
 void es_findings_merge(es_findings *findings, const es_findings *more);
 
 /* --- choosing ------------------------------------------------------------- */
 
-/** How approximations are chosen for the inputs found. */
+/** Settings for choosing approximations that cover the inputs found. */
 typedef struct es_approximation_choice {
-    int factors, steps, degree; /* 0: as many as `error` requires */
-    double error;               /* relative for the inverses; the largest
-                                   absolute error for activations */
-    double margin; /* >= 1: factor by which intervals are wider than the range
-                      found */
+    int factors, steps, degree; /* fixed numbers; 0: as many as `error`
+                                   requires */
+    double error;               /* allowed error: relative for the inverses,
+                                   absolute for activations */
+    double margin; /* factor >= 1 by which intervals are wider than the range
+                      of the inputs found */
 } es_approximation_choice;
 
 /**
  * Choose an approximation for the inputs found. Return false if there were no
- * finite inputs, or, for a division or root, an input was not positive.
+ * finite inputs, or, for a division or root, if an input was not positive.
  *
  *   es_division_choose  the interval is [max(low / margin, least), margin
  *                       high]; at most ES_DIVISION_MOST_FACTORS unless the
- *                       choice has more. `least` is the lower bound of D,
- *                       apart from float32 rounding; 0 if there is none
+ *                       choice has more. `least` is a known lower bound of D,
+ *                       ignoring float32 rounding; 0: no bound
  *   es_gate_choose      |x| <= margin high; the smallest of the degrees 7, 15,
- *                       31, 63 and 127 that has the error, otherwise 127
+ *                       31, 63 and 127 whose error is small enough, otherwise
+ *                       127
  */
 bool es_division_choose(es_division *out, const es_approximation_choice *choice,
                         const es_findings *found, double least);
@@ -240,9 +249,9 @@ bool es_gate_choose(es_gate *out, const es_approximation_choice *choice,
 /* --- multiplicative depth ------------------------------------------------- */
 
 /**
- * Return the number of multiplications in sequence, of numbers or by
- * constants. Sums are free, and a constant merges with adjacent weights if
- * there are any.
+ * Return the number of levels: multiplications, of values or by constants, that
+ * depend on each other. Sums are free, and a constant is merged with adjacent
+ * weights if there are any.
  *
  *   es_attention_levels   projection, q . k, power, mask (or values), factors,
  *                         output projection: factors + 4 + ceil(log2 p). The

@@ -1,5 +1,6 @@
-/* The polynomials in one precision. approximation.c includes this file twice,
- * with REAL as float and as double and NAME giving the functions' names. */
+/* Implements the polynomials for one precision. approximation.c includes this
+ * file twice, with REAL defined as float and as double; NAME forms the names of
+ * the functions. */
 
 REAL NAME(es_divide)(const es_division *how, REAL x)
 {

@@ -1,24 +1,25 @@
 /**
- * The cost of functions that homomorphic encryption computes as polynomials:
- * the inverse of PowerSoftmax, the inverse square root of LayerNorm, the
- * sigmoid of a GELU. Each iteration or factor takes one or more levels of
- * multiplication, and an encrypted number has only a limited number of levels.
+ * Computes the cost of functions that homomorphic encryption evaluates as
+ * polynomials: the inverse of PowerSoftmax, the inverse square root of
+ * LayerNorm, the sigmoid of a GELU. Each iteration or factor takes one or more
+ * levels of multiplication, and an encrypted number has only a limited number
+ * of levels.
  */
 #ifndef ES_POLYNOMIAL_H
 #define ES_POLYNOMIAL_H
 
-/** The cost of an approximation. */
+/** The cost of a polynomial approximation. */
 typedef struct es_polynomial_cost {
     int iterations; /* factors of Goldschmidt's method, steps of Newton's */
-    int levels;     /* multiplications in sequence */
+    int levels;     /* multiplications that depend on each other */
 } es_polynomial_cost;
 
 /**
- * Returns the cost of Goldschmidt's inverse of x in [low, k low] to a relative
- * error: with x' = s x, s = 2 / (low + k low) and e = 1 - x', y = s (1 + e)(1
- * + e^2)... After n factors the relative error is at most ((k - 1) / (k +
- * 1))^(2^n) and the degree 2^n - 1; each factor takes one level. For the
- * stable PowerSoftmax, k is at most the number of keys.
+ * Returns the cost of Goldschmidt's inverse of x in [low, k low] to a given
+ * relative error. With x' = s x, s = 2 / (low + k low) and e = 1 - x', the
+ * inverse is y = s (1 + e)(1 + e^2)... After n factors the relative error is at
+ * most ((k - 1) / (k + 1))^(2^n) and the degree 2^n - 1; each factor takes one
+ * level. For the stable PowerSoftmax, k is at most the number of keys.
  *
  *   k      largest argument divided by the smallest, >= 1
  *   error  relative, above 0 and below 1
@@ -29,20 +30,21 @@ typedef struct es_polynomial_cost {
 es_polynomial_cost es_polynomial_inverse(double k, double error);
 
 /**
- * Returns the largest error of 1 / (x + epsilon), x in [0, 1], after that many
- * factors; it occurs at x = 0. NaN if epsilon <= 0 or factors < 0.
+ * Returns the largest error of the inverse of x + epsilon, x in [0, 1], after
+ * `factors` factors. The largest error is at x = 0. NaN if epsilon <= 0 or
+ * factors < 0.
  */
 double es_polynomial_inverse_error(double epsilon, int factors);
 
 /**
- * Returns the cost of Newton's inverse square root of x in [low, k low]: y <-
- * y (3 - x y^2) / 2 from y = 1 / sqrt(k low), two levels per step. Parameters
- * and errors as for es_polynomial_inverse.
+ * Returns the cost of Newton's inverse square root of x in [low, k low]: y <- y
+ * (3 - x y^2) / 2 from y = 1 / sqrt(k low), two levels per step. Parameters and
+ * errors are the same as in es_polynomial_inverse.
  */
 es_polynomial_cost es_polynomial_rsqrt(double k, double error);
 
 /**
- * Returns the number of levels of a polynomial of that degree,
+ * Returns the number of levels of a polynomial of degree `degree`:
  * ceil(log2(degree + 1)) + 1.
  */
 int es_polynomial_levels(int degree);

@@ -1,5 +1,5 @@
-/* The parts of statistics that do not need GSL: reasons in words, and the
-   point that a trend line reaches. */
+/* Implements the functions of statistics that do not need GSL: reasons in
+   words, and the point that a trend line reaches. */
 #include "analyzer/statistics/trend.h"
 
 #include <math.h>

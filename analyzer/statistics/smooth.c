@@ -1,16 +1,16 @@
-/* A Gaussian filter of stretches of finite values, for lines of figures. GSL
-   2.7's filter ignores that weights beyond an end are missing, which makes its
-   first and last values too small. */
+/* Smooths lines of figures with a Gaussian filter, one stretch of finite values
+   at a time. GSL 2.7's filter is not used: it does not renormalise the weights
+   at the ends, so its first and last values are too small. */
 #include "analyzer/statistics/smooth.h"
 
 #include "analyzer/base/value.h"
 #include <math.h>
 #include <string.h>
 
-#define DEVIATIONS 2.5 /* on either side of the window's middle */
+#define DEVIATIONS 2.5 /* half width of the window in standard deviations */
 
-/* Returns the weighted mean about x[at] (n, all finite). Positions beyond an
-   end do not count; the end value is not repeated. */
+/* Returns the weighted mean about x[at]; x has n finite values. Positions
+   beyond the ends do not count; the end values are not repeated. */
 static float mean_about(const float *x, size_t at, size_t n,
                         const double *weights, size_t half)
 {

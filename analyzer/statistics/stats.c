@@ -1,5 +1,5 @@
-/* Summaries of values of which some may be missing or not finite: moments of
-   the finite ones. */
+/* Summarises values of which some may be missing or not finite: computes the
+   moments of the finite values. */
 #include "analyzer/statistics/stats.h"
 
 #include "analyzer/base/value.h"
@@ -30,8 +30,9 @@ void es_stats_summary(es_summary *out, const float *x, size_t n, size_t stride)
         } else {
             out->n_finite++;
             sum += value;
-            out->min = fmin(out->min, value); /* the first value replaces the
-                                                 NaN */
+            out->min = fmin(out->min, value); /* fmin and fmax replace the
+                                                 initial NaN by the first
+                                                 value */
             out->max = fmax(out->max, value);
         }
     }

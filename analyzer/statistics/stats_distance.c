@@ -1,4 +1,5 @@
-/* Distances between two samples: Kolmogorov-Smirnov and Wasserstein. */
+/* Computes distances between two samples: Kolmogorov-Smirnov and Wasserstein.
+ */
 #include "analyzer/statistics/stats.h"
 
 #include "analyzer/base/value.h"
@@ -30,14 +31,15 @@ double es_stats_quantile(const es_distribution *sample, double p)
 
 /* --- distances ------------------------------------------------------------*/
 
-/* A walk through the values of two non-empty samples in ascending order. */
+/* Iterates over the values of two non-empty samples in ascending order. */
 typedef struct walk {
     const es_distribution *a, *b;
-    size_t n_a, n_b; /* number of values at or below `at` */
+    size_t n_a, n_b; /* numbers of values at or below `at` in the two samples */
     double at;
 } walk;
 
-/* Steps to the next value of either sample. Returns false after the last. */
+/* Advances to the next value of either sample. Returns false after the last
+   value. */
 static bool step_up(walk *w)
 {
     bool in_a = w->n_a < w->a->n_finite, in_b = w->n_b < w->b->n_finite;
@@ -54,7 +56,7 @@ static bool step_up(walk *w)
     return true;
 }
 
-/* Returns the distance between the distribution functions from `at` to the
+/* Returns the difference of the distribution functions between `at` and the
    next value. */
 static double gap(const walk *w)
 {

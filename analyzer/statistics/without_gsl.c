@@ -1,5 +1,6 @@
-/* Replaces analyzer/statistics/gsl under `make GSL=0`: returns NaN with the
-   reason instead of numbers. Sorting and quantiles are in plain C. */
+/* Replaces analyzer/statistics/gsl under `make GSL=0`: functions that need GSL
+   return NaN with a reason. Sorting and quantiles are implemented in plain C.
+ */
 #include "analyzer/statistics/smooth.h"
 #include "analyzer/statistics/stats.h"
 #include "analyzer/statistics/trend.h"

@@ -1,6 +1,7 @@
-/* A permutation test that exchanges layers between two samples and counts how
-   often they are as far apart as observed, by Kolmogorov-Smirnov distances of
-   their heads. Heads of one layer are not independent and stay together. */
+/* Computes a permutation test: exchanges layers between two samples and counts
+   how often the samples are at least as far apart as observed, measured by
+   Kolmogorov-Smirnov distances of their heads. Heads of one layer are not
+   independent and stay together. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
@@ -14,8 +15,8 @@
     13 /* 2^12 exchanges: exchanging all strata gives the same                 \
           distance as exchanging none */
 
-/* Returns the Kolmogorov-Smirnov distance of values in ascending order,
-   weighted by their blocks. */
+/* Returns the Kolmogorov-Smirnov distance between the two samples of `values`,
+   visited in ascending order; labels give each block's sample. */
 static double distance_of(const es_blocks *blocks, const float *values,
                           const size_t *order, const double *weights)
 {
@@ -24,15 +25,15 @@ static double distance_of(const es_blocks *blocks, const float *values,
         const size_t at = order[i];
         sum += weights[blocks->block[at]];
         if (i + 1 == blocks->n ||
-            values[order[i + 1]] > values[at]) /* after the last of equal
+            values[order[i + 1]] > values[at]) /* true at the last of equal
                                                   values */
             farthest = GSL_MAX_DBL(farthest, fabs(sum));
     }
     return farthest;
 }
 
-/* Returns how far the samples are apart if labels[i] assigns block i to the
-   first sample; infinite if that leaves a sample without values. */
+/* Returns the distance of the samples if labels[i] assigns block i to the first
+   sample; infinite if the first or second sample is then empty. */
 static double apart(double *distance, const es_blocks *blocks,
                     const es_exchange_space *space)
 {
@@ -50,8 +51,8 @@ static double apart(double *distance, const es_blocks *blocks,
                                    space->order + blocks->n, space->weights);
 }
 
-/* Returns true if every stratum has one block of each sample and there are few
-   strata, so that all exchanges can be enumerated. */
+/* Returns true if every stratum has one block of each sample and there are so
+   few strata that all exchanges can be enumerated. */
 static bool is_exact(const es_blocks *blocks)
 {
     if (blocks->n_blocks % 2 || blocks->n_blocks > 2 * EXACT_STRATA)
@@ -75,7 +76,7 @@ static void shuffle(const gsl_rng *rng, const es_blocks *blocks, bool *labels)
 }
 
 /* Computes the middle rank of each value within its stratum, divided by the
-   stratum's size. Values of a stratum are adjacent. */
+   size of the stratum. The values of a stratum are adjacent. */
 static void rank_values(const es_blocks *blocks, float *ranks, size_t *order)
 {
     for (size_t i = 0, end; i < blocks->n; i = end) {
@@ -111,8 +112,8 @@ double es_stats_exchange_p(double *distance, const es_blocks *blocks,
     double observed = apart(distance, blocks, space);
     if (!isfinite(observed))
         return NAN;
-    observed -= 1e-9; /* rounding errors must not separate equal values */
-    size_t n = ES_EXCHANGES, n_extreme = 1; /* includes the observed
+    observed -= 1e-9; /* rounding errors must not make equal distances differ */
+    size_t n = ES_EXCHANGES, n_extreme = 1; /* both include the observed
                                                assignment */
     if (is_exact(blocks)) {
         n = (size_t)1 << (blocks->n_blocks / 2 - 1);

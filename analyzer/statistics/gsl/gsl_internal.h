@@ -1,4 +1,4 @@
-/** Shared by the files that call GSL. */
+/** Declarations shared by the files that call GSL. */
 #ifndef ES_GSL_INTERNAL_H
 #define ES_GSL_INTERNAL_H
 
@@ -6,9 +6,9 @@
 #include <gsl/gsl_rng.h>
 
 /**
- * A random generator without heap memory, always started from the same seed.
- * es_generator_begin also turns off GSL's error handler, which would end the
- * program.
+ * A random number generator without heap memory that always starts from the
+ * same seed. es_generator_begin also turns off GSL's error handler, which would
+ * abort the program.
  */
 typedef struct es_generator {
     unsigned long state[8];

@@ -1,5 +1,5 @@
-/* Finds spikes of a line by GSL's impulse filter, and evaluates a line at
-   other steps by GSL's interpolation. Both work on one stretch of finite
+/* Finds spikes of a line with GSL's impulse filter, and evaluates a line at
+   other steps with GSL's interpolation. Both process one stretch of finite
    values at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
@@ -10,7 +10,8 @@
 #include <gsl/gsl_interp.h>
 #include <math.h>
 
-/* Returns the end of the stretch of finite values that begins at `from`. */
+/* Returns the index after the stretch of finite values that begins at `from`.
+ */
 static size_t end_of(const float *values, size_t from, size_t n)
 {
     while (from < n && isfinite(values[from]))
@@ -20,7 +21,7 @@ static size_t end_of(const float *values, size_t from, size_t n)
 
 /* --- spikes ---------------------------------------------------------------*/
 
-/* GSL's memory for filtering a stretch. */
+/* Workspace of GSL for filtering one stretch. */
 typedef struct impulses {
     gsl_filter_impulse_workspace *filter;
     gsl_vector *x, *y, *medians, *spreads;
@@ -50,8 +51,8 @@ static void impulses_free(impulses *space)
     gsl_vector_int_free(space->found);
 }
 
-/* Writes the spikes of the stretch x (n) to `out`. `least` is the smallest
-   distance from the median that counts. */
+/* Writes the spikes of the stretch x (n) to `out`. A spike differs by at least
+   `least` from the median. */
 static es_status find_spikes(float *out, const float *x, size_t n,
                              size_t window, double least)
 {
@@ -102,14 +103,14 @@ es_status es_stats_spikes(float *out, const float *values, size_t n,
 
 /* --- alignment ------------------------------------------------------------*/
 
-/* A stretch of samples and its interpolation. */
+/* A stretch of samples and GSL's interpolation of it. */
 typedef struct stretch {
     double *x, *y; /* (n) */
     gsl_interp *line;
 } stretch;
 
-/* Two samples are joined by a straight line, because Steffen's method needs
-   three. */
+/* Prepares the interpolation of a stretch. Two samples are joined by a straight
+   line, because Steffen's method needs three. */
 static es_status stretch_new(stretch *out, const int64_t *x,
                              const float *values, size_t n)
 {

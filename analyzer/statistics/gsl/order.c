@@ -1,4 +1,4 @@
-/* Sorting and quantiles of finite values, by GSL. */
+/* Sorts finite values and computes their quantiles with GSL. */
 #include "analyzer/statistics/stats.h"
 
 #include <gsl/gsl_sort_float.h>

@@ -1,7 +1,7 @@
-/* Finds which settings are associated with which outcomes: rank correlation of
-   numbers, variance of ranks between groups, and p by permutation. Ranks suit
-   outcomes of any distribution; an outcome that never occurred, such as a NaN,
-   ranks last. */
+/* Measures how settings are associated with outcomes: rank correlation for
+   numeric settings, variance of ranks between groups for others, and p-values
+   by permutation. Ranks suit outcomes of any distribution; an outcome that does
+   not exist, such as a NaN loss, ranks last. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
@@ -26,19 +26,20 @@ static double centre_ranks(double *ranks, const double *x, size_t n,
     return squares;
 }
 
-/* The ranks that are permuted, and the numbers' ranks or the groups that they
+/* The ranks that are permuted (y), and the numeric ranks or groups that they
    are compared with. */
 typedef struct pairs {
-    const double *x;     /* (n) ranks of the numbers; NULL: groups */
+    const double *x;     /* (n) ranks of the numeric setting; NULL: use
+                            groups */
     const size_t *group; /* (n) */
     const double *sizes; /* (n_groups) */
     double *sums;        /* (n_groups) scratch */
-    double *y;           /* (n) ranks of the outcomes; permuted */
+    double *y;           /* (n) ranks of the outcomes, which are permuted */
     size_t n, n_groups;
 } pairs;
 
-/* Returns the sum of products of ranks, or the sum of squares between
-   groups. */
+/* Returns the sum of products of the ranks; for groups, the sum of squares
+   between groups. */
 static double measure(const pairs *of)
 {
     double sum = 0;
@@ -64,7 +65,7 @@ static double permuted_p(const pairs *of, double observed)
                      : affordable > 10000 ? 10000
                                           : affordable;
     const double least = fabs(observed) * (1 - 1e-9);
-    size_t n_extreme = 1; /* includes the observed order */
+    size_t n_extreme = 1; /* counts the observed order */
     es_generator generator;
     const gsl_rng *rng = es_generator_begin(&generator);
     for (size_t i = 1; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Fits a straight line that outliers hardly affect, by GSL's iteratively
-   weighted least squares. */
+/* Fits a straight line that outliers hardly affect, with GSL's iteratively
+   reweighted least squares. */
 #include "analyzer/statistics/trend.h"
 
 #include <gsl/gsl_cdf.h>
@@ -23,7 +23,7 @@ static es_reason why_not(const double *x, const double *y, size_t n)
     return least < most && low < high ? ES_REASON_NONE : ES_REASON_CONSTANT;
 }
 
-/* GSL's memory for a fit. */
+/* Workspace of GSL for a fit. */
 typedef struct workspace {
     gsl_multifit_robust_workspace *fit;
     gsl_matrix *design, *covariance;
@@ -52,9 +52,9 @@ static void workspace_free(workspace *space)
     gsl_vector_free(space->line);
 }
 
-/* Fits the line to x minus its mean, in units of its spread, because steps may
-   be large numbers. If half of the points lie exactly on the line, GSL finds
-   no spread about it and returns NaN for the error. */
+/* Fits the line as a function of x minus its mean, divided by its spread,
+   because steps may be large numbers. If half of the points lie exactly on the
+   line, GSL finds no spread about it and returns NaN for the error. */
 static void fit_line(es_robust_fit *out, workspace *space, const double *x,
                      const double *y, size_t n)
 {

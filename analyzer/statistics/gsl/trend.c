@@ -1,5 +1,5 @@
-/* Trends that outliers hardly affect: the Mann-Kendall test and the Theil-Sen
-   slope. */
+/* Computes trends that outliers hardly affect: the Mann-Kendall test and the
+   Theil-Sen slope. */
 #include "analyzer/statistics/trend.h"
 
 #include <gsl/gsl_cdf.h>
@@ -9,14 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns 18 times the variance of Kendall's sum for n values; for n equal
-   values, the amount to subtract. */
+/* Returns 18 times the variance of Kendall's sum for n distinct values. For a
+   group of n equal values, this is the amount by which the variance is reduced.
+ */
 static double spread_of(double n)
 {
     return n * (n - 1) * (2 * n + 5);
 }
 
-/* Returns the variance of Kendall's sum. Sorts y. */
+/* Returns the variance of Kendall's sum of y. Sorts y. */
 static double variance_of(double *y, size_t n)
 {
     double sum = spread_of((double)n);
