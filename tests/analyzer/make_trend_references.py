@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the numbers of test_trend.c that no function of scipy computes, from the
+"""Prints the expected values of test_trend.c that scipy has no function for, computed from the
 formulas, using numpy. Also prints the robust line of statsmodels, which should be
 close to this one.
 

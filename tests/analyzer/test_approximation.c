@@ -1,6 +1,6 @@
-/* Polynomial approximations of divisions, roots and gates: compared with their
-   exact forms and with published tables, and evaluated outside their
-   intervals. */
+/* Tests polynomial approximations of divisions, roots and gates: compares them
+   with the exact functions and with published tables, and evaluates them
+   outside their intervals. */
 #include "analyzer/polynomial/approximation.h"
 #include "analyzer/polynomial/polynomial.h"
 #include "tests/support/test.h"
@@ -18,7 +18,7 @@ static double worst_of_division(const es_division *how)
     return worst;
 }
 
-/* The published table of factors, compared with the error of the iteration. */
+/* Compares the published numbers of factors with the error of the iteration. */
 TEST(a_division_has_its_error_with_the_factors_of_the_table)
 {
     static const double ks[] = {10, 100, 512, 1e3, 1e4, 1e6};
@@ -33,7 +33,8 @@ TEST(a_division_has_its_error_with_the_factors_of_the_table)
         }
 }
 
-/* PowerSoftmax, figure 7, x + epsilon in [epsilon, 1 + epsilon]. */
+/* PowerSoftmax, figure 7: the inverse of x + epsilon in [epsilon, 1 + epsilon].
+ */
 TEST(the_published_errors_of_an_inverse_are_those_of_the_polynomial)
 {
     static const struct {
@@ -136,7 +137,8 @@ TEST(exact_weights_are_those_of_each_form)
     static const struct {
         bool plain;
         es_row_length length;
-        double epsilon, scale; /* scale: the factor L of the epsilon */
+        double epsilon, scale; /* scale: the factor L that multiplies the
+                                  epsilon */
     } forms[] = {{true, ES_LENGTH_NONE, 0.1, 1},
                  {true, ES_LENGTH_VISIBLE, 0.1, 5},
                  {false, ES_LENGTH_CONTEXT, 0.01, 7},
@@ -177,7 +179,7 @@ TEST(polynomial_weights_of_a_plain_form_are_the_exact_ones)
         }
 }
 
-/* The polynomial form has no epsilon here. */
+/* The polynomial form computes these weights without the epsilon. */
 TEST(polynomial_weights_of_the_stable_form_differ_by_its_epsilon)
 {
     const double epsilon = 1e-3;

@@ -1,4 +1,4 @@
-/* The notation of architectures: parsing, printing and refusals. */
+/* Tests the notation of architectures: parsing, printing and error messages. */
 #include "analyzer/arch/arch.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
@@ -135,7 +135,7 @@ TEST(an_activation_may_have_a_range_of_layers)
     expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]", "G[8]");
 }
 
-/* "R" is ReLU and "RN" a norm, so names must be read completely. */
+/* "R" is ReLU and "RN" is a norm, so the parser must compare whole names. */
 TEST(parts_of_llama_are_parsed)
 {
     es_arch a;
@@ -261,7 +261,7 @@ TEST(a_long_text_without_blanks_is_refused)
     expect_print(text, "SM");
     memset(text, 'S', sizeof text - 1);
     expect_refusal(text, "longer than 255");
-    /* The longest allowed text, consisting of one number. */
+    /* The longest allowed text is a single number here. */
     memset(text, '0', sizeof text);
     memcpy(text, "SM+LR(", 6);
     strcpy(text + ES_ARCH_TEXT_MAX - 2, ")");
@@ -324,8 +324,7 @@ static void draw_ffn(char out[64])
         snprintf(out, 64, "ScFuFFNi%u", draw(1000));
 }
 
-/* Writes a random architecture of the grammar, with its parts in random
-   order. */
+/* Writes a random valid architecture with its parts in random order. */
 static void draw_arch(char out[ES_ARCH_TEXT_MAX])
 {
     char parts[4][64] = {""};
@@ -380,8 +379,9 @@ TEST(a_canonical_form_prints_as_itself)
     }
 }
 
-/* Changes some characters of a text. The text must then be refused with a
- * message, or its canonical form must print as itself. */
+/* Changes some characters of a text. The parser must then either refuse the
+ * text with a message, or accept it and print a canonical form that reads back
+ * unchanged. */
 TEST(a_changed_text_is_refused_or_prints_back)
 {
     static const char alphabet[] = "SMLNGTRWPEcFui()[]+,0159.-e t\x01\xff";

@@ -1,6 +1,6 @@
 /**
- * The ceiling, policies and bands: closed forms, edges, and the published
- * figures.
+ * Tests the ceiling, the maximum policies and the bands: closed forms, values
+ * at the edges of bands, and the published figures.
  */
 #include "analyzer/base/text.h"
 #include "analyzer/flags/bands.h"
@@ -130,8 +130,8 @@ TEST(each_policy_has_its_value)
     }
 }
 
-/* Returns by how many heads `count` of 144 misses every count that is printed
-   as `percent`. */
+/* Returns the distance, in heads, from `count` of 144 heads to the nearest
+   count whose percentage is printed as `percent`. */
 static int heads_off(size_t count, int percent)
 {
     int best = ES_PAPER_VALUES;
@@ -143,9 +143,9 @@ static int heads_off(size_t count, int percent)
     return best;
 }
 
-/* The shares of the published bar chart, and of the text for SM, in percent;
-   -1: not published. Reading values off the figure with two decimals moves at
-   most two of 144 heads to another band. */
+/* Shares of heads in the published bar chart, and in the text for SM, in
+   percent; -1: not published. Reading values with two decimals off the figure
+   moves at most two of 144 heads to another band. */
 TEST(published_models_have_their_shares)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Inventory, communication and latency of private inference, compared with the
-   tables that AERO published: samples/private-inference/aero_tables.csv. */
+/* Compares the inventory, communication and latency of private inference with
+   the tables that AERO published: samples/private-inference/aero_tables.csv. */
 #include "analyzer/cost/cost.h"
 #include "tests/support/test.h"
 
@@ -77,8 +77,8 @@ static int read_tables(void **state)
 
 TEST_GROUP(read_tables, NULL)
 
-/* Returns the model whose communication table 7 reports: for the simplified
-   block it counts the full block. */
+/* Returns the model that the communication of table 7 belongs to: for rows with
+   the simplified block, table 7 reports the numbers of the full block. */
 static es_cost_model as_charged(const table_row *row)
 {
     es_cost_model model = row->model;
@@ -119,8 +119,9 @@ TEST(attention_flops_are_those_of_every_printed_cell)
     assert_int_equal(n, 20);
 }
 
-/* Two cells differ: 7.248 is printed as 7.3 (table 7, ScFuFFN), and 1.661 as
-   1.2 (table 4, the simplified block with one FFN removed). */
+/* Two cells of the tables differ from the formula: 7.248 is printed as 7.3
+   (table 7, ScFuFFN), and 1.661 as 1.2 (table 4, the simplified block with one
+   FFN removed). */
 TEST(ffn_flops_are_those_of_all_printed_cells_but_two)
 {
     for (size_t i = 0; i < n_rows; i++) {
@@ -190,7 +191,7 @@ TEST(the_inventory_is_written_as_published)
     expect_inventory(&model, "");
 }
 
-/* L = 3, H = 2, d = 4, T = 5, m = 3, V = 7: every part of the notation. */
+/* Every part of the notation, with L = 3, H = 2, d = 4, T = 5, m = 3, V = 7. */
 TEST(every_part_of_the_notation_is_counted)
 {
     static const struct {
@@ -242,8 +243,8 @@ static double published(const table_row *row, es_cost_kind kind)
                                  : 60 * number(row, MINUTES);
 }
 
-/* Returns the root mean square of the relative errors, and counts the
-   intervals that contain the published value. */
+/* Returns the root mean square of the relative errors over all rows, and counts
+   the intervals that contain the published value. */
 static double compare(es_cost_kind kind, size_t *n_within)
 {
     double sum = 0;
@@ -268,7 +269,7 @@ TEST(modelled_costs_are_near_all_published_ones)
     assert_true(n_within >= 26);
 }
 
-/* The "1" of the base models and the empty cells of table 7 are not
+/* The saving "1" of the base models and the empty cells of table 7 are not
    measurements. */
 TEST(savings_and_their_intervals_meet_the_published_ones)
 {
@@ -298,7 +299,7 @@ TEST(savings_and_their_intervals_meet_the_published_ones)
 }
 
 /* AERO's figure 1 orders the models of table 4 by communication, as the table
-   does. A model that weighed a GELU like a ReLU would give the first two the
+   does. If a GELU cost as much as a ReLU, the first two models would have the
    same cost. */
 TEST(models_are_in_the_order_of_the_published_figure)
 {
@@ -315,7 +316,7 @@ TEST(models_are_in_the_order_of_the_published_figure)
     const es_cost_model gelu = model_of("SM+LN+G"), relu = model_of("SM+LN+R");
     const es_cost_model sm_relu = model_of("SM+R");
     assert_true(es_cost_saving(ES_COST_BYTES, &gelu, &relu).value > 2.5);
-    /* The text of figure 1: 3.41 and 1.42 times. */
+    /* The text of figure 1 reports ratios of 3.41 and 1.42. */
     assert_true(
         near(es_cost_saving(ES_COST_BYTES, &gelu, &sm_relu).value, 3.41, 0.02));
     assert_true(near(es_cost_saving(ES_COST_SECONDS, &gelu, &sm_relu).value,

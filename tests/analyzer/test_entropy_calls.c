@@ -1,5 +1,5 @@
-/* Arguments that es_qk_statistics accepts and refuses, and its rows and heads
-   for numbers that are not finite, missing, or difficult for float32. */
+/* Tests which arguments es_qk_statistics accepts and refuses, and its rows and
+   heads for input that is not finite, missing, or difficult for float32. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -11,7 +11,7 @@
 
 enum { B = 2, H = 3, T = 9, D = 5, N = B * H * T };
 
-/** A call on random numbers: B=2 H=3 T=S=9 D=5, causal. */
+/** The arguments of a call on random numbers: B=2 H=3 T=S=9 D=5, causal. */
 typedef struct call {
     es_attention_shape shape;
     float q[N * D], k[N * D];
@@ -62,7 +62,7 @@ static void assert_refused(call *c, const char *word)
 
 static void test_entropy_calls__structs_of_other_headers_are_taken(void **state)
 {
-    /* A struct with an additional member, as in a newer header. */
+    /* A struct with one more member, as a newer header would define it. */
     struct {
         es_attention_shape shape;
         int64_t more;
@@ -72,7 +72,8 @@ static void test_entropy_calls__structs_of_other_headers_are_taken(void **state)
     start_call(&c);
     assert_int_equal(run(&c), ES_OK);
     start_call(&old);
-    /* A struct of the time before sinks; later members must not be read. */
+    /* A struct from a version without sinks; members after it must not be read.
+     */
     old.shape.size = offsetof(es_attention_shape, sink_logits);
     old.shape.time_limit = -1;
     old.rows.size = offsetof(es_rows, missing);
@@ -157,12 +158,12 @@ static void test_entropy_calls__missing_arguments_are_refused(void **state)
     assert_int_equal(es_entropy_probs(NULL, &c.queries, &c.shape, 1),
                      ES_EARGUMENT);
     assert_true(c.entropy[0] == -7);
-    /* Without any output nothing is computed. */
+    /* A call without any output computes nothing and succeeds. */
     assert_int_equal(
         es_qk_statistics(NULL, NULL, &c.queries, &c.keys, &c.shape, 1), ES_OK);
 }
 
-/** If all sequences are empty there is no row, and all heads are missing. */
+/** If all sequences are empty, there are no rows, and all heads are missing. */
 static void test_entropy_calls__empty_sequences_are_missing(void **state)
 {
     const int32_t starts[B + 1] = {0};
@@ -195,7 +196,7 @@ static void test_entropy_calls__late_results_are_missing(void **state)
     assert_true(isfinite(c.mean[0]) && c.finite[0] == B * T);
 }
 
-/** Head 0 has no sink, head 1 has a sink, head 2 an invalid one. */
+/** Head 0 has no sink, head 1 has a sink, head 2 has an invalid sink. */
 static void test_entropy_calls__a_sink_takes_its_share_or_all(void **state)
 {
     float broken[] = {-INFINITY, 0.5F, INFINITY};
@@ -216,7 +217,10 @@ static void test_entropy_calls__a_sink_takes_its_share_or_all(void **state)
     }
 }
 
-/** A cap turns an infinite product into 1, but its row is still not finite. */
+/**
+ * A softcap turns an infinite product into 1, but the row must still count as
+ * not finite.
+ */
 static void
 test_entropy_calls__a_softcap_does_not_hide_an_infinity(void **state)
 {
@@ -233,8 +237,8 @@ test_entropy_calls__a_softcap_does_not_hide_an_infinity(void **state)
 }
 
 /**
- * Heads can be computed without rows, and the number of threads changes no
- * bit.
+ * Heads can be computed without requesting rows, and the results have the same
+ * bits for every number of threads.
  */
 static void test_entropy_calls__heads_are_the_same_without_rows(void **state)
 {
@@ -277,8 +281,8 @@ static void test_entropy_calls__a_forked_child_can_call(void **state)
 enum { LONG = 300, WIDTH = 64 };
 
 /**
- * Returns the largest error of the fast form's entropies, compared with the
- * reference.
+ * Returns the largest difference between the entropies of a variant and those
+ * of the reference.
  */
 static double deviation(const es_entropy_kernels *set, const float *q,
                         const float *k)
@@ -291,7 +295,7 @@ static double deviation(const es_entropy_kernels *set, const float *q,
                            keys = keys_at(k, &shape);
     for (size_t i = 0; i < LONG; i++) {
         const es_ref_row row = reference_row(&in, &keys, NULL, &shape, i);
-        /* The reference includes the papers' 1e-9 in its logarithm. */
+        /* The reference includes the 1e-9 of the papers in its logarithm. */
         most = fmax(most, fabs((double)got.rows.entropy[i] - row.entropy) -
                               (double)(i + 1) * 1e-9);
     }
@@ -334,8 +338,8 @@ test_entropy_calls__a_massive_channel_costs_no_accuracy(void **state)
 }
 
 /**
- * Some channels are large in queries and others in keys, so logits are small
- * compared with the rounding errors of their numbers.
+ * Some channels are large in queries and others in keys, so that logits are
+ * small compared with the rounding errors of the individual products.
  */
 static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
 {
@@ -367,9 +371,9 @@ static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
 }
 
 /**
- * Rows with an entropy of about 0.01, as in a collapse: one key is 6.5 above
- * the others in scores, or the others are spread, at every size of the scores
- * themselves.
+ * Rows with an entropy of about 0.01, as in a collapse: either the score of one
+ * key is 6.5 above all others, or the other scores are spread. Tested for
+ * scores of every size.
  */
 static void test_entropy_calls__a_collapsing_row_is_exact(void **state)
 {

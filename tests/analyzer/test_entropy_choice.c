@@ -1,5 +1,5 @@
-/* The choice of kernels: the fastest supported set is used, and faulty kernels
-   are detected. */
+/* Tests the choice of kernels: the fastest supported variant is used, and
+   faulty kernels are detected. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -20,8 +20,8 @@ static void test_entropy_choice__all_sets_agree_with_the_reference(void **state)
             assert_true(es_entropy_kernels_agree(all[i]));
 }
 
-/* Other test programs test only the sets that this processor supports. This
- * test names the sets that are skipped, once. */
+/* Other test programs test only the variants that this processor supports. This
+ * test prints the names of the variants that are skipped. */
 static void test_entropy_choice__no_set_is_left_untested(void **state)
 {
     size_t n;
@@ -48,8 +48,8 @@ test_entropy_choice__the_fastest_supported_set_is_chosen(void **state)
     assert_ptr_equal(es_entropy_kernels_choose(all + n - 1, 1), all[n - 1]);
 }
 
-/* Kernels with one fault each, in one row, as a faulty compiler or machine
- * might produce it. */
+/* The following kernels have one fault each, in a single row, as a faulty
+ * compiler or machine might produce it. */
 
 static void probs_one_row_off(const es_entropy_part *part)
 {
@@ -297,7 +297,8 @@ test_entropy_choice__public_functions_use_the_chosen_set(void **state)
 
 int main(void)
 {
-    /* The test with threads is first, because they must make the first call. */
+    /* The test with threads comes first, because it must make the first call of
+       the process. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entropy_choice__many_threads_may_be_first),
         cmocka_unit_test(

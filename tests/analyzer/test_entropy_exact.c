@@ -1,9 +1,8 @@
-/* Entropies and the other statistics of rows from Q and K for which float32
-   products are not accurate enough: heads whose rows are one vector plus
-   noise, products whose partial sums grow and shrink again, channels much
-   larger than the others; at all scales of scores, with every option, for
-   every type. Compares every variant with double precision and prints the
-   largest errors. */
+/* Compares the statistics that every variant computes from Q and K with double
+   precision, for rows for which float32 products are not accurate enough: heads
+   whose vectors are one vector plus noise, products whose partial sums grow and
+   shrink again, channels much larger than the others. Covers all scales of
+   scores, every option and every type, and prints the largest errors. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -15,9 +14,9 @@ enum { MOST_WIDTH = 512, MOST_KEYS = 260, QUERIES = 40, HEADS = 2 };
 
 /** How the vectors of a head are distributed. */
 typedef enum pattern {
-    AROUND_ONE, /* all queries and keys: one vector plus noise */
-    KINKED,     /* the same, with the second half of the keys' numbers
-                   negated */
+    AROUND_ONE, /* all queries and keys are one vector plus noise */
+    KINKED,     /* like AROUND_ONE, with the second half of each key's
+                   numbers negated */
     CLUSTERED,  /* four vectors plus noise */
     OUTLIERS,   /* one vector whose first channel is 20 times as large */
     N_PATTERNS
@@ -26,12 +25,14 @@ typedef enum pattern {
 static const char *const pattern_names[N_PATTERNS] = {"around one", "kinked",
                                                       "clustered", "outliers"};
 
-/** A head that is difficult for float32, with its options. */
+/**
+ * A head of a kind that is difficult for float32, with the options of its call.
+ */
 typedef struct family {
     pattern pattern;
     int width, n_keys;
-    double noise, scale; /* noise of the vectors' numbers; factor of the
-                            scores */
+    double noise, scale; /* amplitude of the noise in the vectors; factor of
+                            the scores */
     bool causal, has_sink;
     int offset, window;
     double softcap;
@@ -56,13 +57,16 @@ static uint16_t to_half(float x)
                       ((exponent + 14) * 1024 + mantissa));
 }
 
-/** n vectors of one head, in double and as the call reads them. */
+/** n vectors of one head, in double and in the input type of the call. */
 typedef struct vectors {
     double *exact;
     void *data;
 } vectors;
 
-/** Stores number i in a type, and its exact value after rounding. */
+/**
+ * Stores x as number i in the given type, and also its exact value after
+ * rounding to that type.
+ */
 static void put(vectors *to, size_t i, es_entropy_type type, float x)
 {
     if (type == ES_ENTROPY_F32)
@@ -111,9 +115,9 @@ enum { ENTROPY, LSE, MAX_LOGIT, SINK, MISSING, DISTANCE, TOP, N_FLOATS };
 static const char *const names[N_FLOATS] = {
     "entropy", "lse", "max_logit", "sink", "missing", "distance", "top"};
 
-/** One row by the definition in entropy.h. */
+/** The statistics of one row by the definition in entropy.h. */
 typedef struct wanted_row {
-    int n; /* number of keys that it sees */
+    int n; /* number of keys that the row sees */
     double x[N_FLOATS], reach;
 } wanted_row;
 
@@ -163,12 +167,13 @@ static wanted_row wanted_at(const family *f, const double *q, const double *k,
 /* --- comparison -------------------------------------------------------------
  */
 
-/** The largest errors of all rows compared. */
+/** The largest errors over all compared rows. */
 typedef struct worst {
-    double error[N_FLOATS]; /* as shares of the promised accuracy */
-    family of;              /* family of the largest entropy error */
-    int n_rows, n_peaked;   /* n_peaked: rows with entropies from 0.003 to
-                               0.03 */
+    double error[N_FLOATS]; /* largest errors, as multiples of the promised
+                               accuracy */
+    family of;              /* family with the largest entropy error */
+    int n_rows, n_peaked;   /* n_peaked: number of rows with entropies from
+                               0.003 to 0.03 */
 } worst;
 
 static void compare_row(worst *most, const family *f, const wanted_row *row,
@@ -241,10 +246,11 @@ enum {
     N_NOISES = sizeof noises / sizeof noises[0],
     N_SCALES = sizeof scales / sizeof scales[0],
     N_FAMILIES = N_PATTERNS * N_WIDTHS * N_NOISES * N_SCALES,
-    EVERY = SANITIZED ? 97 : 17 /* coprime to the counts above */
+    EVERY = SANITIZED ? 97 : 17 /* tests every EVERY-th family; coprime to
+                                   the counts above */
 };
 
-/** Returns family number i; its options depend on i. */
+/** Returns family number i; the number also determines the options. */
 static family family_at(int i)
 {
     family f = {.scale = scales[i % N_SCALES]};
@@ -285,7 +291,7 @@ static void check_type(void **state, es_entropy_type type)
     print_worst(&most, set->name, (int)type);
     for (int s = 0; s < N_FLOATS; s++)
         assert_true(most.error[s] <= 1);
-    /* A build with sanitizers tests few families, which may have no such
+    /* Builds with sanitizers test so few families that there may be no such
        row. */
     assert_true(SANITIZED || most.n_peaked > most.n_rows / 200);
 }

@@ -1,7 +1,8 @@
-/* es_qk_statistics with hostile input: NaN, infinities, numbers of every size,
- * zero and negative strides, one row, one channel, and extreme temperatures,
- * sinks, scales and softcaps, combined with every other option; also calls
- * without arrays. Compared with tests/support/entropy_definition.c. */
+/* Calls es_qk_statistics with hostile input: NaN, infinities, numbers of every
+ * size, zero and negative strides, one row, one channel, and extreme
+ * temperatures, sinks, scales and softcaps, combined with every other option;
+ * also without arrays. Compares the results with
+ * tests/support/entropy_definition.c. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 
@@ -16,7 +17,7 @@ enum { ROUNDS = SANITIZED ? 50 : 100 };
 
 /**
  * Makes some strides zero, so that heads, sequences or rows overlap, or
- * reverses their order.
+ * negative, which reverses their order.
  */
 static void bend_strides(case_numbers *x, int n_batch, int n_heads, int n,
                          uint64_t *seed)
@@ -37,7 +38,7 @@ static void bend_strides(case_numbers *x, int n_batch, int n_heads, int n,
     set_case_origin(x, origin);
 }
 
-/** Puts special numbers at some places. */
+/** Replaces some random numbers by NaN, infinities and other special values. */
 static void damage(case_numbers *x, uint64_t *seed)
 {
     const float kinds[] = {NAN,          INFINITY, -INFINITY, -0.0F, 1e-40F,
@@ -49,14 +50,17 @@ static void damage(case_numbers *x, uint64_t *seed)
     }
 }
 
-/** Multiplies all numbers. Numbers of float16 are clipped to its range. */
+/**
+ * Multiplies all numbers by a factor. Numbers of float16 are clipped to its
+ * range.
+ */
 static void rescale(case_numbers *x, double factor)
 {
     for (size_t i = 0; i < x->count; i++)
         set_case_number(x, i, (float)((double)x->values[i] * factor));
 }
 
-/** Chooses a scale of any size, and scales the queries by its inverse. */
+/** Chooses a scale of any size, and multiplies the queries by its inverse. */
 static void choose_scale(options_case *c, uint64_t *seed)
 {
     const double power = 58 * random_uniform(seed) - 29;

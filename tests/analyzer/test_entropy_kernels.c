@@ -1,4 +1,4 @@
-/* Compares every variant of the fast forms that this machine can run with the
+/* Compares every variant of the kernels that this machine can run with the
    double-precision reference. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -87,9 +87,9 @@ static void test_entropy_kernels__queries_of_every_shape_agree(void **state)
 }
 
 /**
- * Wide heads, which need many blocks of keys, and heads beyond the width that
- * is packed. A query and a key of ones give the largest sums relative to their
- * numbers.
+ * Heads so wide that they need many blocks of keys, and heads wider than the
+ * kernels can pack. A query and a key of ones give the largest possible sums
+ * relative to their numbers.
  */
 static void test_entropy_kernels__wide_heads_agree(void **state)
 {
@@ -134,8 +134,8 @@ static void test_entropy_kernels__long_rows_agree(void **state)
 }
 
 /**
- * T = 2100, causal: rows from all parts and blocks of keys; every 97th row is
- * compared.
+ * A causal context of T = 2100 has rows in all parts and blocks of keys. Every
+ * 97th row is compared.
  */
 static void test_entropy_kernels__a_long_context_agrees(void **state)
 {
@@ -158,7 +158,7 @@ static void test_entropy_kernels__a_long_context_agrees(void **state)
 /* --- values ----------------------------------------------------------------
  */
 
-/** Rows of 21 weights, each of a kind that may cause errors. */
+/** Rows of 21 weights, each with a kind of weight that may cause errors. */
 static void test_entropy_kernels__odd_weights_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -181,7 +181,10 @@ static void test_entropy_kernels__odd_weights_agree(void **state)
     free_rows(&got);
 }
 
-/** With many weights near the 1e-9 in the logarithm, the 1e-9 dominates. */
+/**
+ * If many weights are near the 1e-9 in the logarithm, the 1e-9 dominates the
+ * entropy.
+ */
 static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -197,8 +200,8 @@ static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
 }
 
 /**
- * One NaN or infinity at a time, at every key of a row: it must be found and
- * counted, and must not affect the other rows.
+ * Puts one NaN or infinity at a time at every key of a row. It must be detected
+ * and counted, and must not affect the other rows.
  */
 static void
 test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
@@ -221,7 +224,10 @@ test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
     free(att);
 }
 
-/** The same for keys: key j must not affect the rows before it. */
+/**
+ * Puts one NaN or infinity at a time in every key. Key j must not affect the
+ * rows that do not see it.
+ */
 static void
 test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
 {
@@ -252,7 +258,8 @@ test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
 }
 
 /**
- * A score of -inf among others, infinite products, scores of 1e4 and of 1e37.
+ * Scores of -inf among finite scores, infinite products, scores of 1e4 and of
+ * 1e37.
  */
 static void test_entropy_kernels__huge_scores_agree(void **state)
 {
@@ -312,8 +319,8 @@ static void test_entropy_kernels__temperatures_scale_scores(void **state)
  */
 
 /**
- * Compares whole arrays as the README describes: by norms over the finite
- * entries.
+ * Compares arrays by the norm of their difference over the finite entries, as
+ * the README describes.
  */
 static void compare_arrays(const float *got, const float *wanted, size_t n)
 {

@@ -1,6 +1,6 @@
-/* Layouts, types, masks, offsets and grouped heads. Each must give the same
-   bits as the same variant gives for a plain copy of the weights or keys that
-   the rows see. */
+/* Tests layouts, types, masks, offsets and grouped heads. Each result must have
+   the same bits as the result of the same variant for a plain copy of the
+   visible weights or keys. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The inputs of one case; its plain form is another case. */
+/* The inputs of one case. The equivalent plain inputs form another case. */
 typedef struct layout_case {
     es_attention_shape shape;
     es_entropy_input att, q, k;
@@ -123,7 +123,7 @@ static uint16_t *halve(float *numbers, size_t n)
 }
 
 /**
- * Compares the numbers, because AMX tiles add bfloat16 and float32 in
+ * Compares values, not bits, because AMX tiles add bfloat16 and float32 in
  * different orders.
  */
 static void assert_same_numbers(const es_entropy_kernels *set,
@@ -173,7 +173,7 @@ static void test_entropy_layout__bfloat16_agrees_with_its_float32(void **state)
     }
 }
 
-/** Computes only the last queries of a long context. */
+/** Computes only the last queries of a long context, with a query offset. */
 static void test_entropy_layout__an_offset_is_the_end_of_a_context(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -213,7 +213,10 @@ static void test_entropy_layout__an_offset_is_the_end_of_a_context(void **state)
     free(att);
 }
 
-/** Compares grouped heads with a copy of the keys for each head of queries. */
+/**
+ * Compares grouped heads with a call that has a copy of the keys for each head
+ * of queries.
+ */
 static void test_entropy_layout__grouped_heads_share_keys(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -248,7 +251,7 @@ static void test_entropy_layout__grouped_heads_share_keys(void **state)
 
 enum { T = 40, S = 70, D = 9 };
 
-/** Sets every row and key of one head; hidden weights and keys become NaN. */
+/** Fills all rows and keys of one head; hidden weights and keys become NaN. */
 static void fill_masked(layout_case *c, float *att, float *q, float *k,
                         const unsigned char *mask, bool causal)
 {
@@ -266,7 +269,10 @@ static void fill_masked(layout_case *c, float *att, float *q, float *k,
     c->k = keys_at(k, &c->shape);
 }
 
-/** Copies only the visible keys, without gaps. Returns their number. */
+/**
+ * Copies only the visible keys, without gaps. Returns the number of visible
+ * keys.
+ */
 static int without_hidden(float *out, const float *in, int n, int width,
                           bool columns, const unsigned char *mask)
 {
@@ -313,7 +319,7 @@ static void test_entropy_layout__hidden_keys_act_as_absent(void **state)
         without_hidden(fewer_att, att, T, S, true, mask);
         plain.att.data = fewer_att;
         plain.k.data = fewer_k;
-        if (m != 3) /* sums differ in order */
+        if (m != 3) /* AMX sums in a different order */
             assert_same_bits(set, &masked, &plain);
         masked.att.data = plain.att.data = NULL;
         assert_same_bits(set, &masked, &plain);
@@ -338,8 +344,8 @@ static void test_entropy_layout__hidden_keys_act_as_absent(void **state)
 }
 
 /**
- * A row is missing, not NaN, if all keys that it could see are hidden; it does
- * not enter the mean.
+ * A row is missing, not NaN, if all keys that it could see are hidden, and it
+ * is left out of the mean.
  */
 static void test_entropy_layout__a_row_that_sees_no_key_is_missing(void **state)
 {
@@ -386,8 +392,8 @@ static void test_entropy_layout__a_row_that_sees_no_key_is_missing(void **state)
 }
 
 /**
- * One NaN in a visible key affects the rows that see it; only visible weights
- * are counted.
+ * A NaN in a visible key affects the rows that see the key; only their visible
+ * weights are counted as not finite.
  */
 static void test_entropy_layout__a_nan_counts_visible_keys(void **state)
 {
@@ -419,8 +425,8 @@ static void test_entropy_layout__a_nan_counts_visible_keys(void **state)
 }
 
 /**
- * Heads that are too wide for the kernels support masks, offsets and groups
- * too.
+ * Heads that are too wide for the kernels also support masks, offsets and
+ * grouped heads.
  */
 static void test_entropy_layout__wide_heads_support_all_options(void **state)
 {

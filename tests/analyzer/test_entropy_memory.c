@@ -1,5 +1,5 @@
-/* The memory that every variant of the fast forms reads, writes and allocates,
-   and their use of threads. */
+/* Tests the memory that every variant of the kernels reads, writes and
+   allocates, and the use of threads. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/** n floats that end at the start of an inaccessible page. */
+/** n floats that end right before an inaccessible page. */
 typedef struct guarded {
     void *map;
     size_t size;
@@ -36,8 +36,8 @@ static void release(guarded *block)
 }
 
 /**
- * Nothing is read beyond the arrays or above the diagonal; the masked weights
- * are NaN.
+ * Nothing is read beyond the arrays or above the diagonal. The masked weights
+ * are NaN, so reading them would show.
  */
 static void test_entropy_memory__nothing_is_read_beyond_arrays(void **state)
 {
@@ -93,8 +93,8 @@ static void test_entropy_memory__outputs_may_be_null(void **state)
 }
 
 /**
- * Statistics that only Q and K give keep their values if rows come from
- * weights.
+ * Statistics that only es_qk_statistics computes are left unchanged if rows are
+ * computed from weights.
  */
 static void
 test_entropy_memory__weights_leave_score_statistics_unchanged(void **state)
@@ -141,8 +141,8 @@ static void test_entropy_memory__threads_give_the_same_bits(void **state)
 }
 
 /**
- * Kernels check the clock between groups of rows. They write no row of a part
- * whose deadline has passed.
+ * Kernels check the clock between groups of rows. If the deadline of a part has
+ * passed, they write none of its rows.
  */
 static void test_entropy_memory__a_late_part_ends_early(void **state)
 {
@@ -178,12 +178,13 @@ static void test_entropy_memory__a_late_part_ends_early(void **state)
 }
 
 /**
- * Number of bytes that aligned_alloc has returned, which is the scratch of
- * calls. Other memory is about a hundred bytes per sequence and part.
+ * Number of bytes that aligned_alloc has returned, which are the scratch of the
+ * calls. Other allocations are only about a hundred bytes per sequence and
+ * part.
  */
 static size_t n_allocated;
 
-/* Replaces the C library's function. */
+/* Replaces the C library's function to count the bytes. */
 void *aligned_alloc(size_t alignment, size_t size)
 {
     void *block;

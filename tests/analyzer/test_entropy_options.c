@@ -1,5 +1,5 @@
-/* es_qk_statistics with random combinations of all options, on every variant:
-   compares rows and heads with the definition in entropy.h, which
+/* Calls es_qk_statistics with random combinations of all options, on every
+   variant. Compares rows and heads with the definition in entropy.h, which
    tests/support/entropy_definition.c implements in double precision. */
 #include "tests/support/entropy_cases.h"
 

@@ -1,6 +1,6 @@
-/* Random shapes, masks, layouts, scales, temperatures and non-finite values:
-   compares every variant with the reference. A failure prints its round, which
-   determines all inputs. */
+/* Compares every variant with the reference for random shapes, masks, layouts,
+   scales, temperatures and non-finite values. A failure prints the number of
+   its round, which determines all inputs. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -33,7 +33,7 @@ static es_attention_shape random_shape(uint64_t *seed)
     return shape;
 }
 
-/** Puts NaN and infinities at some places. */
+/** Replaces some random numbers by NaN and infinities. */
 static void damage(float *numbers, size_t n, uint64_t *seed)
 {
     const float kinds[] = {NAN, INFINITY, -INFINITY};
@@ -51,7 +51,7 @@ static float *random_numbers(size_t n, uint64_t *seed)
     return out;
 }
 
-/** Returns weights of all sizes, some of them zero. */
+/** Returns n random weights of all magnitudes, some of them zero. */
 static float *random_weights(size_t n, uint64_t *seed)
 {
     float *out = malloc(n * sizeof *out);
@@ -64,7 +64,9 @@ static float *random_weights(size_t n, uint64_t *seed)
     return out;
 }
 
-/** Hides, for each sequence, keys at both ends or at random. */
+/**
+ * Returns a mask that hides, in each sequence, keys at both ends or at random.
+ */
 static unsigned char *random_mask(const es_attention_shape *shape,
                                   uint64_t *seed)
 {
@@ -82,7 +84,7 @@ static unsigned char *random_mask(const es_attention_shape *shape,
     return mask;
 }
 
-/** Converts n numbers to their upper halves, in place. */
+/** Converts n numbers to bfloat16 in place, by keeping their upper halves. */
 static void make_bf16(float *numbers, size_t n)
 {
     const uint16_t *halves = (const uint16_t *)(const void *)numbers;
@@ -102,8 +104,8 @@ typedef struct inputs {
 } inputs;
 
 /**
- * Changes an input, each with a chance of one in three, to (B,N,H,W) instead
- * of (B,H,N,W), and to bfloat16.
+ * Changes an input, each change with probability one third: to the layout
+ * (B,N,H,W) instead of (B,H,N,W), and to bfloat16.
  */
 static void lay_out(es_entropy_input *input, float *numbers, size_t n_numbers,
                     int n_heads, int n, int width, uint64_t *seed)

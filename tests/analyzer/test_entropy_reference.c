@@ -105,7 +105,8 @@ static void test_entropy_reference__two_scores_have_a_closed_form(void **state)
 {
     (void)state;
     const float q[2] = {2, 1}, k[6] = {3, -1, 99, 0, 99, 2};
-    /* The rows of k are 4 numbers apart: scores 5 and 200 over t sqrt(2). */
+    /* The rows of k are 4 numbers apart. The scores are 5 and 200, divided by t
+       sqrt(2). */
     for (int i = 0; i < 3; i++) {
         float t = (float[]){1, 40, 0.5F}[i];
         double low = 5 / ((double)t * sqrt(2)), gap = 195 / 5 * low;
@@ -152,7 +153,8 @@ static void test_entropy_reference__a_temperature_has_a_floor(void **state)
 static void test_entropy_reference__an_offset_moves_the_diagonal(void **state)
 {
     (void)state;
-    /* An offset, and for each row the number of three keys that it sees. */
+    /* Each line: a query offset, then for each row the number of keys, out of
+       three, that the row sees. */
     const int limits[][7] = {
         {0, 1, 2, 3, 3, 3},       {2, 3, 3, 3, 3, 3},
         {-2, 0, 0, 1, 2, 3},      {-1, 0, 1, 2, 3, 3},
@@ -169,7 +171,10 @@ static void test_entropy_reference__an_offset_moves_the_diagonal(void **state)
 
 #define HALF_ULP (0.5 * (double)FLT_EPSILON)
 
-/** The expected value was computed in double and rounded to float. */
+/**
+ * Compares with an expected value that was computed in double and rounded to
+ * float.
+ */
 static void check_rounded(double got, float wanted)
 {
     double value = isfinite(wanted) ? (double)wanted : (double)NAN;
@@ -206,8 +211,8 @@ static void check_case(const entropy_case *loaded, void *user)
             check_rounded(row.lse, loaded->lse[i]);
     }
     for (int h = 0; h < shape->n_heads; h++) {
-        /* These rows are rounded, while the expected mean is over unrounded
-           rows. */
+        /* The stored rows are rounded, but the expected mean was computed from
+           unrounded rows. */
         assert_close((double)entropy[h], (double)loaded->entropy[h],
                      3 * HALF_ULP * fabs((double)loaded->entropy[h]) + 1e-13);
         assert_int_equal(odd_weights[h], loaded->nonfinite[h]);
@@ -263,8 +268,8 @@ static void test_entropy_reference__rows_are_reduced_to_heads(void **state)
 }
 
 /**
- * Statistics without rows are missing, neither NaN nor zero; so is a head
- * without rows.
+ * A statistic without an array of rows is missing, neither NaN nor zero. The
+ * same is true of a head without rows.
  */
 static void
 test_entropy_reference__outputs_that_are_null_are_missing(void **state)

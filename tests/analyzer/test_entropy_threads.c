@@ -1,6 +1,6 @@
-/* The threads that calls of es_qk_statistics keep for the next call: their
-   number, their signals, and that neither a fork nor the end of the program is
-   hindered by them. */
+/* Tests the threads that es_qk_statistics keeps between calls: their number,
+   their signal masks, and that they hinder neither a fork nor the end of the
+   program. */
 #include "analyzer/base/value.h"
 #include "tests/support/await.h"
 #include "tests/support/cmocka_all.h"
@@ -46,7 +46,10 @@ static bool is_right(int n_threads)
     return memcmp(entropy, wanted, sizeof wanted) == 0;
 }
 
-/** Returns true if a thread with this status blocks a program's signals. */
+/**
+ * Returns true if a thread with this /proc status blocks all signals that a
+ * program can get.
+ */
 static bool is_deaf(const char *status)
 {
     const char *blocked = strstr(status, "SigBlk:");
@@ -57,8 +60,8 @@ static bool is_deaf(const char *status)
 }
 
 /**
- * Counts the team's threads in this process, and asserts that they block
- * signals.
+ * Returns the number of team threads in this process, and asserts that they
+ * block signals.
  */
 static int count_team(void)
 {
@@ -97,8 +100,8 @@ static void test_entropy_threads__a_team_stays_and_does_not_grow(void **state)
 static _Atomic int n_began, n_ended;
 
 /**
- * Work that the first thread does not finish before another has begun; that
- * one takes longer.
+ * Work in which the first thread waits until another thread has begun; the
+ * other thread then takes longer.
  */
 static void linger(void *first)
 {
@@ -163,7 +166,10 @@ test_entropy_threads__concurrent_calls_give_the_same_bits(void **state)
     end_calls(threads, 5);
 }
 
-/** Forks while other threads call, as the workers of a data loader may be. */
+/**
+ * Forks while other threads are in calls, as may happen when a data loader
+ * forks its workers.
+ */
 static void test_entropy_threads__a_forked_child_has_a_new_team(void **state)
 {
     pthread_t thread;
@@ -176,7 +182,7 @@ static void test_entropy_threads__a_forked_child_has_a_new_team(void **state)
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            alarm(ES_PATIENCE_S); /* a child that hangs ends by a signal */
+            alarm(ES_PATIENCE_S); /* SIGALRM ends a child that hangs */
             _exit(!(is_right(N_THREADS) && is_right(2)));
         }
         assert_int_equal(waitpid(child, &status, 0), child);

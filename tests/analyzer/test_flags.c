@@ -1,4 +1,4 @@
-/** The flags, one by one, and those of the five published heatmaps. */
+/** Tests each flag separately, and the flags of the five published heatmaps. */
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
 #include "tests/support/judged.h"
@@ -89,8 +89,8 @@ TEST(an_overload_has_two_levels)
     }
 }
 
-/* Heads start as before the first update and fall a little. Each case changes
-   one property that makes the run long enough to be judged. */
+/* Heads start as untrained heads do and come down only a little. Each case
+   changes one property that makes the run long enough to be judged. */
 TEST(a_training_may_be_too_short_for_heads_to_come_down)
 {
     static const struct {
@@ -143,7 +143,8 @@ TEST(an_overload_at_its_edges_is_judged)
     }
 }
 
-/* Heads that are not causal have a separate ceiling, with or without ctx. */
+/* The ceiling of heads that are not causal is given in the run, with or without
+   ctx. */
 TEST(a_run_may_have_its_own_ceiling)
 {
     static const struct {
@@ -156,7 +157,8 @@ TEST(a_run_may_have_its_own_ceiling)
                             .ctx = cases[i].ctx,
                             .ceiling = cases[i].ceiling};
         assert_true(near(es_judge_run_ceiling(&run), cases[i].expected, 0));
-        const float x = 3.2F; /* 0.71 of 4.5, and 0.83 of ln(128!)/128 */
+        const float x = 3.2F; /* 0.71 of the ceiling 4.5, or 0.83 of
+                                 ln(128!)/128 */
         es_judged *judged = es_judged_new(run, NULL);
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &x, 1);
         es_judge_finish(judged->judge);
@@ -167,7 +169,7 @@ TEST(a_run_may_have_its_own_ceiling)
     assert_true(near(es_judge_run_ceiling(&causal), es_ceiling(128), 0));
 }
 
-/* Layer 1 has one high head of five, layer 0 all five. */
+/* In layer 1 one of five heads is high, in layer 0 all five are. */
 TEST(overload_names_layers_over_the_warning)
 {
     es_flag_rules rules;
@@ -183,8 +185,8 @@ TEST(overload_names_layers_over_the_warning)
     assert_string_equal(es_judged_list(overload->heads, 10), "0 1 2 3 4 5");
 }
 
-/* A head exactly at a limit is not below the low limit, but is at the high
-   limit. */
+/* An entropy exactly at the lower limit is not low; exactly at the upper limit
+   it is high. */
 TEST(a_value_at_its_limit_is_judged)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
@@ -237,8 +239,9 @@ TEST(overload_takes_ten_in_a_row)
     assert_int_equal(judged->n, 0);
 }
 
-/* Every head starts near the ceiling: high heads from the first sample on are
-   a warning, and an error only if the run ends that way. */
+/* Every head starts near the ceiling. If heads are high from the first sample
+   on, the overload is a warning, and becomes an error only if the run ends that
+   way. */
 TEST(an_overload_from_the_start_is_judged_at_the_end)
 {
     static const struct {
@@ -277,13 +280,14 @@ TEST(a_standing_flag_has_its_last_level)
     assert_true(overload->said.value == 0.8);
 }
 
-/* The share comes down from the ceiling, rises for 12 samples, and is in
-   between for n. */
+/* The share of high heads comes down from the start, is high for 12 samples,
+   and then at a medium level for n samples. */
 TEST(an_overload_that_comes_later_is_an_error)
 {
     static const struct {
         int n_between;
-        es_severity stands; /* INFO: the episode does not stand */
+        es_severity stands; /* expected severity at the end; INFO: the
+                               episode does not stand */
     } cases[] = {{0, ES_SEVERITY_ERROR},
                  {9, ES_SEVERITY_ERROR},
                  {10, ES_SEVERITY_WARNING},
@@ -365,7 +369,7 @@ static void push_clean(es_judged *judged, int64_t step)
     es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &loss, 1);
 }
 
-/* One bad value, at each place of each series. */
+/* Plants one bad value at each place of each series. */
 TEST(a_planted_nan_is_found)
 {
     static const size_t sizes[] = {N_VALUES, N_VALUES, 2, N_VALUES, 1};
@@ -423,7 +427,8 @@ TEST(counts_of_nan_are_added_up)
     assert_string_equal(es_judged_list(nan_flag->heads, 10), "1 7");
 }
 
-/* The episode ends when the newest sample of every series is clean. */
+/* An episode of nan ends when the newest sample of every series is free of bad
+   values. */
 TEST(nan_episodes_end_when_all_is_clean)
 {
     const float good = 2.0F, bad = NAN;
@@ -496,7 +501,7 @@ TEST(an_episode_is_announced_when_it_opens)
     assert_int_equal(heard.episodes[0].onset, 0);
     assert_int_equal(heard.episodes[0].last, 2);
     assert_true(heard.episodes[0].stands);
-    /* The episode ends, and another one begins. */
+    /* The first episode ends, and a second one begins. */
     es_judged_push_all(judged, ES_JUDGE_ENTROPY, 8, 0.5f);
     for (int64_t step = 9; step < 12; step++)
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, 0.001f);
@@ -528,7 +533,7 @@ TEST(a_rising_severity_is_announced_again)
     es_judge_finish(judged->judge);
 }
 
-/* Two samples are a collapse only if the run has no more. */
+/* Two low samples are a collapse only if the run has no other samples. */
 TEST(a_short_run_is_announced_at_its_end)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);

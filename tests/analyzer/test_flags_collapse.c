@@ -1,6 +1,6 @@
 /**
- * The collapse flag: by the share of heads, by history, and over consecutive
- * samples.
+ * Tests the flag collapse: detection by the share of low heads, by history, and
+ * over consecutive samples.
  */
 #include "analyzer/flags/bands.h"
 #include "tests/support/judged.h"
@@ -76,7 +76,8 @@ TEST(a_collapse_takes_three_samples_in_a_row)
     }
 }
 
-/* n of five layers are low at samples 4 and 5, and layer 0 also at 6 and 7. */
+/* At samples 4 and 5, n of the five layers are low; layer 0 is also low at
+   samples 6 and 7. */
 TEST(many_layers_low_twice_are_a_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -105,7 +106,7 @@ TEST(many_layers_low_twice_are_a_collapse)
     }
 }
 
-/* A single low sample is a bad batch, however many layers are low. */
+/* A single low sample is a bad batch, even if all layers are low in it. */
 TEST(many_layers_low_once_are_no_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -117,7 +118,8 @@ TEST(many_layers_low_once_are_no_collapse)
     es_judged_span(es_judged_only(judged, ES_FLAG_COLLAPSE), 9, 10, true);
 }
 
-/* Heads are measured alternately: those not measured keep their last value. */
+/* The heads are measured alternately. A head that is not measured keeps its
+   last value. */
 TEST(missing_heads_keep_their_last_value)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 3, .ctx = 128};
@@ -156,7 +158,7 @@ TEST(a_collapse_names_layer_heads_and_share)
     assert_true(collapse->said.threshold == 0.5);
 }
 
-/* With four heads, two low ones are half of them, which is enough. */
+/* With four heads, two low heads are exactly half, which is enough. */
 TEST(a_share_at_its_edge_collapses)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 4, .ctx = 128};
@@ -169,8 +171,8 @@ TEST(a_share_at_its_edge_collapses)
         {{below, below, 2, 2}, true},
         {{below, above, 2, 2}, false},
         {{0.0F, -0.0F, 2, 2}, true},
-        {{below, 2, NAN, NAN}, false}, /* a NaN counts as a head, but not as a
-                                          low one */
+        {{below, 2, NAN, NAN}, false}, /* a NaN counts as a head, but not as
+                                          a low head */
         {{below, below, NAN, NAN}, true},
         {{below, 2, es_missing(), es_missing()}, true},
         {{NAN, NAN, NAN, NAN}, false},
@@ -185,8 +187,8 @@ TEST(a_share_at_its_edge_collapses)
     }
 }
 
-/* Layers collapse one after the other: one episode from the first to the
-   last. */
+/* Layers collapse one after the other, which gives one episode from the first
+   to the last collapse. */
 TEST(a_collapse_spreads_over_layers)
 {
     const es_judge_run run = {.n_layers = 3, .n_heads = 1, .ctx = 128};
@@ -203,7 +205,8 @@ TEST(a_collapse_spreads_over_layers)
     assert_string_equal(es_judged_list(collapse->layers, 3), "1 2");
 }
 
-/* Layer 1 collapses first, but is measured too rarely to be reported first. */
+/* Layer 1 collapses first, but is measured so rarely that another layer is
+   reported first. */
 TEST(a_collapse_begins_with_the_first_layer)
 {
     const es_judge_run run = {.n_layers = 2, .n_heads = 1, .ctx = 128};
@@ -248,7 +251,8 @@ static void push_mean(es_judged *judged, int64_t step, float value)
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, N_VALUES);
 }
 
-/* Without ctx only the layer's own past can reveal the collapse. */
+/* Without ctx the ceiling is unknown, so only the layer's own past can reveal
+   the collapse. */
 TEST(a_mean_below_its_median_collapses)
 {
     es_judge_run run = small;
@@ -256,7 +260,8 @@ TEST(a_mean_below_its_median_collapses)
     AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 5; i++)
         push_mean(judged, i, 3.0F);
-    for (int i = 5; i < 100; i++) /* outlasts the healthy part */
+    for (int i = 5; i < 100; i++) /* many more samples than in the healthy
+                                     part */
         push_mean(judged, i, 0.25F);
     es_judge_finish(judged->judge);
     const es_judged_episode *collapse =
@@ -286,8 +291,8 @@ TEST(history_begins_after_the_warm_up)
     }
 }
 
-/* A mean below a tenth of the median of at least three means, or a twentieth
-   of the peak. */
+/* Detection by history needs a mean below a tenth of the median of at least
+   three means, or below a twentieth of the peak. */
 TEST(history_needs_three_means)
 {
     for (int n_before = 0; n_before <= 4; n_before++)
@@ -305,7 +310,8 @@ TEST(history_needs_three_means)
         }
 }
 
-/* A series of layer means, as logs of layers record it. */
+/* Samples that contain only layer means, as in training logs that record
+   layers. */
 TEST(means_of_layers_are_judged_by_history)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);
@@ -319,5 +325,5 @@ TEST(means_of_layers_are_judged_by_history)
     es_judged_span(collapse, 4, 8, true);
     assert_string_equal(es_judged_list(collapse->layers, 2), "1");
     assert_string_equal(es_judged_list(collapse->heads, 10), "");
-    assert_int_equal(judged->n, 1); /* means raise no overload */
+    assert_int_equal(judged->n, 1); /* means of layers raise no overload */
 }

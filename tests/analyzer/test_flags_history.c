@@ -1,4 +1,4 @@
-/** The median of a layer's past means. */
+/** Tests the median over a layer's past means. */
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"

@@ -1,6 +1,7 @@
 /**
- * Heads that see fewer keys than others are judged by their own ceilings. A
- * training of unknown length is too short to judge before 1000 steps.
+ * Tests ceilings of single heads and runs of unknown length. Heads that see
+ * fewer keys than others are judged by their own ceilings. A training run of
+ * unknown length is too short to judge before 1000 steps.
  */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
@@ -10,13 +11,14 @@
 
 enum { L = 3, H = 2, N = L * H };
 
-/* Layers 0 and 1 see a window, layer 2 sees all keys: at most 4.5 nats. */
+/* Layers 0 and 1 see only a window of keys, layer 2 sees all keys; its ceiling
+   is 4.5 nats. */
 static const double of_windows[N] = {2, 2, 2, 2, 4.5, 4.5};
 static const es_judge_run windows = {
     .n_layers = L, .n_heads = H, .ctx = 256, .ceilings = of_windows};
 
-/* Judges n_samples samples, `apart` steps from each other. Each head has the
-   given share of its own ceiling. */
+/* Judges n_samples samples that are `apart` steps apart. The entropy of each
+   head is the given share of the head's own ceiling. */
 static es_judged *judge(es_judge_run run, const float *shares, int n_samples,
                         int64_t apart)
 {
@@ -42,7 +44,7 @@ TEST(windows_full_of_uniform_heads_are_an_overload)
     assert_true(near(overload->said.value, 4 / 6.0, 1e-12));
     assert_string_equal(es_judged_list(overload->layers, L), "0 1");
     assert_string_equal(es_judged_list(overload->heads, N), "0 1 2 3");
-    /* With a single ceiling for the run they are healthy. */
+    /* If the run has a single ceiling, the same heads are healthy. */
     es_judge_run one = windows;
     one.ceilings = NULL;
     one.ceiling = 4.5;
@@ -51,7 +53,7 @@ TEST(windows_full_of_uniform_heads_are_an_overload)
     assert_int_equal(before->n, 0);
 }
 
-/* 0.08 of a ceiling of 2 is below 0.05 of 4.5. */
+/* 0.08 of the ceiling 2 is below 0.05 of the ceiling 4.5. */
 TEST(healthy_windows_are_no_collapse)
 {
     const float shares[N] = {0.08F, 0.08F, 0.3F, 0.5F, 0.5F, 0.5F};
@@ -83,7 +85,7 @@ TEST(heads_of_a_layer_may_differ)
     assert_string_equal(es_judged_list(overload->heads, 2), "0");
 }
 
-/* In layers of one head, the mean equals the head. */
+/* In a layer with a single head, the mean equals the head's entropy. */
 TEST(one_head_has_a_ceiling_too)
 {
     static const double ceilings[] = {1, 4};
@@ -134,11 +136,11 @@ TEST(a_head_of_unknown_ceiling_has_that_of_the_run)
     es_judge_run_scale(means, &run, means, L);
     assert_true(means[0] == 1.5F && means[1] == 3 && means[2] == 1.5F);
     run.ceiling = NAN;
-    run.ctx = 0; /* the largest known ceiling is used */
+    run.ctx = 0; /* without ctx, the largest known ceiling is used */
     assert_true(es_judge_run_ceiling_of(&run, 2) == 3);
 }
 
-/* A head that sees one key is neither low nor high. */
+/* A head that sees only one key counts as neither low nor high. */
 TEST(a_ceiling_of_zero_is_not_judged)
 {
     static const double ceilings[N] = {0, 0, 2, 2, 4, 4};
@@ -174,7 +176,7 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     } cases[] = {
         {0, true, 19, ES_SEVERITY_INFO},   {0, true, 998, ES_SEVERITY_INFO},
         {0, true, 999, ES_SEVERITY_ERROR}, {0, false, 19, ES_SEVERITY_ERROR},
-        {20, true, 19, ES_SEVERITY_ERROR}, /* not high from the start */
+        {20, true, 19, ES_SEVERITY_ERROR}, /* the first sample is not high */
     };
     const float shares[N] = {0.9F, 0.9F, 0.9F, 0.9F, 0.9F, 0.9F};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -189,7 +191,7 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     }
 }
 
-/* Samples of the loss count as steps taken, because heads may be recorded
+/* Samples of the loss also count as steps taken, because heads may be recorded
    rarely. */
 TEST(the_newest_step_of_any_series_counts)
 {
@@ -207,8 +209,9 @@ TEST(the_newest_step_of_any_series_counts)
                      ES_SEVERITY_ERROR);
 }
 
-/* A tenth of the layer's own past, but not of the ceiling: heads come down
-   fast before a warm-up of unknown length is over. */
+/* Heads fall to a tenth of the layer's own past, but stay high relative to the
+   ceiling: early in training heads come down fast, and the length of the
+   warm-up is unknown. */
 TEST(a_run_of_unknown_length_is_not_judged_by_history_early)
 {
     for (int64_t apart = 1; apart <= 100; apart *= 100) {

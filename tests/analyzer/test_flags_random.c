@@ -1,7 +1,7 @@
 /**
- * Compares the streaming judge with the definitions, computed afterwards from
- * the whole of a random series: sorted medians instead of histograms, searches
- * backwards instead of counters.
+ * Compares the streaming judge with the definitions of the flags, computed
+ * afterwards from the complete random series: with sorted medians instead of
+ * histograms, and backward searches instead of counters.
  */
 #include "analyzer/flags/bands.h"
 #include "tests/support/chance.h"
@@ -20,17 +20,17 @@ typedef struct series {
     float entropy[MAX_SAMPLES][MAX_VALUES];
     float logit[MAX_SAMPLES][MAX_VALUES];
     float loss[MAX_SAMPLES];
-    float filled[MAX_SAMPLES][MAX_VALUES]; /* entropy with missing values
-                                              replaced by the last measured
-                                              ones */
+    float filled[MAX_SAMPLES][MAX_VALUES]; /* entropies in which missing
+                                              values are replaced by the last
+                                              measured value */
     size_t overload_samples;
     int overload_steps;
-    bool too_close; /* a mean is close to a tenth of a median: the histogram
-                       may differ */
+    bool too_close; /* a mean is so close to a tenth of a median that the
+                       histogram may decide differently */
 } series;
 
-/* Levels of a layer, in nats at T = 128. They are far enough apart that a mean
-   is rarely near a tenth of the median of others. */
+/* Typical entropies of a layer in nats, at T = 128. They are so far apart that
+   a mean is rarely near a tenth of the median of others. */
 static const double moods[] = {0.004, 0.1, 2.0, 3.5};
 
 static float random_entropy(double mood)
@@ -53,7 +53,8 @@ static float random_logit(void)
     return levels[chance_below(10)];
 }
 
-/* Most losses are near 2; occasionally they are far above it for a while. */
+/* Returns a loss, usually near 2 and occasionally far above for some samples.
+ */
 static float random_loss(size_t *high)
 {
     if (chance_below(20) == 0)
@@ -109,7 +110,8 @@ static void draw(series *s, uint64_t seed)
         step += 1 + (int64_t)chance_below(30); /* gaps */
         draw_sample(s, i, mood, &high);
     }
-    if (chance_below(2)) /* as untrained: 3.8781 at 128 */
+    if (chance_below(2)) /* an untrained start: the ceiling is 3.8781 at T =
+                            128 */
         for (size_t v = 0; v < s->n_values; v++)
             s->entropy[0][v] = chance_below(20) ? 3.83F : es_missing();
 }
@@ -156,7 +158,7 @@ static double mean_of(const float *x, size_t n)
             count++;
         }
     }
-    return sum / count; /* NaN if there are none */
+    return sum / count; /* NaN if count is 0 */
 }
 
 static int ascending(const void *a, const void *b)
@@ -167,8 +169,8 @@ static int ascending(const void *a, const void *b)
 
 typedef enum verdict { UNMEASURED, FINE, COLLAPSED, DEAD } verdict;
 
-/* Computes the verdicts (n_samples) of a layer, and the limits for its
-   heads. */
+/* Computes the verdict of a layer at each of n_samples samples, and the limit
+   for its heads. */
 static void judge_layer(verdict *verdicts, double *limits, series *s,
                         size_t layer)
 {
@@ -218,8 +220,8 @@ static bool is_wide(const series *s, verdict verdicts[][MAX_SAMPLES], size_t i)
     return n >= 3 && 2 * n >= s->n_layers;
 }
 
-/* Searches backwards from before sample `end`. Returns the number of
-   consecutive collapsed samples, and the first and last of them. */
+/* Searches backwards from the sample before `end`. Returns the number of
+   consecutive collapsed samples, and sets the first and last of them. */
 static size_t streak_at(size_t *first, size_t *last, const verdict *verdicts,
                         size_t end)
 {
@@ -269,7 +271,7 @@ static void join(es_judged_episode *episode, const series *s, size_t layer,
         }
 }
 
-/* Returns true if NaN ends a streak of some layer in one of the samples
+/* Returns true if a NaN ends the streak of a layer in one of the samples
    from..to. */
 static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
                          size_t from, size_t to)
@@ -283,8 +285,8 @@ static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
     return false;
 }
 
-/* Returns true if layer l is part of a collapse at sample i, from `first` to
-   `last`. */
+/* Returns true if layer l belongs to a collapse at sample i. Sets the collapsed
+   samples first..last. */
 static bool is_part(size_t *first, size_t *last, const series *s,
                     verdict verdicts[][MAX_SAMPLES], size_t l, size_t i,
                     size_t needed)
@@ -333,8 +335,9 @@ static void expect_collapses(es_judged *out, series *s)
     }
 }
 
-/* Expects the episodes of a flag that needs one sample. levels (n_samples):
-   NONE where it does not hold, -1 where there is no sample. */
+/* Asserts the episodes of a flag that needs only one sample. levels
+   (n_samples): severity; NONE where the flag does not hold, -1 where there is
+   no sample. */
 static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
                           const int *levels)
 {
@@ -364,7 +367,7 @@ static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
 }
 
 /* Returns true if the last n judged samples up to j were all at least `limit`,
- * or all below it. */
+ * or (at_least false) all below it. */
 static bool all_up_to(const double *shares, size_t j, size_t n, bool at_least,
                       double limit)
 {
@@ -403,7 +406,7 @@ static bool comes_down(const double *shares, size_t end, size_t n)
     return false;
 }
 
-/* Returns true if few steps are planned and the heads begin at the ceiling. */
+/* Returns true if few steps are planned and the heads start at the ceiling. */
 static bool is_too_short(const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -420,8 +423,8 @@ static bool is_too_short(const series *s)
     return false;
 }
 
-/* Expects one episode of the judged samples from `first` on. Returns its
-   end. */
+/* Asserts one overload episode that begins at sample `first`. Returns the
+   sample after its end. */
 static size_t expect_overload(es_judged *out, const double *shares,
                               const int64_t *steps, size_t first,
                               size_t n_judged, const series *s)
@@ -485,7 +488,7 @@ static void expect_logits(es_judged *out, const series *s)
     expect_levels(out, s, ES_FLAG_LOGITS, levels);
 }
 
-/* Finite losses as logarithms, and the index of the sample of each. */
+/* Logarithms of the finite losses, and the index of the sample of each. */
 typedef struct levels {
     float y[MAX_SAMPLES];
     size_t sample[MAX_SAMPLES], n;
@@ -500,7 +503,7 @@ static double median_before(const levels *of, size_t i)
     return sorted[(i - 1) / 2];
 }
 
-/* Returns how far above the preceding median a loss must be to be a spike. */
+/* Returns the rise above the preceding median that makes a loss a spike. */
 static double rise_before(const levels *of, size_t i)
 {
     double median = median_before(of, i), deviations[MAX_SAMPLES];
@@ -510,9 +513,9 @@ static double rise_before(const levels *of, size_t i)
     return fmax(log1p(0.15), 7 * (1.4826 * deviations[i / 2]));
 }
 
-/* Returns the sample at which the losses above `limit`, from `first` on,
-   become a spike; n if they do not. `end` is then the first loss that is not
-   above it. */
+/* Returns the sample at which the consecutive losses above `limit` from `first`
+   on become a spike; n if they do not. Sets *end to the first loss that is not
+   above the limit. */
 static size_t find_spike(size_t *end, const levels *of, size_t first,
                          double limit)
 {
@@ -568,8 +571,8 @@ static int clean(const float *x, size_t n)
     return 1;
 }
 
-/* All bad samples must lie in episodes, and all episodes must begin and end at
-   bad samples. */
+/* Asserts that all bad samples lie in episodes, and that all episodes begin and
+   end at bad samples. */
 static void check_nan(const es_judged *judged, const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -592,7 +595,8 @@ static void check_nan(const es_judged *judged, const series *s)
     }
 }
 
-/* Feeds the series; the order of the series within a step is random. */
+/* Pushes all samples of the series to the judge; the order of the series within
+   a step is random. */
 static void feed(es_judged *judged, const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -674,6 +678,6 @@ TEST(streaming_agrees_with_the_definition)
     assert_true(n_too_short > 20);
     assert_true(n_close < 100);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        /* The draw must produce enough episodes of each kind. */
+        /* The random series must contain enough episodes of each kind. */
         assert_true(seen[kind] > (kind == ES_FLAG_LOSS_SPIKE ? 200 : 1000));
 }

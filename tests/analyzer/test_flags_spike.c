@@ -1,6 +1,6 @@
 /**
- * Spikes of the loss: rises that are spikes, and variations of ordinary
- * trainings that are not.
+ * Tests the flag loss_spike: rises that are spikes, and ordinary variation of
+ * losses that is not.
  */
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
@@ -17,7 +17,7 @@ static double normal(void)
     return sqrt(-2 * log(unit)) * cos(2 * acos(-1.0) * chance_unit());
 }
 
-/* The loss of a training that goes well, without noise. */
+/* Returns the loss of a healthy training run without noise. */
 static double falling(int64_t sample)
 {
     return 2 + 3.5 * exp(-(double)sample / 100);
@@ -29,8 +29,8 @@ static void push(es_judged *judged, int64_t step, double loss)
     es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &value, 1);
 }
 
-/* Judges losses with 5 % of noise, raised by `deviations` standard deviations
-   of it from sample `first` to `last`. */
+/* Judges losses with 5 % noise. From sample `first` to `last` the losses are
+   raised by `deviations` standard deviations of the noise. */
 static es_judged *judge_rise(int64_t n, int64_t every, int64_t first,
                              int64_t last, double deviations)
 {
@@ -45,7 +45,8 @@ static es_judged *judge_rise(int64_t n, int64_t every, int64_t first,
     return judged;
 }
 
-/* A rise of ten standard deviations of the noise, for one sample or more. */
+/* Raises the loss by ten standard deviations of the noise, for one or more
+   samples. */
 TEST(a_rise_of_ten_deviations_is_a_spike)
 {
     static const int64_t lengths[] = {1, 2, 5, 40, 400};
@@ -76,7 +77,7 @@ TEST(only_the_number_of_samples_matters_and_not_their_steps)
                    false);
 }
 
-/* Noise of several kinds, 20,000 losses each, added to a falling loss. */
+/* Adds noise of several kinds to a falling loss, 20,000 losses each. */
 TEST(noise_is_no_spike)
 {
     for (int kind = 0; kind < 6; kind++) {
@@ -99,7 +100,7 @@ TEST(noise_is_no_spike)
     }
 }
 
-/* One batch in ten has data that is three times as hard. */
+/* One batch in ten contains data with three times the loss. */
 TEST(batches_that_are_always_harder_are_no_spikes)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);
@@ -111,8 +112,8 @@ TEST(batches_that_are_always_harder_are_no_spikes)
     assert_true(es_judged_count(judged, ES_FLAG_LOSS_SPIKE) < 10);
 }
 
-/* A loss as high occurred before: only five consecutive ones are a spike then,
-   which begins with the first. */
+/* If a loss as high occurred before, only five consecutive high losses are a
+   spike, which begins with the first of them. */
 TEST(a_rise_as_before_is_a_spike_if_it_lasts)
 {
     for (int64_t last = 603; last <= 604; last++) {
@@ -198,7 +199,7 @@ TEST(a_missing_loss_raises_no_flag)
     assert_int_equal(judged->n, 0);
 }
 
-/* Thresholds other than the defaults. */
+/* Judges with thresholds other than the defaults. */
 TEST(thresholds_decide_what_is_a_spike)
 {
     static const struct {
@@ -232,7 +233,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Losses that often repeat, so that values that enter and leave the window are
+/* Losses repeat often, so that values that enter and leave the window are
    equal. */
 TEST(the_window_is_that_of_the_newest_losses_in_order)
 {

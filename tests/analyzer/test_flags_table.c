@@ -1,9 +1,9 @@
-/** The tables of flags and of their thresholds. */
+/** Tests the tables of flags and of their thresholds. */
 #include "analyzer/flags/flags.h"
 #include "analyzer/flags/forecast.h"
 #include "tests/support/test.h"
 
-/* Returns true if the sentence contains the source's name, such as "Zhai
+/* Returns true if the sentence cites the source by its name, such as "Zhai
    2023". */
 static bool is_cited(const char *source, const char *sentence)
 {
@@ -61,7 +61,7 @@ TEST(each_kind_has_the_row_of_its_name)
         es_flag_severities(severities, es_flag_info_find("nan")), "critical");
 }
 
-/* The default of a member without a row would be 0. */
+/* If a member had no row, its default would be 0. */
 TEST(every_threshold_has_one_row)
 {
     es_flag_rules rules;

@@ -1,4 +1,5 @@
-/* Costs of a model, compared with closed forms and published numbers. */
+/* Compares FLOPs and weights of models with closed forms and published numbers.
+ */
 #include "analyzer/cost/flops.h"
 #include "hooks/trainer/model/params.h"
 #include "tests/support/test.h"
@@ -11,7 +12,7 @@ static es_cost_shape shape_of(const char *arch, int64_t n_layer, int64_t d)
     return shape;
 }
 
-/* Numbers are in billions, as published with one decimal. */
+/* Asserts numbers in billions, as published with one decimal. */
 static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
                    double attention)
 {
@@ -38,7 +39,7 @@ TEST(published_counts_are_met)
     expect("SM+ScFuFFNi6", 12, 128, 0.9, 7.7);
 }
 
-/* L = 2, d = 3, T = 5, exact to the last operation. */
+/* L = 2, d = 3, T = 5; the counts are exact to the last operation. */
 TEST(operations_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+R", 2, 3);
@@ -51,7 +52,7 @@ TEST(operations_are_counted_exactly)
     assert_true(es_flops_forward(&shape, 5).ffn == 5 * 2 * 9);
 }
 
-/* The FFN costs more than attention while T < 8d/3. */
+/* Below T = 8d/3 the FFN costs more than attention. */
 TEST(an_ffn_costs_more_than_attention_below_a_length)
 {
     es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
@@ -65,7 +66,7 @@ TEST(removed_ffns_cost_nothing_and_bad_sizes_are_nan)
 {
     es_cost_shape shape = shape_of("SM+ScFuFFNi7", 7, 96);
     assert_true(es_flops_forward(&shape, 9).ffn == 0);
-    shape.arch.n_removed = 99; /* a file may contain this */
+    shape.arch.n_removed = 99; /* a malformed file may contain this */
     assert_true(es_flops_forward(&shape, 9).ffn == 0);
     assert_true(es_cost_weights(&shape) == 7 * 4.0 * 96 * 96);
     assert_true(isnan(es_flops_forward(&shape, 0).attention));
@@ -74,7 +75,8 @@ TEST(removed_ffns_cost_nothing_and_bad_sizes_are_nan)
     assert_true(isnan(es_cost_weights(&shape)));
 }
 
-/* Returns the number of weights in the trainer's own list of arrays. */
+/* Returns the number of weights in the trainer's own list of parameter arrays.
+ */
 static double listed_weights(const char *arch)
 {
     es_model_config config;
@@ -109,7 +111,7 @@ TEST(weights_are_counted)
     }
 }
 
-/* A gate adds one matrix per layer and nothing else: L = 5, d = 48, T = 7. */
+/* A gate adds one matrix per layer and nothing else. L = 5, d = 48, T = 7. */
 TEST(a_gate_is_a_product_more)
 {
     const es_cost_shape plain = shape_of("SM+LN+G", 5, 48);
@@ -120,8 +122,8 @@ TEST(a_gate_is_a_product_more)
     assert_true(a.ffn == b.ffn);
 }
 
-/* L = 2, d = 3, T = 5: two matrices, and both products skip the zeros of the
-   causal matrix. */
+/* The simplified block has two matrices, and both of its products skip the
+   zeros of the causal matrix. L = 2, d = 3, T = 5. */
 TEST(simplified_attention_has_half_of_the_matrices)
 {
     es_cost_shape shape = shape_of("SM", 2, 3);
@@ -132,8 +134,8 @@ TEST(simplified_attention_has_half_of_the_matrices)
     assert_true(es_cost_weights(&shape) == whole - 2 * 2 * 9);
 }
 
-/* Mistral 7B: d = 4096, 32 heads of width 128, 8 heads of keys, an FFN of
- * width 14336. Of its 7,241,732,096 parameters, 2 32000 d are embeddings and
+/* Mistral 7B: d = 4096, 32 heads of width 128, 8 key and value heads, an FFN of
+ * width 14336. Of its 7,241,732,096 parameters, 2 * 32000 d are embeddings and
  * 65 d are norms. */
 TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
 {
@@ -148,8 +150,8 @@ TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
                 7241732096.0 - 64000 * 4096.0 - 65 * 4096.0);
 }
 
-/* L = 2, d = 6, T = 5; 3 heads of width 4, one head of keys, an FFN of width
-   7. */
+/* L = 2, d = 6, T = 5; 3 heads of width 4, one key and value head, an FFN of
+   width 7. */
 TEST(own_widths_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+RN+SwiGLU", 2, 6);

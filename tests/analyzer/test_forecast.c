@@ -1,6 +1,6 @@
 /**
- * The forecast: trends, invalid samples, and its verdict on histories whose
- * outcome is known by construction.
+ * Tests the forecast: trends, invalid samples, and the probabilities for
+ * histories whose outcome is known by construction.
  */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
@@ -15,7 +15,7 @@
 #define CTX 64
 #define N_STEPS 300
 
-/* Three layers of two heads. */
+/* A run of three layers with two heads each. */
 static const es_judge_run usual = {
     .n_layers = 3, .n_heads = 2, .ctx = CTX, .planned_steps = N_STEPS};
 #define N_VALUES 6
@@ -37,15 +37,15 @@ static void push_all(es_forecast *forecast, es_forecast_input input,
     es_forecast_push(forecast, input, step, x, n);
 }
 
-/* Returns a variation from -1 to 1 that is the same on every run. */
+/* Returns a variation between -1 and 1 that is the same in every run. */
 static double wobble(int64_t step)
 {
     return sin(12.9898 * (double)step + 1) * cos(4.1 * (double)step);
 }
 
-/* Pushes one step of a training. From `begin` on, layer 2's logits double
-   every 4 steps, its entropy halves as often and the loss becomes noisy; begin
-   < 0: nothing happens. */
+/* Pushes one step of a training run. From step `begin` on, layer 2's logits
+   double every 4 steps, its entropy halves every 8 steps, and the loss becomes
+   noisy. If begin < 0, the run stays healthy. */
 static void push_step(es_forecast *forecast, int64_t step, int64_t begin)
 {
     const double ceiling = es_ceiling(CTX), t = (double)step;
@@ -81,10 +81,10 @@ static void a_straight_line_is_found(void **state)
         es_trend_add(&trend, step, 3 - 0.02 * (double)step);
     assert_true(fabs(es_trend_slope(&trend) + 0.02) < 1e-12);
     assert_true(fabs(es_trend_level(&trend) - (3 - 0.02 * 195)) < 1e-11);
-    assert_true(trend.noise < 1e-2); /* a remainder of the second sample's */
+    assert_true(trend.noise < 1e-2); /* a remainder from the second sample */
 }
 
-/* Compares with the same sums over all samples with their weights. */
+/* Compares the trend with a regression over all samples with their weights. */
 static void a_trend_is_the_weighted_regression(void **state)
 {
     enum { N = 60 };
@@ -139,8 +139,8 @@ static void too_few_samples_have_no_probability(void **state)
     assert_true(es_forecast_probability(forecast) >= 0);
 }
 
-/* NaN, infinite and missing values, samples of a wrong size and of earlier
-   steps must leave the state unchanged. */
+/* Pushes NaN, infinite and missing values, samples of a wrong size and samples
+   of earlier steps. They must leave the state unchanged. */
 static void invalid_samples_change_nothing(void **state)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
@@ -171,7 +171,7 @@ static void invalid_samples_change_nothing(void **state)
     assert_memory_not_equal(forecast, before, size);
 }
 
-/* Only the finite heads of a row count. */
+/* Only the finite heads of a row are used. */
 static void a_missing_head_is_left_out(void **state)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
@@ -200,7 +200,7 @@ static void a_run_without_max_logit_is_judged_by_the_rest(void **state)
     assert_true(p > 0 && p < 1);
 }
 
-/* One layer, one head, means of layers, no ceiling, T = 1. */
+/* Runs with one layer, one head, only means of layers, no ceiling, or T = 1. */
 static void runs_of_every_shape_have_a_probability(void **state)
 {
     static const es_judge_run runs[] = {
@@ -236,8 +236,8 @@ static void sizes_that_overflow_are_refused(void **state)
 
 /* --- known outcomes ------------------------------------------------------- */
 
-/* Returns the first step at which the rule opens, -1: never. `text` receives
-   the reason. */
+/* Returns the first step at which the rule opens an episode, or -1. Writes the
+   reason to `text`. */
 static int64_t warned_at(char text[ES_FORECAST_TEXT_MAX], int64_t begin)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
@@ -258,7 +258,8 @@ static int64_t warned_at(char text[ES_FORECAST_TEXT_MAX], int64_t begin)
     return -1;
 }
 
-/* Layer 2's entropy falls below 0.05 ceiling 15 steps after `begin`. */
+/* The entropy of layer 2 falls below 0.05 of the ceiling 15 steps after
+   `begin`. */
 static void a_collapse_is_warned_of_before_it_comes(void **state)
 {
     char text[ES_FORECAST_TEXT_MAX];
@@ -271,7 +272,8 @@ static void a_collapse_is_warned_of_before_it_comes(void **state)
     }
 }
 
-/* The fit saw few such runs: the probability rises, but there is no warning. */
+/* The model was fitted to few runs that fail late, so the probability rises
+   without reaching the warning. */
 static void a_late_collapse_raises_the_probability(void **state)
 {
     double p[2];

@@ -1,6 +1,6 @@
-/* Compares the reduction of rows to heads with the shares of heads.h computed
- * row by row: sequences of every length, rows that are not finite, statistics
- * that are absent. */
+/* Compares the reduction of rows to heads with the shares of heads.h, computed
+ * row by row, for sequences of every length, non-finite rows and absent
+ * statistics. */
 #include "analyzer/heads/heads.h"
 #include "tests/support/arrays.h"
 #include "tests/support/test.h"
@@ -9,7 +9,7 @@
 
 enum { B = 3, H = 2 };
 
-/* The definition: processes one row after the other. */
+/* Reduces rows by the definition, one row after the other. */
 static es_head_sums reduce(const float *const rows[ES_N_ROW_STATISTICS],
                            size_t first, int n)
 {
@@ -44,7 +44,7 @@ static void expect(const float *const rows[ES_N_ROW_STATISTICS], int n)
     for (int h = 0; h < H; h++) {
         assert_true(got[h].finite_rows == want[h].finite_rows);
         for (int s = 0; s < ES_N_HEAD_SERIES; s++)
-            /* Fewer than 300 numbers, added in another order. */
+            /* The sums add fewer than 300 numbers in different orders. */
             if (got[h].values[s] != want[h].values[s] &&
                 !near(got[h].values[s], want[h].values[s],
                       1e-12 * fmax(1, fabs(want[h].values[s]))))
@@ -70,7 +70,8 @@ TEST(rows_of_every_length_agree_with_the_definition)
     }
 }
 
-/* In every statistic, at every place of a vector and of the remainder. */
+/* A non-finite row in every statistic, at every place of a vector and of the
+   remainder. */
 TEST(a_row_that_is_not_finite_counts_as_its_series_wants)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -86,7 +87,8 @@ TEST(a_row_that_is_not_finite_counts_as_its_series_wants)
             }
 }
 
-/* Values that must be skipped are large, so that using them would show. */
+/* Values that must be skipped are large, so that a test fails if they are used.
+ */
 TEST(sequences_without_finite_rows_have_no_extremes)
 {
     enum { N = 6 };
@@ -121,7 +123,7 @@ TEST(absent_statistics_are_ignored)
     }
 }
 
-/* Sums are in double: float32 would lose the small numbers. */
+/* Sums are computed in double. In float32 the small values would be lost. */
 TEST(small_rows_are_not_lost_next_to_a_large_one)
 {
     enum { N = 40 };

@@ -1,6 +1,6 @@
 /**
- * Intervals, tests of means and permutations, compared with scipy's numbers
- * and with enumeration.
+ * Compares intervals, tests of means and permutation tests with the results of
+ * scipy and with enumeration.
  */
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/stats.h"
@@ -33,7 +33,8 @@ static void assert_near(double value, double expected)
         fail_msg("%.17g, not %.17g", value, expected);
 }
 
-/* Computed by scipy.stats.t.interval(0.95, n - 1, mean, sem). */
+/* The expected values were computed by scipy.stats.t.interval(0.95, n - 1,
+   mean, sem). */
 TEST(an_interval_agrees_with_scipy)
 {
     NEEDS_GSL();
@@ -70,9 +71,10 @@ TEST(a_missing_interval_has_a_reason)
     assert_string_equal(es_reason_text(mean.reason), "equal values");
 }
 
-/* Computed by scipy.stats.ttest_ind(a, b, equal_var=False) and its
-   confidence_interval(), and by permutation_test(n_resamples=inf,
-   alternative="greater") of the |difference|; g by its definition. */
+/* The expected values were computed by scipy.stats.ttest_ind(a, b,
+   equal_var=False) and its confidence_interval(), and by
+   permutation_test(n_resamples=inf, alternative="greater") of the |difference|;
+   g was computed by its definition. */
 TEST(a_test_of_means_agrees_with_scipy)
 {
     NEEDS_GSL();
@@ -93,7 +95,7 @@ TEST(a_test_of_means_agrees_with_scipy)
     assert_near(test.p, 0.0033641196367149876);
 }
 
-/* scipy gives 0.13888 from 200,000 permutations; three standard errors of
+/* scipy gives p = 0.13888 from 200,000 permutations; three standard errors of
    10,000 permutations are 0.0104. */
 TEST(many_values_are_permuted_at_random)
 {
@@ -129,8 +131,8 @@ TEST(a_missing_test_has_a_reason)
 
 /* --- Holm -----------------------------------------------------------------*/
 
-/* Computed by hand: 5, 4, 3, 2 times p in ascending order, none below its
-   predecessor. */
+/* The expected values were computed by hand: 5, 4, 3, 2 times p in ascending
+   order, and no value is below its predecessor. */
 TEST(several_tests_are_adjusted)
 {
     NEEDS_GSL();
@@ -160,8 +162,8 @@ typedef struct pair {
     es_blocks blocks;
 } pair;
 
-/* Makes the layers of two runs; in the first n_moved layers the runs are
-   `apart`. */
+/* Creates the layers of two runs. In the first n_moved layers the runs differ
+   by `apart`. */
 static void make_pair(pair *out, size_t n_layers, size_t n_moved, float apart)
 {
     uint32_t random = 12;
@@ -180,7 +182,7 @@ static void make_pair(pair *out, size_t n_layers, size_t n_moved, float apart)
     }
 }
 
-/* Returns the middle rank within the value's stratum. */
+/* Returns the middle rank of the value within its stratum. */
 static float rank_of(const pair *of, size_t at)
 {
     double n = 0, twice = 0;
@@ -241,19 +243,20 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
             assert_near(exchange(&of.blocks), counted_p(&of, n_layers));
             assert_near(farthest, distance_of(&of, false, 0));
         }
-    make_pair(&of, 6, 6, 50); /* as far apart as possible */
+    make_pair(&of, 6, 6, 50); /* the two runs are as far apart as possible */
     assert_near(exchange(&of.blocks), 1.0 / 32);
     make_pair(&of, 6, 6, 7);
-    for (size_t i = 0; i < of.blocks.n; i++) /* layers far from each other */
+    for (size_t i = 0; i < of.blocks.n; i++) /* the layers are far from each
+                                                other */
         of.values[i] += (float)(of.block[i] / 2 * 100);
     assert_near(exchange(&of.blocks), 1.0 / 32);
     make_pair(&of, 1, 1, 50);
     assert_near(exchange(&of.blocks), 1);
 }
 
-/* Random exchanges must give p within three standard errors of enumeration.
-   The order of a pair's blocks does not matter, but a third block in a stratum
-   makes the exchanges random. */
+/* Random exchanges must give a p-value within three standard errors of the
+   enumerated one. The order of a pair's blocks does not matter, but a third
+   block in a stratum makes the exchanges random. */
 TEST(p_of_random_exchanges_is_near_the_exact_one)
 {
     NEEDS_GSL();
@@ -261,7 +264,7 @@ TEST(p_of_random_exchanges_is_near_the_exact_one)
     make_pair(&of, 12, 12, 0.4F);
     double exact = exchange(&of.blocks);
     assert_true(exact > 0.01 && exact < 0.5);
-    of.blocks.n_blocks++; /* a layer without a value */
+    of.blocks.n_blocks++; /* add a layer without values */
     of.stratum[24] = 12;
     of.first[24] = true;
     double random = exchange(&of.blocks);

@@ -1,6 +1,6 @@
 /**
- * The JSON writer: commas and lines, escapes, numbers and their states.
- * jansson reads the output back.
+ * Tests the JSON writer: commas and lines, escapes, numbers and their states.
+ * Reads the output back with jansson.
  */
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
@@ -77,7 +77,8 @@ TEST(text_is_escaped)
         }
 }
 
-/* Long texts are escaped in pieces; the result must be the same as at once. */
+/* Long texts are escaped in pieces; the result must be the same as if escaped
+   at once. */
 TEST(pieces_split_no_character)
 {
     static const char *const characters[] = {"a",
@@ -145,7 +146,7 @@ TEST(json_of_a_file_keeps_its_values)
                 "\"1 of \\\"x\\\"\"]");
 }
 
-/* Writes random values in random nesting. */
+/* Writes random values with random nesting. */
 static void put_any(es_json_writer *json, const char *name, unsigned depth)
 {
     static const char *const texts[] = {"", "\"", "\xff\n<", "plain", "\\u"};

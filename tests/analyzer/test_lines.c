@@ -1,5 +1,5 @@
-/* Spikes of lines, and lines at other steps, compared with plain
-   definitions. */
+/* Compares the spikes of lines, and lines evaluated at other steps, with plain
+   implementations of the definitions. */
 #include "analyzer/base/value.h"
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/smooth.h"
@@ -9,7 +9,7 @@
 
 enum { N = 60, W = 11 };
 
-/* Returns a number in [-1,1), the same on every run. */
+/* Returns a number in [-1,1). The sequence is the same in every run. */
 static double noise(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -30,8 +30,8 @@ static double median(double *x, size_t n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-/* Returns the distance of x[at] from the median of its window, in units of the
-   window's deviation. */
+/* Returns the distance of x[at] from the median of its window, in robust
+   standard deviations of the window. */
 static double deviation(const float *x, size_t at, size_t n)
 {
     double window[W], distance[W];
@@ -115,7 +115,7 @@ TEST(spikes_next_to_nan_are_found_and_nan_is_no_spike)
     x[12] = 5;
     x[30] = INFINITY;
     x[50] = es_missing();
-    x[51] = 9; /* first of a stretch: cannot be judged */
+    x[51] = 9; /* first value of a stretch: cannot be a spike */
     es_assert_ok(es_stats_spikes(spikes, x, N, W));
     for (size_t i = 0; i < N; i++)
         assert_int_equal(i == 12, !es_is_missing(spikes[i]));
@@ -145,8 +145,9 @@ static double secant(const int64_t *x, const float *y, size_t i)
     return ((double)y[i + 1] - (double)y[i]) / (double)(x[i + 1] - x[i]);
 }
 
-/* Returns Steffen's slope at sample i of n, eq. 11; at either end the slope of
-   the line to the next sample, the simplest choice in his section 2.2. */
+/* Returns Steffen's slope at sample i of n, eq. 11. At either end the slope is
+   that of the line to the adjacent sample, the simplest choice in section 2.2
+   of his paper. */
 static double slope_at(const int64_t *x, const float *y, size_t i, size_t n)
 {
     if (i == 0 || i == n - 1)
@@ -159,7 +160,8 @@ static double slope_at(const int64_t *x, const float *y, size_t i, size_t n)
            fmin(fmin(fabs(s0), fabs(s1)), fabs(parabola) / 2);
 }
 
-/* Evaluates, at a step from x[i] to x[i + 1], the cubic with these slopes. */
+/* Evaluates, at a step between x[i] and x[i + 1], the cubic with Steffen's
+   slopes. */
 static double cubic(const int64_t *x, const float *y, size_t i, size_t n,
                     int64_t step)
 {

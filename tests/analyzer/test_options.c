@@ -1,4 +1,4 @@
-/* Tables of options: typed targets, parsing, messages, help. */
+/* Tests tables of options: typed targets, parsing, messages, help. */
 #include "analyzer/base/completions.h"
 #include "analyzer/base/help.h"
 #include "analyzer/base/manual.h"
@@ -202,8 +202,8 @@ static char *printed(void (*print)(FILE *))
     return text;
 }
 
-/* Returns a command with the first rows: an argument and the options without
-   tags. */
+/* Returns a command with only the first rows of the table: an argument and the
+   options without tags. */
 static es_command plain(void)
 {
     es_command some = command;

@@ -1,5 +1,5 @@
-/* Costs of polynomial approximations, compared with published tables and with
-   the iterations run on the worst arguments. */
+/* Compares the costs of polynomial approximations with published tables and
+   with iterations on the worst arguments. */
 #include "analyzer/polynomial/approximation.h"
 #include "analyzer/polynomial/polynomial.h"
 #include "tests/support/test.h"
@@ -23,8 +23,8 @@ TEST(factors_of_an_inverse_follow_from_range_and_error)
         }
 }
 
-/* Returns the largest error of 1 / x at both ends of the range after that many
-   factors. */
+/* Returns the largest error of 1 / x at the two ends of the range after that
+   many factors. */
 static double iterate_inverse(double k, int factors)
 {
     double largest = 0;
@@ -47,7 +47,8 @@ TEST(the_factors_suffice_and_one_less_does_not)
     }
 }
 
-/* Source: PowerSoftmax, figure 7, for 8, 10 and 12 iterations. */
+/* The expected values are from PowerSoftmax, figure 7, for 8, 10 and 12
+   iterations. */
 TEST(errors_of_an_inverse_are_the_published_ones)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* analyzer/base/process: the initial state of a child, the report of its end,
-   and that no descriptor or zombie is left behind. */
+/* Tests analyzer/base/process: the initial state of a child, the report of its
+   end, and that no descriptor or zombie remains. */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/process.h"
 #include "tests/support/await.h"
@@ -17,7 +17,8 @@ static int n_descriptors(void)
     return n;
 }
 
-/* Runs a shell command. `out` receives its output and its end, as text. */
+/* Runs a shell command. Writes its output and a description of its end to
+   `out`. */
 static void run(char *out, size_t size, const char *command,
                 es_process_options options, int64_t ms)
 {
@@ -78,7 +79,8 @@ TEST(a_separate_group_has_default_signals)
 TEST(only_passed_descriptors_are_inherited)
 {
     char out[256];
-    int file = open("/dev/zero", O_RDONLY); /* not close-on-exec */
+    int file = open("/dev/zero", O_RDONLY); /* not close-on-exec, so a child
+                                               could inherit it */
     const int passed[] = {STDERR_FILENO, STDIN_FILENO, file};
     assert_int_equal(dup2(file, 40), 40);
     run(out, sizeof out,
@@ -106,7 +108,8 @@ TEST(a_missing_program_is_reported)
     assert_string_equal(out, "exit code 127");
 }
 
-/* fcntl reports a number above the limit as invalid, not as too many files. */
+/* fcntl reports a number above the limit as invalid (EINVAL), not as too many
+   files. */
 TEST(too_few_descriptors_are_reported_as_such)
 {
     struct rlimit before, few;
@@ -130,8 +133,8 @@ TEST(too_few_descriptors_are_reported_as_such)
     }
 }
 
-/* A host may close the pidfd, reuse its number for a file, or reap our child.
- */
+/* A host program may close the pidfd, reuse its number for a file, or reap our
+ * child. */
 TEST(a_host_may_close_the_pidfd_or_reap_the_child)
 {
     char text[64],
@@ -142,7 +145,8 @@ TEST(a_host_may_close_the_pidfd_or_reap_the_child)
         es_process_end end;
         assert_int_equal(es_process_start(&child, &options), 0);
         int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        /* Without a pidfd, as on an old kernel, any other number is used. */
+        /* Without a pidfd, as on an old kernel, the test uses an arbitrary
+           number. */
         int number = child.watched ? child.handle.fd : file + 1;
         assert_true(dup2(file, number) >= 0);
         if (reaps)
@@ -151,7 +155,8 @@ TEST(a_host_may_close_the_pidfd_or_reap_the_child)
         es_process_end_text(text, sizeof text, &end);
         assert_string_equal(text, reaps ? "no exit code" : "exit code 4");
         es_process_free(&child);
-        assert_true(fcntl(number, F_GETFD) >= 0); /* the host's file stays */
+        assert_true(fcntl(number, F_GETFD) >= 0); /* the host's file must still
+                                                     be open */
         close(number);
         close(file);
     }

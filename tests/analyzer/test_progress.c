@@ -1,4 +1,7 @@
-/** The progress line: its text, on a terminal and elsewhere. */
+/**
+ * Tests the progress line: its text, and the output on a terminal and
+ * elsewhere.
+ */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
 #include "tests/support/await.h"
@@ -22,7 +25,7 @@ TEST(the_line_shows_amount_rate_and_time_left)
         {"files", 3, 1, 200, "x: 1 of 3 files, 0.005 files/s, 6m40s left"},
         {"files", 0, 30, 2, "x: 30 files, 15 files/s"},
         {"files", 300, 300, 2, "x: 300 of 300 files, 150 files/s, 0s left"},
-        /* The total grew while it was read. */
+        /* The file grew while it was read. */
         {"files", 300, 301, 2, "x: 301 of 300 files, 150 files/s"},
         {ES_PROGRESS_BYTES, 40000000, 12340000, 1.5,
          "x: 12.3 of 40.0 MB, 8.23 MB/s, 3s left"},
@@ -55,7 +58,8 @@ TEST(durations_are_printed_in_two_units)
 
 #define GREEK "\xce\xb1\xce\xb2" /* two letters */
 
-/* Opens both ends of a raw terminal of 30 columns, which changes no byte. */
+/* Opens both ends of a raw pseudo-terminal of 30 columns, which does not change
+   any byte. */
 static FILE *open_terminal(int *screen)
 {
     const struct winsize size = {.ws_col = 30, .ws_row = 10};
@@ -72,7 +76,7 @@ static FILE *open_terminal(int *screen)
     return fdopen(fd, "w");
 }
 
-/* Reads everything written; the kernel may deliver it in parts. */
+/* Reads everything that was written. The kernel may deliver it in parts. */
 static const char *read_screen(char *out, size_t size, int screen)
 {
     size_t n = 0;
@@ -121,7 +125,7 @@ TEST(the_line_is_drawn_at_most_ten_times_a_second)
     es_progress_show(&progress, 1);
     read_screen(text, sizeof text, screen);
     assert_memory_equal(text, "\rx: 1 of 9", 10);
-    progress.shown += ES_FOR_EVER_MS; /* later than any test runs */
+    progress.shown += ES_FOR_EVER_MS; /* longer than any test takes */
     es_progress_show(&progress, 2);
     assert_false(es_progress_is_due(&progress));
     assert_string_equal(read_screen(text, sizeof text, screen), "");
@@ -134,7 +138,8 @@ TEST(the_line_is_drawn_at_most_ten_times_a_second)
     read_screen(text, sizeof text, screen);
     for (const char *at = text; (at = strchr(at, '\r')); at++)
         n_drawn++;
-    assert_true(n_drawn < 100); /* fewer than the calls */
+    assert_true(n_drawn < 100); /* the line was drawn fewer times than it was
+                                   shown */
     fclose(terminal);
     close(screen);
 }

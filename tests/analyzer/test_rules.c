@@ -1,4 +1,4 @@
-/** Rules on histories whose verdict is known beforehand. */
+/** Tests rules on histories whose verdict is known beforehand. */
 #include "analyzer/flags/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
@@ -9,8 +9,8 @@
 static const es_judge_run three_by_two = {
     .n_layers = L, .n_heads = H, .ctx = 128, .planned_steps = 1000};
 
-/* Applies one rule to the values of a run's series at steps 10, 20, ...;
-   values may be NaN or missing. */
+/* Applies one rule to the values of a series of the run at steps 10, 20, ...
+   The values may be NaN or missing. */
 static es_ruled *over(const es_rule *rule, const float *values, size_t n)
 {
     es_ruled *ruled = es_ruled_new(three_by_two, rule, 1);
@@ -38,7 +38,8 @@ TEST(each_comparison_is_right_at_its_edge)
 {
     static const struct {
         es_rule_comparison comparison;
-        size_t n; /* number of episodes over 1, 2, 3 compared with 2 */
+        size_t n; /* expected number of episodes for the values 1, 2, 3
+                     compared with 2 */
         int64_t onset, last;
     } cases[] = {
         {ES_RULE_ABOVE, 1, 30, 30},
@@ -68,7 +69,7 @@ TEST(worst_is_in_the_direction_of_the_rule)
 }
 
 /* An alert is raised at the sample that completes the streak; the episode
-   begins with its first sample. */
+   begins with the first sample of the streak. */
 TEST(an_episode_needs_its_samples_in_a_row)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -101,15 +102,15 @@ TEST(a_cool_down_opens_nothing)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.cool_down = 2;
-    /* The first episode ends at 20; 30 and 40 open nothing; at 50 a new one
-       opens. */
+    /* The first episode ends at step 20. Steps 30 and 40 are in the cool-down.
+       At step 50 a new episode opens. */
     AUTO(es_ruled) ruled = OVER(&rule, 3, 1, 3, 1, 3, 1);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 0, 10, 10, false);
     assert_span(ruled, 1, 50, 50, false);
     es_ruled_free(ruled);
-    /* A streak that outlasts the cool-down is reported then, with its true
-       onset. */
+    /* A streak that lasts longer than the cool-down is reported after it, with
+       the start of the streak as its onset. */
     ruled = OVER(&rule, 3, 1, 3, 3, 3);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 1, 30, 50, true);
@@ -123,16 +124,16 @@ TEST(nothing_is_judged_in_the_warm_up)
     AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 35; /* later than the share */
+    rule.warm_up_end = 35; /* later than the end of warm_up */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 40, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 15; /* earlier than the share */
+    rule.warm_up_end = 15; /* earlier than the end of warm_up */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
 }
 
-/* NaN, infinities and missing values are not compared, in any direction; they
+/* NaN, infinite and missing values are not compared with any threshold. They
    leave the state unchanged. */
 TEST(unknown_neither_opens_nor_ends)
 {
@@ -164,7 +165,7 @@ TEST(unknown_neither_opens_nor_ends)
 
 /* --- aggregates -----------------------------------------------------------*/
 
-/* Applies a rule to one sample of (3,2), or of n values. */
+/* Applies a rule to one sample of 3 layers with 2 heads, or of n values. */
 static es_ruled *once(const es_rule *rule, const float *values, size_t n)
 {
     es_ruled *ruled = es_ruled_new(three_by_two, rule, 1);
@@ -228,8 +229,8 @@ TEST(a_share_ends_at_its_own_threshold)
     assert_true(ruled->episodes[0].said.threshold == 0.5);
 }
 
-/* NaN heads count as measured. A share is clear only if it would be too small
-   with all of them. */
+/* NaN heads count as measured heads. A share is clear only if it would be too
+   small even if the condition held for all of them. */
 TEST(a_share_with_nan_heads_waits_for_them)
 {
     const float bad[] = {1, 1, 1, 9, 9, 9}, doubt[] = {1, NAN, NAN, 9, 9, 9};
@@ -250,7 +251,8 @@ TEST(a_share_with_nan_heads_waits_for_them)
     assert_int_equal(es_rules_nonfinite(ruled->rules, 0), 6);
 }
 
-/* The finite heads can show that a layer is bad, but not that it is healthy. */
+/* The finite heads can prove that a layer is bad, but not that it is healthy.
+ */
 TEST(a_layer_with_a_nan_head_is_judged_by_the_others)
 {
     const float bad[] = {1, NAN, 9, 9, 9, 9}, doubt[] = {9, NAN, 9, 9, 9, 9};
@@ -319,8 +321,8 @@ TEST(a_ceiling_scales_the_threshold)
     assert_int_equal(ruled->n, 0);
 }
 
-/* Also far from the range of entropies. Values for which the rule holds are
-   not added. */
+/* Also tests values far from the range of entropies. Values for which the rule
+   holds are not added to the history. */
 TEST(a_history_is_the_median_of_its_unit)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -329,8 +331,8 @@ TEST(a_history_is_the_median_of_its_unit)
         float a = scale, b = 1.1F * scale, high = 2.3F * scale;
         AUTO(es_ruled)
         ruled = OVER(&rule, a, high, b, high, high, high, high, b);
-        /* At step 20 there are fewer than three values; later the median is b
-           or high. */
+        /* At step 20 the history has fewer than three values; later its median
+           is b or high. */
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, 40, 70, false);
         assert_true(fabs(ruled->episodes[0].said.value - 2.3 / 1.1) < 0.05);

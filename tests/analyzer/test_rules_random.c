@@ -1,8 +1,8 @@
 /**
- * Compares streaming rules with the definition, computed from the whole
- * history: sorted medians instead of histograms, searches backwards instead of
- * counters. Each history is streamed with detours: samples that are pushed and
- * then undone must leave no trace.
+ * Compares the streaming rules with the definition, computed from the complete
+ * history: with sorted medians instead of histograms, and backward searches
+ * instead of counters. Some samples are pushed and then undone; they must leave
+ * no trace.
  */
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
@@ -14,7 +14,9 @@
 #define MAX_VALUES (MAX_LAYERS * MAX_HEADS)
 #define MAX_RULES 5
 #ifdef __SANITIZE_ADDRESS__
-#define N_SEEDS 5000 /* takes as long as more seeds without sanitizer */
+#define N_SEEDS                                                                \
+    5000 /* takes as long without sanitizer as fewer seeds with                \
+            it */
 #else
 #define N_SEEDS 20000
 #endif
@@ -29,7 +31,8 @@ typedef struct history {
     bool has_baseline[MAX_SAMPLES];
 } history;
 
-/* Levels are far enough apart that no ratio is near a threshold. */
+/* Returns a random value. Levels are so far apart that no ratio is near a
+   threshold. */
 static float random_value(size_t mood)
 {
     static const double moods[] = {0.1, 1, 10};
@@ -81,7 +84,7 @@ static es_rule random_rule(bool single)
     rule.warm_up = chance_below(2) ? 0.1 : 0;
     rule.warm_up_end = chance_below(2) ? 70 : 0;
     rule.cool_down = (uint32_t)(chance_below(2) ? chance_below(6) : 0);
-    if (chance_below(2)) /* on either side of the threshold */
+    if (chance_below(2)) /* just above or just below the threshold */
         rule.end = rule.aggregate == ES_RULE_SHARE ? 0.2
                    : rule.comparison % 2 == 0      ? 0.05
                                                    : 30;
@@ -100,12 +103,14 @@ typedef struct oracle {
     size_t n_units, n_references;
     verdict said[MAX_SAMPLES][MAX_UNITS];
     double x[MAX_SAMPLES][MAX_UNITS];
-    bool holds[MAX_SAMPLES][MAX_VALUES]; /* heads of a share that hold */
+    bool holds[MAX_SAMPLES][MAX_VALUES]; /* whether the condition holds for
+                                            each head of a share */
     bool active[MAX_UNITS];
-    size_t since; /* first sample after the last episode */
+    size_t since; /* first sample after the end of the last episode */
     double past[MAX_VALUES][MAX_SAMPLES]; /* (n_past) sorted */
     size_t n_past[MAX_VALUES];
-    bool doubtful; /* a ratio is too near its threshold for a histogram */
+    bool doubtful; /* a ratio is so close to its threshold that a histogram
+                      may decide differently */
     es_judged_episode episodes[MAX_SAMPLES];
     size_t n;
 } oracle;
@@ -122,8 +127,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Aggregates the finite values; NaN if there are none. *n_bad counts those
-   that are not finite. */
+/* Returns the aggregate of the finite values; NaN if there are none. Sets
+ *n_bad to the number of non-finite values. */
 static double aggregate(const oracle *by, const float *x, size_t n,
                         size_t *n_bad)
 {
@@ -172,7 +177,7 @@ static double relate(const oracle *by, size_t i, size_t unit, double value)
     }
 }
 
-/* Compares strictly, because no drawn value is exactly at an edge. */
+/* Uses a strict comparison, because no random value is exactly at a limit. */
 static bool exceeds(oracle *by, double x, double limit)
 {
     if (by->rule->reference == ES_RULE_HISTORY && fabs(x / limit - 1) < 1. / 32)
@@ -234,7 +239,7 @@ static void judge_share(oracle *by, size_t i)
 }
 
 /* Searches backwards from sample i. Returns the number of consecutive samples
-   that hold, and the first and last of them. */
+   at which the condition holds, and sets the first and last of them. */
 static size_t streak_at(size_t *first, size_t *last, const oracle *by, size_t i,
                         size_t unit)
 {
@@ -380,7 +385,7 @@ static void push(es_ruled *ruled, const history *of, size_t i)
                   of->n_values);
 }
 
-/* Pushes samples that are then undone, as the recorder does with a failed
+/* Pushes samples and then undoes them, as the recorder does with a failed
    transaction. */
 static void detour(es_ruled *ruled, const history *of, size_t from)
 {
@@ -411,7 +416,8 @@ static void assert_same(const es_judged_episode *a, const es_judged_episode *b,
     assert_memory_equal(a->heads, b->heads, by->of->n_values);
 }
 
-/* Asserts that each episode was announced exactly once, within its span. */
+/* Asserts that each episode was announced exactly once, between its onset and
+   its end. */
 static void check_announced(const es_ruled *ruled)
 {
     assert_int_equal(ruled->n, ruled->n_opened);
@@ -455,7 +461,7 @@ static size_t check(const history *of, const es_rule *rules, size_t n_rules)
 
 static uint64_t seed_now;
 
-/* Prints the last seed, which is the failing one if the test failed. */
+/* Prints the last seed, which is the failing seed if the test failed. */
 static int print_seed(void **state)
 {
     print_message("last seed: ES_SEED=%llu\n", (unsigned long long)seed_now);
@@ -477,8 +483,8 @@ TEST(streaming_agrees_with_the_definition)
         n += check(&of, rules, n_rules);
     }
     seed_now--;
-    assert_true(only || n > N_SEEDS); /* number of episodes: enough were
-                                         drawn */
+    assert_true(only || n > N_SEEDS); /* the random histories must contain
+                                         enough episodes */
 }
 
 TEST_EACH(NULL, print_seed)

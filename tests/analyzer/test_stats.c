@@ -1,4 +1,4 @@
-/** Summaries: closed forms, non-finite values, strides. */
+/** Tests summaries: closed forms, non-finite values, strides. */
 #include "analyzer/statistics/stats.h"
 #include "tests/support/test.h"
 
@@ -62,7 +62,7 @@ TEST(a_stride_selects_one_column)
     assert_int_equal(summary.n_finite, 3);
 }
 
-/* Because of the two passes, values far from zero keep their spread. */
+/* The two passes keep the spread of values far from zero exact. */
 TEST(a_spread_about_a_large_mean_is_exact)
 {
     const float x[] = {16777210.0F, 16777211.0F, 16777212.0F};

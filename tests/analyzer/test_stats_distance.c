@@ -1,11 +1,14 @@
-/** Distributions: order, quantiles, and distances between two of them. */
+/**
+ * Tests distributions of samples: sorting, quantiles, and distances between two
+ * samples.
+ */
 #include "analyzer/statistics/stats.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
 
 #define MOST 400
 
-/* A sample with its memory. */
+/* A sample with the memory for its sorted values. */
 typedef struct sample {
     float sorted[MOST];
     es_distribution is;
@@ -24,7 +27,7 @@ static uint32_t next_random(uint32_t below)
     return congruence_below(&state_of_random, below);
 }
 
-/* Takes n random values on a grid, so that some are equal. */
+/* Draws n random values from a grid, so that some are equal. */
 static void take_random(sample *out, size_t n)
 {
     float x[MOST];
@@ -54,7 +57,8 @@ static double slow_ks(const es_distribution *a, const es_distribution *b)
     return largest;
 }
 
-/* Repeats both samples to a common size and pairs their values in order. */
+/* Computes the distance by definition: repeats both samples to a common size
+   and pairs their values in order. */
 static double slow_wasserstein(const es_distribution *a,
                                const es_distribution *b)
 {
@@ -137,7 +141,8 @@ TEST(closed_forms_are_met)
     take(&c, doubled, 12);
     assert_true(near(es_stats_wasserstein(&a.is, &b.is), 2.5, 1e-14));
     assert_true(near(es_stats_ks(&a.is, &b.is), 3.0 / 12, 1e-15));
-    /* the mean of i over 0..11; at x = 11 all of a and six of c lie below */
+    /* the distance is the mean of i over 0..11; at x = 11 all values of a and
+       six of c lie below */
     assert_true(near(es_stats_wasserstein(&a.is, &c.is), 5.5, 1e-14));
     assert_true(near(es_stats_ks(&a.is, &c.is), 0.5, 1e-15));
 }

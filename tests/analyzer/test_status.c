@@ -1,4 +1,4 @@
-/** The one-line message of an error. */
+/** Tests the one-line error message. */
 #include "analyzer/base/status.h"
 #include "tests/support/test.h"
 

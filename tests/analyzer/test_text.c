@@ -1,5 +1,5 @@
-/* Text: numbers that read back as themselves, names escaped so that they are
-   harmless. */
+/* Tests conversions of text: numbers that read back as the same value, and
+   names that are escaped for their destination. */
 #include "analyzer/base/text.h"
 #include "tests/support/test.h"
 
@@ -60,8 +60,8 @@ TEST(escape_cuts_between_characters)
     assert_int_equal(es_text_escape(NULL, 0, "abc", ES_ESCAPE_JSON), 3);
 }
 
-/* Text is truncated at the buffer's end but counted completely; nothing beyond
-   the buffer is written. */
+/* Text is truncated at the end of the buffer, but its complete length is
+   counted. Nothing beyond the buffer is written. */
 TEST(appended_text_is_cut_and_counted_whole)
 {
     char buffer[12] = "xxxxxxxxxxx";
@@ -167,7 +167,7 @@ TEST(exponents_have_no_needless_digits)
     }
 }
 
-/* Every 7,919th bit pattern and the corner cases keep all their bits. */
+/* Every 7,919th bit pattern, and special values, must keep all their bits. */
 TEST(a_float_reads_back_as_itself)
 {
     const uint32_t corners[] = {0,          0x80000000, 1,          0x007fffff,
@@ -224,7 +224,8 @@ TEST(an_integer_is_read_within_its_range)
         ES_OK);
 }
 
-/* A program's locale may use a decimal comma; the project's text does not. */
+/* The locale of a program may use a decimal comma, but the project's text never
+   does. */
 TEST(a_locale_changes_nothing)
 {
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))

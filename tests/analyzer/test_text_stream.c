@@ -1,5 +1,6 @@
 /**
- * Streams into memory: the text is complete, or the stream reports an error.
+ * Tests streams into memory: either the text is complete or the stream reports
+ * an error.
  */
 #include "analyzer/base/text_stream.h"
 #include "tests/support/auto.h"
@@ -52,7 +53,8 @@ TEST(nothing_written_is_an_empty_text)
     assert_int_equal(size, 0);
 }
 
-/* Runs in a child: writes 1 GiB under a limit of 64 MiB, then a little more. */
+/* Runs in a child: writes 1 GiB under a memory limit of 64 MiB, then a little
+   more. */
 static int write_too_much(void)
 {
     enum { CHUNK = 1 << 20, CHUNKS = 1024, MOST = 64 << 20 };

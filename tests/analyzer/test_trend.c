@@ -1,6 +1,6 @@
 /**
- * Trends and smooth lines, compared with theilslopes and
- * kendalltau(method="asymptotic") of scipy 1.17.1; the robust line with
+ * Compares trends and smoothed lines with theilslopes and
+ * kendalltau(method="asymptotic") of scipy 1.17.1, and the robust line with
  * make_trend_references.py.
  */
 #include "analyzer/statistics/inference.h"
@@ -52,7 +52,7 @@ TEST(a_line_is_found_exactly_and_reaches_a_value)
     assert_true(trend.slope == -0.5 && trend.low == -0.5 && trend.high == -0.5);
     assert_true(near(es_trend_reaches(&trend, trend.slope, -96), 200, 1e-12));
     assert_true(isinf(es_trend_reaches(&trend, 0, 1)));
-    y[4] = 1000; /* must not change the line */
+    y[4] = 1000; /* an outlier, which must not change the line */
     es_stats_trend(&trend, x, y, N, space);
     assert_true(trend.slope == -0.5 && trend.p < 0.02);
 }
@@ -73,7 +73,8 @@ TEST(no_trend_has_a_reason)
     assert_int_equal(trend.reason, ES_REASON_FEW);
 }
 
-/* Tolerances: GSL stops at 1e-8, and differentiates with steps of 1e-4. */
+/* Tolerances: GSL iterates to 1e-8 and computes derivatives with steps of 1e-4.
+ */
 TEST(a_robust_line_agrees_with_its_formulas)
 {
     static const struct {
@@ -121,7 +122,7 @@ TEST(an_exact_line_is_fitted_whatever_its_scale)
     assert_int_equal(fit.reason, ES_REASON_NONE);
     assert_true(near(fit.slope, 1e-6, 1e-15));
     assert_true(near(fit.low, 1e-6, 1e-12) && near(fit.high, 1e-6, 1e-12));
-    y[3] = 1; /* has no weight */
+    y[3] = 1; /* an outlier without weight */
     assert_int_equal(es_stats_robust(&fit, far, y, N), ES_OK);
     assert_true(near(fit.slope, 1e-6, 1e-12));
     for (int i = 0; i < N; i++)
@@ -159,8 +160,8 @@ TEST(a_missing_robust_line_has_a_reason)
     }
 }
 
-/* gaussian_filter1d(sigma=1.2, truncate=2.5, mode="nearest") of each
- * stretch. */
+/* The expected values were computed by scipy's gaussian_filter1d(sigma=1.2,
+ * truncate=2.5, mode="nearest") for each stretch. */
 TEST(a_smooth_line_agrees_with_scipy_and_stops_at_gaps)
 {
     float y[] = {3.5F, 3.25F, 9,   2.75F, 3,     2.5F,     2.5F, 2.75F,

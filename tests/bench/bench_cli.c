@@ -1,12 +1,12 @@
 /**
- * Measures whole processes of entropy-scan as a user waits for them: wall time
- * from start to end and peak memory, compared with the targets of
- * CONTRIBUTING.md, and processor time, which other load does not increase.
- * Medians over the rounds, after a warm-up; the programs alternate. In some
- * rounds matplotlib does the same job right afterwards (peer_matplotlib.py), if
- * it is installed; the reported ratio is the median over these pairs.
+ * Measures complete runs of entropy-scan, as a user experiences them: wall time
+ * and peak memory, compared with the targets of CONTRIBUTING.md, and CPU time,
+ * which other load does not increase. Reports medians over the rounds, after a
+ * warm-up; the programs alternate. If matplotlib is installed, some rounds do
+ * the same job with matplotlib right afterwards (peer_matplotlib.py); the
+ * reported ratio is the median over these pairs.
  *
- * Finds entropy-scan in $BUILD; runs in the root of the repository.
+ * Expects entropy-scan in $BUILD. Must run in the root of the repository.
  */
 #include "analyzer/base/status.h"
 #include "store/writer.h"
@@ -36,16 +36,19 @@ typedef struct usage {
 
 typedef struct job {
     const char *name;
-    const char *verb, *option; /* words before and after the files, or NULL */
-    const char *peer;          /* job of peer_matplotlib.py, or NULL */
-    int first, n_files;        /* range of `paths` */
+    const char *verb, *option; /* arguments before and after the files, or
+                                  NULL */
+    const char *peer;          /* name of the same job in peer_matplotlib.py,
+                                  or NULL */
+    int first, n_files;        /* range of `paths` that the job reads */
     double target_ms, target_mib, target_ratio; /* 0: no target */
     usage ours[N_ROUNDS], peers[N_PEER_ROUNDS];
 } job;
 
 static char folder[] = "/tmp/entropy-bench-XXXXXX";
 static char program[512], peer_script[512];
-static const char *python; /* an interpreter with matplotlib, or NULL */
+static const char *python; /* path of a Python interpreter with matplotlib,
+                              or NULL */
 static char paths[N_FILES][64];
 
 static void check(bool fine, const char *what)
@@ -65,7 +68,7 @@ static double now(void)
 
 /* --- the files ------------------------------------------------------------*/
 
-/* Writes a realistic run: entropies that drift apart, and a loss. */
+/* Writes a realistic run: entropies that drift apart, and a falling loss. */
 static void write_run(const char *path, int n_steps)
 {
     es_writer *w = NULL;
@@ -155,7 +158,8 @@ static bool run(usage *out, char *const *argv)
     return true;
 }
 
-/* Runs `before`, the job's files, `after`; words that are NULL are left out. */
+/* Runs a command line: `before`, the files of the job, `after`. Arguments that
+   are NULL are left out. */
 static bool run_on_files(usage *out, const job *j, const char *const before[3],
                          const char *after)
 {
@@ -184,8 +188,8 @@ static void run_peer(usage *out, const job *j)
     check(run_on_files(out, j, before, NULL), peer_script);
 }
 
-/* Prefers the distribution's interpreter, for which python3-matplotlib is
- * made. */
+/* Searches for a Python with matplotlib. Prefers the distribution's
+ * interpreter, because the package python3-matplotlib belongs to it. */
 static void find_python(void)
 {
     static const char *const names[] = {"/usr/bin/python3", "python3"};

@@ -1,15 +1,15 @@
 /**
- * Compares the entropy of attention rows with its limits: the plain reference,
- * the rate of memory reads, and the rate of a large matrix product plus the
- * exponentials. All are measured alternately in one process, and the best of
- * the rounds counts, so that the ratios hold on a busy machine too: one thread
- * in its processor time, all threads in wall time. The targets are in the table
- * of lines.
+ * Measures the speed of attention entropy relative to three limits: the plain
+ * reference, the rate of memory reads, and the rate of a large matrix product
+ * plus the exponentials. All are measured alternately in one process and the
+ * best round counts, so that the ratios are also valid on a busy machine. One
+ * thread is measured in CPU time, all threads in wall time. The table `lines`
+ * contains the targets.
  *
  * B = 8, H = 12, causal; from T = 512 on, one sequence per call, so that calls
  * stay short enough to escape interruptions. Every call from probabilities
  * reads weights that previous calls have evicted from the caches; q and k are
- * warm, as after a projection.
+ * in the caches, as after a projection.
  */
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -27,21 +27,22 @@ enum { N_ROUNDS = 25, B = 8, H = 12, D = 64, MOST = 1024, SQUARE = 1024 };
 #define N_READ ((size_t)1 << 23)
 #define N_EXPONENTIALS (1 << 23)
 
-/** The shortest time so far in seconds; 0: not measured yet. */
+/** The shortest times so far in seconds; 0: not measured yet. */
 typedef struct limits {
     double read; /* seconds to read N_READ weights */
     double product, exponentials;
 } limits;
 
-/** Number of threads: one or all. */
+/** Index of a measurement: with one thread or with all threads. */
 enum { ONE, ALL, N_WAYS };
 
-/** One line of the report. */
+/** One row of the report. */
 typedef struct line {
     bool from_qk;
     int n; /* T = S */
     double target;
-    double ours[N_WAYS], reference; /* seconds; the reference has
+    double ours[N_WAYS], reference; /* shortest times in seconds; the
+                                       reference is measured with
                                        reference_shape */
 } line;
 
@@ -77,7 +78,7 @@ static void keep_best(double *seconds, int way, double start)
         *seconds = took;
 }
 
-/** Returns n numbers of this scale, from `low` up. */
+/** Returns n random numbers between `low` and `low` + `scale`. */
 static float *new_floats(size_t n, float scale, float low)
 {
     float *new = malloc(n * sizeof *new);
@@ -150,13 +151,14 @@ static void measure_exponentials(int way)
 #pragma omp for
         for (int i = 0; i < N_EXPONENTIALS / 4096; i++) {
             kernels->exp2(y, x, 4096);
-            x[0] = -y[1]; /* so that the compiler drops no call */
+            x[0] = -y[1]; /* uses the result, so that the compiler does not
+                             remove the call */
         }
     }
     keep_best(&best[way].exponentials, way, start);
 }
 
-/* Returns the seconds for n weights. */
+/* Returns the number of seconds for reading n weights. */
 
 static double read_seconds(int way, double n)
 {
@@ -175,7 +177,7 @@ static double exp_seconds(int way, double n)
 
 /* --- this program -------------------------------------------------------- */
 
-/** Returns a shape with few heads, as the reference is slow. */
+/** Returns a shape with few heads, because the reference is slow. */
 static es_attention_shape reference_shape(const line *l)
 {
     es_attention_shape shape = shape_of(l->n);
@@ -184,8 +186,10 @@ static es_attention_shape reference_shape(const line *l)
     return shape;
 }
 
-/** Returns the weights of a round, as far as possible from the previous
- *  ones. */
+/**
+ * Returns the weights for a round, as far in memory as possible from those of
+ * the previous round.
+ */
 static const float *cold_weights(const es_attention_shape *shape, int round)
 {
     size_t n = (size_t)shape->n_batch * H * (size_t)shape->n_keys *
@@ -257,8 +261,10 @@ static double limit_of(const line *l, int way, double n)
     return read_seconds(way, n);
 }
 
-/** Returns true if there is more work than processors: then all threads rarely
- *  run at once, and only the figures of one thread are meaningful. */
+/**
+ * Returns true if the machine has more work than processors. All threads then
+ * rarely run at once, and only the results of one thread are meaningful.
+ */
 static bool is_busy(void)
 {
     double load = 0;

@@ -1,8 +1,9 @@
-/* Measures the matrix products of a training step with every available library:
- * three models, and for each product the forward pass, the gradient of the
- * input and that of the weight. One thread, in processor time, with alternating
- * libraries; the fastest of some rounds, in 10^9 multiplications and additions
- * per second. `bench_products ROUNDS` sets the number of rounds. */
+/* Measures the matrix products of a training step of three models with every
+ * available library: for each product the forward pass, the gradient of the
+ * input and the gradient of the weight. Uses one thread, measures CPU time and
+ * alternates the libraries. Reports the fastest round, in 10^9 multiplications
+ * and additions per second. `bench_products ROUNDS` sets the number of rounds.
+ */
 #include "hooks/trainer/cpu/products.h"
 
 #include <cblas.h>
@@ -34,7 +35,8 @@ static void *numbers(size_t n)
     return out;
 }
 
-/* Returns the numbers in bf16, in memory of the same size as floats. */
+/* Returns the numbers converted to bf16, in a block of the same size as for
+   floats. */
 static void *halves(const float *x, size_t n)
 {
     es_bfloat *out = numbers(n);
@@ -43,7 +45,8 @@ static void *halves(const float *x, size_t n)
     return out;
 }
 
-/* Returns the seconds of one call, averaged over about a millisecond. */
+/* Returns the number of seconds for one call, averaged over about a millisecond
+   of calls. */
 static double take(const es_products *products, const es_product_call *call)
 {
     const double work =
@@ -100,8 +103,8 @@ static void compare(const char *name, es_product shape, bool adds, int rounds,
     free(a), free(b), free(c), free(a_bf16), free(b_bf16);
 }
 
-/* Compares forward pass, input gradient and weight gradient of y (rows,n_out) =
- * x W. */
+/* Compares the libraries on y (rows,n_out) = x W: forward pass, input gradient
+ * and weight gradient. */
 static void compare_linear(const char *name, int rows, int n_in, int n_out,
                            bool transposed, int rounds, totals *sum)
 {

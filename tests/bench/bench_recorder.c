@@ -1,7 +1,7 @@
 /**
  * Measures the cost of recording for the training process (pushes of 12x12
- * heads, seven series per step, with a running recorder) and that of the
- * recorder itself. Each row prints its target.
+ * heads, seven series per step, with a running recorder), and the cost of the
+ * recorder process itself. Each row prints its target.
  */
 #include "hooks/recorder/recorder_internal.h"
 
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the q-quantile of n times in nanoseconds; sorts them. */
+/* Sorts n times in nanoseconds and returns their q-quantile. */
 static double quantile_ns(double *times, size_t n, double q)
 {
     qsort(times, n, sizeof *times, compare);
@@ -101,7 +101,7 @@ static double clock_cost(void)
     return quantile_ns(times, 2001, 0.5);
 }
 
-/* Each step computes for STEP_US, then pushes. */
+/* Measures pushes in steps that first compute for STEP_US microseconds. */
 static void time_pushes(const float *values)
 {
     static double pushes[STEPS * SERIES], steps[STEPS];
@@ -141,7 +141,7 @@ static void time_pushes(const float *values)
            STEP_US / 1000, 100 * busy / wall);
 }
 
-/* Pushes as fast as possible, so that the recorder is the limit. */
+/* Measures pushes without pauses, so that the recorder limits the rate. */
 static void time_throughput(const float *values)
 {
     int series[SERIES];

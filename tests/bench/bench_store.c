@@ -1,7 +1,7 @@
 /**
- * Measures writing and scanning of run files, compared with a plain table of
- * one row per head. Both alternate in one process, so that the ratio holds on a
- * busy machine too. Each row prints its target.
+ * Measures writing and scanning of run files, and compares them with a plain
+ * SQLite table that has one row per head. Both alternate in one process, so
+ * that the ratio is also valid on a busy machine. Each row prints its target.
  */
 #include "store/reader.h"
 #include "store/writer.h"
@@ -21,11 +21,11 @@
 typedef struct layout {
     int64_t n_layer, n_head;
     int n_steps, per_commit;
-    double ingest_us; /* target per step; 0: none */
+    double ingest_us; /* target in microseconds per step; 0: none */
     double scan_mv;   /* target, million values per second; 0: none */
 } layout;
 
-/** The best of the rounds. */
+/** Best result over the rounds. */
 typedef struct result {
     double ingest_us, scan_mv;
 } result;
@@ -61,8 +61,10 @@ static void keep_best(result *best, const layout *l, double ingest, double scan)
 
 /* --- run files ----------------------------------------------------------- */
 
-/** Writes a run file or, if the name says so, a fragment; returns the
- *  seconds. */
+/**
+ * Writes a run file, or a fragment if the file name ends like one. Returns the
+ * seconds.
+ */
 static double write_to(const char *path, es_durability durability,
                        const layout *l, const float *values)
 {
@@ -227,7 +229,8 @@ static void measure(const layout *l)
     for (int round = 0; round < N_ROUNDS; round++) {
         double wrote = write_ours(l, values);
         keep_best(&ours, l, wrote, scan_ours(l, &sum));
-        layout fewer = *l; /* a plain table is slow, and fewer steps suffice */
+        layout fewer = *l; /* the plain table is slow, and fewer steps are
+                              enough */
         fewer.n_steps = l->n_steps / 10;
         wrote = write_rows(&fewer, values);
         keep_best(&rows, &fewer, wrote, scan_rows(&fewer, &sum));
@@ -288,8 +291,10 @@ static double processor_time(void)
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/** Compares fragments with run files in pairs, by the medians of their
- *  ratios. */
+/**
+ * Compares fragments with run files in pairs, and reports medians of the
+ * ratios.
+ */
 static void measure_fragments(const layout *l, es_durability durability)
 {
     double ratio[N_PAIRS], ratio_cpu[N_PAIRS], ratio_scan[N_PAIRS], sum = 0;

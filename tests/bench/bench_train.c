@@ -1,13 +1,14 @@
 /**
- * Compares a training step with its limit: only the matrix products of the same
- * sizes and the AdamW pass. Both alternate in one process, and the fastest of
- * the rounds counts: one thread in its processor time, which other load does
- * not increase, and all threads in wall time. Each row prints its target.
+ * Compares a training step with a lower limit of its time, which consists only
+ * of the matrix products of the same sizes and the AdamW update. Both alternate
+ * in one process, and the fastest round counts. One thread is measured in CPU
+ * time, which other load does not increase, and all threads in wall time. Each
+ * row prints its target.
  *
- * bench_train --serve NAME ARCH THREADS PRECISION WHAT takes one step of a
- * problem for each line of standard input, and prints its seconds and the loss;
- * bench_torch.py takes its own steps in between. WHAT is "entropy" if every
- * step measures the heads, else "nothing".
+ * bench_train --serve NAME ARCH THREADS PRECISION WHAT executes one step of a
+ * problem for each line of standard input, and prints the seconds and the loss;
+ * bench_torch.py executes PyTorch's steps in between. WHAT is "entropy" if
+ * every step measures the heads, else "nothing".
  */
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/model.h"
@@ -22,7 +23,7 @@
 typedef struct problem {
     const char *name, *arch;
     int n_layer, n_head, d_model, ctx, batch, vocab;
-    int n_rounds;  /* 0: only for --serve */
+    int n_rounds;  /* number of rounds; 0: only for --serve */
     double target; /* 0: no target */
 } problem;
 
@@ -36,8 +37,10 @@ static const problem problems[] = {
     {"L6 H8 d256 T1024", "SM+LN+G", 6, 8, 256, 1024, 1, 256, 0, 0},
 };
 
-/** Compares alternate steps of two architectures: the second may be at most 5 %
- *  slower. */
+/**
+ * Compares alternate steps of two architectures. The second may be at most 5 %
+ * slower than the first.
+ */
 static const struct {
     int problem;
     const char *base, *other;
@@ -48,24 +51,24 @@ static const struct {
     {SMALL, "PSM(4)+LN+G", "EReg(PSM(4)+LN+G)"},
     {SMALL, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
     {SMALL, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
-    {SMALL, "SM+LN+G", "SM(clip 100)+LN+G"},   /* scales no head */
-    {SMALL, "SM+LN+G", "SM(clip 0.001)+LN+G"}, /* scales all of them */
+    {SMALL, "SM+LN+G", "SM(clip 100)+LN+G"},   /* QK-Clip scales no head */
+    {SMALL, "SM+LN+G", "SM(clip 0.001)+LN+G"}, /* QK-Clip scales all heads */
     {SMALL, "SM+LN+G", "SM(gate)+LN+G"},
     {GPT_2, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
     {GPT_2, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
 };
 
-/** The state of a measurement. */
+/** State of the measurement of one problem. */
 typedef struct bench {
     const problem *problem;
     es_model *model;
-    bool measures; /* every step measures the heads */
+    bool measures; /* true if every step measures the heads */
     es_team *team;
     clockid_t clock;
     int32_t *tokens;
-    float *x, *y, *weight;   /* operands of the plain products */
+    float *x, *y, *weight;   /* operands of the products that form the limit */
     int n_in, n_out, n_rows; /* sizes of the current product */
-    double step, limit;      /* shortest time so far in seconds */
+    double step, limit;      /* shortest times so far in seconds */
 } bench;
 
 static void check(bool fine, const char *what)
@@ -91,7 +94,7 @@ static void keep_best(double *best, double seconds)
 
 /* --- the limit ------------------------------------------------------------ */
 
-/* Returns a thread's share of 0 .. n - 1. */
+/* Sets the range of 0 .. n - 1 that a thread processes. */
 static int share_of(int *first, int n, es_share share)
 {
     *first = (int)((long)n * share.thread / share.n_threads);
@@ -168,7 +171,7 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* Returns the seconds; the loss is that before the update. */
+/* Executes a step. Returns its seconds, and the loss before the update. */
 static double take_step(bench *b, double *loss)
 {
     const es_step_plan plan = {.n_batches = 1,
@@ -284,7 +287,7 @@ static int count_processors(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Returns the CPU's operations in this precision. */
+/* Returns the CPU's operations for the given precision. */
 static const es_ops *ops_of(const char *precision)
 {
     const es_ops *ops = NULL;
@@ -295,7 +298,7 @@ static const es_ops *ops_of(const char *precision)
     return ops;
 }
 
-/* argv: NAME ARCH THREADS PRECISION WHAT */
+/* Serves the steps of one problem. argv: NAME ARCH THREADS PRECISION WHAT */
 static int serve(char **argv)
 {
     const problem *found = NULL;

@@ -1,10 +1,10 @@
 /* usage: bench_watch_many [N [SECONDS [esf|db [watch's options...]]]]
  *
- * Measures the processor share of `entropy-scan watch` over N growing runs
- * (default 1,000), each with one transaction per second of five steps of 12 x
- * 12 heads, and the delay between the write of an alert and its line of output.
- * This process writes the runs; the watcher's first round is not counted. "db"
- * writes run files. */
+ * Measures the CPU load of `entropy-scan watch` on N growing runs (default
+ * 1,000), and the delay between writing the cause of an alert and the watcher's
+ * line of output. This process writes the runs; each run gets one transaction
+ * per second with five steps of 12 x 12 heads. The watcher's first round is not
+ * counted. "db" writes run files, "esf" fragments. */
 #include "analyzer/flags/flags.h"
 #include "store/writer.h"
 
@@ -32,10 +32,12 @@ static struct {
     run *runs;
     int n;
     pid_t watcher;
-    int lines;                   /* descriptor of its standard output */
-    double written[ALERTS_MOST]; /* time at which alert i was written */
-    double seen[ALERTS_MOST];    /* time at which its line arrived; 0: not
-                                    yet */
+    int lines;                   /* descriptor of the watcher's standard
+                                    output */
+    double written[ALERTS_MOST]; /* time at which the cause of alert i was
+                                    written */
+    double seen[ALERTS_MOST];    /* time at which the watcher printed alert
+                                    i; 0: not yet */
     int n_alerts;
     char text[1 << 16];
     size_t n_text;
@@ -108,7 +110,7 @@ static void add_alert(run *r)
     check(es_writer_event(r->writer, r->id, &event) == ES_OK, "event");
 }
 
-/** Writes one transaction: five steps, and possibly an alert. */
+/** Writes one transaction of five steps. If `alert`, it causes an alert. */
 static void write_on(run *r, bool alert)
 {
     float values[CELLS];
@@ -167,8 +169,10 @@ static void take_line(const char *line)
         all.seen[number] = now();
 }
 
-/** Fails if the watcher has ended, as the bench would wait for its output
- *  forever. */
+/**
+ * Fails if the watcher has ended, because the program would otherwise wait for
+ * its output forever.
+ */
 static void check_watcher(void)
 {
     int status;
@@ -200,8 +204,10 @@ static void read_lines(void)
     }
 }
 
-/** Returns the watcher's processor seconds, resident KiB and open
- *  descriptors. */
+/**
+ * Returns the CPU seconds of the watcher, and sets its resident KiB and number
+ * of open descriptors.
+ */
 static double usage_of(long *resident, int *n_open)
 {
     char path[64], text[1024] = "";
@@ -227,7 +233,7 @@ static double usage_of(long *resident, int *n_open)
 
 /* --- measuring ------------------------------------------------------------ */
 
-/** Writes to each run in turn, once per second, for `duration` seconds. */
+/** Writes to each run once per second for `duration` seconds. */
 static void write_for(double duration, bool alerts)
 {
     const double start = now();
@@ -300,11 +306,12 @@ int main(int argc, char **argv)
     check(all.runs != NULL, "memory");
     for (int i = 0; i < all.n; i++)
         open_run(&all.runs[i], i, suffix);
-    for (int k = 0; k < 40; k++) /* 200 steps before the watcher starts */
+    for (int k = 0; k < 40; k++) /* writes 200 steps before the watcher
+                                    starts */
         for (int i = 0; i < all.n; i++)
             write_on(&all.runs[i], k == 39 && i == 0);
     start_watcher(argc > 4 ? argv + 4 : none);
-    while (all.seen[0] == 0) /* its first round reads everything */
+    while (all.seen[0] == 0) /* the watcher's first round reads everything */
         write_for(1, false);
     write_for(5, false);
     const double before = usage_of(&resident, &n_open), start = now();
