@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """usage: bench_output_attentions.py [ROUNDS [N_LAYERS]]
 
-Compares es.watch with output_attentions for recording the entropy of every
-head at every step: transformers' GPT-2 small at T 512, B 1, on the CPU, one
-thread, processor time. A round is three training steps of the same weights in
-random order: plain (sdpa), watched (sdpa, every=1), and with output_attentions
-(eager; the entropies as a user would write them, the mean of -sum a ln a).
-Prints the medians over rounds of the ratios of neighbouring steps, and the
-difference of the entropies.
+Compares the cost of es.watch with that of output_attentions for recording the
+entropy of every head at every step. The model is transformers' GPT-2 small with
+T = 512, B = 1, on one thread of the CPU; the measure is CPU time. A round
+consists of three training steps of the same weights in random order: plain
+(sdpa), watched (sdpa, every=1), and with output_attentions (eager; computes the
+mean of -sum a ln a, as a user would write it). Prints the medians over rounds of
+the ratios of consecutive steps, and the difference between the entropies.
 """
 
 import os

@@ -5,8 +5,8 @@ Compares the statistics of heads from Q and K (es_qk_statistics) with the
 forward pass of PyTorch's scaled_dot_product_attention on the same Q and K: B=2
 H=12 T=512 d=64, causal, the same number of threads. Prints the median of the
 ratios of alternate pairs and its 95 % confidence interval. One thread is
-measured in processor time, which other load does not increase, several in wall
-time. A second library shows the effect of a change.
+measured in CPU time, which other load does not increase, several threads in
+wall time. With OTHER_LIBRARY, also measures a second version of the library.
 """
 import ctypes
 import os
@@ -36,7 +36,7 @@ def struct(name, *fields):
 
 SIZE, POINTER = ctypes.c_size_t, ctypes.c_void_p
 INT, DOUBLE = ctypes.c_int, ctypes.c_double
-# The members of analyzer/entropy/entropy.h, in order.
+# The structs of analyzer/entropy/entropy.h, with their members in order.
 Shape = struct(
     "Shape", ("size", SIZE),
     *((name, INT) for name in "n_batch n_heads n_queries n_keys width".split()),
@@ -54,7 +54,7 @@ Heads = struct("Heads", ("size", SIZE), *((name, POINTER) for name in HEADS))
 
 
 class Ours:
-    """A call of the library on q and k (B,H,T,D)."""
+    """A callable that calls the library on q and k (B,H,T,D)."""
 
     def __init__(self, library, q, k, wanted, **options):
         self.kept = q, k, torch.zeros(len(HEADS), H, dtype=torch.float64)

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """usage: bench_torch.py BENCH_TRAIN N_THREADS [NAME]...   (tests/bench/run.sh)
 
-Compares a training step of entropy-train with PyTorch: the same model, batch
-and optimiser, the same number of threads, in the usual ways to write it in
-PyTorch. Of the bfloat16 forms two keep float32 weights (autocast), as
-entropy-train does, and one does not. Both sides take alternate steps in one
-run, several in a row if they are short (ours through BENCH_TRAIN --serve), and
-each is idle while the others work. Prints medians, and the median ratio with
-its 95 % confidence interval. One thread is measured in processor time, which
-other load does not increase, several in wall time. NAME: only these problems.
+Compares a training step of entropy-train with PyTorch, for the same model, batch,
+optimiser and number of threads. There are several usual ways to write a step in
+PyTorch (forms); two of the bfloat16 forms keep float32 weights (autocast), like
+entropy-train, and one does not. The two programs take alternate steps, several
+in a row if the steps are short; entropy-train's steps run in BENCH_TRAIN --serve.
+Each program is idle while the other works. Prints medians, and the median ratio
+with its 95 % confidence interval. One thread is measured in CPU time, which other
+load does not increase, several threads in wall time. Measures only the problems
+NAME, if any are given.
 """
 import contextlib
 import dataclasses
@@ -38,7 +39,7 @@ TURN = 0.3  # seconds, at least one step
 
 @dataclasses.dataclass
 class Problem:
-    """A problem of bench_train; `reach` maps a form to the target speed
+    """A problem that bench_train also solves; `reach` maps a form to the target speed
     relative to that form.
     """
 
@@ -225,8 +226,8 @@ def run(program, problem):
              for name, form in FORMS[problem.precision].items()}
     ours, process = our_side(program, problem)
     for step in (ours, *steps.values()):
-        # The first step touches new memory and compiles. Its loss is close to ln V for
-        # small weights if both sides are the same problem.
+        # The first step touches new memory and compiles kernels. Its loss must be near ln V for
+        # small weights, which shows that both programs solve the same problem.
         loss = step()[1]
         if not abs(loss - math.log(problem.vocab)) < 0.5:
             sys.exit(f"the first loss is {loss}, far from ln {problem.vocab}")

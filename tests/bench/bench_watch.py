@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the cost of a watcher for the training that it watches.
+"""Measures how much a watcher slows down the training run that it watches.
 
 usage: tests/bench/bench_watch.py [PAIRS [STEPS]]
 
 Trains the same small model repeatedly, recording every step, alternately with
-and without `entropy-scan watch --rules` on its folder; prints the medians of
-the pairs' ratios with their 95 % intervals, from the quartiles, and the
-watcher's own processor time.
+and without `entropy-scan watch --rules` on its folder. Prints the medians of
+the pairs' ratios with 95 % intervals, computed from the quartiles, and the CPU
+time of the watcher.
 """
 import os
 import signal
@@ -33,8 +33,8 @@ MODEL = ("--arch SM+LN+G --n-layer 4 --n-head 4 --d-model 64 --ctx 64 "
 
 
 def train(program, folder, steps):
-    """Returns processor and wall seconds of one training; the processor
-    seconds exclude its recorder.
+    """Returns CPU and wall seconds of one training run; the CPU seconds
+    exclude its recorder.
     """
     path = os.path.join(folder, "run.db")
     command = [program, *MODEL, "--steps", str(steps), "--data", "x.tok",
@@ -51,7 +51,7 @@ def train(program, folder, steps):
 
 
 def watched(scan, train_once):
-    """Returns the same under a watcher, and the watcher's processor seconds.
+    """Returns the same for a watched run, and the CPU seconds of the watcher.
     """
     watcher = subprocess.Popen(
         [scan, "watch", "watched", "--rules", "rules.ini", "--severity",

@@ -2,24 +2,26 @@
 """usage: bench_watch_cost.py [N_THREADS [ROUNDS [N_LAYERS]]]
 (tests/bench/run.sh)
 
-Measures what es.watch adds to a training step: GPT-2 small's width (d 768, H
-12) at T=512, B 1, on the CPU; transformers' model if it is installed, else one
-with scaled_dot_product_attention. A round is three single steps of the same
-weights in random order: without the hook, with it, with it and recorded.
-Prints the mean over the middle half of the differences between neighbouring
-steps, with a 95 % interval from the bootstrap. The cost at every=50 is 49
-parts of a step that is not recorded and one of a recorded step.
+Measures how much time es.watch adds to a training step on the CPU. The model has
+the width of GPT-2 small (d = 768, H = 12), T = 512 and B = 1; it is that of
+transformers, if installed, else a model with scaled_dot_product_attention. A
+round consists of three steps of the same weights in random order: without the
+hook, with the hook but not recorded, and recorded. Prints the mean over the
+middle half of the differences between consecutive steps, with a 95 % bootstrap
+interval. The cost at every=50 is the mean of 49 steps that are not recorded and
+one recorded step.
 
-The hook works in the forward pass and in rec.step(). The differences of these
-two, relative to a whole step, have a narrower interval than those of steps,
-whose other half varies by more than the measured cost; both are printed.
+The hook works in the forward pass and in rec.step(). The differences of the time
+in these two, relative to a whole step, have a narrower interval than the
+differences of whole steps, because the rest of a step varies by more than the
+measured cost. Both are printed.
 
-One thread is measured in processor time of this process, which other load
-increases less, several in wall time; the processor time of the recorder, a
-separate process, is printed, too. malloc keeps freed memory, as pages that the
-system zeroes again would be the main source of variation. Memory: the largest
-use of the measurement of a layer, and the results of all layers, relative to
-the attention matrices of the model.
+One thread is measured in CPU time of this process, which other load increases
+less, several threads in wall time; the CPU time of the recorder, a separate
+process, is printed too. malloc keeps freed memory, because pages that the system
+must zero again would be the main source of variation. Also prints memory, relative
+to the attention matrices of the model: the largest use while one layer is
+measured, and the results of all layers.
 """
 
 import copy
@@ -96,7 +98,7 @@ def make():
         import transformers
     except ImportError:
         return Model(), "a model with scaled_dot_product_attention"
-    # Dropout of weights would store T x T of them and make the unwatched step slower.
+    # Dropout of attention weights would store T x T weights and slow down the unwatched step.
     none = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
     config = transformers.GPT2Config(n_layer=N_LAYERS, use_cache=False, **none)
     model = transformers.GPT2LMHeadModel(config)
@@ -115,7 +117,7 @@ def reset_peak():
 
 
 def recorder_seconds():
-    """Returns the processor time of the running children of this process."""
+    """Returns the CPU time of the running children of this process."""
     total, own = 0, str(os.getpid())
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -128,7 +130,7 @@ def recorder_seconds():
 
 
 class Training:
-    """One set of weights in two models, one of which is watched."""
+    """Two models with the same weights, one of which is watched."""
 
     def __init__(self):
         self.watched, self.title = make()
@@ -185,7 +187,7 @@ def middle(values):
 
 
 def interval(values):
-    """Returns that mean, and its 95 % interval from the bootstrap."""
+    """Returns the mean of the middle half and its 95 % bootstrap interval."""
     found = sorted(middle(random.choices(values, k=len(values))) for _ in range(2000))
     return middle(values), found[50], found[-51]
 

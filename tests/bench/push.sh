@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: push.sh [PAIRS] [FOLDER]
 # Compares entropy-scan push with a manual \copy of the same rows into a table like
-# `sample`, alternately, in a separate PostgreSQL in FOLDER (/tmp): eight runs of 31,250
-# samples of 144 heads, and 1,000 runs of 250. Prints for each: seconds, samples per
-# second, and the processor seconds of the client and of the server.
+# `sample`, alternately, in a separate PostgreSQL server in FOLDER (default /tmp): first
+# eight runs with 31,250 samples of 144 heads, then 1,000 runs with 250 samples. Prints for
+# both ways the seconds, the samples per second, and the CPU seconds of client and server.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/support/postgres.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/bench/run.sh PROGRAM...   (make bench)
-# Runs the bench programs one after the other, the one for whole processes of
-# entropy-scan last; each prints its measurements next to their targets.
+# Runs the bench programs one after the other, bench_cli last. Each prints its measurements
+# next to their targets.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
@@ -17,7 +17,8 @@ run() {
     "$@" || { echo "$1 ended with exit code $?" >&2; failed=1; }
     echo
 }
-# Uses PyTorch of PyPI, as installed by `make test-python`.
+# Runs a Python bench with the PyTorch of PyPI that `make test-python`
+# installed.
 run_python() {
     local place
     for place in "$BUILD"/venv-python-*/bin/python; do
@@ -35,7 +36,8 @@ for program in "$@"; do
         run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" 1
         [ "$(nproc)" = 1 ] || run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" "$(nproc)"
     fi
-    # Also uses the PyTorch of the system's Python, from Debian's package.
+    # Also runs bench_torch.py with the system's Python and Debian's PyTorch
+    # package.
     if [ "$(basename "$program")" = bench_train ]; then
         for threads in $(printf '%s\n' 1 "$(nproc)" | sort -u); do
             run tests/bench/bench_torch.py "$program" "$threads"

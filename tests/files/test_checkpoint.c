@@ -1,11 +1,14 @@
-/* Checkpoint files: a model is restored with every bit, and damage is
+/* Tests checkpoint files: a model is restored with every bit, and damage is
    detected. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/** Architectures with every kind of parameter that the trainer can build. */
+/**
+ * Architectures that together have every kind of parameter that the trainer can
+ * build.
+ */
 static const char *const archs[] = {"SM+LN+G",
                                     "EReg(SM(t)+LR(layer,0.2))",
                                     "EReg(SM(t)+ScFuFFNi1)",
@@ -26,7 +29,7 @@ static es_settings settings_of(const char *arch)
     return settings;
 }
 
-/** Makes one training step on the model's own tokens; returns its loss. */
+/** Performs one training step on the model's own tokens; returns its loss. */
 static double step(es_small_model *s, const es_settings *settings)
 {
     es_small_gradients(s);
@@ -69,7 +72,7 @@ static es_small_model write_trained(const es_settings *settings)
     return s;
 }
 
-/** Compares all numbers of two models: parameters and moments. */
+/** Asserts that the parameters and moments of two models are equal. */
 static void assert_same_numbers(es_model *a, es_model *b)
 {
     float *x = malloc(1 << 20), *y = malloc(1 << 20);
@@ -115,9 +118,10 @@ TEST(a_restored_model_continues_with_the_same_bits)
     }
 }
 
-/* tests/files/temperatures.safetensors has three steps of entropy-train 0.1.0
-   from --t-init 0.0015. That version trained t itself, and treated t below 1e-4
-   as 1e-4; a temperature that reached this bound has no gradient. */
+/* Tests temperatures.safetensors, a checkpoint after three steps of
+   entropy-train 0.1.0 with --t-init 0.0015. That version trained the
+   temperature t itself, and treated values below 1e-4 as 1e-4; a temperature
+   that reached this bound had no gradient. */
 static void check_converted(es_model *model, const es_checkpoint *file,
                             size_t array, const char *old, int order)
 {

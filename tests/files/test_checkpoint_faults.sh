@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Faults around checkpoints: however a training is stopped and whatever happens
-# to its disk, the last good checkpoint continues with the same bits, and an
-# invalid one is refused in one line.
+# Tests checkpoints under faults: after a training run is stopped in any way or its
+# disk fails, the run continues from the last valid checkpoint with the same bits; an
+# invalid checkpoint is refused with a message of one line.
 #
 #   ES_SEED=17  repeats the same random moments
 . tests/support/tap.sh
@@ -15,7 +15,7 @@ steps=60
 
 write_source "$dir/source"
 "$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
-# Steps have many batches, so that a signal arrives before the end of a step.
+# Each step has many batches, so that a signal arrives before the step ends.
 batches=40
 model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
     --ctx 16 --batch 4 --accumulate $batches --steps $steps --eval-every 20 --eval-batches 2
@@ -51,7 +51,8 @@ tensors() { # FILE: prints the data after its header
     n=$(od -An -tu8 -N8 "$1" | tr -d ' ')
     tail -c "+$((n + 9))" "$1"
 }
-# Continues a training to its end, with the bits of an uninterrupted run.
+# Continues a training run to its end and compares its bits with an
+# uninterrupted run.
 goes_on() { # FOLDER RUN.db
     runs --resume "$1" --out "$2" --steps $steps --log-every 1
     exited 0 && said '^resuming .* at step [0-9]+$' && same_result &&
@@ -67,9 +68,10 @@ undisturbed() {
         [ "$(wc -l <"$dir/all-frames")" -gt 1000 ] &&
         grep -qE 'finished after 60 steps, loss [0-9.]+, held-out' <<<"$reference"
 }
-check 'a run without faults' undisturbed
+check 'a run without faults gives the reference bits' undisturbed
 
-# The state after kill -9 between the last checkpoint and the last evaluation.
+# Checks the files after kill -9 between the last checkpoint and the last
+# evaluation.
 nothing_left() {
     local before
     mkdir "$dir/last" && cp "$dir/whole.db" "$dir/last/" &&
@@ -93,9 +95,9 @@ signalled() { # PATH SIGNAL CODE
         grep -q 'stopped after' "$dir/result" &&
         said "^checkpoint of step [0-9]+: continue with --resume $1$" && goes_on "$1" "$1.db"
 }
-check 'SIGINT: a checkpoint, 130, and it resumes with the same bits' \
+check 'SIGINT writes a checkpoint, exits with 130, and the run resumes with the same bits' \
     in_time signalled "$dir/int" INT 130
-check 'SIGTERM: a checkpoint, 143, and it resumes with the same bits' \
+check 'SIGTERM writes a checkpoint, exits with 143, and the run resumes with the same bits' \
     in_time signalled "$dir/term" TERM 143
 
 stop_file() {
@@ -108,10 +110,11 @@ stop_file() {
         runs --resume "$dir/stop" --dry-run && exited 0 &&
         grep -q '^steps = 1000000$' "$dir/result"
 }
-check 'a file RUN.db.stop: a checkpoint, 0' stop_file
+check 'a file RUN.db.stop ends the run with a checkpoint and exit code 0' stop_file
 
-# False if the first signal arrived before the step began, which takes much longer
-# than the waiting. A pending signal would be merged with the next one.
+# Returns false as long as the first signal is pending, which means that the
+# step has not begun; the step itself takes much longer than waiting for it. A
+# pending signal would be merged with the next signal.
 none_pends() { ended "$trainer" || grep -q '^ShdPnd:[[:space:]]*0*$' "/proc/$trainer/status"; }
 in_the_step() { # SIGNAL TICKS
     start "${model[@]}" --accumulate 65536 --checkpoint-every 1 --no-record \
@@ -141,8 +144,8 @@ killed() { # PATH
     await_step "$moment" "$pause" || return
     kill -9 "$trainer"
     finish_training && exited 137 || return 1
-    # There may be one temporary file, which was not renamed yet, and two
-    # checkpoints, or three while the oldest has not been removed yet.
+    # There may be one temporary file that was not renamed yet, and two
+    # checkpoints, or three if the oldest was not removed yet.
     [ "$(temporaries "$1")" -le 1 ] &&
         [ "$(compgen -G "$1/*.safetensors" | wc -l)" -le 3 ] ||
         { ls -a "$1"; return 1; }
@@ -150,7 +153,7 @@ killed() { # PATH
 }
 for i in 1 2 3 4; do
     moment=$((RANDOM % 40 + 3)) pause=0.0$((RANDOM % 30 + 10))
-    check "kill -9 in step $moment: the last checkpoint is resumed" in_time killed "$dir/killed-$i"
+    check "after kill -9 in step $moment the last checkpoint is resumed" in_time killed "$dir/killed-$i"
 done
 half_written() { # the state after kill -9 in the middle of writing
     cp -r "$dir/early" "$dir/half"
@@ -168,8 +171,8 @@ check 'a half-written checkpoint is removed' half_written
 
 # --- a full disk -------------------------------------------------------------
 
-# Some checkpoints are written, the next ones do not fit; the training continues
-# to its end.
+# Fills the disk after some checkpoints, so that the next ones fail. The
+# training run must continue to its end.
 no_space() { # FOLDER REGEX
     exited 3 && same_result && said "warning: $1/.*: $2" &&
         said "a checkpoint is missing: $1/.*: $2" &&
@@ -189,7 +192,7 @@ goes_on_elsewhere() { # FOLDER: its disk stays full
 mkdir "$dir/small"
 if mount -t tmpfs -o size=400k none "$dir/small" 2>/dev/null; then
     trap 'umount -l "$dir/small"; rm -rf "$dir"' EXIT
-    check 'a full disk: earlier checkpoints stay valid' full_disk
+    check 'earlier checkpoints stay valid on a full disk' full_disk
 else
     skip 'a full disk' 'no file system of our own can be mounted'
 fi
@@ -208,7 +211,7 @@ limited() {
         [ "$(ls -A "$dir/limited")" = "$(ls -A "$dir/early")" ] &&
         runs --resume "$dir/limited" --dry-run && exited 0
 }
-check 'a limit on file sizes: the earlier checkpoint stays valid' limited
+check 'the earlier checkpoint stays valid under a limit on file sizes' limited
 
 # --- refused before the first step ------------------------------------------
 

@@ -1,11 +1,11 @@
-/* Normalised weights in a model: when they are computed, and from which
+/* Tests normalised weights in a model: when they are computed, and from which
    parameters. */
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
 #define CAPACITY 1024
 
-/* Reads one array of the model; returns its number of floats. */
+/* Copies one parameter array of the model; returns its number of floats. */
 static size_t get(const es_small_model *s, const char *name, float *values)
 {
     const size_t index = es_small_find(s, name);
@@ -24,7 +24,8 @@ static void multiply(const es_small_model *s, const char *name, float factor)
     es_assert_ok(es_model_set(s->model, es_small_find(s, name), values, n));
 }
 
-/* Returns the loss of a training pass or another pass. */
+/* Returns the loss of a forward pass in training, or of another forward pass.
+ */
 static double loss_of(es_small_model *s, bool training)
 {
     es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
@@ -40,8 +41,8 @@ static bool same(double a, double b)
 
 /* --- the start ------------------------------------------------------------ */
 
-/* Returns the loss with the parameters of es_model_new, not those of
-   small_model.c. */
+/* Returns the loss with the initial parameters of es_model_new instead of those
+   of small_model.c. */
 static double drawn_loss(const char *arch, es_family family)
 {
     es_model_config config = es_small_config(arch);
@@ -60,7 +61,8 @@ static double drawn_loss(const char *arch, es_family family)
     return losses.loss;
 }
 
-/* g is initialised so that the function does not change. */
+/* The gain g is initialised so that normalisation does not change the function.
+ */
 TEST(normalisation_does_not_change_the_first_loss)
 {
     static const char *const archs[][2] = {
@@ -75,8 +77,8 @@ TEST(normalisation_does_not_change_the_first_loss)
     }
 }
 
-/* 20 iterations bring sigma close to the largest singular value: then no
-   singular value of W exceeds 1, and no vector grows. */
+/* 20 iterations bring sigma close to the largest singular value of W. W / sigma
+   then has no singular value above 1, so it lengthens no vector. */
 TEST(power_iteration_starts_close_to_the_largest_singular_value)
 {
     es_model_config config = es_small_config("SM+SNorm(FFN)");
@@ -94,7 +96,7 @@ TEST(power_iteration_starts_close_to_the_largest_singular_value)
         squares += along * along;
         sigma += along * (double)v[i];
     }
-    /* m u equals sigma v, except for the change of the last iteration. */
+    /* W u equals sigma v, except for the change in the last iteration. */
     assert_true(sigma > 0 && fabs(sqrt(squares) - sigma) <= 1e-2 * sigma);
     es_model_free(s.model);
 }
@@ -102,7 +104,7 @@ TEST(power_iteration_starts_close_to_the_largest_singular_value)
 /* --- times of computation
    ---------------------------------------------------- */
 
-/* A normalised weight does not depend on the length of its parameter. */
+/* A normalised weight does not depend on the norm of its parameter. */
 TEST(the_length_of_a_normalised_weight_does_not_matter)
 {
     static const char *const archs[] = {"SM+G+WNorm(QKVO,FFN)",
@@ -125,7 +127,8 @@ TEST(the_length_of_a_normalised_weight_does_not_matter)
     }
 }
 
-/* Parts that are not named are used unchanged, also columns of c_attn. */
+/* Weights that are not named in the architecture are used unchanged, also as
+   columns of c_attn. */
 TEST(only_the_named_parts_are_normalised)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
@@ -156,7 +159,7 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
     return differs;
 }
 
-/* The iteration is made in the first training pass of a step. */
+/* The power iteration is made in the first training pass of a step. */
 TEST(one_iteration_is_made_per_step)
 {
     AUTO_BY(es_small_close)
@@ -179,7 +182,8 @@ TEST(one_iteration_is_made_per_step)
     }
 }
 
-/* Neither moments nor weight decay change the vectors of the iteration. */
+/* Neither moments nor weight decay change the vectors of the power iteration.
+ */
 TEST(the_iteration_vectors_are_not_trained)
 {
     es_model_config config = es_small_config("SM+G");
@@ -258,8 +262,8 @@ TEST(a_deep_normalised_model_has_a_loss)
     loss_of(&s, true);
 }
 
-/* Trains until the loss falls; returns a checksum of the parameters, which must
-   be the same each time. */
+/* Trains until the loss falls. Returns a checksum of the parameters, which must
+   be the same in every call. */
 static uint32_t train(const char *arch, int n_threads)
 {
     es_model_config config = es_small_config(arch);

@@ -1,17 +1,18 @@
-/* The .npy reader: reads supported files, and refuses all others. */
+/* Tests the reader of .npy files: it reads supported files and refuses all
+   others. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-/** The parts of a .npy file, so that each test can damage one of them. */
+/** The parts of a .npy file. Each test can damage one of them. */
 typedef struct parts {
     int major, minor;
-    const char *header; /* without the length */
+    const char *header; /* header text, without the length field before it */
     const void *data;
     size_t n_data;
 } parts;
 
-/** Assembles the parts into `bytes`; returns their number. */
+/** Writes the parts into `bytes`; returns the number of bytes. */
 static size_t assemble(unsigned char bytes[4096], const parts *from)
 {
     size_t n_header = strlen(from->header);
@@ -111,7 +112,9 @@ TEST(a_scalar_and_an_empty_array_are_read)
     assert_non_null(array.data);
 }
 
-/** Every truncation of a valid file, and an additional byte, are refused. */
+/**
+ * Every truncation of a valid file is refused, and so is an additional byte.
+ */
 TEST(a_truncated_file_is_refused)
 {
     unsigned char bytes[4096];
@@ -191,7 +194,7 @@ TEST(malformed_headers_are_refused)
     }
 }
 
-/** A damaged or hostile file may claim any header length. */
+/** The length field of a damaged or hostile file may have any value. */
 TEST(a_long_header_is_refused)
 {
     static unsigned char bytes[40000];

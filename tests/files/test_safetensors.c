@@ -1,4 +1,4 @@
-/* Safetensors files: written tensors are read back, and invalid files are
+/* Tests safetensors files: written tensors are read back, and invalid files are
    refused. */
 #include "hooks/trainer/files/safetensors.h"
 #include "tests/support/scratch.h"
@@ -46,7 +46,9 @@ static void refuse(const char *header, const char *word)
 /* --- write and read
    -------------------------------------------------------- */
 
-/** Returns a value of a test tensor: all are different, some are special. */
+/**
+ * Returns a value for a test tensor. All values differ, and some are special.
+ */
 static float value_of(size_t tensor, size_t i)
 {
     if (tensor == 1 && i == 3)
@@ -220,7 +222,7 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
     es_assert_ok(es_safetensors_read(opened, &opened->tensors[0], out, 0, n));
 }
 
-/* Integers and doubles that float32 cannot represent. */
+/* Integers and doubles that float32 cannot represent are read as bytes. */
 TEST(bytes_are_read_unchanged)
 {
     static const int32_t whole[3] = {INT32_MIN, 16777217, -1};
@@ -244,7 +246,8 @@ TEST(bytes_are_read_unchanged)
     const es_tensor *f = es_safetensors_find(opened, "f");
     es_assert_ok(es_safetensors_read_bytes(opened, f, got_wide));
     assert_memory_equal(got_wide, wide, sizeof got_wide);
-    /* A file that was truncated since is not read beyond its end. */
+    /* If the file is truncated after it was opened, reading must not go beyond
+       its end. */
     assert_int_equal(truncate(es_scratch_file, 40), 0);
     assert_int_equal(es_safetensors_read_bytes(opened, f, got_wide), ES_EIO);
 }
@@ -305,7 +308,7 @@ TEST(malformed_headers_are_refused)
     refuse("{\"a\":{\"shape\":[3],\"data_offsets\":[0,12]}}", "no dtype");
     refuse("{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,12]}}", "no shape");
     refuse("{\"a\xff\":{}}", "malformed header");
-    /* Quotes and backslashes in names do not hide brackets, or add any. */
+    /* Quotes and backslashes in names neither hide brackets nor add any. */
     refuse("{\"[[[[\\\"[\":1}", "its description is not an object");
 }
 

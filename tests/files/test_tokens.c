@@ -1,4 +1,5 @@
-/* Token files: written tokens are read back, and damaged files are refused. */
+/* Tests token files: written tokens are read back, and damaged files are
+   refused. */
 #include "hooks/trainer/files/tokens.h"
 #include "tests/support/test.h"
 
@@ -9,8 +10,10 @@ enum { N_TRAIN = 301, N_HELD_OUT = 46, N = N_TRAIN + N_HELD_OUT, HEADER = 96 };
 static char folder[] = "/tmp/test_tokens_XXXXXX";
 static char path[64];
 
-/** Returns token i of the test file: neither zero nor periodic in a power of
- *  2. */
+/**
+ * Returns token i of the test file. The tokens are not zero and not periodic in
+ * a power of 2.
+ */
 static uint32_t token_of(uint64_t i, uint32_t vocab)
 {
     return (uint32_t)((i * 37 + 11) % vocab);
@@ -59,7 +62,8 @@ static es_tokens *open_file(void)
 
 TEST(the_hash_is_as_documented)
 {
-    /* Computed by hand from the definition, for no word and for one word. */
+    /* The expected checksums were computed by hand from the definition, for no
+       word and for one word. */
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     uint64_t empty = h ^ h >> 33;
     empty *= UINT64_C(0xff51afd7ed558ccd);
@@ -71,7 +75,7 @@ TEST(the_hash_is_as_documented)
     h *= UINT64_C(0xff51afd7ed558ccd);
     assert_true(es_tokens_hash("ab", 2) == (h ^ h >> 33));
     assert_true(es_tokens_hash("ab\0", 3) != es_tokens_hash("ab", 2));
-    /* The top bits of two words would cancel in a plain product. */
+    /* In a plain product the top bits of two words would cancel. */
     unsigned char twice[24] = {1, 2, 3}, flipped[24] = {1, 2, 3};
     flipped[7] ^= 0x80;
     flipped[15] ^= 0x80;
@@ -133,7 +137,8 @@ TEST(every_truncation_is_refused)
 
 TEST(a_token_outside_the_vocabulary_is_refused)
 {
-    /* The checksum is correct, but the writer stored a wrong token. */
+    /* The checksum is correct, but the writer stored a token outside the
+       vocabulary. */
     uint16_t values[3] = {7, 300, 9};
     es_tokens_content content = {300, 2, 3, 0, 1, 0, "bytes", values};
     FILE *file = fopen(path, "w");
@@ -180,8 +185,7 @@ TEST(fixed_batches_do_not_overlap)
     enum {
         B = 3,
         CTX = 6
-    }; /* 46 / 7 gives 6 sequences, so batch 2 is batch
-          0 */
+    }; /* 46 tokens / 7 give 6 sequences, so batch 2 is batch 0 again */
     write_file(253, 1);
     AUTO(es_tokens) tokens = open_file();
     for (uint64_t index = 0; index < 4; index++) {
@@ -199,11 +203,13 @@ TEST(fixed_batches_do_not_overlap)
     }
 }
 
-/** A vocabulary so large that no token of the file occurs twice. */
+/** The vocabulary is so large that no token of the file occurs twice. */
 enum { LONG = 50021 };
 
-/** Returns the position of a sequence in the training part, found by its
- *  tokens. */
+/**
+ * Returns the position of a sequence in the training part, found by comparing
+ * tokens.
+ */
 static int place_of(const int32_t *x, int ctx)
 {
     for (int place = 0; place + ctx < N_TRAIN; place++) {
@@ -236,7 +242,7 @@ TEST(random_batches_are_reproducible)
                                 (CTX - 1) * sizeof *x);
         }
     }
-    /* 2000 draws of 261 positions miss fewer than 1 in 1000. */
+    /* 2000 draws from 261 positions miss fewer than 1 in 1000 positions. */
     assert_int_equal(n_seen, N_TRAIN - CTX);
     es_assert_ok(es_tokens_random_batch(tokens, again, y, ES_SPLIT_TRAIN, 9,
                                         N_BATCHES - 1, B, CTX));

@@ -1,5 +1,5 @@
-/* Weights saved by other programs give the same function, or are refused with a
-   clear message. */
+/* Tests weights saved by other programs: they give the same function, or are
+   refused with a clear message. */
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
 
@@ -13,7 +13,10 @@ static es_weights_case *open_neox(void)
     return es_weights_case_open("p01_sm_ln_g", "gpt_neox.");
 }
 
-/** Asserts that the current file gives the reference's logits. */
+/**
+ * Asserts that the weights in the current file give the logits of the
+ * reference.
+ */
 static void assert_same_function(const es_weights_case *f)
 {
     char note[256];
@@ -85,7 +88,7 @@ TEST(neox_weights_give_the_reference_logits)
     es_weights_case_close(f);
 }
 
-/** Rounds values to those of a half with 11 digits, or a bfloat with 8. */
+/** Rounds values to 11 significant bits (float16) or 8 (bfloat16). */
 static void round_all(es_test_tensors *list, const char *type, int digits)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -133,7 +136,8 @@ TEST(half_precision_is_read)
     }
 }
 
-/* In a causal model later tokens do not change the output of earlier ones. */
+/* In a causal model, later tokens do not change the output at earlier
+   positions. */
 TEST(weights_may_be_used_with_a_shorter_context)
 {
     enum { SHORT = 5 };
@@ -238,7 +242,10 @@ TEST(another_model_is_refused)
 /* --- invalid files
    ---------------------------------------------------------- */
 
-/** Asserts that the file is refused with a message that contains `said`. */
+/**
+ * Asserts that the file is refused with status `want` and a message that
+ * contains `said`.
+ */
 static void assert_refused(es_status want, int n_head, const char *said)
 {
     es_weights *weights = NULL;
@@ -250,7 +257,7 @@ static void assert_refused(es_status want, int n_head, const char *said)
         fail_msg("'%s' not in: %s", said, es_message());
 }
 
-/** Writes the modified tensors, and asserts that they are refused. */
+/** Writes the modified tensors to a file and asserts that it is refused. */
 static void assert_spoilt(es_weights_case *f, const char *said)
 {
     es_test_tensors_write(&f->list, es_weights_file);
@@ -258,7 +265,8 @@ static void assert_spoilt(es_weights_case *f, const char *said)
     es_weights_case_close(f);
 }
 
-/* Prefixes in a state dict of DDP, torch.compile, both, or compiled layers. */
+/* Names in a state dict have prefixes after DDP, torch.compile, both, or
+   compilation of single layers. */
 TEST(weights_of_wrapped_models_give_the_same_logits)
 {
     static const struct {
@@ -338,7 +346,7 @@ TEST(wrong_shapes_are_refused)
         int64_t rows, columns; /* columns 0: a vector */
         const char *said;
     } cases[] = {
-        /* transposed, as of a linear layer */
+        /* transposed, like the weight of a linear layer */
         {open_gpt2, "transformer.h.0.attn.c_attn.weight", 36, 12,
          "c_attn.weight has shape (36,12): expected (12,36)"},
         {open_neox, "gpt_neox.layers.1.attention.query_key_value.weight", 32,
@@ -448,7 +456,7 @@ TEST(a_configuration_of_neox_is_read)
     es_weights *weights = es_weights_case_read(f);
     assert_int_equal(weights->config.ctx, 2048);
     es_model_config config = es_weights_case_config(f, weights);
-    config.ctx = 5000; /* rotary positions are not limited */
+    config.ctx = 5000; /* rotary positions do not limit the context */
     es_assert_ok(es_weights_check(weights, &config));
     es_weights_close(weights);
     es_weights_config_write("{\"hidden_act\": \"gelu_new\"}");

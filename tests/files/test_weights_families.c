@@ -1,6 +1,6 @@
-/* Weights of Llama, Qwen and BERT as transformers saves them, tested without
-   Python: the parameters of stored cases, whose logits are known, and invalid
-   files. */
+/* Tests weights of Llama, Qwen and BERT as transformers saves them, without
+   Python: uses the parameters of stored cases, whose logits are known, and
+   invalid files. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
@@ -12,7 +12,7 @@ static es_verify_case case_of(const char *dir)
     return it;
 }
 
-/* Adds the parameters of a case under the names of transformers. */
+/* Adds the parameters of a case under the names that transformers uses. */
 static void add_arrays(es_test_tensors *to, const es_verify_case *it)
 {
     es_params params = {0};
@@ -43,8 +43,8 @@ static void expect_logits(const es_verify_case *it, const float *logits)
     es_npy_free(&want);
 }
 
-/* The shortest possible config.json of each; no shape shows the number of
-   heads. */
+/* The shortest possible config.json of each family. No shape of a tensor
+   determines the number of heads. */
 static const char llama_config[] =
     "{\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-05, "
     "\"model_type\": \"llama\", \"hidden_act\": \"silu\"}";
@@ -164,7 +164,8 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
 
 enum { N_POSITIONS = 9, WIDTH = 4, N_VOCAB = 7 };
 
-/* Makes a model of one layer; token types contain 5, positions their number. */
+/* Adds the tensors of a model with one layer. All token types contain 5, each
+   position its own index. */
 static void add_bert(es_test_tensors *to, const char *prefix)
 {
     es_model_config config;

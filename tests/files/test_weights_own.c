@@ -1,5 +1,6 @@
-/* Weights of the trainer's own checkpoints: every array, in the same model and
-   in one whose additional parts change nothing. */
+/* Tests weights from the trainer's own checkpoints: every array is loaded into
+   the same model, and into a model whose additional parts do not change the
+   function. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights.h"
 #include "tests/support/scratch.h"
@@ -83,8 +84,8 @@ TEST(every_architecture_is_restored)
         }
 }
 
-/* tests/files/temperatures.safetensors (see test_checkpoint.c) has
-   temperatures, one of which is below 0. */
+/* temperatures.safetensors (see test_checkpoint.c) contains temperatures, one
+   of which is below 0. */
 TEST(temperatures_of_an_older_file_are_converted)
 {
     es_weights *weights;
@@ -118,7 +119,8 @@ TEST(weights_may_be_used_with_a_shorter_context)
     config.batch = 1;
     AUTO_BY(es_small_close) es_small_model s = save_model(config);
     es_weights *weights = open_weights();
-    config.ctx = SHORT; /* the temperatures form a matrix (H,T) */
+    config.ctx = SHORT; /* the temperatures form a matrix (H,T), so another
+                           context does not fit */
     es_model *model = load(weights, &config, "");
     const float *whole = logits_of(s.model, &s);
     const float *first = logits_of(model, &s);
@@ -133,8 +135,10 @@ TEST(weights_may_be_used_with_a_shorter_context)
     es_weights_close(weights);
 }
 
-/** Asserts that weights saved as `from` give the same function when loaded into
- *  `to`. */
+/**
+ * Asserts that weights saved from architecture `from` give the same function
+ * when loaded into architecture `to`.
+ */
 static void assert_neutral(const char *from, const char *to, es_bias bias,
                            const char *note)
 {
@@ -172,8 +176,9 @@ TEST(parts_that_change_nothing_may_be_added)
                    "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
-/* Another function uses the same arrays, as in the paper's continual training:
-   each array is unchanged, and a note reports the change. */
+/* Loads weights into a model with another attention that has the same arrays,
+   as in the paper's continual training. Each array is unchanged, and a note
+   reports the difference. */
 TEST(another_attention_uses_the_same_arrays)
 {
     static const char *const pairs[][2] = {

@@ -1,5 +1,5 @@
-/* Helpers of the fuzz targets: an input as a file, and a standard output that
- * is discarded. */
+/* Implements the helpers of the fuzz targets: writes an input to a file, and
+ * discards standard output. */
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The canonical text must read back as the same text. */
+/* The canonical form of an accepted architecture must read back as itself. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     es_arch arch, again;

@@ -1,6 +1,7 @@
-/* Fuzzes checkpoints: hooks/trainer/files/checkpoint.h. Most get a correct
- * checksum, so that the code after its check is reached: they are opened, their
- * settings are written, and they are loaded into a model of those settings. */
+/* Fuzzes checkpoints: hooks/trainer/files/checkpoint.h. Most inputs get a
+ * correct checksum, so that the code after the checksum test is reached. Opens
+ * each checkpoint, prints its settings, and loads it into a model with these
+ * settings. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/tokens.h"
@@ -14,7 +15,7 @@
 
 enum { MOST = 1 << 16, DIGITS = 16 };
 
-/* The keys of checkpoint.h except the checksum. */
+/* All keys that checkpoint.h defines, except the checksum. */
 static const char *const keys[] = {
     "entropy_train_checkpoint",
     "program",
@@ -66,7 +67,10 @@ static uint64_t sum_of(const es_safetensors *file)
     return sum;
 }
 
-/** Writes the correct checksum into bytes (n), if they have one. */
+/**
+ * Stores the correct checksum in the file bytes (n), if they have a checksum
+ * field.
+ */
 static void seal(uint8_t *bytes, size_t n)
 {
     es_safetensors *file = NULL;
@@ -96,8 +100,10 @@ static bool is_small(const es_model_config *config)
            (double)config->ctx * config->batch * config->vocab < 1e6;
 }
 
-/** Loads the checkpoint into a model of its settings, unless that model is too
- *  large. */
+/**
+ * Loads the checkpoint into a model with its settings, unless the model would
+ * be too large.
+ */
 static void load(const es_checkpoint *checkpoint)
 {
     es_model *model = NULL;

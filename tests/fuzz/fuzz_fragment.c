@@ -1,7 +1,7 @@
-/* Fuzzes damaged fragments, read through all of store/reader.h and continued by
- * store/writer.h. Frames are changed, left out, doubled, reordered and cut off,
- * with correct or wrong checksums; if no checksum was recomputed, every sample
- * that is read must be one that was written. */
+/* Fuzzes damaged fragments: reads them with all functions of store/reader.h,
+ * and continues them with store/writer.h. Frames are changed, omitted,
+ * duplicated, reordered and truncated, with correct or wrong checksums; if no
+ * checksum was recomputed, every sample that is read must have been written. */
 #include "store/esf.h"
 #include "store/esf_record.h"
 #include "store/map.h"
@@ -19,8 +19,9 @@
 enum { LAYERS = 3, HEADS = 2, STEPS = 6, MOST = 1 << 16, FRAMES_MOST = 64 };
 
 static unsigned char sound[MOST], damaged[2 * MOST];
-static size_t n_sound, places[FRAMES_MOST + 1]; /* positions of the frames, and
-                                                   of the end */
+static size_t n_sound, places[FRAMES_MOST + 1]; /* offsets of the frames of
+                                                   the undamaged fragment,
+                                                   and of its end */
 static int n_frames;
 static uint32_t seed;
 static char path[4096];
@@ -94,7 +95,7 @@ static void make_sound(void)
 
 /* --- damage ---------------------------------------------------------------*/
 
-/** Changes the run and series records that a payload repeats. */
+/** Marks the run and series records in a payload as repeated records. */
 static void say_again(unsigned char *payload, size_t n)
 {
     for (size_t at = 0; at + ES_ESF_RECORD_BYTES <= n;) {
@@ -109,7 +110,10 @@ static void say_again(unsigned char *payload, size_t n)
     }
 }
 
-/** Adds a frame with a changed payload or head and recomputed checksums. */
+/**
+ * Appends frame i with a changed payload or header and recomputed checksums.
+ * Returns the new length.
+ */
 static size_t add_changed(size_t n, fuzz_input *input, int i)
 {
     es_esf_frame frame;
@@ -145,7 +149,10 @@ static size_t add_changed(size_t n, fuzz_input *input, int i)
     return n + size;
 }
 
-/** `*honest`: no checksum was recomputed. */
+/**
+ * Builds the damaged fragment. Sets *honest to true if no checksum was
+ * recomputed.
+ */
 static size_t damage(fuzz_input *input, bool *honest)
 {
     size_t n = ES_ESF_HEADER_BYTES;

@@ -1,4 +1,5 @@
-/* Fuzzes text files of other programs: cli/exchange/import.h. */
+/* Fuzzes the import of text files from other programs: cli/exchange/import.h.
+ */
 #include "cli/exchange/import.h"
 #include "cli/exchange/import_open.h"
 #include "store/crc32c.h"
@@ -7,16 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SERIES 64 /* number of series whose shapes are kept */
+#define SERIES 64 /* number of series whose shapes are recorded */
 
-/* The data that the sink has received, to check the parser against its
- * contract. */
+/* What the sink has received from the parser. Used to check the parser against
+ * its contract. */
 typedef struct received {
     int begun;
     int64_t n_layer, n_head, step;
     size_t n_series, n_samples, n_again;
     size_t n_values[SERIES];
-    double sum; /* uses every value */
+    double sum; /* sum of all values, so that each is read */
 } received;
 
 static es_status begin(void *user, const es_run_info *info,
@@ -73,14 +74,15 @@ static void parse(es_line_reader *lines, es_import_format format,
             es_import_parse(&report, lines, format, options, &sink))) {
         fuzz_require(t.begun);
         fuzz_require(report.n_samples == t.n_samples);
-        /* Histories and event files are sorted before they reach the sink. */
+        /* Histories and event files are sorted before they are passed to the
+           sink. */
         fuzz_require(t.n_again ==
                      (format < ES_IMPORT_HISTORY ? report.n_again : 0));
     }
 }
 
-/* Makes records with correct checksums from these bytes, so that their contents
- * are reached; a byte before each record gives its size. */
+/* Splits the bytes into records with correct checksums, so that the parser
+ * reads their contents. The byte before each record gives its size. */
 static size_t frame(uint8_t *out, size_t most, const uint8_t *bytes, size_t n)
 {
     size_t total = 0;
@@ -102,7 +104,8 @@ static size_t frame(uint8_t *out, size_t most, const uint8_t *bytes, size_t n)
     return total;
 }
 
-/* The first byte selects a format, or lets it be guessed, and the options. */
+/* The first byte selects the format (or automatic detection) and the options.
+ */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     es_line_reader *lines;
@@ -110,8 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     uint8_t how = bytes[0];
     static uint8_t framed[1 << 16];
-    /* Indexed by the first byte: -1 is guessed, 6 has a pattern, 7
-     * checksums. */
+    /* Format for each value of the first byte: -1 is automatic detection, index
+     * 6 uses a pattern, index 7 gets checksums. */
     static const int formats[8] = {ES_IMPORT_MATRIX,  ES_IMPORT_LONG,
                                    ES_IMPORT_LOG,     -1,
                                    ES_IMPORT_HISTORY, ES_IMPORT_EVENTS,

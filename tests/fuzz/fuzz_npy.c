@@ -1,11 +1,11 @@
-/* Fuzzes arrays of numpy: hooks/trainer/files/npy.h. */
+/* Fuzzes numpy arrays: hooks/trainer/files/npy.h. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
 
-/* Most inputs get a correct header length, so that the rest is reached; the
- * first byte determines which. */
+/* Builds a file. Most inputs get a correct header length, so that the code
+ * after the header is reached; the first byte decides. */
 static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
 {
     fuzz_input input = {bytes, n};

@@ -1,5 +1,6 @@
-/* Fuzzes damaged run files, read through all of store/reader.h. If no checksum
- * was recomputed, every sample that is read must be one that was written. */
+/* Fuzzes damaged run files: reads them with all functions of store/reader.h. If
+ * no checksum was recomputed, every sample that is read must have been written.
+ */
 #include "analyzer/base/value.h"
 #include "store/reader.h"
 #include "tests/fuzz/mutation.h"

@@ -1,5 +1,5 @@
-/* Fuzzes rules files. Accepted rules must be within bounds and read back from
- * their printed form. */
+/* Fuzzes rules files. Rules that are accepted must be within their bounds, and
+ * printing and reading them must not change them. */
 #include "cli/alerts/rules/rules_file.h"
 #include "tests/fuzz/fuzz.h"
 

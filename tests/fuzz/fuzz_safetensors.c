@@ -6,9 +6,10 @@
 
 #define MAX 4096
 
-/* Most inputs get a correct header length, so that the rest is reached: the
- * header ends at the first newline, which is not part of the file. The first
- * byte determines which inputs. */
+/* Builds a file. Most inputs get a correct header length, so that the code
+ * after the header is reached. The header of the input ends at its first
+ * newline, which is not part of the file. The first byte decides whether the
+ * length is correct. */
 static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
 {
     const uint8_t *line = memchr(bytes, '\n', n);
@@ -22,7 +23,7 @@ static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
     return 8 + header + data;
 }
 
-/** Every number of an accepted file can be read. */
+/** Reads every number of an accepted file, which must succeed. */
 static void read_all(const es_safetensors *file)
 {
     float values[MAX];

@@ -1,4 +1,5 @@
-/* Fuzzes damaged run files through all outputs and exports of entropy-scan. */
+/* Fuzzes damaged run files: passes them to all outputs and exports of
+   entropy-scan. */
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import.h"
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* JSON does not limit the size of whole numbers, but jansson does. */
+/* Parses JSON without a limit on integers: JSON does not limit their size, but
+   jansson does. */
 #define READ_JSON (JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL)
 
 /* --- output -------------------------------------------------------------- */
@@ -31,8 +33,8 @@ static void begin_print(printed *out)
     fuzz_require(out->stream);
 }
 
-/* Whatever the file holds, the output must be UTF-8 without terminal
- * controls. */
+/* Checks the printed text. It must be UTF-8 without terminal control
+ * characters, whatever the file contains. */
 static void end_print(printed *out)
 {
     fuzz_require(fclose(out->stream) == 0);
@@ -92,7 +94,7 @@ static void print_table(const es_run_summary *summary, int width)
     free(out.text);
 }
 
-/* Converts the summary to the form in which processes exchange it, and back. */
+/* Converts the summary to the form that processes exchange, and back. */
 static void through_finding(es_run_summary **summary)
 {
     char *text = NULL;
@@ -152,7 +154,7 @@ static es_status count_sample(void *user, size_t series, int64_t step,
     return ES_OK;
 }
 
-/* Import must accept the exported text. */
+/* Imports the exported text, which must succeed. */
 static void import_again(printed *out)
 {
     es_line_reader *lines = NULL;
@@ -183,7 +185,7 @@ static void check_csv(es_reader *reader, size_t run)
     begin_print(&out);
     es_status status = es_export_csv(out.stream, reader, run, &options);
     end_print(&out);
-    /* A run without any series cannot be imported. */
+    /* A run without series cannot be imported. */
     if (fuzz_succeeded(status) && es_reader_n_series(reader, run) > 0)
         import_again(&out);
     free(out.text);

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* JSON does not limit the size of whole numbers, but jansson does. */
+/* Checks that the settings print as valid JSON. JSON does not limit the size of
+   integers, but jansson does. */
 #define READ_JSON (JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL)
 
 #define ARGUMENTS 32
 
-/* The store refuses a run whose configuration is not JSON. */
+/* The store would refuse a run whose configuration is not JSON. */
 static void check_json(const es_settings *settings)
 {
     char *text = es_settings_json(settings, 1);
@@ -50,8 +51,8 @@ static void check_file(es_settings *settings, const uint8_t *bytes, size_t n)
         check_values(settings);
 }
 
-/* Reads the configuration of a checkpoint; its contents must survive a round
- * trip. */
+/* Reads the configuration of a checkpoint. Printing and reading it again must
+ * not change it. */
 static void check_kept(es_settings *settings, const char *text)
 {
     uint64_t checksum = 0, again = 0;
@@ -69,8 +70,8 @@ static void check_kept(es_settings *settings, const char *text)
     free(twice);
 }
 
-/* Line ends separate the arguments; "--config" is excluded, as it would read
- * any file. */
+/* Parses the text as arguments, one per line. "--config" is excluded, because
+ * it would read any file. */
 static void check_words(es_settings *settings, char *text)
 {
     char *argv[ARGUMENTS + 2] = {(char[]){"entropy-train"}};
@@ -98,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     es_verb verb = verbs[bytes[0] / 2 % 4];
     es_settings_default(&settings, verb);
-    /* The configuration of a checkpoint begins with a brace anyway. */
+    /* The configuration of a checkpoint always begins with a brace. */
     bool kept = bytes[0] == '{';
     char *text = kept ? fuzz_string(bytes, n) : fuzz_string(bytes + 1, n - 1);
     if (kept)

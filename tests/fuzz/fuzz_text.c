@@ -17,7 +17,8 @@ static void check_float(const char *text, size_t n)
     fuzz_require(memcmp(&value, &again, sizeof value) == 0);
 }
 
-/* Numbers of any bits must read back the same after printing. */
+/* Numbers with any bit pattern must read back as the same value after printing.
+ */
 static void check_bits(const uint8_t *bytes, size_t n)
 {
     float value, again;
@@ -58,7 +59,8 @@ static void check_content(const char *out, es_escape kind)
     fuzz_require(!strpbrk(out, never[kind]));
 }
 
-/* Truncated at any size, the result must be the beginning of the whole text. */
+/* If the buffer truncates the result, it must be the beginning of the complete
+   result. */
 static void check_escape(const char *text, es_escape kind, size_t cut)
 {
     size_t length = es_text_escape(NULL, 0, text, kind);

@@ -7,8 +7,8 @@
 enum { HEADER = 96, HASHED = 88 };
 
 /* Builds a header that matches the bytes and then changes it. Most inputs get a
- * correct checksum, as the code after its check would otherwise never be
- * reached. */
+ * correct checksum, because the code after the checksum test would otherwise
+ * never be reached. */
 static void build(uint8_t *file, size_t n)
 {
     uint8_t how = file[23];

@@ -1,5 +1,5 @@
-/* Mutates run files for the fuzzer: it changes single values of a valid file,
- * so that most results pass SQLite's own checks. */
+/* Mutates run files for the fuzz targets: changes single values of a valid
+ * file, so that most results pass SQLite's own checks. */
 #include "tests/fuzz/mutation.h"
 
 #include "store/store_internal.h"
@@ -17,12 +17,13 @@
 
 enum { LAYERS = 3, HEADS = 2, STEPS = 12, MOST = 1 << 17, OPERATIONS = 24 };
 
-/* A file of schema 2 and one of schema 1, which has no checksums. Changed
- * values are read from the latter, and from half of the former, whose checksums
- * are recomputed. */
+/* Two valid files, one of schema 2 and one of schema 1, which has no checksums.
+ * Changed values are read from files of schema 1, and from half of the files of
+ * schema 2 after their checksums were recomputed. */
 static unsigned char sound[2][MOST], damaged[MOST];
 static size_t n_sound[2];
-/* Positions in the sound file that are not zero; most of it is free space. */
+/* Offsets of the bytes that are not zero in the valid file, most of which is
+   free space. */
 static uint32_t busy[MOST];
 static size_t n_busy;
 
@@ -180,8 +181,8 @@ static void bind(sqlite3_stmt *statement, fuzz_input *input)
     }
 }
 
-/* Changes a value. SQLite's checks are off, and what the types of the table
- * refuse has no effect. */
+/* Changes a value in a table. SQLite's checks are off; a value that the
+ * column's type does not allow is not stored. */
 static void change_value(sqlite3 *handle, fuzz_input *input)
 {
     sqlite3_stmt *statement = NULL;
@@ -208,7 +209,7 @@ static void remove_rows(sqlite3 *handle, fuzz_input *input)
     sqlite3_free(sql);
 }
 
-/** Recomputes the checksum of each sample; rows then have none. */
+/** Recomputes the checksum of each sample and removes those of its rows. */
 static void checksum_samples(sqlite3 *handle)
 {
     sqlite3_exec(handle, "DELETE FROM row_checksum", NULL, NULL, NULL);
@@ -264,7 +265,7 @@ static size_t damage_rows(size_t n, fuzz_input *input, bool keep_sums)
     if (!keep_sums)
         checksum_samples(handle);
     sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
-    /* NOCOPY: the result is `damaged` itself, changed in place. */
+    /* NOCOPY returns `damaged` itself, changed in place. */
     sqlite3_serialize(handle, "main", &size, SQLITE_SERIALIZE_NOCOPY);
     sqlite3_close(handle);
     return size > 0 ? (size_t)size : n;

@@ -1,4 +1,4 @@
-/** A small run file that is damaged as an input of the fuzzer determines. */
+/** Damages a small run file as determined by a fuzz input. */
 #ifndef ES_FUZZ_MUTATION_H
 #define ES_FUZZ_MUTATION_H
 
@@ -6,16 +6,19 @@
 #include <stdbool.h>
 
 /**
- * Makes the file on first use, then copies and damages it: rows of its tables
- * get other values through SQL, bytes are changed, and it is cut off.
+ * Creates the file on first use, then copies the file and damages the copy:
+ * changes values in its tables with SQL, changes bytes, and truncates it.
  *
- *   sealed  written: the checksums of samples were recomputed
+ *   sealed  set to true if the checksums of samples were recomputed
  *
  * Returns the path of the damaged copy, always the same.
  */
 const char *fuzz_damaged_run(const uint8_t *bytes, size_t n, bool *sealed);
 
-/** Value i of n as written in any series and run, at every fifth step. */
+/**
+ * Returns value i of n of the undamaged samples at step `step`, which are the
+ * same in every series and run. Every fifth step has a sample.
+ */
 float fuzz_run_value(int64_t step, size_t i, size_t n);
 
 #endif

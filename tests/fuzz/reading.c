@@ -1,5 +1,5 @@
-/* Reads any file through all of store/reader.h and checks that the results are
- * within their bounds. */
+/* Reads any file with all functions of store/reader.h and checks that the
+ * results are within their bounds. */
 #include "tests/fuzz/reading.h"
 
 #include "store/layers.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double sum; /* makes use of every value and letter */
+static double sum; /* sum of all values and letters, so that each is read */
 
 static void read_text(const char *text)
 {
