@@ -1,4 +1,4 @@
-/* The arrays of one test, which are freed together. */
+/* Keeps the arrays of one test, so that they are freed together. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"

@@ -10,7 +10,7 @@
 
 /* --- comparison with the reference ---------------------------------------- */
 
-/* Returns the position of element (i,0) of head h in a (B,T,columns) array. */
+/* Returns the index of element (i,0) of head h in a (B,T,columns) array. */
 static size_t place(const attention_problem *p, int columns, int b, int h,
                     int i)
 {
@@ -43,7 +43,8 @@ static void expect_head(const char *what, const attention_problem *p,
     free(got);
 }
 
-/* Returns q, k, v, y, dy and their gradients, of one head in double. */
+/* Returns q, k, v, y, dy of one head in double, with memory for their
+   gradients. */
 static es_ref_head open_reference(const attention_problem *p, int b, int h,
                                   bool entropy)
 {
@@ -80,8 +81,8 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
                          .dv = in + 7 * n};
 }
 
-/* Checks one head of one sequence, and adds the gradient of the logarithms of
- * its temperatures to dlog_t (T). */
+/* Checks one head of one sequence, and adds the gradients with respect to the
+ * logarithms of its temperatures to dlog_t (T). */
 static void check_head(const attention_problem *p, int b, int h, bool entropy,
                        double *dlog_t)
 {
@@ -95,7 +96,8 @@ static void check_head(const attention_problem *p, int b, int h, bool entropy,
     expect_head("dq", p, p->dqkv, 3 * d, 0, b, h, head.dq);
     expect_head("dk", p, p->dqkv, 3 * d, d, b, h, head.dk);
     expect_head("dv", p, p->dqkv, 3 * d, 2 * d, b, h, head.dv);
-    for (size_t i = 0; i < t; i++) { /* above FLT_MAX, float32 has infinity */
+    for (size_t i = 0; i < t; i++) { /* values above FLT_MAX become infinite
+                                        in float32 */
         double *x = &head.rows[(size_t)ES_ROW_LOGIT_VARIANCE * t + i];
         *x = *x > (double)FLT_MAX ? (double)INFINITY : *x;
     }
@@ -129,8 +131,8 @@ void attention_check(const attention_problem *p, bool entropy)
 
 /* --- numbers that are not finite, and rows without weight ----------------- */
 
-/* Checks row i: `bad`: all its statistics must be NaN and no weight finite;
-   otherwise none may be NaN and all weights must be finite. */
+/* Checks row i. If `bad`, all its statistics must be NaN and no weight may be
+   finite; otherwise no statistic may be NaN and all weights must be finite. */
 static void expect_nan_row(const attention_problem *p, int i, bool bad)
 {
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++) {
@@ -228,8 +230,8 @@ static double objective_at(const es_ref_head *head, double *at, double value)
     return found;
 }
 
-/* Compares a gradient with differences of fourth order, because powers of a
-   small score curve strongly. */
+/* Compares a gradient with finite differences of fourth order, because the
+   powers of small scores have large higher derivatives. */
 static void expect_differences(const es_ref_head *head, double *values,
                                const double *gradient, int n)
 {
@@ -247,7 +249,8 @@ static void expect_differences(const es_ref_head *head, double *values,
     }
 }
 
-/* Writes the c that each row has now. */
+/* Computes c (the largest |score| + 1e-6) of each row from the present q and k.
+ */
 static void find_c(double *c, const es_ref_head *head)
 {
     const int d = head->width;

@@ -1,4 +1,4 @@
-/* Inputs of attention heads, and their computation on the CPU. */
+/* Creates inputs of attention heads, and runs attention on the CPU. */
 #include "tests/support/attention_problem.h"
 
 #include "tests/support/cmocka_all.h"
@@ -59,8 +59,8 @@ attention_problem attention_open_cold(void)
     for (int i = 0; i < 2 * n_ctx; i++) {
         const float t = powf(10, -2 - (float)(i % n_ctx) / 2);
         p.log_t[i] = logf(t);
-        for (int c = 0; c < d; c++) /* of position i in both sequences */
-            p.qkv[i * 3 * d + c] *= t;
+        for (int c = 0; c < d; c++) /* query i, counted over both sequences */
+            both sequences * / p.qkv[i * 3 * d + c] *= t;
     }
     return p;
 }
@@ -132,7 +132,7 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
     return cpu;
 }
 
-/* Turns an array of n activations into bf16 in place, and back. */
+/* Converts an array of n activations to bf16 and back, in place. */
 static void round_array(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

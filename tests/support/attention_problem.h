@@ -1,6 +1,6 @@
 /**
- * Inputs of attention heads for every variant of the kernels, and checks of
- * the outputs by plain loops in double.
+ * Creates inputs of attention heads for every variant of the kernels, and
+ * checks the outputs with plain loops in double.
  */
 #ifndef ES_TESTS_ATTENTION_PROBLEM_H
 #define ES_TESTS_ATTENTION_PROBLEM_H
@@ -9,23 +9,30 @@
 #include "tests/support/reference_ops.h"
 #include "tests/support/variants.h"
 
-/** A problem of n_batch sequences, B, and n_head heads, H, of width D. */
+/**
+ * Inputs and outputs of attention: B = n_batch sequences, H = n_head heads of
+ * width D.
+ */
 typedef struct attention_problem {
     int n_batch, n_ctx, n_head, width;
-    int power; /* 0: softmax; ES_CPU_RELU: scaled ReLU */
+    int power; /* exponent of PowerSoftmax; 0: softmax; ES_CPU_RELU: scaled
+                  ReLU */
     float epsilon;
     bool plain;
     es_row_length length;
     bool half;       /* emulate fp16 */
-    bool bf16;       /* activations are bf16; attention_run rounds qkv and dy */
-    bool on_device;  /* no statistics of the scores are written */
-    bool tiles;      /* with bf16: use matrix units if there are any */
-    double rounding; /* relative error allowed in outputs and gradients; 0:
-                        that of es_test_expect_close */
+    bool bf16;       /* true: activations are bf16; attention_run rounds qkv
+                        and dy */
+    bool on_device;  /* true: no statistics of the scores are written, as on
+                        a device */
+    bool tiles;      /* with bf16: use matrix units if the CPU has them */
+    double rounding; /* allowed relative error of outputs and gradients; 0:
+                        the tolerance of es_test_expect_close */
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
     float *rows;           /* (ES_N_ROW_STATISTICS, B,H,T) */
-    float *log_t, *dlog_t; /* (H,T), or both NULL */
+    float *log_t, *dlog_t; /* (H,T) logarithms of temperatures and their
+                              gradients, or both NULL */
 } attention_problem;
 
 /**
@@ -38,7 +45,7 @@ void attention_add_temperatures(attention_problem *p);
 void attention_close(attention_problem *p);
 
 /**
- * Runs the block that follows once with each variant of the kernels, on a new
+ * Runs the block that follows once for each variant of the kernels, with a new
  * problem each time.
  */
 #define EACH_ATTENTION(p, kernels, opened)                                     \
@@ -49,15 +56,15 @@ void attention_close(attention_problem *p);
 void attention_scale_queries(attention_problem *p, float factor);
 
 /**
- * Returns a problem of two heads with nine temperatures from 1e-2 down to
- * 1e-6, and scores so small that no row is a single weight of 1.
+ * Returns a problem of two heads with nine temperatures from 1e-2 down to 1e-6,
+ * and with scores so small that no row becomes one-hot.
  */
 attention_problem attention_open_cold(void);
 
 float *attention_floats(size_t n);
 es_mem *attention_mem(void *floats_of_cpu);
 es_attention attention_shape(const attention_problem *p);
-/** Returns one statistic of the rows, (B,H,T). */
+/** Returns the array (B,H,T) of one statistic of the rows. */
 float *attention_rows(const attention_problem *p, es_row_statistic statistic);
 es_attention_kind attention_kind(const attention_problem *p);
 bool attention_has_rows(const attention_problem *p, es_row_statistic statistic);
@@ -69,8 +76,8 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
                               const attention_problem *p, int n_threads);
 
 /**
- * Runs the forward pass with all statistics, and the backward pass. `entropy`:
- * the backward pass also takes dentropy.
+ * Runs the forward pass with all statistics, and the backward pass. If
+ * `entropy`, the backward pass also uses the gradients dentropy.
  */
 void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                    int n_threads, bool entropy);
@@ -80,47 +87,50 @@ void attention_check(const attention_problem *p, bool entropy);
 
 /**
  * Checks a problem of one head whose first NaN or infinity is in key
- * `position`: earlier rows must be finite, this one and later ones all NaN.
+ * `position`: rows before it must be finite, and the row at it and all later
+ * rows NaN.
  */
 void attention_expect_nan_from(const attention_problem *p, int position);
 
 /**
- * Checks PowerSoftmax of one head: the weights of row `position` must all be
- * NaN, and those of every other row finite.
+ * Checks a problem of one head with PowerSoftmax: the weights of row `position`
+ * must all be NaN, and those of every other row finite.
  */
 void attention_expect_nan_at(const attention_problem *p, int position);
 
 /**
- * Checks a problem of one head with a NaN in column c of value `position`: the
- * outputs from there on must be NaN in that column, and no statistic.
+ * Checks a problem of one head with a NaN in column c of value `position`:
+ * outputs from that position on must be NaN in column c; no statistic may be
+ * NaN.
  */
 void attention_expect_nan_value(const attention_problem *p, int position,
                                 int column);
 
 /**
  * Checks a problem in which the temperature of query i of head h is NaN: its
- * rows must be NaN, and what its weights reach in the backward pass, but no
- * other row and no other head.
+ * rows, and everything in the backward pass that depends on their weights, must
+ * be NaN, but no other row and no other head.
  */
 void attention_expect_nan_temperature(const attention_problem *p, int h, int i);
 
-/** Checks PowerSoftmax of scores that are all 0: nothing may have weight. */
+/** Checks PowerSoftmax of scores that are all 0: all weights must be 0. */
 void attention_expect_no_weight(const attention_problem *p);
 
 /**
- * Checks that every temperature of a row of two keys or more has a gradient.
+ * Checks that the temperature of every row with two or more keys has a
+ * gradient.
  */
 void attention_expect_pulled(const attention_problem *p);
 
 /**
- * Checks the formulas of es_ref_attention_backward with central differences of
- * es_ref_attention, for L = sum dy y + sum w e and a small head.
- * `temperatures`: check their gradients too.
+ * Checks the formulas of es_ref_attention_backward with finite differences of
+ * es_ref_attention, for the loss L = sum dy y + sum w e and a small head. If
+ * `temperatures`, also checks the gradients of the temperatures.
  */
 void attention_check_reference(int power, double epsilon, bool temperatures);
 /**
- * Checks the same for the forms of attention: a plain power, scaled ReLU, and
- * epsilons that grow with the length.
+ * Same as attention_check_reference, but for other forms of attention: a plain
+ * power, scaled ReLU, and epsilons that grow with the length.
  */
 void attention_check_reference_form(int power, double epsilon, bool plain,
                                     es_row_length length);

@@ -1,6 +1,6 @@
 /**
- * Variables that release what they hold at the end of their block, like GLib's
- * g_autoptr: AUTO(es_reader) r = es_open_reader(path);
+ * Defines variables that release their object at the end of their block, like
+ * GLib's g_autoptr: AUTO(es_reader) r = es_open_reader(path);
  */
 #ifndef ES_TESTS_AUTO_H
 #define ES_TESTS_AUTO_H
@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Declares a pointer to a type; AUTO_OF defines how it is released. */
+/**
+ * Declares a pointer to a type. AUTO_OF must have defined how to release the
+ * type.
+ */
 #define AUTO(type) AUTO_BY(type##_auto) type *
 #define AUTO_OF(type, release)                                                 \
     static inline void type##_auto(type **thing)                               \
@@ -20,12 +23,12 @@
 AUTO_OF(FILE, fclose)
 
 /**
- * Comes before a declaration and calls release(&variable) at the end. The
- * variable may have no other use.
+ * Attribute of a variable: calls release(&variable) at the end of the block.
+ * The variable may be otherwise unused.
  */
 #define AUTO_BY(release) __attribute__((cleanup(release), unused))
 
-/** Comes before the declaration of a pointer, which free then releases. */
+/** Attribute of a pointer: calls free at the end of the block. */
 #define AUTO_FREE AUTO_BY(es_auto_free)
 static inline void es_auto_free(void *pointer)
 {

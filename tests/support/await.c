@@ -1,4 +1,4 @@
-/* Waits for a state, with a time limit. See await.h. */
+/* Waits for a condition, with a time limit. See await.h. */
 #include "tests/support/await.h"
 #include "analyzer/base/kernel.h"
 #include "tests/support/cmocka_all.h"
@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The process and the thread in which a failure fails the test. */
+/* The process and thread of the test itself. Only there can a failure fail the
+   test. */
 static pid_t process, first_thread;
 
 __attribute__((constructor)) static void remember(void)
@@ -42,7 +43,7 @@ bool es_is_asleep(pid_t id, pid_t thread)
     const size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[n] = '\0';
-    /* "PID (NAME) STATE ...". A name may contain parentheses. */
+    /* Format: "PID (NAME) STATE ...". The name may contain parentheses. */
     const char *end = strrchr(text, ')');
     return end && end[1] == ' ' && end[2] == 'S';
 }

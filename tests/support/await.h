@@ -1,6 +1,6 @@
 /**
- * Waiting for a state. A test must not wait for a fixed duration: how long a
- * machine takes depends on what else it does.
+ * Waits until a condition is true. Tests must not wait for a fixed duration,
+ * because the time that a machine needs depends on its load.
  */
 #ifndef ES_TESTS_AWAIT_H
 #define ES_TESTS_AWAIT_H
@@ -10,13 +10,13 @@
 #include <sys/types.h>
 
 /**
- * The time limit of a wait. Under no load does a correct program take so long.
+ * The time limit of a wait. A correct program stays below it under any load.
  */
 enum { ES_PATIENCE_S = 60, ES_PATIENCE_MS = 1000 * ES_PATIENCE_S };
 
 /**
- * Longer than any test may take. A call with this time-out must return for
- * another reason.
+ * A time longer than any test may take. A call with this timeout must return
+ * for another reason.
  */
 enum { ES_FOR_EVER_MS = 3600 * 1000 };
 
@@ -33,14 +33,14 @@ enum { ES_FOR_EVER_MS = 3600 * 1000 };
     } while (0)
 
 /**
- * Sleeps a millisecond, for es_await. The first call sets *until, when the
- * time is up.
+ * Sleeps for a millisecond; used by es_await. The first call sets *until to the
+ * end of the time limit. After that time, fails with the name `what`.
  */
 void es_await_nap(int64_t *until, const char *what, const char *file, int line);
 
 /**
- * Returns true if a thread sleeps until something wakes it, false if not or if
- * there is no such thread. The first thread of a process has the number of the
+ * Returns true if the thread sleeps until something wakes it; false if it runs
+ * or does not exist. The first thread of a process has the same number as the
  * process.
  */
 bool es_is_asleep(pid_t process, pid_t thread);

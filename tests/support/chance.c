@@ -1,4 +1,4 @@
-/* The generators of chance.h. */
+/* Implements the random number generators of chance.h. */
 #include "tests/support/chance.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@ long chance_times(const char *name, long usual)
     return given ? strtol(given, NULL, 10) : usual;
 }
 
-static uint64_t chance; /* a state of 0 would stay 0 */
+static uint64_t chance; /* state of the generator; it must not be 0, which
+                           would never change */
 
 void chance_seed(uint64_t seed)
 {

@@ -1,4 +1,4 @@
-/** cmocka with the headers that it needs first. */
+/** Includes cmocka and the headers that must precede it. */
 #ifndef ES_TESTS_CMOCKA_ALL_H
 #define ES_TESTS_CMOCKA_ALL_H
 
@@ -10,14 +10,15 @@
 
 #include <cmocka.h>
 
-/* cmocka passes every test a state, which most of them do not use. */
+/* Disables the warning about unused parameters: cmocka passes a state to every
+   test, and most tests do not use it. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/** Skips the test and prints what the machine lacks: es_skip("no GPU"). */
+/** Skips the test and prints what is missing: es_skip("no GPU"). */
 #define es_skip(reason) (print_message("# skipped: " reason "\n"), skip())
 
 /**
- * 1 in the pass with sanitizers, which is slow; a test may then do fewer
+ * 1 in builds with sanitizers, which are slow; tests may then do fewer
  * repetitions.
  */
 #if defined(__SANITIZE_ADDRESS__)

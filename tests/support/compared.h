@@ -1,4 +1,4 @@
-/** A comparison of run files, and what is printed about it. */
+/** Compares run files for tests and returns the printed output. */
 #ifndef ES_TESTS_COMPARED_H
 #define ES_TESTS_COMPARED_H
 
@@ -14,16 +14,17 @@
 typedef struct es_compared_written {
     const char *file, *name, *arch, *config;
     int64_t n_layer, n_head, seed;
-    float low;      /* of its entropies; NaN: all are NaN */
-    float evals[4]; /* losses at 0, 10, 20, 30; missing: none */
+    float low;      /* lowest entropy, in nats; NaN: all entropies are NaN */
+    float evals[4]; /* losses of the evaluations at steps 0, 10, 20, 30;
+                       missing: no evaluation */
     float logit;    /* largest logit; missing: not recorded */
 } es_compared_written;
 
 void es_compare_write(void **state, const es_compared_written *of);
 
 /**
- * Records entropies that are spread from `low` to `low` + 1 nats and all
- * differ.
+ * Records entropies that are spread evenly from `low` to `low` + 1 nats, all
+ * different.
  */
 void es_compare_record_heads(es_recorded *to, int64_t step, float low);
 
@@ -38,8 +39,8 @@ typedef struct es_compared_files {
 } es_compared_files;
 
 /**
- * Compares all runs of n files in folder *state. `baseline` is one of the
- * files or NULL. Paths are shown without the folder.
+ * Compares all runs of n files in the folder *state. `baseline` is one of the
+ * files, or NULL. Printed paths omit the folder.
  */
 void es_compare_files(es_compared_files *out, void **state,
                       const char *const *files, size_t n, const char *baseline,
@@ -47,34 +48,39 @@ void es_compare_files(es_compared_files *out, void **state,
 
 void es_compared_free(es_compared_files *compared);
 
-/** Returns the tables; the caller frees them. */
+/** Returns the tables of the comparison as text; the caller frees it. */
 char *es_compared_text(const es_compared_files *compared,
                        es_table_options options);
 
 /**
- * Returns the member "comparison" with its name, in braces; the caller frees
+ * Returns a JSON object with the member "comparison" as text; the caller frees
  * it.
  */
 char *es_compared_json(const es_compared_files *compared);
 
-/** Returns the same parsed, without its name; the caller releases it. */
+/**
+ * Returns the parsed value of the member "comparison"; the caller releases it.
+ */
 json_t *es_compared_parsed(const es_compared_files *compared);
 
 /**
- * Returns the member at a path such as "runs.0.eval.best_ppl", borrowed. Fails
- * the test if there is none.
+ * Returns the JSON value at a path such as "runs.0.eval.best_ppl", borrowed.
+ * Fails the test if there is none.
  */
 json_t *es_json_at(json_t *root, const char *path);
 
-/** Returns the text at a path, borrowed; "" if it is not a text. */
+/** Returns the string at a path, borrowed; "" if the value is not a string. */
 const char *es_json_text_at(json_t *root, const char *path);
 
-/** Returns the texts of an array as "a b c", borrowed until the next call. */
+/**
+ * Returns the strings of the array at a path, joined as "a b c"; borrowed until
+ * the next call.
+ */
 const char *es_json_list_at(json_t *root, const char *path);
 
 /**
- * Fails the test unless the number at a path is `expected` to 1e-6 of it,
- * which float32 values allow.
+ * Fails the test unless the number at a path is within 1e-6 of `expected`,
+ * relative to it, because recorded values are float32.
  */
 void es_json_assert_near(json_t *root, const char *path, double expected);
 

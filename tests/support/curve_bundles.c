@@ -1,4 +1,4 @@
-/* Curves that own their arrays, and figures of them. */
+/* Creates curves that own their arrays, and draws figures of them. */
 #include "tests/support/curve_bundles.h"
 #include "tests/support/chance.h"
 #include "tests/support/drawn.h"

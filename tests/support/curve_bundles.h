@@ -1,6 +1,6 @@
 /**
- * Curves that own their arrays, and figures of them, for tests. Include cmocka
- * first.
+ * Creates curves that own their arrays, and draws figures of them, for tests.
+ * Include cmocka first.
  */
 #ifndef ES_TESTS_CURVE_BUNDLES_H
 #define ES_TESTS_CURVE_BUNDLES_H
@@ -16,7 +16,7 @@ typedef struct bundle {
     size_t n_curves, n;
 } bundle;
 
-/** A figure that is drawn and laid out, with its pixels. */
+/** A figure that has been laid out and drawn, with its pixels. */
 typedef struct shot {
     es_curves_sheet sheet;
     es_picture *picture;
@@ -24,32 +24,35 @@ typedef struct shot {
     double scale;
 } shot;
 
-/** Returns the values of a curve, (n). */
+/** Returns the values (n) of a curve. */
 float *row(const bundle *b, size_t curve);
 
 /**
- * Returns slowly falling lines at different heights, with a little noise,
- * called "layer 0" and so on.
+ * Returns curves that fall slowly at different heights, with a little noise,
+ * named "layer 0" and so on.
  */
 bundle bundle_new(size_t n_curves, size_t n, double noise);
 void bundle_free(bundle *b);
 
-/** Returns a figure with every text, and a reference at 3.878. */
+/**
+ * Returns a figure that sets every optional text, and a reference line at
+ * 3.878.
+ */
 es_curves figure_of(const es_curves_panel *panels, size_t n);
 
 /**
- * Draws a figure. Fails the test unless it is drawn, is finite, and no texts
- * touch.
+ * Draws a figure. Fails the test unless drawing succeeds, all coordinates are
+ * finite and no texts touch.
  */
 es_picture *drawn(const es_curves *figure);
 
 shot shot_of(const es_curves *figure, double scale);
 void shot_clear(shot *s);
 
-/** Returns the pixel at a place of a panel, 0xRRGGBB. */
+/** Returns the colour 0xRRGGBB of the pixel at a step and value of a panel. */
 uint32_t pixel(const shot *s, size_t panel, double step, double value);
 
-/** Returns the colour of a curve of the first panel. */
+/** Returns the colour of a curve in the first panel. */
 uint32_t color_of(const shot *s, size_t curve);
 
 size_t count_shapes(const es_picture *picture, es_shape_kind kind);

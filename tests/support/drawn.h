@@ -6,26 +6,26 @@
 #include "tests/support/pictures.h"
 
 /**
- * Returns the picture that a call drew. Fails the test unless it drew one,
- * every number is finite and no texts touch.
+ * Returns the picture that a drawing function created. Fails the test unless
+ * `status` is ES_OK, every coordinate is finite and no texts touch.
  */
 es_picture *sound_picture(es_status status, es_picture *const *picture);
 
 /**
- * Fails the test unless the picture, at one pixel per point, is
- * tests/golden/NAME.png. Frees it.
+ * Fails the test unless the picture, drawn at one pixel per point, equals
+ * tests/golden/NAME.png. Frees the picture.
  */
 void assert_golden(es_picture *picture, const char *name);
 
-/** The expected colour of a pixel. */
+/** The expected colour of one pixel. */
 typedef struct es_wanted_pixel {
     int x, y;
     uint32_t color; /* 0xRRGGBB */
 } es_wanted_pixel;
 
 /**
- * Fails the test unless the picture, at `scale` pixels per point, has these
- * pixels and exactly n_colors colours (0: any number). Frees it.
+ * Fails the test unless the picture, drawn at `scale` pixels per point, has the
+ * given pixels and exactly n_colors colours (0: any number). Frees the picture.
  */
 #define ASSERT_PIXELS(picture, scale, n_colors, ...)                           \
     assert_pixels(picture, scale, n_colors,                                    \
@@ -35,24 +35,24 @@ typedef struct es_wanted_pixel {
 void assert_pixels(es_picture *picture, double scale, int n_colors,
                    const es_wanted_pixel *wanted, size_t n);
 
-/** Draws a figure whose type the caller knows. */
+/** Draws a figure; the caller knows its type. */
 typedef es_status es_draw_any(es_picture **out, const void *figure);
 
 /**
- * Fails the test unless the figure is sound and has the size that `style`, a
- * part of it, requests, from a paper's column to a large page. A size that is
- * too small must be refused with a message that names the least size, and that
- * size must be accepted.
+ * Fails the test unless the figure has the size that `style`, a member of the
+ * figure, requests. Tests sizes from a paper's column to a large page. A size
+ * that is too small must be refused with a message that names the least size,
+ * and the least size must be accepted.
  */
 void assert_sizes_are_kept(es_draw_any *draw, const void *figure,
                            es_figure_style *style);
 
-/** Fails the test unless both are the same as SVG. Frees both. */
+/** Fails the test unless both pictures give the same SVG. Frees both. */
 void assert_same_picture(es_picture *a, es_picture *b);
 
 /**
- * Fails the test, naming the text, unless all of the given texts are in the
- * picture, or none.
+ * Fails the test unless all of the given texts are in the picture, or, for the
+ * second macro, none. Names the text that fails.
  */
 #define ASSERT_SAYS(picture, ...)                                              \
     assert_says(picture, true, (const char *const[]){__VA_ARGS__, NULL})

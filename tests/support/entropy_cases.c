@@ -1,4 +1,5 @@
-/* Random cases of es_qk_statistics: layouts, types and options. */
+/* Creates random cases of es_qk_statistics with different layouts, types and
+   options. */
 #include "tests/support/entropy_cases.h"
 
 #include <math.h>
@@ -17,8 +18,8 @@ bool random_chance(uint64_t *seed, double p)
 /* --- numbers of every type ------------------------------------------------ */
 
 /**
- * Rounds *x, which must not be too large, to the nearest float16 and returns
- * its bits. NaN and infinity stay as they are.
+ * Rounds *x to the nearest float16 and returns the bits of the result. *x must
+ * not exceed the range of float16. NaN and infinity stay unchanged.
  */
 static uint16_t to_half(float *x)
 {
@@ -58,7 +59,10 @@ void set_case_origin(case_numbers *numbers, size_t origin)
                               : (const void *)(numbers->values + origin);
 }
 
-/** Returns (B,N,H,W) or (B,H,N,W), with some numbers between the rows. */
+/**
+ * Returns random numbers in the layout (B,N,H,W) or (B,H,N,W), with some unused
+ * numbers between the rows.
+ */
 static case_numbers random_numbers(int n_batch, int n_heads, int n, int width,
                                    double scale, bool heads_inside,
                                    uint64_t *seed)

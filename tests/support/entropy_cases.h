@@ -1,6 +1,7 @@
 /**
- * Random cases of es_qk_statistics with every option, and a second
- * implementation of the definitions in entropy.h in plain double precision.
+ * Creates random cases of es_qk_statistics with every option, and checks
+ * results with a second implementation of the definitions in entropy.h, in
+ * plain double precision.
  */
 #ifndef TESTS_ENTROPY_CASES_H
 #define TESTS_ENTROPY_CASES_H
@@ -13,23 +14,25 @@ enum {
     OPTIONS_MOST_LENGTH = 400
 };
 
-/** Return a number from `low` to `high`, and true with probability p. */
+/**
+ * Return a random integer from `low` to `high`, and true with probability p.
+ */
 int random_int(uint64_t *seed, int low, int high);
 bool random_chance(uint64_t *seed, double p);
 
-/** An input of a call, and its values as float32. */
+/** An input array of a call, and the same values as float32. */
 typedef struct case_numbers {
     float *values;
-    uint16_t *halves; /* NULL for float32 */
+    uint16_t *halves; /* the values as float16 or bfloat16; NULL for float32 */
     size_t count;
     es_entropy_input input;
-    size_t origin; /* where input.data points, counted in values */
+    size_t origin; /* index of the value that input.data points to */
 } case_numbers;
 
-/** Sets one number, rounded to the input's type. */
+/** Sets one value, after rounding it to the type of the input. */
 void set_case_number(case_numbers *numbers, size_t position, float value);
 
-/** Makes input.data point at number `origin`. */
+/** Makes input.data point to value number `origin`. */
 void set_case_origin(case_numbers *numbers, size_t origin);
 
 typedef struct options_case {
@@ -45,8 +48,8 @@ typedef struct options_case {
 } options_case;
 
 /**
- * Returns the case of a seed, which determines sizes, layout, types and
- * options. If n_queries or width is not 0, it is used instead.
+ * Returns a random case. The seed determines sizes, layout, types and options.
+ * If n_queries or width is not 0, it replaces the random size.
  */
 options_case *new_options_case(uint64_t seed, int n_queries, int width);
 void free_options_case(options_case *c);
@@ -62,7 +65,7 @@ enum {
     N_OPTION_FLOATS
 };
 
-/** Every output of a call. */
+/** Arrays for every output of a call. */
 typedef struct options_outputs {
     es_rows rows;
     float *floats[N_OPTION_FLOATS];
@@ -78,7 +81,10 @@ void free_options_outputs(options_outputs *out);
 /** Fails the test if a row or head differs from the definition. */
 void check_options_case(const options_case *c, const options_outputs *got);
 
-/** Runs the case with these kernels and its own outputs, and checks them. */
+/**
+ * Runs the case with the given kernels and new output arrays, and checks the
+ * results.
+ */
 void check_options_call(const es_entropy_kernels *set, const options_case *c,
                         int n_threads);
 

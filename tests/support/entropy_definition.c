@@ -1,5 +1,5 @@
-/* The definition of es_qk_statistics in double precision, row by row and key
-   by key, and the comparison of a call's outputs with it. */
+/* Computes the definition of es_qk_statistics in double precision, row by row
+   and key by key, and compares the outputs of a call with it. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 
@@ -9,10 +9,11 @@
 
 /* --- the definition ------------------------------------------------------- */
 
-/** Query `row` of sequence b, counted over all rows of the arrays. */
+/** One query: `row` of sequence b, numbered over all rows of the arrays. */
 typedef struct place {
     int b, h, row;
-    int first_query, first_key, n_keys; /* of its sequence */
+    int first_query, first_key, n_keys; /* first query, first key and number
+                                           of keys of the sequence */
 } place;
 
 static double number_of(const case_numbers *x, int b, int h, int i, int d)
@@ -23,7 +24,7 @@ static double number_of(const case_numbers *x, int b, int h, int i, int d)
 }
 
 /**
- * Returns q.k as exactly as double allows, and writes sum |q_c k_c| to *reach.
+ * Returns q.k as exactly as double allows, and sets *reach to sum |q_c k_c|.
  */
 static double product(const options_case *c, const place *p, int j,
                       double *reach)
@@ -67,13 +68,15 @@ static bool sees(const options_case *c, const place *p, int j)
            (s->window == 0 || abs(away) < s->window);
 }
 
-/** One row by the definition. */
+/** The statistics of one row by the definition. */
 typedef struct wanted_row {
-    bool unseen, broken; /* it sees no key; a score is not finite */
+    bool unseen, broken; /* unseen: the row sees no key; broken: a score is
+                            not finite */
     int n_seen;
-    double sum; /* of exp(score - largest score) */
+    double sum; /* sum of exp(score - largest score) */
     double x[N_OPTION_FLOATS];
-    double reach; /* largest sum |q_c k_c|, scaled as a score */
+    double reach; /* largest sum |q_c k_c| over the keys, multiplied by the
+                     factor of the scores */
 } wanted_row;
 
 static bool is_wanted(const options_case *c, const place *p)
@@ -83,7 +86,9 @@ static bool is_wanted(const options_case *c, const place *p)
     return !s->query_mask || s->query_mask[row];
 }
 
-/** Returns the factor of a row's products; NaN if its temperature is NaN. */
+/**
+ * Returns the factor of the products of a row; NaN if its temperature is NaN.
+ */
 static double scale_of(const options_case *c, const place *p)
 {
     const es_attention_shape *s = &c->shape;
@@ -100,8 +105,8 @@ static bool is_float(double x)
 }
 
 /**
- * Writes the scores of the visible keys, NaN for the others, and the row's
- * statistics that need only the scores.
+ * Computes the scores of the visible keys (NaN for hidden keys), and the
+ * statistics of the row that depend only on scores.
  */
 static void find_scores(const options_case *c, const place *p, double *scores,
                         wanted_row *row)
@@ -240,10 +245,11 @@ static void assert_row(const options_outputs *got, size_t position,
     }
 }
 
-/** A head by the definition. */
+/** The statistics of one head by the definition. */
 typedef struct wanted_head {
-    int n, n_sequence, n_broken; /* finite rows; those of this sequence; rows
-                                    that are not finite */
+    int n, n_sequence, n_broken; /* number of finite rows; of finite rows of
+                                    this sequence; of rows that are not
+                                    finite */
     int64_t n_weights;
     double sums[N_OPTION_FLOATS], sequence;
     double low, high, max_logit, reach;

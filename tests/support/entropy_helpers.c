@@ -1,5 +1,6 @@
-/* Shared by the tests of the entropy module: random inputs, guarded outputs,
-   comparison with the double reference, and the reference files. */
+/* Helpers of the tests of the entropy module: random inputs, outputs with guard
+   values, comparison with the double-precision reference, and the stored cases.
+ */
 #include "tests/support/entropy_helpers.h"
 
 #include "analyzer/base/value.h"
@@ -33,7 +34,7 @@ float *new_normals(size_t n, double scale, uint64_t seed)
     return out;
 }
 
-#define GUARD 8 /* sentinels on either side */
+#define GUARD 8 /* number of guard values on either side of an array */
 #define SENTINEL 0x5e175e17
 
 row_buffers new_rows(size_t n)
@@ -111,11 +112,11 @@ es_entropy_input keys_at(const float *k, const es_attention_shape *shape)
 
 /* --- comparison with the reference ---------------------------------------- */
 
-/** One row of a call: its numbers and the keys that it sees. */
+/** The input of one row, and the keys that it sees. */
 typedef struct row_inputs {
     es_numbers in, k;
     ptrdiff_t k_row;
-    int n; /* number of keys up to the last one that it sees */
+    int n; /* index of the last key that the row sees, plus 1 */
     const unsigned char *mask;
     float temperature;
     int width;
@@ -183,8 +184,8 @@ static double mass_of(const row_inputs *row)
 }
 
 /**
- * Returns the largest sum |q_c k_c| / (t sqrt(D)) of the visible keys, and
- * writes how many there are.
+ * Returns the largest sum |q_c k_c| / (t sqrt(D)) over the visible keys, and
+ * sets *n_visible to their number.
  */
 static double reach_of(const row_inputs *row, int *n_visible)
 {
@@ -335,8 +336,8 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
         ES_OK);
 }
 
-/* B, H, T, S, D, causal: sizes of 1, odd sizes, S != T, and sizes around those
- * of tiles (8, 16, 48), of chunks (240) and of parts (1024). */
+/* B, H, T, S, D, causal. There are sizes of 1, odd sizes, S != T, and sizes
+ * around those of tiles (8, 16, 48), of chunks (240) and of parts (1024). */
 const es_attention_shape test_shapes[] = {
     SHAPE(1, 1, 1, 1, 1, true),      SHAPE(1, 1, 1, 1, 64, false),
     SHAPE(2, 3, 2, 2, 3, true),      SHAPE(3, 1, 7, 7, 5, true),
@@ -372,7 +373,8 @@ int run_for_variants(const variant_case *cases, size_t n)
                                     .initial_state = (void *)(intptr_t)all[v]};
         }
     }
-    /* The macro would count all hundred tests. */
+    /* Calls the function instead of cmocka's macro, which would count all
+       hundred elements of the array as tests. */
     return _cmocka_run_group_tests("variants", tests, at, NULL, NULL);
 }
 
@@ -380,7 +382,7 @@ int run_for_variants(const variant_case *cases, size_t n)
 
 #define CASES "tests/analyzer/cases"
 
-/** Returns the data of an array; NULL if the case has none of that name. */
+/** Returns the data of the array `name`; NULL if the case has no such array. */
 static void *read_array(const es_arrays *from, const char *name,
                         es_npy_type type, int n_dims, const size_t *dims)
 {
@@ -402,8 +404,8 @@ static bool is_causal(const es_arrays *from)
 }
 
 /**
- * Reads B, H, n and D or S of an array of a case. Returns false if the case
- * has no such array.
+ * Reads the dimensions of an array of a case: B, H, n, and D or S. Returns
+ * false if the case has no such array.
  */
 static bool read_dims(size_t dims[4], const es_arrays *from, const char *name)
 {

@@ -1,4 +1,4 @@
-/** Shared by the tests of the entropy module. */
+/** Declares helpers shared by the tests of the entropy module. */
 #ifndef TESTS_ENTROPY_HELPERS_H
 #define TESTS_ENTROPY_HELPERS_H
 
@@ -7,16 +7,18 @@
 #include <stdbool.h>
 
 /**
- * Return a number from a seed: uniform in [0,1), or normal with mean 0 and
- * deviation 1.
+ * Return a random number and advance the state: uniform in [0,1), or normal
+ * with mean 0 and standard deviation 1.
  */
 double random_uniform(uint64_t *state);
 double random_normal(uint64_t *state);
 
-/** Returns n normal numbers times `scale`; the caller frees them. */
+/**
+ * Returns n normal random numbers multiplied by `scale`; the caller frees them.
+ */
 float *new_normals(size_t n, double scale, uint64_t seed);
 
-/** Outputs of n rows with sentinels before and after each array. */
+/** Output arrays for n rows, with guard values before and after each array. */
 typedef struct row_buffers {
     es_rows rows;
     size_t n;
@@ -26,7 +28,7 @@ typedef struct row_buffers {
 row_buffers new_rows(size_t n);
 void free_rows(row_buffers *buffers);
 
-/** Fails the test if a sentinel has changed. */
+/** Fails the test if a guard value has changed. */
 void assert_sentinels(const row_buffers *buffers);
 
 /** Passes if |got - wanted| <= tolerance, or if both are NaN. */
@@ -35,7 +37,7 @@ void assert_sentinels(const row_buffers *buffers);
 void check_close(double got, double wanted, double tolerance, const char *what,
                  const char *file, int line);
 
-/** A shape from B, H, T, S, D and causal. */
+/** Initialises a shape from B, H, T, S, D and causal. */
 #define SHAPE(b, h, t, s, d, is_causal)                                        \
     {                                                                          \
         .size = sizeof(es_attention_shape), .n_batch = b, .n_heads = h,        \
@@ -43,23 +45,24 @@ void check_close(double got, double wanted, double tolerance, const char *what,
     }
 
 /**
- * Return inputs of packed float32: (B,H,T,S), (B,H,T,D), (B,n_kv_heads,S,D).
+ * Return contiguous float32 inputs: weights (B,H,T,S), queries (B,H,T,D), keys
+ * (B,n_kv_heads,S,D).
  */
 es_entropy_input weights_at(const float *att, const es_attention_shape *shape);
 es_entropy_input queries_at(const float *q, const es_attention_shape *shape);
 es_entropy_input keys_at(const float *k, const es_attention_shape *shape);
 
 /**
- * Returns row number `position` by the double reference. k is NULL for
- * weights.
+ * Computes row number `position` with the double-precision reference. If k is
+ * NULL, `in` contains weights.
  */
 es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
                          const float *temperature,
                          const es_attention_shape *shape, size_t position);
 
 /**
- * Compares one row in every `every` with the reference, within the accuracy
- * that entropy.h promises.
+ * Compares every `every`-th row with the reference, within the accuracy that
+ * entropy.h promises.
  */
 void assert_entropy(const es_rows *rows, const es_entropy_input *in,
                     const es_entropy_input *k, const float *temperature,
@@ -73,19 +76,24 @@ void assert_qk(const es_rows *rows, const float *q, const float *k,
 /** Fails the test unless all outputs have the same bits. */
 void assert_same_rows(const row_buffers *got, const row_buffers *wanted);
 
-/** Return the number of rows (b,h,i), of weights, and of floats in k. */
+/**
+ * Return the number of rows (b,h,i), of weights (b,h,i,j), and of floats in k.
+ */
 size_t n_rows(const es_attention_shape *shape);
 size_t n_weights(const es_attention_shape *shape);
 size_t n_key_floats(const es_attention_shape *shape);
 
 /**
- * Returns softmax of normal scores of deviation `spread`. Masked weights are
- * NaN.
+ * Returns the softmax of normal random scores with standard deviation `spread`.
+ * Masked weights are NaN.
  */
 float *new_weights(const es_attention_shape *shape, double spread,
                    uint64_t seed);
 
-/** Call es_entropy_with for packed inputs, and fail the test if it fails. */
+/**
+ * Call es_entropy_with for contiguous inputs, and fail the test if the call
+ * fails.
+ */
 void run_probs(const es_entropy_kernels *set, const es_rows *rows,
                const float *att, const es_attention_shape *shape,
                int n_threads);
@@ -100,7 +108,7 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
 extern const es_attention_shape test_shapes[];
 extern const size_t n_test_shapes;
 
-/** A test that runs once for every variant. */
+/** A test that runs once for every variant of the kernels. */
 typedef struct variant_case {
     const char *name;
     CMUnitTestFunction run;
@@ -112,25 +120,27 @@ typedef struct variant_case {
     }
 
 /**
- * Runs every case with each set of kernels that this processor supports, as
- * one group of tests. Returns the exit status for main.
+ * Runs every case with each variant that this processor supports, as one group
+ * of cmocka tests. Returns the exit status for main.
  */
 int run_for_variants(const variant_case *cases, size_t n);
 
-/** Returns the set of kernels under test. */
+/** Returns the variant under test. */
 const es_entropy_kernels *variant(void **state);
 
 /** One case of tests/analyzer/cases. */
 typedef struct entropy_case {
     bool from_qk;
     es_attention_shape shape;
-    float *att, *q, *k, *temperature;   /* arrays that this kind of case has */
-    float *row_entropy, *entropy, *lse; /* rounded from double */
+    float *att, *q, *k, *temperature;   /* arrays of the case; NULL if a kind
+                                           of case has no such array */
+    float *row_entropy, *entropy, *lse; /* expected results, rounded from
+                                           double */
     int32_t *nonfinite;
 } entropy_case;
 
 /**
- * Calls visit with every loaded case in turn. Fails the test if one cannot be
+ * Calls `visit` once for every stored case. Fails the test if a case cannot be
  * read.
  */
 void each_entropy_case(void (*visit)(const entropy_case *, void *user),

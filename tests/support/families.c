@@ -1,5 +1,5 @@
 /* Runs reference cases and checks refusals for the tests of families. On a
- * failure it prints what verify prints, array by array. */
+ * failure, prints the output of verify, array by array. */
 #include "tests/support/families.h"
 
 #include "hooks/trainer/verify.h"

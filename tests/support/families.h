@@ -1,4 +1,6 @@
-/** Checks that the tests of every family and of configurations share. */
+/**
+ * Declares checks shared by the tests of model families and of configurations.
+ */
 #ifndef ES_TESTS_FAMILIES_H
 #define ES_TESTS_FAMILIES_H
 
@@ -6,8 +8,8 @@
 #include "hooks/trainer/model/ops.h"
 
 /**
- * Checks that a reference case passes on 1, 2 and 3 threads. Fails the test
- * with what verify printed.
+ * Checks that a reference case passes with 1, 2 and 3 threads. On a failure,
+ * fails the test with the output of verify.
  */
 void es_expect_case(const char *path, const es_ops *ops,
                     es_precision precision);

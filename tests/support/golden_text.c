@@ -1,5 +1,5 @@
-/* Compares what a function prints with a file in tests/golden, and writes that
-   file again on request. */
+/* Compares the printed output of a function with a file in tests/golden, and
+   replaces the file on request. */
 #include "tests/support/golden_text.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Sends the samples of runs to a judge or to rules, and keeps the episodes
+/* Pushes the samples of runs to a judge or to rules, and stores the episodes
    that they report. */
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
@@ -15,7 +15,7 @@ static void keep(es_judged_episode *all, size_t *n, const es_judge_run *run,
     kept->said.layers = kept->said.heads = NULL;
 }
 
-/* Returns memory filled with arbitrary bytes. */
+/* Returns a workspace filled with arbitrary bytes. */
 static void *workspace_of(size_t size, const es_judge_run *run)
 {
     assert_true(run->n_layers * run->n_heads <= ES_JUDGED_VALUES);

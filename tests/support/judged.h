@@ -1,4 +1,4 @@
-/** A judge, or rules, whose episodes are kept for tests. */
+/** Runs a judge, or rules, and stores the reported episodes for tests. */
 #ifndef ES_TESTS_JUDGED_H
 #define ES_TESTS_JUDGED_H
 
@@ -10,8 +10,9 @@
 #define ES_JUDGED_EPISODES 512
 
 typedef struct es_judged_episode {
-    size_t rule;     /* number of the rule, for episodes of rules */
-    es_episode said; /* layers and heads are NULL: use those below */
+    size_t rule;     /* index of the rule, if rules reported the episode */
+    es_episode said; /* the episode; its layers and heads are NULL, because
+                        copies are stored below */
     unsigned char layers[ES_JUDGED_VALUES], heads[ES_JUDGED_VALUES];
 } es_judged_episode;
 
@@ -24,15 +25,15 @@ typedef struct es_judged {
 } es_judged;
 
 /**
- * Returns a new judge. `rules` NULL: the default ones. Fails the test on an
- * error.
+ * Returns a new judge. If `rules` is NULL, the judge has the default
+ * thresholds. Fails the test on an error.
  */
 es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 
 void es_judged_free(es_judged *judged);
 AUTO_OF(es_judged, es_judged_free)
 
-/** Pushes a sample of a head series whose L*H values are all `value`. */
+/** Pushes a sample of a series of heads. All L*H values are `value`. */
 void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
                         float value);
 
@@ -45,11 +46,17 @@ const es_judged_episode *es_judged_only(const es_judged *judged,
 
 size_t es_judged_count(const es_judged *judged, es_flag_kind kind);
 
-/** Fails the test unless the episode exists and has this span. */
+/**
+ * Fails the test unless the episode exists and lasts from step `onset` to step
+ * `last`.
+ */
 void es_judged_span(const es_judged_episode *episode, int64_t onset,
                     int64_t last, bool stands);
 
-/** Returns the marked numbers as "9 10 11", borrowed until the next call. */
+/**
+ * Returns the indices of the marked elements as "9 10 11"; borrowed until the
+ * next call.
+ */
 const char *es_judged_list(const unsigned char *marks, size_t n);
 
 typedef struct es_ruled {
@@ -69,7 +76,8 @@ void es_ruled_free(es_ruled *ruled);
 AUTO_OF(es_ruled, es_ruled_free)
 
 /**
- * Returns a rule "r" on the train series `series`, otherwise es_rule_default.
+ * Returns es_rule_default with the name "r", the given series in the phase
+ * train, and the given fields.
  */
 es_rule es_rule_on(const char *series, es_rule_aggregate aggregate,
                    es_rule_comparison comparison, double threshold);

@@ -1,4 +1,4 @@
-/** The published heatmaps in samples/published. */
+/** Reads the published heatmaps in samples/published. */
 #ifndef ES_TESTS_PAPER_H
 #define ES_TESTS_PAPER_H
 
@@ -8,8 +8,8 @@
 #define ES_PAPER_CTX 128
 
 /**
- * Writes 12x12 entropies in nats to out. `arch` is "SM+LN+G", "SM+LN+R",
- * "SM+G", "SM+R" or "SM".
+ * Writes the 12x12 entropies of a published model, in nats, to `out`. `arch` is
+ * "SM+LN+G", "SM+LN+R", "SM+G", "SM+R" or "SM".
  */
 void es_paper_heatmap(float *out, const char *arch);
 

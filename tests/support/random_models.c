@@ -1,4 +1,5 @@
-/* Random configurations and parameters, for properties that hold for all. */
+/* Creates random configurations and parameters of models, for tests of
+   properties that must hold for all models. */
 #include "tests/support/random_models.h"
 #include "analyzer/base/text.h"
 #include "tests/support/reference_ops.h"
@@ -14,7 +15,7 @@ static uint64_t *begin(uint64_t *state, uint64_t seed)
     return state;
 }
 
-/* Returns a whole number in [low, high]. */
+/* Returns a random integer in [low, high]. */
 static int pick(uint64_t *state, int low, int high)
 {
     const double share = (es_test_random(state) + 1) / 2;
@@ -79,7 +80,7 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
                                         "ScFuFFN",
                                         "GS"};
     char removed[PART_SIZE];
-    if (happens(state, 15)) /* two linear matrices */
+    if (happens(state, 15)) /* an FFN of two linear matrices has no part */
         return;
     if (happens(state, 15)) {
         snprintf(removed, sizeof removed, "ScFuFFNi%d",
@@ -90,7 +91,8 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
     }
 }
 
-/* Draws no normalisation, one, or both, which may then not share a matrix. */
+/* Adds no normalisation, one, or both. If both, they do not name the same
+   matrix. */
 static void draw_norms(parts *to, uint64_t *state)
 {
     static const char *const sets[] = {"FFN",    "QK",      "QKV",     "QKVO",
@@ -143,12 +145,13 @@ static void draw_arch(char *out, int n_layer, uint64_t *state)
 
 static int draw_head_width(const es_model_config *config, uint64_t *state)
 {
-    /* These are wide enough for more than two rotated dimensions. */
+    /* These widths give more than two rotated dimensions. */
     static const int wide[] = {11, 16, 17, 25};
     if (config->family == ES_FAMILY_PYTHIA && config->n_head < 3 &&
         happens(state, 40))
         return CHOOSE(state, wide);
-    /* A LayerNorm of two numbers gives 1 and -1 whatever they are. */
+    /* Widths of at least 3 with one head, because a LayerNorm of two numbers
+       always gives 1 and -1. */
     return pick(state, config->n_head == 1 ? 3 : 2, 6);
 }
 
@@ -199,10 +202,10 @@ static double draw_entry(const es_ref_model *model, size_t index,
         return x * 1.7 / sqrt(model->dims[index][0]);
     if (is_matrix || es_ref_is_state(name)) /* embeddings too */
         return x;
-    return 1 + 0.5 * x; /* LayerNorm's weights, g, alpha, beta */
+    return 1 + 0.5 * x; /* weights of LayerNorm, g, alpha, beta */
 }
 
-/* Makes each row of u or v a unit vector. */
+/* Scales each row of the vectors u or v to length 1. */
 static void make_unit(es_ref_model *model, size_t index)
 {
     const bool is_matrix = model->dims[index][1] != 0;
@@ -238,7 +241,8 @@ static void draw_numbers(es_ref_case *it, uint64_t seed)
     }
 }
 
-/* Returns true if no kink is near. u and v are changed afterwards. */
+/* Returns true if no kink of the function is near the drawn parameters. Changes
+   u and v. */
 static bool is_clear(es_ref_case *it)
 {
     es_ref_result *result = es_ref_result_new(&it->model->config);

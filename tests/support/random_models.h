@@ -1,6 +1,6 @@
 /**
- * Random architectures from the grammar of analyzer/arch, with sizes,
- * parameters and a micro-batch.
+ * Creates random models: architectures from the grammar of analyzer/arch, with
+ * sizes, parameters and a micro-batch.
  */
 #ifndef ES_TESTS_RANDOM_MODELS_H
 #define ES_TESTS_RANDOM_MODELS_H
@@ -8,19 +8,19 @@
 #include "tests/support/reference_case.h"
 
 /**
- * Returns a model and its micro-batch; the same seed draws the same one.
+ * Returns a random model and its micro-batch, determined by the seed.
  *
- * The model is small (L, H <= 3) and its parameters are of a size at which
- * nothing saturates, rounded to float32. They are drawn again until no ReLU,
- * no deviation of the regulariser, and no number that float32 cannot resolve
- * is near its kink.
+ * The model is small (L, H <= 3). Its parameters are rounded to float32 and so
+ * small that no function saturates. They are drawn again until no ReLU and no
+ * threshold of the regulariser is near its kink, and no result depends on
+ * digits that float32 does not have.
  *
- *   arch  (ES_ARCH_TEXT_MAX) the architecture as it was drawn, with its blanks
- *         and the order of its parts
+ *   arch  (ES_ARCH_TEXT_MAX) receives the drawn architecture, with random
+ *         blanks and a random order of its parts
  */
 es_ref_case es_random_case(char *arch, uint64_t seed);
 
-/** Does the same for a given configuration. */
+/** Same as es_random_case, but for a given configuration. */
 es_ref_case es_random_case_of(const es_model_config *config, uint64_t seed);
 
 #endif

@@ -1,4 +1,4 @@
-/* The arrays of a model, in the order of a checkpoint. */
+/* Lists the parameter arrays of a model, in the order of a checkpoint. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,5 @@
-/* Rows of attention and the regularisation of their entropies:
- * analyzer/README.md, sections 2 (rotation), 3 and 4. */
+/* Computes rows of attention and the regularisation of their entropies, as
+ * specified in analyzer/README.md, sections 2 (rotation), 3 and 4. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
 
@@ -9,7 +9,8 @@
 
 /* --- rotation ------------------------------------------------------------- */
 
-/* Rotates in the half-rotation layout: entries c and c + n/2 form a pair. */
+/* Rotates a vector of n numbers in the half-rotation layout, in which numbers c
+   and c + n/2 form a pair. */
 static void rotate_vector(double *x, int n, int position)
 {
     for (int c = 0; c < n / 2; c++) {
@@ -36,7 +37,8 @@ void es_ref_rotate(double *qkv, const es_ref_model *ref)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* Computes the rows of head h of sequence b, and its part of y (B,T,d). */
+/* Computes the rows of head h of sequence b, and the head's part of y (B,T,d).
+ */
 static void attend_head(double *y, es_ref_result *result, const double *qkv,
                         const es_ref_model *ref, int layer, int b, int h)
 {
@@ -74,17 +76,17 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
         y[(b * T + i / width) * d + h * width + i % width] = head.y[i];
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         memcpy(result->rows[k] + row, rows + k * T, (size_t)T * sizeof *rows);
-    /* In float32, a sharp row could choose another of two keys that nearly
-       tie. */
+    /* If the two largest scores of a sharp row nearly tie, float32 could choose
+       the other key. */
     for (int i = 0; log_t && is_softmax && i < T; i++)
         if (log_t[h * T + i] < log(1e-2))
             es_ref_note(result, gap[i] / 2e5);
     free(in);
 }
 
-/* Notes how small the scores of a row are in relation to |q||k|. If they are
- * small, their terms cancel: float32 keeps few digits, and the power loses
- * more. */
+/* Records how small the scores of a row are relative to |q||k|. If they are
+ * small, the terms of the products cancel: float32 keeps few digits, and the
+ * power loses more. */
 static void note_cancellation(es_ref_result *result, const double *qkv,
                               const es_model_config *config, int layer)
 {
@@ -126,7 +128,7 @@ static double penalty_of(double e, double threshold, double tolerance,
                          es_ref_result *result)
 {
     const double deviation = fabs(e - threshold);
-    if (tolerance > 0) /* with 0 there is no jump */
+    if (tolerance > 0) /* without a tolerance the penalty has no jump */
         es_ref_note(result, fabs(deviation - tolerance));
     return deviation > tolerance ? deviation * deviation : 0;
 }

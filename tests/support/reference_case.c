@@ -1,4 +1,4 @@
-/* Reads reference cases in the form that `entropy-train verify` takes. */
+/* Reads reference cases in the format of `entropy-train verify`. */
 #include "tests/support/reference_case.h"
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"

@@ -1,6 +1,6 @@
 /**
- * Reads reference cases (tests/trainer/cases/README.md) into the double model
- * and writes them from it.
+ * Reads reference cases (tests/trainer/cases/README.md) into the
+ * double-precision model, and writes cases from this model.
  */
 #ifndef ES_TESTS_REFERENCE_CASE_H
 #define ES_TESTS_REFERENCE_CASE_H
@@ -8,7 +8,7 @@
 #include "tests/support/reference_model.h"
 
 /**
- * Returns the path of a case in tests/trainer/cases, borrowed until the next
+ * Returns the path of a case in tests/trainer/cases; borrowed until the next
  * call.
  */
 const char *es_ref_case_path(const char *name);
@@ -17,13 +17,13 @@ const char *es_ref_case_path(const char *name);
 void es_ref_each_case(void (*check)(const char *path));
 
 typedef struct es_ref_case {
-    es_ref_model *model; /* u and v as they are before the step */
+    es_ref_model *model; /* the model, with u and v from before the step */
     int32_t *tokens, *targets;
 } es_ref_case;
 
 /**
- * Reads a folder or a file. Fails the test if it cannot be read. Free the case
- * with es_ref_case_free.
+ * Reads a case from a folder or a file. Fails the test if it cannot be read.
+ * Free the case with es_ref_case_free.
  */
 es_ref_case es_ref_case_read(const char *path);
 void es_ref_case_free(es_ref_case *it);
@@ -33,14 +33,18 @@ double *es_ref_case_array(const char *path, const char *folder,
                           const char *name, size_t n);
 
 /**
- * Writes a whole case as a folder into DIR, which must be empty: the double
- * model's outputs for these numbers, and its gradients by central differences,
- * which only small models allow. Afterwards the model's u and v are those
- * after the step. Fails the test if a file cannot be written.
+ * Writes a complete case as a folder into DIR, which must be empty. The case
+ * contains the outputs of the double-precision model for these parameters, and
+ * its gradients by central differences, which are feasible only for small
+ * models. Afterwards the model has the u and v from after the step. Fails the
+ * test if a file cannot be written.
  */
 void es_ref_case_write(const char *dir, es_ref_case *it);
 
-/** Writes a case that is a file as a folder into DIR, which must be empty. */
+/**
+ * Writes a case that is stored in a file as a folder into DIR, which must be
+ * empty.
+ */
 void es_ref_case_unpack(const char *dir, const char *path);
 
 #endif

@@ -1,4 +1,5 @@
-/* The forward pass in double, written from analyzer/README.md. */
+/* Computes the forward pass of the model in double, as specified in
+   analyzer/README.md. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
 
@@ -66,7 +67,8 @@ void es_ref_add_range(es_ref_result *result, const es_ref_model *ref,
 
 /* --- parts of a block ----------------------------------------------------- */
 
-/* Applies the LayerNorm at a place, or copies x if there is none. */
+/* Applies the LayerNorm at a place of the model, or copies x if the
+   architecture has no LayerNorm. */
 static void norm(double *y, const double *x, const es_ref_model *ref,
                  es_ref_result *result, const char *place)
 {
@@ -134,7 +136,8 @@ void es_ref_apply(double *y, const double *x, const es_ref_model *ref,
     free(w);
 }
 
-/* Writes y (N,d): attention of N1(x), times the output matrix. */
+/* Writes y (N,d): the attention of the normalised input N1(x), multiplied by
+   the output matrix. */
 static void attention(double *y, const double *x, const es_ref_model *ref,
                       es_ref_result *result, int layer)
 {
@@ -253,7 +256,7 @@ static double cross_entropy(const double *logits, int target, int n)
     return log(sum) + largest - logits[target];
 }
 
-/* Normalises x (N,d) in place, writes its logits and returns the mean loss. */
+/* Normalises x (N,d) in place, writes the logits and returns the mean loss. */
 static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
                     const int32_t *targets)
 {
@@ -273,7 +276,8 @@ static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
         }
         ce += cross_entropy(row, targets[i], V) / n;
     }
-    es_ref_note(result, ce / 100); /* near 0, float32 loses 1 - p */
+    es_ref_note(result, ce / 100); /* for a loss near 0, float32 loses the
+                                      digits of 1 - p */
     return ce;
 }
 
@@ -313,7 +317,8 @@ double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
     for (size_t i = 0; i < n; i++)
         *at[i] = values[i];
     free(values);
-    *result = kept; /* the arrays themselves are unchanged */
+    *result = kept; /* restores the scalars; the arrays keep the values of
+                       the last pass */
     return (loss[0] - loss[1]) / (2 * step);
 }
 

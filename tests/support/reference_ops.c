@@ -1,4 +1,4 @@
-/* The trainer's operations as plain loops in double. */
+/* Implements the trainer's operations with plain loops in double. */
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
 
@@ -206,7 +206,7 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* The data of one row: scores, weights, and their derivatives. */
+/* Scores, weights and derivatives of one row. */
 typedef struct ref_row {
     double *z, *a;
     double *slope;        /* da_j = slope_j dz_j - a_j sum_k slope_k dz_k */
@@ -260,7 +260,7 @@ static void power_softmax(ref_row *row, const es_ref_head *head, int i)
     row->lse = NAN;
 }
 
-/* Returns memory for the rows of a head. Free its z. */
+/* Returns a row with memory for the rows of a head. The caller frees its z. */
 static ref_row open_row(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx;
@@ -293,8 +293,8 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
         softmax(row, i);
 }
 
-/* Returns what the weights are divided by for the entropy: with PowerSoftmax
- * their sum, because it is not one. */
+/* Returns the number that the weights are divided by before the entropy is
+ * computed: with PowerSoftmax their sum, because it is not 1. */
 static double mass(const es_ref_head *head, const ref_row *row, int i)
 {
     double sum = head->power ? 0 : 1;

@@ -1,7 +1,7 @@
 /**
- * A second implementation of the trainer's operations, which the fast ones are
- * compared with: plain loops in double, each for one formula of the
- * specification.
+ * A second implementation of the trainer's operations, with which the fast
+ * operations are compared. Each function computes one formula of the
+ * specification with plain loops in double.
  */
 #ifndef ES_TESTS_REFERENCE_OPS_H
 #define ES_TESTS_REFERENCE_OPS_H
@@ -23,35 +23,38 @@ void es_test_fill(float *out, size_t n, double scale, uint64_t *state);
 void es_test_expect_close(const char *what, const float *got,
                           const double *want, size_t n);
 
-/** Does the same with other limits: relative to ||want||, and per entry. */
+/**
+ * Same as es_test_expect_close, but with other limits: relative to ||want||,
+ * and per entry.
+ */
 void es_test_expect_within(const char *what, const float *got,
                            const double *want, size_t n, double relative,
                            double absolute);
 
 /**
- * Appends "WHAT ERROR TOLERANCE" to the file that ENTROPY_PARITY names, from
- * which `make gpu-check` prints how close each array is. Without the variable
- * it does nothing.
+ * Appends "WHAT ERROR TOLERANCE" to the file named by the environment variable
+ * ENTROPY_PARITY. `make gpu-check` prints the errors of all arrays from this
+ * file. Without the variable, does nothing.
  */
 void es_test_report_error(const char *what, double error, double tolerance);
 
 /**
- * Writes y (n,out) = x W + b. The weight is (in,out), or (out,in) if
- * transposed.
+ * Computes y (n,out) = x W + b. The shape of the weight is (in,out), or
+ * (out,in) if `transposed`.
  */
 void es_ref_linear(double *y, const float *x, const float *weight,
                    const float *bias, int n, int n_in, int n_out,
                    bool transposed);
 double es_ref_act(double x, es_activation kind, double slope);
-/** Returns the derivative by its formula, not by differences. */
+/** Returns the derivative by its formula, not by finite differences. */
 double es_ref_act_slope(double x, es_activation kind, double slope);
-/** Normalises one row. */
+/** Normalises one row by LayerNorm. */
 void es_ref_layer_norm(double *y, const float *x, const float *weight,
                        const float *bias, int width);
 /** Returns -log softmax(x)[target]. */
 double es_ref_cross_entropy(const float *x, int target, int n);
 
-/* Normalised weights. All matrices are (in,n). */
+/* The following functions normalise weights. All matrices are (in,n). */
 
 /** w[:,j] = g_j v[:,j] / |v[:,j]|. */
 void es_ref_weight_norm(double *w, const double *v, const double *g, int n_in,
@@ -59,37 +62,40 @@ void es_ref_weight_norm(double *w, const double *v, const double *g, int n_in,
 /** v (in) = m u / |m u|, u (n) = m^T v / |m^T v|. */
 void es_ref_power_iteration(double *u, double *v, const double *m, int n_in,
                             int n);
-/** w = m / sigma. Returns sigma = v^T m u. */
+/** Computes w = m / sigma. Returns sigma = v^T m u. */
 double es_ref_spectral_norm(double *w, const double *m, const double *u,
                             const double *v, int n_in, int n);
 
 /**
- * One head. q, k, v, y are (T,D); log_t is (T) or NULL; rows are
- * (ES_N_ROW_STATISTICS,T) by their definitions, the entropy without an epsilon
- * and lse NaN with a power.
+ * One head of attention. q, k, v, y are (T,D); log_t is (T) or NULL; rows are
+ * (ES_N_ROW_STATISTICS,T) by their definitions, except that the entropy has no
+ * epsilon and lse is NaN with a power.
  */
 typedef struct es_ref_head {
     int n_ctx, width;
-    int power; /* of PowerSoftmax; 0: softmax; 1: scaled ReLU */
+    int power; /* power of PowerSoftmax; 0: softmax; 1: scaled ReLU */
     double epsilon;
     bool plain;           /* PowerSoftmax without c */
-    es_row_length length; /* factor of the epsilon; divisor of scaled ReLU */
-    double *c;            /* (T) of PowerSoftmax, or NULL: written, */
-    bool c_is_given;      /* or read instead, which differences need */
-    double in_log;        /* added to a weight in the entropy's logarithm */
-    double *gap;          /* (T) or NULL: from the largest score to the next */
+    es_row_length length; /* factor of the epsilon of PowerSoftmax; divisor
+                             of scaled ReLU */
+    double *c;            /* (T) for PowerSoftmax, or NULL. Output, */
+    bool c_is_given;      /* or input if this is set, as finite differences
+                             need */
+    double in_log;        /* epsilon in the logarithm of the entropy */
+    double *gap;          /* (T) or NULL: difference between the two largest
+                             scores */
     const double *q, *k, *v, *log_t;
     double *y, *rows;
-    /* backward pass: dy (T,D), dentropy (T) or NULL */
+    /* inputs of the backward pass: dy (T,D), dentropy (T) or NULL */
     const double *dy, *dentropy;
     double *dq, *dk, *dv, *dlog_t;
 } es_ref_head;
 
 void es_ref_attention(const es_ref_head *head);
 /**
- * Writes dq, dk, dv and dlog_t, through the Jacobian of the weights. It stores
- * the T weights of a row; de/da = -(ln b + e) / sum a, b = a / sum a, where
- * sum a is 1 for softmax.
+ * Computes dq, dk, dv and dlog_t with the Jacobian of the weights. Stores the T
+ * weights of a row. de/da = -(ln b + e) / sum a with b = a / sum a; sum a is 1
+ * for softmax.
  */
 void es_ref_attention_backward(const es_ref_head *head);
 

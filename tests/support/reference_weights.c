@@ -1,4 +1,4 @@
-/* Weight and spectral normalisation in double. */
+/* Computes weight and spectral normalisation in double. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
 
@@ -7,13 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A block of columns that is normalised separately: q, k and v of c_attn, and
- * all columns of every other matrix. */
+/* A block of columns that is normalised separately: q, k or v in c_attn, or all
+ * columns of any other matrix. */
 typedef struct block {
-    double *w;                /* (in,stride), at its first column */
-    int n_in, n_out, stride;  /* n_out of the block alone */
-    double *g, *u, *v;        /* (out), (out), (in), or NULL */
-    bool is_weight, is_power; /* which normalisation it has, if any */
+    double *w;                /* (in,stride), starting at the first column of
+                                 the block */
+    int n_in, n_out, stride;  /* n_out: number of columns in the block;
+                                 stride: in the whole matrix */
+    double *g, *u, *v;        /* gain (out), u (out), v (in), or NULL if not
+                                 used */
+    bool is_weight, is_power; /* true for weight normalisation; true for
+                                 spectral normalisation */
 } block;
 
 static int n_blocks(const char *module)
@@ -51,7 +55,7 @@ static double *raw_weight(const es_ref_model *ref, int layer,
     return NULL;
 }
 
-/* Returns block `which` of a matrix w of shape dims. */
+/* Returns block number `which` of the matrix w, whose shape is dims. */
 static block block_of(const es_ref_model *ref, int layer, const char *module,
                       double *w, const int *dims, int which)
 {
@@ -73,7 +77,7 @@ static block block_of(const es_ref_model *ref, int layer, const char *module,
     return b;
 }
 
-/* Returns the block alone, (in,out); the caller frees it. */
+/* Returns a copy of the block, (in,out); the caller frees it. */
 static double *cut(const block *b)
 {
     double *out = es_ref_doubles(b->n_in * b->n_out);

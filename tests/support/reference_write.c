@@ -1,5 +1,5 @@
-/* Writes cases as folders (tests/trainer/cases/README.md), from the double
- * model or from a case that is a file. */
+/* Writes cases as folders (tests/trainer/cases/README.md), either from the
+ * double-precision model or from a case that is stored in a file. */
 #include "hooks/trainer/files/arrays.h"
 #include "hooks/trainer/files/safetensors.h"
 #include "hooks/trainer/files/temperatures.h"
@@ -31,7 +31,7 @@ static void make_folder(const char *dir, const char *name)
         fail_msg("%s: cannot be made", path);
 }
 
-/* Opens NAME.npy and writes its header. dims ends with a 0. */
+/* Creates NAME.npy and writes its header. dims ends with a 0. */
 static FILE *create_array(const place *at, const char *type, const int *dims)
 {
     char shape[96] = "", header[256];
@@ -42,8 +42,8 @@ static FILE *create_array(const place *at, const char *type, const int *dims)
         snprintf(header, sizeof header,
                  "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
                  type, shape);
-    /* Magic, version and length take 10 bytes. The whole header must be a
-       multiple of 64 bytes long. */
+    /* Magic number, version and length field take 10 bytes. The complete header
+       must be a multiple of 64 bytes long. */
     const int padded = (10 + length + 1 + 63) / 64 * 64 - 10;
     FILE *file = create(at, ".npy");
     fwrite("\x93NUMPY\x01\x00", 1, 8, file);
@@ -95,7 +95,7 @@ static void write_whole(const char *dir, const char *folder, const char *name,
 
 /* --- from a file ---------------------------------------------------------- */
 
-/* Writes an array, given its name in the file, for example "grads/wte". */
+/* Writes one array of the file; the name is for example "grads/wte". */
 static void unpack(const char *dir, const es_arrays *from, const char *name)
 {
     static const char *const types[] = {
@@ -157,9 +157,9 @@ static void write_json(const char *dir, const es_model_config *config)
     close_array(file);
 }
 
-/* Writes an array under its name in a case, which has temperatures instead of
- * their logarithms. `gradient`: the values are derivatives with respect to the
- * model's parameters. */
+/* Writes an array of the model under the name that it has in a case. A case
+ * stores temperatures instead of their logarithms. If `gradient`, the values
+ * are derivatives with respect to the parameters of the model. */
 static void write_array(const char *dir, const char *folder,
                         const es_ref_model *model, size_t index,
                         const double *values, bool gradient)
@@ -178,7 +178,8 @@ static void write_array(const char *dir, const char *folder,
                  (int[]){model->dims[index][0], model->dims[index][1], 0});
 }
 
-/* Writes the model's arrays that are state, or those that are not. */
+/* Writes either the arrays of the model that are state (u and v), or all
+   others. */
 static void write_arrays(const char *dir, const char *folder,
                          const es_ref_model *model, bool state)
 {
@@ -188,7 +189,7 @@ static void write_arrays(const char *dir, const char *folder,
             write_array(dir, folder, model, i, model->values[i], false);
 }
 
-/* Writes the means of the heads' rows, which are all finite. */
+/* Writes the means over the rows of each head. All rows are finite. */
 static void write_heads(const char *dir, const es_ref_result *result,
                         const es_model_config *config)
 {

@@ -1,5 +1,5 @@
-/* One file in a folder that belongs to the test program, and a check that
-   nothing else is left there. */
+/* Manages one file in a folder that belongs to the test program, and checks
+   that nothing else is left in the folder. */
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 

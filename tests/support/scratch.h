@@ -1,6 +1,6 @@
 /**
- * One file in a folder that belongs to the test program, which must contain
- * nothing else.
+ * Manages one file in a folder that belongs to the test program. The folder
+ * must contain nothing else at the end.
  */
 #ifndef ES_TESTS_SCRATCH_H
 #define ES_TESTS_SCRATCH_H
@@ -8,15 +8,15 @@
 #include "analyzer/base/status.h"
 #include <stddef.h>
 
-/** The path at which the file may be made; "" before es_scratch_open. */
+/** Path of the file, which tests may create; "" before es_scratch_open. */
 extern char es_scratch_file[];
 
-/** Makes the folder: cmocka's setup of a group. */
+/** Creates the folder; a cmocka setup function of a group. */
 int es_scratch_open(void **state);
 
 /**
- * Removes the file and the folder: cmocka's teardown of a group. Fails if the
- * folder contains anything else, because the tested code left it there.
+ * Removes the file and the folder; a cmocka teardown function of a group. Fails
+ * if the tested code left anything else in the folder.
  */
 int es_scratch_close(void **state);
 
@@ -24,8 +24,9 @@ int es_scratch_close(void **state);
 void es_scratch_write(const void *bytes, size_t n);
 
 /**
- * Calls `refused`, which must expect ES_EIO and a message with the word, for a
- * missing file, a FIFO and a folder.
+ * Calls `refused` for a missing file, a FIFO and a folder. `refused` must
+ * assert that the tested code fails with the status `code` (ES_EIO) and a
+ * message that contains `word`.
  */
 void es_scratch_no_file(void (*refused)(es_status code, const char *word));
 
