@@ -83,7 +83,7 @@ TEST(options_of_attention_come_in_any_order)
     expect_refusal("SM(clip 100)+SNorm(QKVO,FFN)", "SNorm of Q and K");
 }
 
-TEST(first_ffns_are_removed_by_e)
+TEST(scfuffne_removes_the_first_ffns)
 {
     es_arch a;
     assert_int_equal(es_arch_parse(&a, "SM+ScFuFFNe3"), ES_OK);

@@ -23,7 +23,7 @@ TEST(ceiling_is_the_log_factorial)
     assert_true(isnan(es_ceiling(-5)));
 }
 
-TEST(edges_are_closed_below)
+TEST(a_lower_edge_belongs_to_its_band)
 {
     const float x[] = {0.0F,   0.999F, 1.0F, 1.999F, 2.0F,
                        2.999F, 3.0F,   3.9F, 4.0F,   -0.0F};
@@ -36,7 +36,7 @@ TEST(edges_are_closed_below)
     assert_int_equal(bands.n_heads, 10);
 }
 
-TEST(outside_values_join_the_nearest)
+TEST(values_outside_count_in_the_nearest_band)
 {
     const float x[] = {-1e-6F, -3.0F, 4.5F, 1e30F};
     es_bands bands;

@@ -22,7 +22,7 @@ static void test_entropy_choice__all_sets_agree_with_the_reference(void **state)
 
 /* Other test programs test only the variants that this processor supports. This
  * test prints the names of the variants that are skipped. */
-static void test_entropy_choice__no_set_is_left_untested(void **state)
+static void test_entropy_choice__skipped_kernels_are_named(void **state)
 {
     size_t n;
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
@@ -168,7 +168,7 @@ static void qk_drops_last_key(const es_entropy_part *part, float *scratch)
     es_entropy_kernels_plain.qk(&fewer, scratch);
 }
 
-static void test_entropy_choice__faults_are_found(void **state)
+static void test_entropy_choice__faulty_kernels_are_detected(void **state)
 {
     void (*probs[])(const es_entropy_part *) = {
         probs_one_row_off, probs_counts_nothing, probs_hides_nan,
@@ -303,10 +303,10 @@ int main(void)
         cmocka_unit_test(test_entropy_choice__many_threads_may_be_first),
         cmocka_unit_test(
             test_entropy_choice__all_sets_agree_with_the_reference),
-        cmocka_unit_test(test_entropy_choice__no_set_is_left_untested),
+        cmocka_unit_test(test_entropy_choice__skipped_kernels_are_named),
         cmocka_unit_test(
             test_entropy_choice__the_fastest_supported_set_is_chosen),
-        cmocka_unit_test(test_entropy_choice__faults_are_found),
+        cmocka_unit_test(test_entropy_choice__faulty_kernels_are_detected),
         cmocka_unit_test(test_entropy_choice__scratch_fits_every_shape),
         cmocka_unit_test(test_entropy_choice__bad_shapes_are_refused),
         cmocka_unit_test(

@@ -270,14 +270,15 @@ static family family_at(int i)
 static void print_worst(const worst *most, const char *set, int type)
 {
     static const char *const types[] = {"float32", "bfloat16", "float16"};
-    print_message("# %s, %s, %d rows, %d with entropies near 0.01; worst, as "
-                  "shares of what is promised:",
+    print_message("# %s, %s, %d rows, %d with entropies near 0.01; largest "
+                  "errors relative to the promised accuracy:",
                   set, types[type], most->n_rows, most->n_peaked);
     for (int s = 0; s < N_FLOATS; s++)
         print_message(" %s %.2f", names[s], most->error[s]);
-    print_message("; entropy: %s, D = %d, noise %g, scores x %g\n",
-                  pattern_names[most->of.pattern], most->of.width,
-                  most->of.noise, most->of.scale);
+    print_message(
+        "; largest entropy error at: %s, D = %d, noise %g, scores x %g\n",
+        pattern_names[most->of.pattern], most->of.width, most->of.noise,
+        most->of.scale);
 }
 
 static void check_type(void **state, es_entropy_type type)

@@ -174,7 +174,8 @@ static void test_entropy_layout__bfloat16_agrees_with_its_float32(void **state)
 }
 
 /** Computes only the last queries of a long context, with a query offset. */
-static void test_entropy_layout__an_offset_is_the_end_of_a_context(void **state)
+static void
+test_entropy_layout__an_offset_gives_the_end_of_a_long_context(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const es_attention_shape whole = SHAPE(1, 2, 300, 300, 20, true);
@@ -452,7 +453,8 @@ int main(void)
         VARIANT_CASE(test_entropy_layout__heads_may_lie_inside_rows),
         VARIANT_CASE(test_entropy_layout__a_projection_is_read_in_place),
         VARIANT_CASE(test_entropy_layout__bfloat16_agrees_with_its_float32),
-        VARIANT_CASE(test_entropy_layout__an_offset_is_the_end_of_a_context),
+        VARIANT_CASE(
+            test_entropy_layout__an_offset_gives_the_end_of_a_long_context),
         VARIANT_CASE(test_entropy_layout__grouped_heads_share_keys),
         VARIANT_CASE(test_entropy_layout__hidden_keys_act_as_absent),
         VARIANT_CASE(test_entropy_layout__a_row_that_sees_no_key_is_missing),

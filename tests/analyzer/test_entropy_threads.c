@@ -196,7 +196,7 @@ static void test_entropy_threads__a_program_ends_amid_calls(void **state)
 {
     (void)state;
     if (SANITIZED)
-        es_skip("memory that other threads still use is a leak to it");
+        es_skip("the sanitizer reports memory of running threads as a leak");
     for (int i = 0; i < 5; i++) {
         int status;
         const pid_t child = fork();

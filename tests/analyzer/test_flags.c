@@ -313,7 +313,7 @@ TEST(an_overload_that_comes_later_is_an_error)
     }
 }
 
-TEST(without_ctx_no_ceiling_flags)
+TEST(flags_that_need_the_ceiling_need_ctx)
 {
     for (int ctx = -1; ctx <= 1; ctx++) { /* T = 1: the ceiling is 0 */
         es_judge_run run = small;

@@ -114,7 +114,7 @@ TEST(batches_that_are_always_harder_are_no_spikes)
 
 /* If a loss as high occurred before, only five consecutive high losses are a
    spike, which begins with the first of them. */
-TEST(a_rise_as_before_is_a_spike_if_it_lasts)
+TEST(a_rise_seen_before_is_a_spike_only_if_it_lasts)
 {
     for (int64_t last = 603; last <= 604; last++) {
         AUTO(es_judged) judged = es_judged_new(small, NULL);

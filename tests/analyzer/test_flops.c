@@ -112,7 +112,7 @@ TEST(weights_are_counted)
 }
 
 /* A gate adds one matrix per layer and nothing else. L = 5, d = 48, T = 7. */
-TEST(a_gate_is_a_product_more)
+TEST(a_gate_adds_one_matrix_product)
 {
     const es_cost_shape plain = shape_of("SM+LN+G", 5, 48);
     const es_cost_shape gated = shape_of("SM(clip 9,gate)+LN+G", 5, 48);
@@ -152,7 +152,7 @@ TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
 
 /* L = 2, d = 6, T = 5; 3 heads of width 4, one key and value head, an FFN of
    width 7. */
-TEST(own_widths_are_counted_exactly)
+TEST(separate_widths_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+RN+SwiGLU", 2, 6);
     shape.n_head = 3;

@@ -260,7 +260,7 @@ static int64_t warned_at(char text[ES_FORECAST_TEXT_MAX], int64_t begin)
 
 /* The entropy of layer 2 falls below 0.05 of the ceiling 15 steps after
    `begin`. */
-static void a_collapse_is_warned_of_before_it_comes(void **state)
+static void a_warning_precedes_the_collapse(void **state)
 {
     char text[ES_FORECAST_TEXT_MAX];
     (void)state;
@@ -288,7 +288,7 @@ static void a_late_collapse_raises_the_probability(void **state)
     assert_true(p[1] > 10 * p[0]);
 }
 
-static void a_quiet_run_is_not_warned_of(void **state)
+static void a_healthy_run_gets_no_warning(void **state)
 {
     char text[ES_FORECAST_TEXT_MAX];
     (void)state;
@@ -307,9 +307,9 @@ int main(void)
         cmocka_unit_test(a_run_without_max_logit_is_judged_by_the_rest),
         cmocka_unit_test(runs_of_every_shape_have_a_probability),
         cmocka_unit_test(sizes_that_overflow_are_refused),
-        cmocka_unit_test(a_collapse_is_warned_of_before_it_comes),
+        cmocka_unit_test(a_warning_precedes_the_collapse),
         cmocka_unit_test(a_late_collapse_raises_the_probability),
-        cmocka_unit_test(a_quiet_run_is_not_warned_of),
+        cmocka_unit_test(a_healthy_run_gets_no_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

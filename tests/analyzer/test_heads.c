@@ -72,7 +72,7 @@ TEST(rows_of_every_length_agree_with_the_definition)
 
 /* A non-finite row in every statistic, at every place of a vector and of the
    remainder. */
-TEST(a_row_that_is_not_finite_counts_as_its_series_wants)
+TEST(each_series_reduces_a_non_finite_row_as_defined)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     enum { N = 11 };

@@ -116,7 +116,7 @@ TEST(many_values_are_permuted_at_random)
     assert_true(test.permuted == 1.0 / ES_PERMUTATIONS); /* never 0 */
 }
 
-TEST(a_missing_test_has_a_reason)
+TEST(a_test_without_result_has_a_reason)
 {
     NEEDS_GSL();
     es_means_test test;

@@ -41,7 +41,7 @@ static void run(char *out, size_t size, const char *command,
     close(file);
 }
 
-TEST(an_end_is_reported_correctly)
+TEST(the_end_of_a_process_is_reported)
 {
     static const struct {
         const char *command, *expected;

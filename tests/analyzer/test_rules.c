@@ -98,7 +98,7 @@ TEST(an_episode_ends_at_its_own_threshold)
     assert_int_equal(ruled->n, 2);
 }
 
-TEST(a_cool_down_opens_nothing)
+TEST(no_episode_opens_in_a_cool_down)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.cool_down = 2;
@@ -135,7 +135,7 @@ TEST(nothing_is_judged_in_the_warm_up)
 
 /* NaN, infinite and missing values are not compared with any threshold. They
    leave the state unchanged. */
-TEST(unknown_neither_opens_nor_ends)
+TEST(unknown_values_neither_open_nor_end_an_episode)
 {
     const float unknown[] = {NAN, INFINITY, -INFINITY, es_missing()};
     for (int c = 0; c < ES_N_RULE_COMPARISONS; c++) {

@@ -72,7 +72,7 @@ static int write_too_much(void)
 TEST(a_text_without_memory_is_an_error_and_not_truncated)
 {
 #ifdef __SANITIZE_ADDRESS__
-    es_skip("no limit of memory under a sanitizer");
+    es_skip("sanitizers do not work under a memory limit");
 #endif
     const pid_t child = fork();
     if (child == 0)

@@ -57,7 +57,7 @@ TEST(a_line_is_found_exactly_and_reaches_a_value)
     assert_true(trend.slope == -0.5 && trend.p < 0.02);
 }
 
-TEST(no_trend_has_a_reason)
+TEST(a_missing_trend_has_a_reason)
 {
     const double same[N] = {0};
     es_series_trend trend;

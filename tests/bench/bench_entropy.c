@@ -297,11 +297,13 @@ static void print_report(void)
                threads[way],
                way == ONE ? ": " : "s:", 4e-9 / read_seconds(way, 1), SQUARE,
                2e-9 / product_seconds(way, 1), 1e-9 / exp_seconds(way, 1));
-    printf("share: of the rate of reading visible weights, or of product plus "
-           "exponentials; judged by %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
-           judged == ONE ? "one thread, as the machine is busy" : "all threads",
-           es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
-           "all thr.", "share", "target");
+    printf(
+        "share: speed relative to reading visible weights, or to product plus "
+        "exponentials; judged with %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
+        judged == ONE ? "one thread, because the machine is busy"
+                      : "all threads",
+        es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
+        "all thr.", "share", "target");
     for (int i = 0; i < N_LINES; i++)
         print_line(&lines[i], judged);
     printf("Q,K, T=1024: %.2f MiB of scratch per thread, target < 2: %s\n",

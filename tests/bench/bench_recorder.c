@@ -129,15 +129,16 @@ static void time_pushes(const float *values)
     size_t n = (size_t)STEPS * SERIES;
     double step_ns = quantile_ns(steps, STEPS, 0.5);
     printf("push of %dx%d, recorder running      median %6.0f ns  p99 %6.0f "
-           "ns  (clock: %.0f ns of it)\n",
+           "ns  (%.0f ns of this for the clock)\n",
            LAYERS, HEADS, quantile_ns(pushes, n, 0.5),
            quantile_ns(pushes, n, 0.99), clock_cost());
     printf("%d series per step                   median %6.0f ns  p99 %6.0f "
            "ns\n",
            SERIES, step_ns, quantile_ns(steps, STEPS, 0.99));
-    printf("  0.5 %% of a step of %.2f ms or more, 0.1 %% of %.2f ms or more\n",
+    printf("  at most 0.5 %% of steps of %.2f ms or more, 0.1 %% of %.2f ms or "
+           "more\n",
            step_ns / 0.005 * 1e-6, step_ns / 0.001 * 1e-6);
-    printf("recorder's processor time, steps of %d ms   %.2f %% of one core\n",
+    printf("recorder's CPU time, steps of %d ms         %.2f %% of one core\n",
            STEP_US / 1000, 100 * busy / wall);
 }
 
@@ -153,7 +154,7 @@ static void time_throughput(const float *values)
                   "push");
     finish(recorder);
     double seconds = now(CLOCK_MONOTONIC) - begin;
-    printf("steps of %d series without a pause, to the closed file   %.0f "
+    printf("steps of %d series without pauses, until the file is closed   %.0f "
            "steps/s, %.1f us per sample\n",
            SERIES, FAST_STEPS / seconds, 1e6 * seconds / (FAST_STEPS * SERIES));
 }

@@ -276,7 +276,7 @@ static void report(double share, long resident, int n_open, double behind)
                "%.2f s at most\n",
                n, all.n_alerts - 1, delays[n / 2], delays[n * 95 / 100],
                delays[n - 1]);
-    printf("the writers were %.2f s behind at the end\n", behind);
+    printf("the writers were %.2f s behind schedule at the end\n", behind);
 }
 
 static void finish(void)

@@ -254,7 +254,7 @@ TEST(starting_norms_restores_the_function)
 
 /* --- many layers, and training -------------------------------------------- */
 
-TEST(a_deep_normalised_model_has_a_loss)
+TEST(a_deep_normalised_model_has_a_finite_loss)
 {
     es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
     config.n_layer = 60;

@@ -41,7 +41,7 @@ static void expect_refusal(es_status code, const char *word)
     assert_int_equal(array.n, 77); /* not changed */
     assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
     if (!strstr(es_message(), word))
-        fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
+        fail_msg("\"%s\" does not contain \"%s\"", es_message(), word);
 }
 
 static const float six[] = {1.5f, -2, 3e-40f, 0.1f, 5, -0.0f};

@@ -32,7 +32,7 @@ static void expect_refusal(es_status code, const char *word)
     assert_null(opened);
     assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
     if (!strstr(es_message(), word))
-        fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
+        fail_msg("\"%s\" does not contain \"%s\"", es_message(), word);
 }
 
 static const char twelve[12] = "abcdefghijkl";

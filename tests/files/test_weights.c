@@ -251,8 +251,8 @@ static void assert_refused(es_status want, int n_head, const char *said)
     es_weights *weights = NULL;
     es_status status = es_weights_open(&weights, es_weights_file, n_head);
     if (status != want || weights)
-        fail_msg("%d, not %d, where '%s' is wrong: %s", status, want, said,
-                 es_message());
+        fail_msg("status %d, expected %d (message with '%s'): %s", status, want,
+                 said, es_message());
     if (!strstr(es_message(), said) || strchr(es_message(), '\n'))
         fail_msg("'%s' not in: %s", said, es_message());
 }

@@ -60,7 +60,7 @@ attention_problem attention_open_cold(void)
         const float t = powf(10, -2 - (float)(i % n_ctx) / 2);
         p.log_t[i] = logf(t);
         for (int c = 0; c < d; c++) /* query i, counted over both sequences */
-            both sequences * / p.qkv[i * 3 * d + c] *= t;
+            p.qkv[i * 3 * d + c] *= t;
     }
     return p;
 }
