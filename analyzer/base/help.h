@@ -40,7 +40,7 @@ void es_options_print_help(FILE *out, const es_command *command, int width);
 void es_program_print_help(FILE *out, const es_program *program,
                            const es_command *command, int width);
 
-/** The option rows for the es_command of a verb "help". */
+/** Options of the verb "help", for the es_command of each program. */
 #define ES_N_HELP_OPTIONS 4
 extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SYNOPSIS "[VERB]"

@@ -14,9 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_PROGRESS_BYTES                                                      \
-    "MB" /* a unit that is counted in bytes and shown in                       \
-            megabytes */
+#define ES_PROGRESS_BYTES "MB" /* unit of bytes, shown in megabytes */
 
 /** A progress line. Draws nothing if it is zero-initialised. */
 typedef struct es_progress {

@@ -26,7 +26,7 @@ typedef enum es_status {
     ES_EFORMAT = -4,   /* the content of an input is malformed */
     ES_EVERSION = -5,  /* an input is newer than this program */
     ES_ELOCKED = -6,   /* another process is writing the file */
-    ES_ENOTFOUND = -7, /* no such run, series or step */
+    ES_ENOTFOUND = -7, /* the run, series or step does not exist */
     ES_ENOMEM = -8,    /* out of memory, or a size overflows */
     ES_EFORK = -9,     /* a forked child used its parent's recorder */
     ES_EBROKEN = -10,  /* the recorder process is gone */

@@ -113,7 +113,7 @@ def rms(values):
 # --- the two models ---------------------------------------------------------
 
 class Costs:
-    """The rows, their counts and their published costs, with both fits."""
+    """The rows of the tables with their counts and published costs, and both fits."""
 
     def __init__(self, scan, tables):
         with open(tables, newline="") as file:

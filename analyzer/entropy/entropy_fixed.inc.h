@@ -16,10 +16,8 @@
 
 #define DIGITS 3
 #define UNIT 8323072.0F
-#define LEAST_HEIGHT                                                           \
-    0x1p-100F    /* rows with a smaller height are treated as                  \
-                    this high */
-#define BYTES 64 /* numbers in a row of a tile, one byte each */
+#define LEAST_HEIGHT 0x1p-100F /* smaller heights are replaced by this */
+#define BYTES 64               /* numbers in a row of a tile, one byte each */
 #define TILE_BYTES 1024
 
 /**

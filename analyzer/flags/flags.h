@@ -111,26 +111,28 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * The other flags need a single sample.
  */
 typedef struct es_flag_rules {
-    double collapse_head;    /* fraction of the ceiling: 0.05 */
-    double collapse_share;   /* share of a layer's heads that are low: 0.5 */
+    double collapse_head;  /* a head is low below this fraction of the ceiling;
+                              default 0.05 */
+    double collapse_share; /* share of low heads in a layer; default 0.5 */
     double collapse_history; /* ratio of the layer's mean to the median of
-                                its means: 0.1 */
-    int collapse_samples;    /* consecutive: 3 */
+                                its means; default 0.1 */
+    int collapse_samples;    /* number of consecutive samples; default 3 */
     int collapse_layers;     /* number of layers low at once, for a sample to
-                                count twice: 3 */
-    double overload_head;    /* fraction of the ceiling: 0.75 */
-    double overload_warning; /* share of heads that are high: 0.20 */
-    double overload_error;   /* 0.40 */
-    int overload_samples;    /* consecutive samples: 10 */
+                                count twice; default 3 */
+    double overload_head;    /* a head is high at or above this fraction of the
+                                ceiling; default 0.75 */
+    double overload_warning; /* share of heads that are high; default 0.20 */
+    double overload_error;   /* share of heads that are high; default 0.40 */
+    int overload_samples;    /* number of consecutive samples; default 10 */
     int overload_steps;      /* planned steps below which a run is too short
-                                to judge: 1000 */
+                                to judge; default 1000 */
     double warm_up;          /* share of the planned steps that is not
-                                judged: 0.05 */
-    double logits_warning;   /* 100 */
-    double logits_error;     /* 1000 */
-    double spike_deviations; /* standard deviations above the median: 7 */
-    double spike_rise;       /* rise above the median, as a share of it: 0.15 */
-    int spike_samples;       /* consecutive: 5 */
+                                judged; default 0.05 */
+    double logits_warning;   /* max_logit; default 100 */
+    double logits_error;     /* max_logit; default 1000 */
+    double spike_deviations; /* deviations above the median; default 7 */
+    double spike_rise;       /* rise relative to the median; default 0.15 */
+    int spike_samples;       /* number of consecutive samples; default 5 */
 } es_flag_rules;
 
 void es_flag_rules_default(es_flag_rules *out);

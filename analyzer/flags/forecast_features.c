@@ -61,9 +61,7 @@ void es_trend_add(es_trend *trend, int64_t step, double y)
 /* --- features -------------------------------------------------------------*/
 
 #define HORIZON 50 /* steps */
-#define YOUTH                                                                  \
-    64 /* steps; runs that survive them do not become safer with               \
-          more */
+#define YOUTH 64   /* steps; the risk does not fall after them */
 
 typedef enum measure {
     LEVEL,

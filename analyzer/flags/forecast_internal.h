@@ -44,7 +44,7 @@ typedef enum es_forecast_signal {
     ES_SIGNAL_ACT,     /* ln of act_rms of a layer */
     ES_N_LAYER_SIGNALS,
     ES_SIGNAL_LOSS = ES_N_LAYER_SIGNALS, /* ln loss */
-    ES_SIGNAL_GRAD,                      /* ln grad_norm */
+    ES_SIGNAL_GRAD,                      /* ln of grad_norm */
     ES_SIGNAL_LR,                        /* ln lr */
     ES_N_SIGNALS
 } es_forecast_signal;

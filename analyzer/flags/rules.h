@@ -64,19 +64,19 @@ typedef struct es_rule {
     es_rule_aggregate aggregate; /* default: ES_RULE_HEAD */
     es_rule_comparison comparison;
     es_rule_reference reference;
-    double threshold;     /* multiple of the reference */
-    double share;         /* smallest share of heads, for ES_RULE_SHARE: 0.5 */
-    double end;           /* threshold for continuing an episode
-                             (ES_RULE_SHARE: the smallest share); NaN: same
-                             as for opening it */
+    double threshold; /* multiple of the reference */
+    double share; /* smallest share of heads, for ES_RULE_SHARE; default 0.5 */
+    double end;   /* threshold for continuing an episode
+                     (ES_RULE_SHARE: the smallest share); NaN: same
+                     as for opening it */
     uint32_t samples;     /* number of consecutive samples that open an
-                             episode: 1 */
+                             episode; default 1 */
     double warm_up;       /* share of the planned steps that is not judged,
-                             if their number is known: 0 */
+                             if their number is known; default 0 */
     int64_t warm_up_end;  /* first judged step, if later than the end of
                              warm_up */
     uint32_t cool_down;   /* number of samples after an episode at which no
-                             new episode opens: 0 */
+                             new episode opens; default 0 */
     es_severity severity; /* warning */
     es_rule_action action;
 } es_rule;

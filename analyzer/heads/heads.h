@@ -166,8 +166,8 @@ typedef enum es_head_series {
 /** A row of the table of head statistics. */
 typedef struct es_head_statistic {
     const char *name, *unit, *title;
-    bool is_amount; /* 0 means that nothing is there, so colour scales begin
-                       at 0 */
+    bool is_amount; /* true if 0 means absence, so that colour scales begin at 0
+                     */
     es_series_set set;
 } es_head_statistic;
 

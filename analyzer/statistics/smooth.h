@@ -25,12 +25,8 @@ void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
                      float *space);
 
 /** Thresholds above which a sample is a spike. */
-#define ES_SPIKE_DEVIATIONS                                                    \
-    5.0 /* in robust standard deviations of the                                \
-           window */
-#define ES_SPIKE_LEAST                                                         \
-    0.01 /* as a share of the line's range; smaller ones                       \
-            are invisible */
+#define ES_SPIKE_DEVIATIONS 5.0 /* robust deviations of the window */
+#define ES_SPIKE_LEAST 0.01 /* share of the line's range; less is invisible */
 
 /**
  * Finds samples that stand out from their neighbours, by an impulse filter.

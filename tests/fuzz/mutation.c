@@ -18,8 +18,8 @@
 enum { LAYERS = 3, HEADS = 2, STEPS = 12, MOST = 1 << 17, OPERATIONS = 24 };
 
 /* Two valid files, one of schema 2 and one of schema 1, which has no checksums.
- * Changed values are read from files of schema 1, and from half of the files of
- * schema 2 after their checksums were recomputed. */
+ * The reader detects changed values in files of schema 2, unless their
+ * checksums are recomputed, which is done for half of these files. */
 static unsigned char sound[2][MOST], damaged[MOST];
 static size_t n_sound[2];
 /* Offsets of the bytes that are not zero in the valid file, most of which is

@@ -11,9 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#define EXACT_STRATA                                                           \
-    13 /* 2^12 exchanges: exchanging all strata gives the same                 \
-          distance as exchanging none */
+#define EXACT_STRATA 13 /* largest number of strata to enumerate */
 
 /* Returns the Kolmogorov-Smirnov distance between the two samples of `values`,
    visited in ascending order; labels give each block's sample. */
