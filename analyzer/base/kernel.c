@@ -116,9 +116,7 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME                                                             \
-    22 /* index of the start time in /proc/PID/stat; field 2                   \
-          is "(name)" */
+#define START_TIME 22 /* number of the field in /proc/PID/stat */
 
 uint64_t es_kernel_start_time(pid_t pid)
 {

@@ -21,12 +21,8 @@
 
 #define FIRST_PASSED 3
 #define MOST_PASSED 8
-#define SLICE_MS                                                               \
-    10 /* milliseconds between checks of a child without a pidfd               \
-        */
-#define ID_PIDFD                                                               \
-    ((idtype_t)3) /* idtype P_PIDFD, which glibc 2.28 does not                 \
-                     define */
+#define SLICE_MS 10            /* between checks of a child without a pidfd */
+#define ID_PIDFD ((idtype_t)3) /* P_PIDFD, missing from glibc 2.28 */
 
 /* --- descriptors ---------------------------------------------------------- */
 

@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-#define MOST                                                                   \
-    4096 /* largest size in bytes: a larger value can only be                  \
-            uninitialised memory */
+#define MOST 4096 /* bytes; a larger size must be uninitialised memory */
 
 /* Reads the size with memcpy, because a binding may pass an unaligned address.
  */

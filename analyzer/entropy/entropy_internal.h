@@ -268,10 +268,8 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 }
 
 #define ES_QK_ROWS 1024
-#define ES_QK_CHUNK                                                            \
-    192               /* number of keys whose products are kept; a multiple    \
-                         of the tile */
-#define ES_QK_TILE 48 /* number of keys; a multiple of every variant's TILE */
+#define ES_QK_CHUNK 192 /* keys with kept products; whole tiles */
+#define ES_QK_TILE 48   /* number of keys; a multiple of every variant's TILE */
 /* Number of scratch floats and doubles for each row of a part. */
 #define ES_QK_ROW_FLOATS 9
 #define ES_QK_ROW_DOUBLES 5

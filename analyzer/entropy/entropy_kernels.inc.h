@@ -143,9 +143,7 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 }
 
 #define BLOCK (32 * LANES)
-#define AHEAD                                                                  \
-    128 /* columns to prefetch ahead; covers a memory latency of               \
-           200 ns */
+#define AHEAD 128 /* columns; covers a memory latency of 200 ns */
 
 /** Returns the number of columns read for the group of rows from i on. */
 static inline int columns_of(const es_entropy_part *part, int i)

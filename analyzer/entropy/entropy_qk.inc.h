@@ -19,9 +19,7 @@
 
 #include "analyzer/entropy/entropy_products.inc.h"
 
-#define LOWEST_EXPONENT                                                        \
-    (-126.0F) /* smaller exponents are treated as -126,                        \
-                 that is weights as 1e-38 */
+#define LOWEST_EXPONENT (-126.0F) /* least weight 2^-126, about 1e-38 */
 
 /**
  * Returns tanh(x) with absolute error below 1.2e-7, relative error below 2e-7

@@ -133,9 +133,7 @@ es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
                                const es_judge_run *run, int64_t step);
 
-#define ES_SPIKE_WINDOW                                                        \
-    128 /* number of losses that a new loss is compared                        \
-           with */
+#define ES_SPIKE_WINDOW 128 /* number of earlier losses to compare with */
 
 /**
  * The newest losses, as logarithms except in `largest`. All zero is the state

@@ -12,8 +12,9 @@ enum {
     FACTOR = 2  /* a single loss is a spike if its rise is this many times
                    the largest rise in the window */
 };
-#define NORMAL 1.4826 /* standard over median deviation, normal distribution   \
-                       */
+#define NORMAL                                                                 \
+    1.4826 /* standard over median deviation, normal distribution              \
+            */
 
 /* Returns the lower median of the window. */
 static double median_of(const es_spike_track *track)

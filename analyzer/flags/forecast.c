@@ -11,9 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEAST                                                                  \
-    1e-6 /* smallest argument of a logarithm; smaller values are               \
-            replaced by it */
+#define LEAST 1e-6 /* smallest argument of a logarithm */
 
 static const char *const input_names[ES_N_FORECAST_INPUTS] = {
     [ES_FORECAST_ENTROPY] = "entropy",
