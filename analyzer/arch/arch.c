@@ -74,8 +74,8 @@ static es_status read_removed(es_arch *arch, const arch_part *part)
     return ES_OK;
 }
 
-/* Turns the activation just read into the activation of a range of layers.
-   Keeps the ranges in order. */
+/* Stores the activation that was just read as the activation of a range of
+   layers. Keeps the ranges in order. */
 static es_status add_span(es_arch *arch, const arch_part *part)
 {
     es_act_span new = {arch->activation, arch->slope, part->first, part->last};

@@ -1,4 +1,7 @@
-/** The notation of architectures. README.md in this folder has its grammar. */
+/**
+ * Defines the notation of architectures. README.md in this folder contains the
+ * grammar.
+ */
 #ifndef ES_ARCH_H
 #define ES_ARCH_H
 
@@ -26,8 +29,8 @@ typedef enum es_activation {
     ES_ACT_RELU,         /* R */
     ES_ACT_LEAKY,        /* LR(...) */
     ES_ACT_GELU_SIGMOID, /* GS: x sigmoid(1.702 x) */
-    ES_ACT_SWIGLU /* SwiGLU: x sigmoid(x) of one matrix times the output of
-                     another */
+    ES_ACT_SWIGLU /* SwiGLU: x sigmoid(x) for x from one matrix, times the
+                     output of another matrix */
 } es_activation;
 
 typedef enum es_slope_kind {
@@ -54,7 +57,7 @@ enum { ES_NORM_QK = 1, ES_NORM_V = 2, ES_NORM_O = 4, ES_NORM_FFN = 8 };
 /** A range of layers, first to last, with its own activation, as in G[0-5]. */
 typedef struct es_act_span {
     es_activation activation; /* any but ES_ACT_SWIGLU */
-    double slope;             /* for ES_ACT_LEAKY */
+    double slope;             /* used if activation is ES_ACT_LEAKY */
     int first, last;
 } es_act_span;
 
@@ -68,8 +71,8 @@ typedef struct es_arch {
     bool gate;        /* SM(gate), PSM(p,gate): gates the heads' outputs */
     int power;        /* PSM(p): even, 2 .. ES_POWER_MAX */
     double power_epsilon;
-    bool power_plain;         /* PSM(p,plain): uses the scores themselves, not
-                                 divided by the row's largest */
+    bool power_plain;         /* PSM(p,plain): scores are not divided by the
+                                 largest score of the row */
     es_row_length length;     /* PSM(p,length): the epsilon is multiplied by L.
                                  RA: L is the divisor, never ES_LENGTH_NONE */
     bool layer_norm;          /* LN */
@@ -85,7 +88,8 @@ typedef struct es_arch {
                                              layers have no FFN; else 0 */
     unsigned weight_norm, spectral_norm;  /* bit sets of ES_NORM_... */
     bool entropy_reg;                     /* EReg(...) */
-    int n_spans;                          /* 0: all layers have `activation` */
+    int n_spans;                          /* number of ranges; 0: all layers
+                                             have `activation` */
     es_act_span spans[ES_ARCH_SPANS_MAX]; /* (n_spans), ordered by layer; other
                                              layers have no activation */
 } es_arch;

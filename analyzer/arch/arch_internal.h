@@ -26,7 +26,10 @@ es_status es_arch_refuse(const arch_part *part, const char *why);
 /** Splits at the first comma. *rest is NULL if there is none. */
 void es_arch_split_comma(char *text, char **rest);
 
-/** Reads a decimal number. Returns ES_OK, or ES_EUSAGE with the part's name. */
+/**
+ * Reads a decimal number. Returns ES_OK, or ES_EUSAGE with a message that names
+ * the part.
+ */
 es_status es_arch_read_number(double *out, const arch_part *part,
                               const char *text) ES_MUST_USE;
 

@@ -207,8 +207,8 @@ static void print_fish_text(FILE *out, const char *text)
     fputs("'\n", out);
 }
 
-/* Prints "-n 'CONDITION'": the verb was given, or, for the program's own
-   options, no verb was. */
+/* Prints fish's option -n 'CONDITION'. The condition holds if the verb was
+   given or, for the program's own options, if no verb was given. */
 static void print_fish_condition(FILE *out, const es_program *program,
                                  const es_command *command)
 {

@@ -1,4 +1,4 @@
-/** Shell completions, made from the tables of options. */
+/** Prints completion scripts for shells from the tables of options. */
 #ifndef ES_COMPLETIONS_H
 #define ES_COMPLETIONS_H
 

@@ -7,7 +7,7 @@
 
 #include "analyzer/base/options.h"
 
-/** Returns the command with that verb; NULL if there is none. */
+/** Returns the command whose verb is `verb`; NULL if there is none. */
 const es_command *es_program_find(const es_program *program, const char *verb);
 
 /**

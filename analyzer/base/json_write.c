@@ -1,5 +1,5 @@
-/* A streaming writer of JSON. Its only state is whether the next value needs a
- * comma: after a value or a closing bracket, but not after a name or an
+/* Writes JSON to a stream. The main state is whether the next value needs a
+ * comma: it does after a value or a closing bracket, but not after a name or an
  * opening bracket. Text is escaped in pieces that fit a fixed buffer, so the
  * writer needs no heap memory. */
 #include "analyzer/base/json_write.h"
@@ -12,7 +12,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define PIECE 40 /* bytes of text escaped at once; each becomes at most 6 */
+#define PIECE                                                                  \
+    40 /* bytes of text that are escaped at once; each becomes at              \
+          most 6 bytes */
 
 static bool is_within_character(char c)
 {

@@ -59,7 +59,7 @@ void es_json_write_line(es_json_writer *json);
 void es_json_write_text(es_json_writer *json, const char *name,
                         const char *text);
 
-/** Writes a string formatted as by printf. */
+/** Formats a string like printf and writes it. */
 void es_json_write_format(es_json_writer *json, const char *name,
                           const char *fmt, ...) ES_PRINTF(3, 4);
 
@@ -70,7 +70,10 @@ void es_json_write_integer(es_json_writer *json, const char *name,
                            int64_t value);
 void es_json_write_size(es_json_writer *json, const char *name, size_t value);
 
-/** Writes the shortest decimal of a double; null unless it is finite. */
+/**
+ * Writes the shortest decimal that reads back as the double; null unless the
+ * value is finite.
+ */
 void es_json_write_double(es_json_writer *json, const char *name, double value);
 
 /**

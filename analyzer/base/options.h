@@ -35,7 +35,8 @@
 
 typedef enum es_option_type {
     ES_OPTION_FLAG,   /* bool */
-    ES_OPTION_INT,    /* int, int64_t or uint64_t */
+    ES_OPTION_INT,    /* int, int64_t or uint64_t; the size of the field
+                         decides */
     ES_OPTION_REAL,   /* double */
     ES_OPTION_TEXT,   /* const char *, borrowed from the command line */
     ES_OPTION_COPY,   /* char[size] */
@@ -145,13 +146,13 @@ typedef struct es_named_text {
 
 /** A program or one of its verbs, with its help texts and its options. */
 typedef struct es_command {
-    const char *name;     /* "entropy-scan import" */
-    const char *synopsis; /* "FILE -o RUN.db [OPTION...]" */
+    const char *name;     /* full name: "entropy-scan import" */
+    const char *synopsis; /* usage: "FILE -o RUN.db [OPTION...]" */
     const char *summary;  /* one line */
     const char *details;  /* paragraphs printed after the options in --help
                              and in the manual page; may be NULL */
     const es_option *options;
-    size_t n_options; /* at most ES_MAX_OPTIONS */
+    size_t n_options; /* number of rows, at most ES_MAX_OPTIONS */
     unsigned takes;   /* bit set: only rows with one of these tags are
                          options of this command; 0: all rows are */
     unsigned hides;   /* bit set: help omits the default of rows with one of

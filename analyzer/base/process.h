@@ -67,7 +67,7 @@ typedef struct es_process {
 typedef struct es_process_options {
     const char *program; /* path or name of the program, searched in PATH if
                             it contains no '/'; NULL: argv[0] */
-    char *const *argv;   /* ends with NULL */
+    char *const *argv;   /* arguments of the program; ends with NULL */
     int streams[3];      /* stdin, stdout, stderr: descriptors, or
                             ES_STREAM_... */
     const int *passed;   /* (n_passed) descriptors that become 3, 4, ... in

@@ -320,7 +320,8 @@ void es_text_shorten_exponents(char *text)
         if (!exponent)
             continue;
         const char *from = e + 2 + strspn(e + 2, "0");
-        from -= !*from || !strchr(digits, *from); /* keeps one zero of e+00 */
+        from -= !*from || !strchr(digits, *from); /* keeps one zero of the
+                                                     exponent e+00 */
         memmove(e + 1 + (e[1] == '-'), from, strlen(from) + 1);
     }
 }

@@ -14,7 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_MISSING_BITS UINT32_C(0x7fc007a2) /* payload 1954, like R's NA */
+#define ES_MISSING_BITS                                                        \
+    UINT32_C(0x7fc007a2) /* a quiet NaN with payload                           \
+                            1954, like NA in R */
 
 /** Returns the float32 that stands for "not measured". */
 static inline float es_missing(void)

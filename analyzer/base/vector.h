@@ -69,7 +69,7 @@ static inline ivec first_lanes(int n)
 }
 #endif
 
-/* Takes the first n lanes from a, the others from b. */
+/* Returns the first n lanes of a and the other lanes of b. */
 static inline vec choose_first(int n, vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)

@@ -17,7 +17,7 @@
 typedef struct es_cost_model {
     es_cost_shape shape;
     int64_t ctx;     /* T, number of tokens; the batch is one sequence */
-    int64_t vocab;   /* V; unknown if below 1 */
+    int64_t vocab;   /* V, size of the vocabulary; unknown if below 1 */
     bool final_norm; /* for architectures without LN: a LayerNorm follows the
                         last layer. Unused with LN, because AERO's tables
                         then do not count the final LayerNorm */
@@ -62,9 +62,9 @@ void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model);
  * columns).
  */
 typedef struct es_cost_line {
-    const char
-        *kind; /* "SM", "PSM", "LN", "G", "R", "gate"; "projections", "scores",
-                  "values", "FFN in", "FFN out", "FFN fused", "output" */
+    const char *kind; /* kind of function: "SM", "PSM", "LN", "G", "R", "gate";
+                         or of product: "projections", "scores", "values", "FFN
+                         in", "FFN out", "FFN fused", "output" */
     bool product;
     double n;
     double rows, inner, columns; /* sizes of the matrices; inner is 0 for a

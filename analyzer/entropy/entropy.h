@@ -71,15 +71,15 @@
 typedef struct es_attention_shape {
     size_t size;
     int n_batch;
-    int n_heads;      /* heads of queries */
+    int n_heads;      /* number of heads of queries */
     int n_queries;    /* at most 2^30 */
     int n_keys;       /* at most 2^30 */
     int head_width;   /* D; not used by es_entropy_probs */
     bool causal;      /* row i sees keys j <= query_offset + i */
     int n_kv_heads;   /* heads of keys; divides n_heads; 0: n_heads */
     int query_offset; /* -2^30 to 2^30: position of query 0 among the keys */
-    const unsigned char *key_mask; /* (B,S), 0: hidden; NULL: all keys are
-                                      visible */
+    const unsigned char *key_mask; /* (B,S), 0: the key is hidden; NULL: all
+                                      keys are visible */
 
     /* The following members hide rows and keys of each sequence. */
     const unsigned char *query_mask; /* (B,T), 0: the row is not computed and

@@ -1,5 +1,5 @@
 /* Compares a set of vector kernels with the reference on a small mixed input.
-   entropy.c calls it before it uses the set. */
+   entropy.c does this before the first use of the kernels. */
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <math.h>

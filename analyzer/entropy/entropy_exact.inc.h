@@ -9,7 +9,7 @@
  * are at most about 30, for which float32 is accurate to 1e-6.
  */
 
-/* Vectors of double have half as many lanes. */
+/* A vector of double has half as many lanes as a vector of float. */
 typedef double wide __attribute__((vector_size(4 * LANES)));
 typedef int64_t wide_int __attribute__((vector_size(4 * LANES)));
 typedef float narrow __attribute__((vector_size(2 * LANES)));
@@ -122,7 +122,7 @@ static inline wide splat_wide(double value)
     return value - (wide){0};
 }
 
-/** Returns a b + c with an exact product a b. */
+/** Returns a b + c, where the product a b is exact. */
 static inline wide add_product(wide a, wide b, wide c)
 {
 #if defined(ES_VECTOR_AVX512)

@@ -1,5 +1,5 @@
 /**
- * Products of float32 queries and keys by AMX, in fixed point; part of
+ * Multiplies float32 queries and keys with AMX in fixed point. Part of
  * entropy_qk.inc.h.
  *
  * AMX multiplies signed bytes and adds in int32, exactly, 64 numbers at a
@@ -58,7 +58,10 @@ INLINED void measure_numbers(vec x, vec *square, vec *height)
     *height = larger(size_of(x), *height); /* ignores a NaN */
 }
 
-/** Finds the scales of the rows. Returns false if a row is too large. */
+/**
+ * Computes the scales of the rows. Returns false if a number in a row is too
+ * large.
+ */
 INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
 {
     vec squares[LANES], heights[LANES];

@@ -63,7 +63,7 @@ static inline float es_number(es_numbers numbers, ptrdiff_t position)
 typedef struct es_entropy_keys {
     int first, n;              /* index of the first visible key among all
                                   keys; number of keys from there to the last */
-    bool causal;               /* row i sees no key beyond offset + i */
+    bool causal;               /* true: row i sees no key beyond offset + i */
     int offset;                /* position of row 0; may be negative */
     int window;                /* 0: no window */
     const unsigned char *mask; /* (n) */
@@ -327,7 +327,8 @@ size_t es_qk_scratch(const es_attention_shape *shape);
  */
 typedef struct es_entropy_kernels {
     const char *name;
-    es_vectors needs; /* checked by es_vectors_supported before any call */
+    es_vectors needs; /* required instructions; callers check them with
+                         es_vectors_supported */
     void (*probs)(const es_entropy_part *part);
     /* Computes a part from queries and keys. scratch: es_qk_scratch floats,
      * aligned to 64 bytes. Does not write hidden rows. */

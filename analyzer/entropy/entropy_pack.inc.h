@@ -10,8 +10,8 @@
 /** The number format in which keys and queries are multiplied. */
 typedef enum packing {
     AS_FLOATS,
-    AS_HALVES, /* bfloat16, entropy_split.inc.h */
-    AS_FIXED   /* entropy_fixed.inc.h */
+    AS_HALVES, /* as bfloat16 (entropy_split.inc.h) */
+    AS_FIXED   /* in fixed point (entropy_fixed.inc.h) */
 } packing;
 
 /** The rows that this thread will read next, for prefetching. */
@@ -26,10 +26,10 @@ typedef struct workspace {
     float *products;   /* (CHUNK,GROUP) */
     float *places;     /* (CHUNK) positions of keys relative to the first query
                           of a group */
-    float *queries;    /* (D,GROUP), one group */
-    float *keys;       /* one block of tiles */
+    float *queries;    /* (D,GROUP) packed queries of one group */
+    float *keys;       /* packed keys of one block, in tiles */
     packing form;      /* format in which keys and queries are packed */
-    float longest_key; /* largest |k|^2 so far */
+    float longest_key; /* largest |k|^2 of a key so far */
     float highest_key; /* largest |k_c| of a number in a key so far */
     /* arrays with an element for each row of the part, up to ES_QK_ROWS */
     float *scale;                       /* factor that turns packed products
@@ -38,7 +38,7 @@ typedef struct workspace {
                                            before the tanh */
     float *length;                      /* |q|^2 */
     float *height;                      /* largest |q_c| */
-    float *first;                       /* product with key 0 */
+    float *first;                       /* product of each row with key 0 */
     float *top, *weight, *spread, *far; /* running sums over the keys so far */
     /* the same in double, for rows that are recomputed */
     double *exact_products; /* (CHUNK,LANES) */

@@ -38,8 +38,10 @@ typedef struct entropy_call {
     sequence *sequences; /* (B) */
     int *places;         /* arrays of es_entropy_keys for masked keys */
     int64_t n_parts;
-    part_result *results; /* (n_parts), or NULL if no heads are wanted */
-    float *scratch;       /* (threads,scratch_size) */
+    part_result *results; /* (n_parts), or NULL if no statistics of heads are
+                             requested */
+    float *scratch;       /* (threads,scratch_size) floats of scratch for the
+                             kernels */
     size_t scratch_size, kernel_size;
     bool needs[ES_N_ROW_STATISTICS]; /* statistics of rows that the requested
                                         head statistics need */

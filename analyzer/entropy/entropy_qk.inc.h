@@ -1,5 +1,6 @@
 /**
- * The kernels from queries and keys; part of entropy_kernels.inc.h.
+ * Implements the kernels that compute statistics from queries and keys. Part of
+ * entropy_kernels.inc.h.
  *
  * Each lane holds a query, two vectors of queries are a group, and TILE keys
  * are a packed tile. Products q.k of a group and up to CHUNK keys are computed

@@ -43,7 +43,7 @@ double es_history_median(const es_history *history);
  */
 typedef struct es_layer_track {
     es_history history;
-    double peak;         /* the largest mean so far */
+    double peak;         /* largest mean of the layer so far */
     uint32_t streak;     /* number of consecutive collapsed samples; 0: not
                             collapsed */
     uint32_t n_wide;     /* number of samples in the streak at which many
@@ -56,7 +56,7 @@ typedef struct es_layer_track {
                              streak */
 } es_layer_track;
 
-/** One layer's row of an entropy sample. */
+/** The row of one layer in an entropy sample. */
 typedef struct es_layer_row {
     const float *values; /* (n) nats */
     size_t n;

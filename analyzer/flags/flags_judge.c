@@ -27,7 +27,8 @@ struct es_judge {
     es_flag_rules rules;
     es_episode_handler *handler;
     void *user;
-    es_episode_handler *announce; /* may be NULL */
+    es_episode_handler *announce; /* called when an episode opens or worsens;
+                                     may be NULL */
     void *announce_user;
     size_t n_layers, n_heads;
     double ceiling;             /* ceiling of the run; NaN: unknown, or 0

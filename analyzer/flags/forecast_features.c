@@ -8,7 +8,7 @@
 
 /* --- a trend --------------------------------------------------------------*/
 
-#define SHORTEST 8 /* smallest memory of a trend, in samples */
+#define SHORTEST 8 /* the memory of a trend is at least this many samples */
 
 /* Returns the factor by which the weights of older samples shrink. About the
    newest quarter of all samples determines a trend. */
@@ -69,7 +69,7 @@ typedef enum measure {
                / d ln t */
     AHEAD,  /* level extrapolated by 50 steps, or by the length of a shorter
                run */
-    RISE,   /* level above the smallest level so far */
+    RISE,   /* rise of the level above its smallest value so far */
     NOISE,
     REMAINING, /* remaining share of the planned steps; 1/2 if unknown */
     ELAPSED    /* ln of the number of steps so far, at most 64 */

@@ -11,7 +11,7 @@
 typedef struct es_trend {
     uint32_t n;
     int64_t begin, end;  /* steps of the first and the newest sample */
-    double least;        /* the smallest level so far */
+    double least;        /* smallest level of the trend so far */
     double weight, x, y; /* sum of the samples' weights; weighted means of
                             step and value */
     double xx, xy;       /* weighted sums of products of deviations from

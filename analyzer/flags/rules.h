@@ -39,7 +39,8 @@ typedef enum es_rule_reference {
     ES_RULE_CEILING,  /* ln(T!)/T; if it is unknown, the rule judges nothing */
     ES_RULE_HISTORY,  /* the median of the unit since the warm-up, see
                          es_rules_push */
-    ES_RULE_BASELINE, /* the same unit in the baseline run, at the same step */
+    ES_RULE_BASELINE, /* the value of the same unit in the baseline run, at
+                         the same step */
     ES_N_RULE_REFERENCES
 } es_rule_reference;
 
@@ -61,7 +62,7 @@ typedef struct es_rule {
     char series[ES_RULE_SERIES_MAX + 1];
     bool eval;                   /* phase of the series: true: eval; false:
                                     train */
-    es_rule_aggregate aggregate; /* default: ES_RULE_HEAD */
+    es_rule_aggregate aggregate; /* default ES_RULE_HEAD */
     es_rule_comparison comparison;
     es_rule_reference reference;
     double threshold; /* multiple of the reference */

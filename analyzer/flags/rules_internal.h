@@ -64,7 +64,8 @@ struct es_rules {
     es_judge_run run;
     float *scaled; /* (L,H) buffer for one sample scaled by the heads'
                       ceilings; NULL if no scaling is needed */
-    es_rule_handler *handler, *announce; /* `announce` may be NULL */
+    es_rule_handler *handler, *announce; /* `announce` is NULL unless
+                                            es_rules_announce was called */
     void *user, *announce_user;
 };
 

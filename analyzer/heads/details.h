@@ -14,9 +14,9 @@
  * detail is recorded.
  */
 typedef enum es_detail_source {
-    ES_DETAIL_FORWARD,   /* any forward pass */
-    ES_DETAIL_RANGE,     /* any forward pass; always recorded for models with
-                            range losses */
+    ES_DETAIL_FORWARD,   /* computed in any forward pass */
+    ES_DETAIL_RANGE,     /* computed in any forward pass; always recorded for
+                            models with range losses */
     ES_DETAIL_INPUTS,    /* any forward pass; in training not at every
                             recorded step */
     ES_DETAIL_WEIGHTS,   /* the weights at the time of a pass; not at every

@@ -120,7 +120,7 @@ typedef enum es_head_reduction {
     ES_HEADS_HIGHEST_MEAN, /* mean of each sequence's rows; highest of these
                               means */
     ES_HEADS_LARGEST,
-    ES_HEADS_SUM,       /* sum over all rows */
+    ES_HEADS_SUM,       /* sum over all rows, including non-finite rows */
     ES_HEADS_NOT_FINITE /* number of non-finite rows */
 } es_head_reduction;
 
@@ -263,7 +263,7 @@ ES_HEADS_FUNCTION double es_head_share_add(double share, es_head_series series,
         return share + (row_is_finite ? 0 : 1);
     case ES_HEADS_SINKS:
         return share + (row_is_finite && x > ES_SINK_THRESHOLD ? 1 : 0);
-    case ES_HEADS_LARGEST: /* fmax ignores a NaN */
+    case ES_HEADS_LARGEST: /* fmax ignores a NaN operand */
         return row_is_finite ? fmax(share, x) : share;
     default:
         return row_is_finite ? share + x : share;

@@ -77,7 +77,7 @@ double es_invert_root_f64(const es_inverse_root *how, double x);
 typedef struct es_gate {
     es_activation kind; /* the activation: G, GT or GS */
     double range;
-    int degree; /* 1 .. ES_GATE_MOST_DEGREE */
+    int degree; /* degree of the polynomial, 1 .. ES_GATE_MOST_DEGREE */
     double coefficients[ES_GATE_MOST_DEGREE + 1];
 } es_gate;
 

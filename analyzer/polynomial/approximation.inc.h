@@ -21,7 +21,7 @@ REAL NAME(es_invert_root)(const es_inverse_root *how, REAL x)
     return y;
 }
 
-/* Evaluates the Chebyshev series by Clenshaw's recurrence. */
+/* Evaluates the Chebyshev series of the gate by Clenshaw's recurrence. */
 REAL NAME(es_gate)(const es_gate *gate, REAL x)
 {
     const REAL t = x / (REAL)gate->range;
@@ -43,7 +43,8 @@ static REAL NAME(raise)(REAL x, int p)
     return y;
 }
 
-/* Computes z^p / n of each score into `out`, which may be NULL. Returns D. */
+/* Computes z^p / n of each score into `out`, which may be NULL. Returns the
+   denominator D. */
 static REAL NAME(prepare)(REAL *out, const es_power_form *form,
                           const float *scores, int n)
 {

@@ -10,7 +10,7 @@
 
 /** The cost of a polynomial approximation. */
 typedef struct es_polynomial_cost {
-    int iterations; /* factors of Goldschmidt's method, steps of Newton's */
+    int iterations; /* number of Goldschmidt factors or Newton steps */
     int levels;     /* multiplications that depend on each other */
 } es_polynomial_cost;
 

@@ -50,8 +50,8 @@ typedef struct es_means_test {
     double difference, low, high; /* 95 % interval */
     double t, freedom, p;         /* Welch's test (Biometrika 34 (1947)):
                                      statistic, degrees of freedom, p */
-    double g; /* Hedges' g (J. Educ. Stat. 6 (1981)), with the approximation of
-                 his correction, 1 - 3 / (4 (n_a + n_b) - 9) */
+    double g; /* Hedges' g, with the approximate correction 1 - 3 / (4 (n_a +
+                 n_b) - 9) (J. Educ. Stat. 6 (1981)) */
     double permuted;  /* p of |difference| if values are exchanged between a
                          and b: over all exchanges if there are at most
                          ES_PERMUTATIONS, otherwise over ES_PERMUTATIONS
@@ -83,14 +83,15 @@ typedef struct es_blocks {
     const float *values;   /* (n) finite */
     const uint32_t *block; /* (n) index of the block of each value, ascending */
     size_t n;
-    const uint32_t *stratum; /* (n_blocks) ascending; blocks are exchanged only
-                                within a stratum, for example all layers 3 */
+    const uint32_t *stratum; /* (n_blocks) stratum of each block, ascending;
+                                blocks are exchanged only within a stratum,
+                                for example among all layers 3 */
     const bool *first;       /* (n_blocks) true if the block belongs to the
                                 first sample */
     size_t n_blocks;
 } es_blocks;
 
-/** Scratch memory that es_stats_exchange_p writes. */
+/** Scratch memory of es_stats_exchange_p. */
 typedef struct es_exchange_space {
     size_t *order;   /* (2 n) */
     float *ranks;    /* (n) */

@@ -22,7 +22,7 @@ typedef struct es_series_trend {
     es_reason reason;
 } es_series_trend;
 
-#define ES_TREND_LEAST 8 /* smallest number of points */
+#define ES_TREND_LEAST 8 /* smallest number of points for es_stats_trend */
 
 /**
  * Computes the trend of a series.
@@ -49,7 +49,7 @@ typedef struct es_robust_fit {
     es_reason reason;        /* why results are NaN */
 } es_robust_fit;
 
-#define ES_ROBUST_LEAST 4 /* smallest number of points */
+#define ES_ROBUST_LEAST 4 /* smallest number of points for es_stats_robust */
 
 /**
  * Fits a straight line to y by iteratively reweighted least squares, with

@@ -38,7 +38,8 @@ def robust(x, y, tune=4.685):
             a * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0]
         if np.all(np.abs(line - before) <= 1e-14 * np.abs(line)):
             break
-    # The scale of the estimate: psi and its derivative over the residuals.
+    # Computes the scale of the estimate from psi and its derivative over the
+    # residuals.
     r = y - a @ line
     scale = max(scale_of(r), least)
     u = r * adjust / (scale * tune)

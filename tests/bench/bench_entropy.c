@@ -29,7 +29,7 @@ enum { N_ROUNDS = 25, B = 8, H = 12, D = 64, MOST = 1024, SQUARE = 1024 };
 
 /** The shortest times so far in seconds; 0: not measured yet. */
 typedef struct limits {
-    double read; /* seconds to read N_READ weights */
+    double read; /* number of seconds for reading N_READ weights */
     double product, exponentials;
 } limits;
 

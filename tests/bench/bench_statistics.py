@@ -81,7 +81,7 @@ def seconds(work):
 
 
 def report(name, ours, other, target=None):
-    """Prints the ratio of the times of two callables."""
+    """Measures two callables alternately and prints the ratio of their times."""
     ours(), other()
     pairs = [(seconds(ours), seconds(other)) for _ in range(PAIRS)]
     ratios = sorted(a / b for a, b in pairs)

@@ -22,7 +22,7 @@ typedef struct layout {
     int64_t n_layer, n_head;
     int n_steps, per_commit;
     double ingest_us; /* target in microseconds per step; 0: none */
-    double scan_mv;   /* target, million values per second; 0: none */
+    double scan_mv;   /* target in million values per second; 0: none */
 } layout;
 
 /** Best result over the rounds. */

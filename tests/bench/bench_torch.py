@@ -74,7 +74,7 @@ PROBLEMS = [
 
 @dataclasses.dataclass
 class Form:
-    """A way to write a step in PyTorch."""
+    """One way to write a training step in PyTorch."""
 
     plain: bool = False  # attention as softmax of a masked product
     fused: bool = True  # AdamW in one pass
@@ -178,7 +178,7 @@ def torch_side(problem, form):
 
 
 def our_side(program, problem):
-    """Returns the same for BENCH_TRAIN --serve, and its process."""
+    """Returns such a function for BENCH_TRAIN --serve, and the process."""
     process = subprocess.Popen(
         [program, "--serve", problem.name, ARCH, str(N_THREADS),
          problem.precision, "entropy" if problem.records else "nothing"],

@@ -67,7 +67,7 @@ typedef struct bench {
     clockid_t clock;
     int32_t *tokens;
     float *x, *y, *weight;   /* operands of the products that form the limit */
-    int n_in, n_out, n_rows; /* sizes of the current product */
+    int n_in, n_out, n_rows; /* sizes of the matrix product that is measured */
     double step, limit;      /* shortest times so far in seconds */
 } bench;
 

@@ -181,7 +181,7 @@ def rounds(training, rec, n):
 
 
 def middle(values):
-    """Returns the mean of the middle half."""
+    """Returns the mean of the middle half of the values."""
     ordered, cut = sorted(values), len(values) // 4
     return statistics.fmean(ordered[cut : len(ordered) - cut])
 

@@ -10,14 +10,18 @@
 
 #define ES_COMPARED_MOST 16
 
-/** A run to write, with samples at steps 0, 10, 20, 30. */
+/**
+ * Description of a run file to write; the run has samples at steps 0, 10, 20,
+ * 30.
+ */
 typedef struct es_compared_written {
     const char *file, *name, *arch, *config;
     int64_t n_layer, n_head, seed;
     float low;      /* lowest entropy, in nats; NaN: all entropies are NaN */
     float evals[4]; /* losses of the evaluations at steps 0, 10, 20, 30;
                        missing: no evaluation */
-    float logit;    /* largest logit; missing: not recorded */
+    float logit;    /* largest logit of all heads; missing: no logits are
+                       recorded */
 } es_compared_written;
 
 void es_compare_write(void **state, const es_compared_written *of);

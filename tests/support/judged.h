@@ -70,7 +70,10 @@ typedef struct es_ruled {
     size_t n_opened;
 } es_ruled;
 
-/** Returns new rules. Fails the test on an error. */
+/**
+ * Returns a new es_ruled that judges with the given rules. Fails the test on an
+ * error.
+ */
 es_ruled *es_ruled_new(es_judge_run run, const es_rule *rules, size_t n);
 void es_ruled_free(es_ruled *ruled);
 AUTO_OF(es_ruled, es_ruled_free)

@@ -49,7 +49,7 @@ void es_ref_model_round(es_ref_model *ref);
  */
 void es_ref_model_iterate(es_ref_model *ref);
 
-/** The results of one pass. */
+/** The results of one forward pass. */
 typedef struct es_ref_result {
     double loss, ce, ereg;
     double range;   /* sum of the weighted range losses */

@@ -209,8 +209,9 @@ static double product(const double *x, const double *y, int n)
 /* Scores, weights and derivatives of one row. */
 typedef struct ref_row {
     double *z, *a;
-    double *slope;        /* da_j = slope_j dz_j - a_j sum_k slope_k dz_k */
-    double largest, size; /* largest score; largest absolute score */
+    double *slope;        /* factors in da_j = slope_j dz_j - a_j sum_k
+                             slope_k dz_k */
+    double largest, size; /* largest score of the row; largest absolute score */
     double lse;
 } ref_row;
 

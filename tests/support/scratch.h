@@ -20,7 +20,7 @@ int es_scratch_open(void **state);
  */
 int es_scratch_close(void **state);
 
-/** Writes these bytes to the file. */
+/** Writes n bytes to the file es_scratch_file. */
 void es_scratch_write(const void *bytes, size_t n);
 
 /**
