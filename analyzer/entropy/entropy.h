@@ -255,8 +255,8 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * without T x S storage: a_ij = softmax over the visible keys j of the scores
  * s_ij,
  *
- *   s_ij = scale q_i . k_j / t_i, or c tanh(s_ij / c) of this score with a
- * softcap c entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
+ *   s_ij = scale q_i . k_j / t_i; with a softcap c, c tanh(s_ij / c) instead
+ *   entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
  *
  *   rows   statistics of rows, or NULL; arrays that are NULL cost
  *          nothing

@@ -327,7 +327,14 @@ ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
                                  : (double)NAN;
 }
 
-/** Adds the rows of all heads of a batch to the sums. */
+/**
+ * Adds the rows of all heads of a batch to the sums.
+ *
+ *   sums  (H)
+ *   rows  indexed by es_row_statistic, (B,H,T) each; entropies are required. If
+ *         a statistic is NULL, its values count as 0 and extremes ignore
+ *         them. A row whose entropy is es_missing() is skipped.
+ */
 void es_head_sums_add_rows(es_head_sums *sums,
                            const float *const rows[ES_N_ROW_STATISTICS],
                            int n_batch, int n_heads, int n_queries);
