@@ -22,7 +22,7 @@ es_status es_arch_refuse(const arch_part *part, const char *why)
     return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", part->text, why);
 }
 
-/* Splits at the first comma; *rest is NULL if there is none. */
+/* Splits at the first comma; *rest is NULL if the text contains no comma. */
 void es_arch_split_comma(char *text, char **rest)
 {
     *rest = strchr(text, ',');

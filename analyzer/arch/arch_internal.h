@@ -23,7 +23,7 @@ typedef struct arch_part {
 /** Fails with ES_EUSAGE and a message that names the part and the reason. */
 es_status es_arch_refuse(const arch_part *part, const char *why);
 
-/** Splits at the first comma. *rest is NULL if there is none. */
+/** Splits at the first comma. *rest is NULL if the text contains no comma. */
 void es_arch_split_comma(char *text, char **rest);
 
 /**

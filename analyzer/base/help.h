@@ -7,7 +7,10 @@
 
 #include "analyzer/base/options.h"
 
-/** Returns the command whose verb is `verb`; NULL if there is none. */
+/**
+ * Returns the command whose verb is `verb`; NULL if the program has no such
+ * verb.
+ */
 const es_command *es_program_find(const es_program *program, const char *verb);
 
 /**

@@ -174,7 +174,7 @@ int es_process_fork(es_process *out, int (*main)(void *), void *argument)
 /* --- pidfd ---------------------------------------------------------------- */
 
 /* Returns true if the descriptor `fd` is a pidfd of process `pid`. The inode
-   does not tell: before Linux 6.9 all pidfds share the inode of anonymous
+   does not show this: before Linux 6.9 all pidfds share the inode of anonymous
    files. fdinfo shows the number -1 for a process that has already been reaped.
  */
 static bool is_handle_of(int fd, pid_t pid)

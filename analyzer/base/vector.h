@@ -327,9 +327,9 @@ static const float inverse_log[16] = {
 /**
  * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 (1 +
  * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity the
- * result is such that x log2(x) is not finite. x = m 2^k. With AVX-512, 1 <= m
- * < 2 and log2(x) = k - log2(c) + log2(1 + r), r = m c - 1 between -1/32 and
- * 1/16; otherwise 3/4 <= m < 3/2 and r = m - 1. The polynomials are minimax.
+ * result makes x log2(x) non-finite. x = m 2^k. With AVX-512, 1 <= m < 2 and
+ * log2(x) = k - log2(c) + log2(1 + r), r = m c - 1 between -1/32 and 1/16;
+ * otherwise 3/4 <= m < 3/2 and r = m - 1. The polynomials are minimax.
  */
 static inline vec vec_log2(vec x)
 {

@@ -355,7 +355,7 @@ bool es_entropy_kernels_agree(const es_entropy_kernels *kernels);
 
 /**
  * Returns the first of n variants that this machine supports and that agrees
- * with the reference; the last variant if there is none.
+ * with the reference; otherwise the last variant.
  */
 const es_entropy_kernels *
 es_entropy_kernels_choose(const es_entropy_kernels *const *sets, size_t n);

@@ -46,7 +46,7 @@ const char *es_max_name(es_max_policy policy);
 double es_max_value(const es_max *max, double observed, double run,
                     double ceiling, int ctx);
 
-/** Returns the largest finite value of x (n); NaN if there is none. */
+/** Returns the largest finite value of x (n); NaN if no value is finite. */
 double es_largest_finite(const float *x, size_t n);
 
 #define ES_N_BANDS 4

@@ -46,7 +46,10 @@ typedef struct es_flag_info {
  */
 const es_flag_info *es_flag_info_at(size_t i);
 
-/** Returns the description of the flag called `name`; NULL if there is none. */
+/**
+ * Returns the description of the flag called `name`; NULL if no flag has this
+ * name.
+ */
 const es_flag_info *es_flag_info_find(const char *name);
 
 #define ES_FLAG_NAMES_MAX 128

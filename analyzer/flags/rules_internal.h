@@ -71,7 +71,8 @@ struct es_rules {
 
 /** Several values of a sample, aggregated to one. */
 typedef struct es_rule_measure {
-    double value; /* aggregate of the finite values; NaN if there are none */
+    double value; /* aggregate of the finite values; NaN if no value is
+                     finite */
     size_t n_finite, n_nonfinite;
 } es_rule_measure;
 

@@ -57,8 +57,7 @@ void es_rule_history_add(es_rule_history *history, double value)
     es_history_add(&history->scaled, ldexp(value, history->shift));
 }
 
-/* Returns reference i, a median or a baseline value; NaN if there is none yet.
- */
+/* Returns reference i, a median or a baseline value; NaN before it exists. */
 static double reference_of(const es_rule_state *state, size_t i, int64_t step)
 {
     if (state->histories) {

@@ -114,7 +114,7 @@ typedef struct es_detail_line {
 
 extern const es_detail_line es_details[ES_N_DETAILS];
 
-/** Returns the detail called `name`; NULL if there is none. */
+/** Returns the detail called `name`; NULL if no detail has this name. */
 const es_detail_line *es_detail_find(const char *name);
 
 /** Returns true if the detail's values are (L,H), false if they are (L). */

@@ -4,7 +4,7 @@
  * programs link GSL, never the libraries.
  *
  * A result that cannot be computed is NaN, never 0, and comes with a reason. A
- * program built without GSL (`make GSL=0`) computes none of these results.
+ * program built without GSL (`make GSL=0`) does not compute these results.
  *
  * All p-values are two-sided. The functions do not allocate memory and may be
  * called from any thread. Random permutations are the same in every call.

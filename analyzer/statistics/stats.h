@@ -10,7 +10,8 @@
 
 typedef struct es_summary {
     size_t n_finite, nonfinite, missing;
-    double mean, min, max; /* over the finite values; NaN if there are none */
+    double mean, min, max; /* over the finite values; NaN if no value is
+                              finite */
     double std;            /* sample standard deviation (n - 1) of the finite
                               values; NaN if there are fewer than two */
 } es_summary;

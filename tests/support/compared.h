@@ -69,7 +69,7 @@ json_t *es_compared_parsed(const es_compared_files *compared);
 
 /**
  * Returns the JSON value at a path such as "runs.0.eval.best_ppl", borrowed.
- * Fails the test if there is none.
+ * Fails the test if the path does not exist.
  */
 json_t *es_json_at(json_t *root, const char *path);
 

@@ -38,8 +38,8 @@ void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
                         float value);
 
 /**
- * Returns the only episode of a kind; NULL if there is none. Fails the test if
- * there are several.
+ * Returns the only episode of a kind; NULL if no episode has this kind. Fails
+ * the test if there are several.
  */
 const es_judged_episode *es_judged_only(const es_judged *judged,
                                         es_flag_kind kind);
