@@ -141,7 +141,8 @@ struct es_option {
  * ends with {NULL}; NULL is an empty list.
  */
 typedef struct es_named_text {
-    const char *name, *text; /* `text` has no full stop */
+    const char *name, *text; /* a word and its explanation; `text` has no
+                                full stop */
 } es_named_text;
 
 /** A program or one of its verbs, with its help texts and its options. */

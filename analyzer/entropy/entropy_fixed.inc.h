@@ -242,7 +242,7 @@ static bool fix_queries(const workspace *work, const es_entropy_part *part,
 
 /** Sums of SIDE queries and SIDE keys, waiting to be converted to products. */
 typedef struct conversion {
-    float *out; /* NULL: nothing to convert */
+    float *out; /* destination of the products; NULL: nothing to convert */
     const uint32_t *sums;
     const float *key_scale;
     vec query_scale;

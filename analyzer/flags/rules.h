@@ -39,8 +39,8 @@ typedef enum es_rule_reference {
     ES_RULE_CEILING,  /* ln(T!)/T; if it is unknown, the rule judges nothing */
     ES_RULE_HISTORY,  /* the median of the unit since the warm-up, see
                          es_rules_push */
-    ES_RULE_BASELINE, /* the value of the same unit in the baseline run, at
-                         the same step */
+    ES_RULE_BASELINE, /* value of the same unit in the baseline run, at the
+                         same step */
     ES_N_RULE_REFERENCES
 } es_rule_reference;
 

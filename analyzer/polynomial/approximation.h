@@ -218,8 +218,8 @@ void es_findings_merge(es_findings *findings, const es_findings *more);
 
 /** Settings for choosing approximations that cover the inputs found. */
 typedef struct es_approximation_choice {
-    int factors, steps, degree; /* fixed numbers; 0: as many as `error`
-                                   requires */
+    int factors, steps, degree; /* numbers of factors and steps, and degree;
+                                   0: as many as `error` requires */
     double error;               /* allowed error: relative for the inverses,
                                    absolute for activations */
     double margin; /* factor >= 1 by which intervals are wider than the range

@@ -127,8 +127,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the aggregate of the finite values; NaN if no value is finite. Sets
- * n_bad to the number of non-finite values. */
+/* Returns the aggregate of the finite values; NaN if no value is finite.
+   Stores the number of non-finite values in *n_bad. */
 static double aggregate(const oracle *by, const float *x, size_t n,
                         size_t *n_bad)
 {
