@@ -1,7 +1,7 @@
 /* Formats alerts as text and JSON, and reads them back from the data of a
- * recorder's event and from the ledger. This program wrote that input, but
- * other programs may have changed the files since: jansson parses it and every
- * member is checked. */
+ * recorder's event and from the ledger. This program wrote these data, but
+ * other programs may have changed the files since; therefore jansson parses the
+ * data and every member is checked. */
 #include "cli/alerts/alert.h"
 
 #include "analyzer/base/json_write.h"
@@ -38,7 +38,8 @@ static void print_layers(FILE *out, const es_alert *alert)
     fputs(text, out);
 }
 
-/* Prints "/runs/a.db (EReg): collapse L9-11 since step 130 (critical): ..." */
+/* Prints an alert as "/runs/a.db (EReg): collapse L9-11 since step 130
+ * (critical): ...". */
 static void print_line(FILE *out, const es_alert *alert)
 {
     if (alert->line) {
@@ -98,7 +99,8 @@ char *es_alert_line(const es_alert *alert)
 
 /* --- JSON -----------------------------------------------------------------*/
 
-/* Prints nothing if there is no memory for the line or the id. */
+/* Prints the alert as JSON; prints nothing if memory for the text or the id is
+ * short. */
 static void print_json(FILE *out, const es_alert *alert)
 {
     es_json_writer json = {.stream = out};
@@ -141,8 +143,8 @@ char *es_alert_json(const es_alert *alert)
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Parses JSON. A double of 20 digits is printed like an integer, which is
- * too large for jansson's integers: in that case all numbers are read as
+/* Parses JSON. A double of 20 digits is printed without a decimal point, and
+ * jansson refuses an integer of this size; in that case all numbers are read as
  * doubles. */
 static json_t *load(const char *json)
 {
@@ -165,8 +167,8 @@ static double read_number(const json_t *from, const char *name)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-/* Reads the first ES_ALERT_LAYERS layers and stops at the first number that is
- * not a valid layer. */
+/* Reads up to ES_ALERT_LAYERS layers and stops at the first number that is not
+ * a valid layer. */
 static void read_layers(es_alert *out, const json_t *from)
 {
     const json_t *layers = json_object_get(from, "layers");
@@ -186,8 +188,8 @@ static void read_measures(es_alert *out, const json_t *from)
     read_layers(out, from);
 }
 
-/* Parses a key. It must be exactly what print_key makes of a known kind and the
- * event's severity. */
+/* Parses an alert's key. Returns false unless print_key would print exactly
+ * this key for a known kind and the event's severity. */
 static bool read_key(es_alert *out, const char *key)
 {
     const char *onset = strchr(key, '@');

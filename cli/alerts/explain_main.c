@@ -1,5 +1,5 @@
-/* entropy-scan explain: prints what a flag means, what causes it and what
- * helps, from the table of analyzer/flags. */
+/* entropy-scan explain: prints the meaning, causes and remedies of a flag, from
+ * the table of analyzer/flags. */
 #include "analyzer/base/text.h"
 #include "analyzer/flags/flags.h"
 #include "cli/program/command.h"

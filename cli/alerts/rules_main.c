@@ -4,7 +4,8 @@
 #include "cli/program/command.h"
 
 typedef struct arguments {
-    const char *path; /* rules file to check; NULL: print the defaults */
+    const char *path; /* rules file to check; if NULL, the defaults are
+                         printed */
     es_forecast_choice forecast;
 } arguments;
 

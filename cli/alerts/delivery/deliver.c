@@ -1,8 +1,8 @@
-/* The process that makes the deliveries of one action: it claims them in the
- * ledger one after the other, turns each stored alert into a value, delivers it
- * and settles it. Also contains every kind of delivery except the webhook
- * (webhook.c). Each returns its outcome and sets the message unless the alert
- * was delivered. */
+/* Runs in the process that makes the deliveries of one action. This process
+ * claims deliveries in the ledger one after the other, parses each stored
+ * alert, delivers it and settles the delivery. This file contains all kinds of
+ * delivery except the webhook (webhook.c). Each delivery function returns the
+ * outcome and sets the message unless the alert was delivered. */
 #include "cli/alerts/delivery/deliver.h"
 
 #include "cli/output/print.h"
@@ -17,8 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FAILURES_MOST 2 /* consecutive failures that end a pass */
-#define SETTLE_TRIES 60 /* one per second: a full disk may be emptied */
+#define FAILURES_MOST 2 /* number of consecutive failures that end a pass */
+/* Attempts to settle a delivery, one per second: a full disk may be emptied
+ * meanwhile. */
+#define SETTLE_TRIES 60
 
 const char *es_action_name(es_action action)
 {
@@ -31,14 +33,15 @@ const char *es_action_name(es_action action)
 
 /* --- claimants ------------------------------------------------------------ */
 
-/* A claimant is a pid and the start time of its process in one number, so that
- * a killed process is not confused with a later one of the same pid. Without
- * /proc the start time is unknown and the process counts as alive. */
-#define PID_BITS 22 /* the kernel's own limit is 2^22 */
+/* A claimant is identified by its pid and the start time of its process in one
+ * number, so that a killed process is not confused with a later process of the
+ * same pid. Without /proc the start time is unknown and the process counts as
+ * alive. */
+#define PID_BITS 22 /* bits of a pid; the kernel's limit is 2^22 */
 #define PID_MASK (((int64_t)1 << PID_BITS) - 1)
 
-/* Returns when a process started, in clock ticks since boot; 0 if unknown; -1
- * if it has ended, even if its parent has not waited for it yet. */
+/* Returns the start time of a process in clock ticks since boot; 0 if unknown;
+ * -1 if the process has ended, even if its parent has not waited for it yet. */
 static int64_t start_of(pid_t pid)
 {
     char path[32], line[1024];
@@ -80,10 +83,10 @@ bool es_deliver_is_free(const es_delivery *delivery)
 
 /* --- print ----------------------------------------------------------------*/
 
-/* Prints the alert with a single write if the pipe accepts it, so that the
- * lines of two watchers do not mix. Also works if another program has made the
- * terminal or pipe non-blocking. Sets *gone if standard output cannot be
- * written. */
+/* Prints the alert, with a single write if the pipe accepts it, so that the
+ * lines of two watchers do not mix. Standard output may be non-blocking,
+ * because another program may have set that flag. Sets *gone if standard output
+ * cannot be written. */
 static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -108,8 +111,9 @@ static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 
 /* --- exec -----------------------------------------------------------------*/
 
-/* Returns a memory file with the alert as JSON for the command's standard
- * input, which the command need not read; -1 on failure. */
+/* Returns the descriptor of a memory file with the alert as JSON, to be the
+ * command's standard input; -1 on failure. Unlike a pipe, the file need not be
+ * read by the command. */
 static int input_of(const es_alert *alert)
 {
     char *json = es_alert_json(alert);
@@ -126,9 +130,9 @@ static int input_of(const es_alert *alert)
 }
 
 /* Runs the command with the alert as a line of JSON on its standard input; its
- * output goes to our standard error. It leads its own process group, which can
- * be killed as a whole and does not outlive this process. The alert is
- * delivered if the command exits with 0. */
+ * output goes to our standard error. The command leads a separate process
+ * group, which can be killed as a whole and does not outlive this process. The
+ * alert counts as delivered if the command exits with 0. */
 static es_delivery_outcome run_command(const es_alert *alert,
                                        const es_deliver_options *options)
 {
@@ -169,8 +173,9 @@ static es_delivery_outcome run_command(const es_alert *alert,
 
 /* --- stop -----------------------------------------------------------------*/
 
-/* Writes RUN.stop to a temporary file and renames it: the recorder never reads
- * half a line, and an existing file or link is replaced. */
+/* Writes the line to a temporary file and renames it to PATH.stop. The
+ * recorder therefore never reads half a line, and an existing file or link
+ * is replaced. */
 static bool leave(const char *path, const char *line)
 {
     char file[PATH_MAX], aside[PATH_MAX];
@@ -195,7 +200,8 @@ static bool leave(const char *path, const char *line)
     return false;
 }
 
-/* Returns ES_ENOTFOUND if the run is not in the file. */
+/* Searches the file for the run. Returns ES_ENOTFOUND if the file does not
+ * contain it. */
 static es_status find_run(const char *path, const char *uuid)
 {
     es_reader *reader = NULL;
@@ -215,8 +221,8 @@ static es_status find_run(const char *path, const char *uuid)
     return status;
 }
 
-/* Requests that the training stop. An alert may be delivered late: if another
- * run is recorded in the file by then, it must not be stopped. */
+/* Requests that the training run stop. The delivery may be late: if by then
+ * another run is recorded in the file, that run must not be stopped. */
 static es_delivery_outcome stop(const es_alert *alert)
 {
     char *line = es_alert_line(alert);
@@ -257,9 +263,10 @@ static es_delivery_outcome act(es_action action, bool *gone,
     return outcome;
 }
 
-/* Makes a delivery that this process has claimed. A delivery that was made must
- * not be made again, so settling it is retried for a while if the ledger cannot
- * be written; a damaged ledger is not retried, for it would not recover. */
+/* Makes a delivery that this process has claimed. A completed delivery must not
+ * be repeated; if the ledger cannot be written, settling the delivery is
+ * therefore retried for a while, unless the ledger is damaged and cannot
+ * recover. */
 static int make(es_ledger *ledger, const es_delivery *delivery,
                 es_action action, const es_deliver_options *options)
 {
@@ -323,7 +330,7 @@ static int deliver_all(void *argument)
         if (strcmp(next.action, name) != 0 || !es_deliver_is_free(&next))
             continue;
         status = es_ledger_claim(ledger, next.number, next.claimant, self);
-        if (status != ES_OK) /* it failed, or another process claimed it
+        if (status != ES_OK) /* the claim failed, or another process was
                                 first */
             continue;
         int made = make(ledger, &next, order->action, order->options);

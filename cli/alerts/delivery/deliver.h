@@ -4,10 +4,10 @@
  * it and settles it. The process outlives a watcher that is killed, so that
  * each claimed delivery is made exactly once.
  *
- * If the process itself is killed between claim and settlement, it is unknown
- * whether the delivery was made. A line is then printed again, a webhook is
- * posted again, and a request to stop is made again; a command is not run again
- * but reported as failed.
+ * If the delivering process is killed between claim and settlement, it is
+ * unknown whether the delivery was made. A line is then printed again, a
+ * webhook is posted again, and a request to stop is made again; a command is
+ * not run again but reported as failed.
  */
 #ifndef ES_DELIVER_H
 #define ES_DELIVER_H
@@ -19,38 +19,39 @@ typedef enum es_action {
     ES_ACTION_PRINT,
     ES_ACTION_EXEC,
     ES_ACTION_WEBHOOK,
-    ES_ACTION_STOP, /* leaves RUN.db.stop for the recorder of the run
-                       (hooks/recorder/process), if it is still running */
+    ES_ACTION_STOP, /* creates RUN.db.stop, which asks the run's recorder to
+                       stop the training (hooks/recorder/process) */
     ES_N_ACTIONS
 } es_action;
 
-const char *es_action_name(es_action action); /* for example "print" */
+const char *es_action_name(es_action action); /* Returns the name of the
+                                                 action, for example "print". */
 
 typedef struct es_deliver_options {
     const char *ledger;   /* path of the ledger */
-    bool json;            /* print: the JSON object instead of the line */
-    char **command;       /* exec: words, terminated by NULL */
+    bool json;            /* print: prints the alert as JSON instead of text */
+    char **command;       /* exec: words of the command, terminated by NULL */
     double command_limit; /* exec: seconds */
     es_webhook webhook;
 } es_deliver_options;
 
-/** How a delivering process ended. */
+/** Exit codes of a delivering process. */
 enum {
-    ES_DELIVER_DONE,  /* every delivery that it could make is made */
-    ES_DELIVER_AGAIN, /* something failed that may succeed later */
+    ES_DELIVER_DONE,  /* every possible delivery was made */
+    ES_DELIVER_AGAIN, /* a delivery failed that may succeed later */
     ES_DELIVER_GONE   /* standard output cannot be written */
 };
 
 /**
- * Starts a process that makes the deliveries of `action`. Returns 0 or an
- * errno. The caller must not have a ledger or run file open.
+ * Starts a process that makes the deliveries of `action`. The caller must not
+ * have a ledger or run file open. Returns 0 or an errno.
  */
 int es_deliver_start(es_process *out, es_action action,
                      const es_deliver_options *options);
 
 /**
- * True if no process has claimed the delivery, or the claiming process has
- * ended.
+ * Returns true if no process has claimed the delivery, or the claiming process
+ * has ended.
  */
 bool es_deliver_is_free(const es_delivery *delivery);
 

@@ -1,6 +1,7 @@
-/* `--webhook-*`: posts an alert with libcurl, which is loaded when the first
- * alert is posted. Decides from the answer whether the alert is delivered,
- * given up, or retried. The URL is a secret and appears in no message. */
+/* Implements the options `--webhook-*`: posts an alert with libcurl, which is
+ * loaded when the first alert is posted. The answer decides whether the alert
+ * counts as delivered, is given up, or is retried. The URL is a secret and
+ * appears in no message. */
 #include "cli/alerts/delivery/webhook.h"
 
 #include "analyzer/base/json_write.h"
@@ -14,12 +15,13 @@
 #include <string.h>
 
 #define URL_MOST 4096
-#define ANSWER_MOST 65536 /* bytes; an answer is read and discarded */
+#define ANSWER_MOST 65536 /* bytes of an answer that are read and discarded */
 
 /* --- libcurl --------------------------------------------------------------*/
 
-/* libcurl is loaded when the first alert is posted: it pulls in thirty
- * libraries, which would triple the start-up time of every other command. */
+/* Functions of libcurl, which is loaded when the first alert is posted: libcurl
+ * depends on thirty libraries, which would triple the start-up time of every
+ * other command. */
 #define CURL_FUNCTIONS(use)                                                    \
     use(easy_init) use(easy_setopt) use(easy_perform) use(easy_getinfo)        \
         use(easy_cleanup) use(easy_strerror) use(slist_append)                 \
@@ -38,7 +40,7 @@ static bool find(void *library, const char *name, void *function)
 }
 
 /* Loads libcurl, which then stays loaded. Returns false and sets the message if
- * it is not installed. */
+ * libcurl is not installed. */
 static bool load_curl(void)
 {
     if (curl.loaded)
@@ -69,7 +71,8 @@ static es_status read_line(char line[URL_MOST], const char *path)
     return ES_OK;
 }
 
-/* Messages name the variable or file, never the URL. */
+/* The messages of this function name the variable or file, but never the secret
+ * URL. */
 es_status es_webhook_read_url(void *field, const es_option *option,
                               const char *value, const char *where)
 {
@@ -144,9 +147,10 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
-/* An answer counts as soon as its first line has arrived, whatever follows.
- * Gives up only if the error is certainly the user's: a malformed URL, a
- * permanent redirection, or an answer which says that the request is wrong. */
+/* Returns the outcome of a post. An answer counts as soon as its first line has
+ * arrived, even if the transfer fails afterwards. The alert is given up only if
+ * the user must correct the error: a malformed URL, a permanent redirection, or
+ * an answer that refuses the request as wrong. */
 static es_delivery_outcome judge(CURLcode code, long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};
@@ -169,8 +173,8 @@ static es_delivery_outcome judge(CURLcode code, long answer)
                                                   : ES_OUTCOME_AGAIN;
 }
 
-/* Applies the environment variables of the curl program, which the library does
- * not read itself. */
+/* Applies the environment variables of the curl program that name certificate
+ * authorities; the library does not read them. */
 static void choose_authorities(CURL *handle)
 {
     const char *bundle = getenv("CURL_CA_BUNDLE");

@@ -1,5 +1,5 @@
-/* Splits a command into words as a shell would, without running one: for
- * `--exec`, and for the command lines that a sweep stores. */
+/* Splits a command into words as a shell would, without running a shell. Used
+ * for `--exec` and for the command lines that a sweep stores. */
 #include "cli/alerts/delivery/words.h"
 
 #include "analyzer/base/checked.h"
@@ -10,8 +10,8 @@
 
 #define BLANKS " \t\n"
 
-/* Copies one word from *text to `out`, which it terminates, and moves *text
- * past it. Returns false if a quote is not closed. */
+/* Copies one word from *text to `out`, adds a terminating NUL, and advances
+ * *text past the word. Returns false if a quote is not closed. */
 static bool read_word(char *out, const char **text)
 {
     char quote = 0;

@@ -15,6 +15,6 @@
  */
 es_status es_words_split(char ***out, const char *text) ES_MUST_USE;
 
-void es_words_free(char **words); /* NULL is allowed */
+void es_words_free(char **words); /* words may be NULL */
 
 #endif

@@ -1,5 +1,5 @@
-/* Rules files as values: their defaults, the forecast rule, and checks for
- * settings that differ from the defaults. */
+/* Sets the defaults of an es_rules_file, adds the forecast rule, and checks
+ * whether settings differ from the defaults. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/checked.h"

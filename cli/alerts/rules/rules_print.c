@@ -1,6 +1,6 @@
-/* Prints a rules file that reads back as the same values, for `entropy-scan
- * rules`: its comments and examples are the manual of the format. Also writes
- * the member "rules" of `--json`. */
+/* Prints a rules file for `entropy-scan rules`. The printed file reads back as
+ * the same values, and its comments and examples are the manual of the format.
+ * Also writes the member "rules" of `--json`. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/text.h"

@@ -1,6 +1,6 @@
-/* Reads rules files with inih. Sections and line numbers are tracked here,
+/* Reads rules files with inih. This file tracks sections and line numbers,
  * because inih truncates long section names and does not report empty sections.
- * Each key of a rule is a row of rule_keys and a case of set_key. */
+ * Each key of a rule has a row in rule_keys and a case in set_key. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/checked.h"
@@ -13,14 +13,14 @@
 #include <math.h>
 #include <string.h>
 
-#define TEXT_MOST 180 /* most bytes of a name or path */
+#define TEXT_MOST 180 /* maximum length of a name or path in bytes */
 #define COUNT_MOST 1000000
 
 typedef enum rule_key {
     KEY_SERIES,
     KEY_PHASE,
     KEY_AGGREGATE,
-    KEY_ABOVE, /* followed by the other comparisons, in their order */
+    KEY_ABOVE, /* KEY_ABOVE + C is the key of the comparison C */
     KEY_SHARE_OF = KEY_ABOVE + ES_N_RULE_COMPARISONS,
     KEY_END,
     KEY_SAMPLES,
@@ -36,14 +36,14 @@ enum { SECTION_NONE = -1, BASELINE = ES_N_FLAG_KINDS, RULE, N_SECTIONS };
 typedef struct parser {
     es_rules_file *out;
     const char *path;
-    const char *next, *end; /* rest of the text */
-    int line;               /* number of the line that inih received last, from
-                               1 */
+    const char *next, *end; /* text that is not read yet */
+    int line;               /* number of the line that inih received last,
+                               counted from 1 */
     char place[160];        /* "FILE:LINE" */
     int section;
     int section_line;
-    bool had[N_SECTIONS];                      /* sections seen, rules
-                                                  excepted */
+    bool had[N_SECTIONS];                      /* true for each section seen,
+                                                  except rules */
     int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line of each threshold;
                                                   0: not set */
     int key_lines[N_KEYS];                     /* line of each key of the
@@ -65,9 +65,8 @@ static const char *here(parser *p)
 
 /* --- sections -------------------------------------------------------------*/
 
-/* Checks what only a complete rule shows: it has a series and a threshold,
- * its keys fit together, and the second threshold is on the near side of the
- * first. */
+/* Checks a complete rule: the rule must have a series and a threshold, its keys
+ * must fit together, and the second threshold must not lie beyond the first. */
 static es_status check_rule(parser *p)
 {
     const es_rule *rule = &p->out->rules[p->out->n - 1];
@@ -108,8 +107,8 @@ static es_status end_section(parser *p)
     bool overload = p->section == ES_FLAG_OVERLOAD;
     double warning = overload ? flags->overload_warning : flags->logits_warning;
     double error = overload ? flags->overload_error : flags->logits_error;
-    int last = p->section_line; /* line for the message: the last one of the
-                                   section */
+    int last = p->section_line; /* for the message: the last line of the
+                                   section that sets a threshold */
     if (p->section == RULE)
         return check_rule(p);
     if (p->section == BASELINE && !p->out->baseline)
@@ -199,7 +198,7 @@ static es_status begin_section(parser *p, const char *name)
     return ES_OK;
 }
 
-/* Parses "[name]", which a comment may follow. */
+/* Parses a section header "[name]" with an optional comment behind it. */
 static es_status parse_header(parser *p, const char *line)
 {
     const char *end = strchr(line, ']');
@@ -218,7 +217,7 @@ static es_status parse_header(parser *p, const char *line)
 
 /* --- keys of a rule -------------------------------------------------------*/
 
-/* True if `value` is a valid name or path for a rules file. */
+/* Returns true if `value` is a valid name or path in a rules file. */
 static bool is_text(const char *value)
 {
     size_t n = strlen(value);
@@ -233,7 +232,7 @@ static bool is_text(const char *value)
 
 static const struct {
     const char *name;
-    const char *expected; /* valid values, for messages */
+    const char *expected; /* describes the valid values, for messages */
 } rule_keys[N_KEYS] = {
     [KEY_SERIES] = {"series", "the name of a series, such as entropy"},
     [KEY_PHASE] = {"phase", "train or eval"},
@@ -287,8 +286,8 @@ static bool set_count(uint32_t *out, int64_t least, const char *value)
     return true;
 }
 
-/* Parses "0.05" (a share of the planned steps), "200 steps", or "0.05 200
- * steps". */
+/* Parses a warm-up: "0.05" (a share of the planned steps), "200 steps", or both
+ * as "0.05 200 steps". */
 static bool set_warm_up(es_rule *rule, const char *value)
 {
     char first[64], steps[64], word[8], rest;
@@ -448,7 +447,8 @@ static es_status read_baseline(parser *p, const char *key, const char *value)
     return es_copy_text(&p->out->baseline, value);
 }
 
-/* Receives a key from inih. `section` is ignored: next_line tracks sections. */
+/* Receives a key and its value from inih. `section` is ignored, because
+ * next_line tracks sections. */
 static int read_key(void *user, const char *section, const char *key,
                     const char *value)
 {
@@ -473,10 +473,10 @@ static int read_key(void *user, const char *section, const char *key,
 /* --- lines ----------------------------------------------------------------*/
 
 /*
- * Hands inih one line, as fgets does. Section headers are parsed here, because
- * inih truncates long names and does not report empty sections. Leading blanks
- * are dropped, because inih would treat an indented line as a continuation,
- * which a rules file does not have.
+ * Passes one line to inih, which calls this function instead of fgets. Section
+ * headers are parsed here, because inih truncates long names and does not
+ * report empty sections. Leading blanks are dropped, because inih would treat
+ * an indented line as a continuation, which a rules file does not have.
  */
 static char *next_line(char *out, int size, void *user)
 {

@@ -1,5 +1,6 @@
-/* The databases that a watcher reads. Each has a permanent connection and a
- * list of runs; only runs that were pushed since the last round are read. */
+/* Lists the runs in the databases that a watcher reads. Each database has a
+ * permanent connection and a list of runs; only runs that were pushed since the
+ * last round are read. */
 #include "cli/alerts/watch/databases.h"
 
 #include "analyzer/base/checked.h"
@@ -89,8 +90,8 @@ static int by_text(const void *key, const void *path)
     return strcmp(key, *(char *const *)path);
 }
 
-/* Returns the database that has listed `url`, and the index of the run; NULL if
- * none has. */
+/* Returns the database whose list contains the run `url`, and sets the index of
+ * the run; NULL if the run is not listed. */
 static const es_watch_database *find_run(const es_watch_databases *databases,
                                          const char *url, size_t *index)
 {

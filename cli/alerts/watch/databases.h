@@ -12,7 +12,8 @@ typedef struct es_watch_database {
     es_remote_watch *watch;
     es_paths urls;      /* URL of each run in the newest complete list */
     int64_t *revisions; /* (urls.n) revision of each run */
-    bool lost;          /* it cannot be reached, which was reported */
+    bool lost;          /* true while the database is unreachable, which has
+                           been reported */
 } es_watch_database;
 
 typedef struct es_watch_databases {
@@ -23,22 +24,25 @@ typedef struct es_watch_databases {
 bool es_path_is_database(const char *path);
 
 /**
- * Appends the runs of a database to `out`. If it cannot be reached, which is
- * reported once, appends the runs of the last list.
+ * Appends the runs of a database to `out`. If the database is unreachable,
+ * reports this once and appends the runs of the last list.
  *
- * ES_OK; ES_EIO and similar: it cannot be reached and has never been read;
- * ES_EUSAGE; ES_ENOMEM.
+ * Returns ES_OK; ES_EIO or a similar status if the database is unreachable and
+ * has never been read; ES_EUSAGE; ES_ENOMEM.
  */
 es_status es_watch_database_read(es_paths *out, es_watch_databases *databases,
                                  const char *root) ES_MUST_USE;
 
-/** Returns the revision of the run `url` in the newest list, as a stamp. */
+/**
+ * Returns a stamp that contains the revision of the run `url` in the newest
+ * list.
+ */
 es_stamp es_watch_database_stamp(const es_watch_databases *databases,
                                  const char *url);
 
 /**
- * True if the database of the run `url` could not be reached when it was last
- * tried.
+ * Returns true if the database of the run `url` was unreachable at the last
+ * attempt.
  */
 bool es_watch_database_is_lost(const es_watch_databases *databases,
                                const char *url);

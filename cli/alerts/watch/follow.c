@@ -1,6 +1,6 @@
 /* Judges one run as it grows, for a watcher. Keeps the state of the judge
- * between two rounds, starts again if the run was replaced, and passes each
- * alert to the handler as a value. */
+ * between rounds, starts again if the run was replaced, and passes each alert
+ * to the handler. */
 #include "cli/alerts/watch/follow.h"
 
 #include "analyzer/base/checked.h"
@@ -11,18 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One reading: the context of its handler. */
+/* State of one call that reads a run; the judge's callbacks use it. */
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
-    es_alert alert;   /* describes the run; the members of the alert change */
-    es_status status; /* first failure of the handler */
+    es_alert alert;   /* describes the run; the other members change with
+                         each alert */
+    es_status status; /* first failure that the handler returned */
 } reading;
 
 /* --- alerts ---------------------------------------------------------------*/
 
-/* Passes the n-th alert of a kind to the handler. If the handler refuses it,
- * the run is judged again and the alert is repeated. */
+/* Passes the n-th alert of a kind to the handler. If the handler refuses the
+ * alert, the run is judged again later and the alert is repeated. */
 static void hand_on(reading *r, const char *title, bool stops,
                     const char *reason, const es_episode *episode, uint32_t n)
 {
@@ -80,9 +81,9 @@ static void receive_rule(void *user, size_t rule_index,
 
 /* --- the run --------------------------------------------------------------*/
 
-/* Chooses the phase that is judged. Only a finished run without any training
- * sample is judged by its evaluations: a growing run may not have a training
- * sample yet. */
+/* Chooses the phase that is judged: the training phase, or the evaluation phase
+ * if the run has ended without any training sample. A growing run may still get
+ * its first training sample. */
 static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
                             bool written)
 {
@@ -141,7 +142,7 @@ static es_status begin(es_follow *known, const es_follow_options *options,
 
 /* --- a reading ------------------------------------------------------------*/
 
-/* Compares all members but the layers. */
+/* Returns true if all members except the layers are equal. */
 static bool is_same(const es_judge_run *a, const es_judge_run *b)
 {
     return a->n_layers == b->n_layers && a->n_heads == b->n_heads &&
@@ -165,7 +166,7 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
         (status = es_reader_judged(&judged, reader, run, layers)) < 0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
         goto done;
-    status = ES_DONE; /* the run differs from the last reading */
+    status = ES_DONE; /* ES_DONE: the run differs from the last reading */
     if (known->judging && phase == known->phase && is_same(&judged, last) &&
         es_layers_equal(layers, known->layers))
         status = es_judging_read(known->judging, reader, run);
@@ -180,8 +181,7 @@ done:
     es_layers_free(layers);
     if (status != ES_OK || r->status != ES_OK || written)
         return status;
-    /* Findings that only the end of a run shows would be premature before
-     * it. */
+    /* Some rules can only be evaluated at the end of the run. */
     es_judging_finish(known->judging);
     es_judging_close(known->judging);
     known->judging = NULL;
@@ -190,8 +190,8 @@ done:
     return ES_OK;
 }
 
-/* Stores the description of the run for alerts about samples that are appended
- * later. */
+/* Copies the description of the run, which later alerts about appended samples
+ * need. */
 static es_status remember(es_follow *known, const es_alert *about)
 {
     es_status status;
@@ -199,7 +199,7 @@ static es_status remember(es_follow *known, const es_alert *about)
     free(known->name);
     free(known->arch);
     known->path = known->name = known->arch = NULL;
-    if (known->over) { /* nothing will be appended */
+    if (known->over) { /* an ended run gets no more samples */
         es_layers_free(known->layers);
         known->layers = NULL;
         return ES_OK;

@@ -1,7 +1,7 @@
 /**
- * Judges a run as it grows, or a run that has ended as a whole; each episode
- * that opens or becomes more severe is an alert. An ended run is judged once
- * and then uses no memory.
+ * Judges a run as it grows, or an ended run as a whole. Each episode that opens
+ * or becomes more severe raises an alert. An ended run is judged once and then
+ * uses no memory.
  */
 #ifndef ES_FOLLOW_H
 #define ES_FOLLOW_H
@@ -13,34 +13,37 @@
 /** Number of alerts by kind and severity. */
 typedef uint32_t es_follow_counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
 
-/** State of one run. All zero: nothing is known. */
+/**
+ * State of one followed run. A struct of zeros is a run that has not been read.
+ */
 typedef struct es_follow {
-    es_judging *judging; /* NULL: not begun, or over */
+    es_judging *judging; /* NULL before the first reading and after the run's
+                            end */
     es_judge_run run;    /* the run's properties that judging depends on */
-    es_layers *layers;   /* layers of the run, or NULL */
+    es_layers *layers;   /* descriptions of the run's layers, or NULL */
     es_phase phase;
-    bool over;        /* the whole run has been judged */
-    uint32_t version; /* checksum of the run when it was judged */
+    bool over;        /* true once the whole run has been judged */
+    uint32_t version; /* checksum of the ended run that was judged */
     char uuid[ES_UUID_SIZE];
-    es_follow_counts counts;  /* alerts of flags */
-    uint32_t *of_rules;       /* (n rules) number of alerts of each; NULL: not
-                                 begun */
+    es_follow_counts counts;  /* number of alerts of each flag by severity */
+    uint32_t *of_rules;       /* (number of rules) alerts of each rule; NULL
+                                 before the first reading */
     char *path, *name, *arch; /* description of the run at the last reading;
-                                 NULL, as layers is, once the run is over */
+                                 like layers, NULL once the run is over */
     struct es_follow_reading *reading; /* set during es_follow_read only */
 } es_follow;
 
 typedef struct es_follow_options {
-    const es_rules_file *rules; /* borrowed; NULL: flags by the default
-                                   thresholds; otherwise flags are judged only
-                                   if it sets a threshold */
+    const es_rules_file *rules; /* borrowed; NULL: only flags are judged, by
+                                   default thresholds; otherwise flags are
+                                   judged only if the rules set a threshold */
     es_alert_handler *handler;
     void *user;
 } es_follow_options;
 
 /**
- * Most alerts of a rule in one run that are reported; a note on standard error
- * says if there are more. Alerts of flags are as many as the recorder writes.
+ * Maximum number of reported alerts of one rule in one run; a note on standard
+ * error reports any excess. The alerts of flags have the recorder's limit.
  */
 #define ES_FOLLOW_MOST 1000
 
@@ -49,27 +52,29 @@ typedef struct es_follow_options {
  * the new alerts. If the run was replaced or changed, all of its alerts are
  * reported again.
  *
- *   known    the same object, with the same options, at each reading of
- *            the run; released by es_follow_end
- *   about    path, uuid, name, arch and is_written of the run; the members
- *            that describe the alert are filled in here
+ *   known    state of the run; pass the same object with the same options at
+ *            each reading; released by es_follow_end
+ *   about    path, uuid, name, arch and is_written of the run; this function
+ *            sets the members that describe the alert
  *
- * ES_OK; ES_EUSAGE (a rule does not fit the run), ES_EFORMAT, ES_EIO,
- * ES_ENOMEM; the handler's result. After a failure the next call starts again:
- * no alert is lost.
+ * Returns ES_OK; ES_EUSAGE (a rule does not fit the run); ES_EFORMAT; ES_EIO;
+ * ES_ENOMEM; or the handler's result. After a failure the next call judges the
+ * run from its start, so that no alert is lost.
  */
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_alert *about,
                          const es_follow_options *options) ES_MUST_USE;
 
 /**
- * Does the same for samples (n) that were appended to a run that is being
- * written. ES_DONE: nothing was judged, call es_follow_read.
+ * Judges n samples that were appended to a run being written, and reports the
+ * new alerts. Returns the statuses of es_follow_read, or ES_DONE if nothing was
+ * judged and es_follow_read must be called instead.
  */
 es_status es_follow_add(es_follow *known, size_t run,
                         const es_growth_sample *samples, size_t n,
                         const es_follow_options *options) ES_MUST_USE;
 
-void es_follow_end(es_follow *known); /* leaves all zero */
+void es_follow_end(es_follow *known); /* releases the state and sets the
+                                         struct to zeros */
 
 #endif

@@ -1,6 +1,6 @@
-/* `--textfile`: writes gauges of alerts, files and deliveries in OpenMetrics
- * text format. The file is replaced as a whole, so that a collector never reads
- * half of it. */
+/* Implements `--textfile`: writes gauges of alerts, files and deliveries in
+ * OpenMetrics text format. The file is replaced as a whole, so that a collector
+ * never reads an incomplete file. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "cli/output/output.h"
@@ -20,8 +20,8 @@ static void head(FILE *out, const char *name, const char *unit,
     fprintf(out, "# HELP entropy_scan_%s %s\n", name, help);
 }
 
-/* Prints one gauge. The file's path is a label: it is escaped to one line of
- * valid UTF-8. */
+/* Prints one gauge. The run file's path is a label, which is escaped to one
+ * line of valid UTF-8. */
 static void print_alerts(FILE *out, const es_watch_file *file, const char *kind,
                          es_severity severity, uint32_t n)
 {
@@ -79,7 +79,8 @@ es_status es_metrics_write(const char *path, const es_watch_files *files,
     FILE *stream;
     es_output *output = NULL;
     struct stat about;
-    /* A FIFO without a reader would block, and no alert would be delivered. */
+    /* Opening a FIFO without a reader would block, and no alert would be
+     * delivered. */
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
         return es_fail(ES_EIO, "%s: metrics need a regular file: remove it",
                        path);

@@ -1,7 +1,7 @@
-/* The run files of a watcher, round by round: finds them, detects changes and
- * failures, and collects their alerts. The alerts are those that the recorder
- * stored or, with the user's rules or if the recorder stored none, those that
- * judging finds. */
+/* Finds the run files of a watcher in each round, detects changes and failures,
+ * and collects alerts. The alerts are those that the recorder stored. If the
+ * recorder stored no alerts, or if the user gave rules, the run is judged here
+ * instead. */
 #include "cli/alerts/watch/run_files.h"
 
 #include "analyzer/base/checked.h"
@@ -16,12 +16,17 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TICK 0.1           /* seconds; coarser than any file system's clock */
-#define COPYING 3          /* seconds that a copy in progress may pause */
-#define JUDGING_MOST 0.015 /* processor seconds of a round */
-#define SEARCHING_MOST 0.1 /* processor seconds of a round, plus one file */
-#define SEARCHED_MOST (INT64_C(4) << 20) /* bytes of one file per round */
-#define ALERTS_MOST 1000 /* of one run; a recorder writes as many */
+#define TICK 0.1  /* seconds; longer than a clock tick of any file system */
+#define COPYING 3 /* seconds that a program may pause while it copies a file   \
+                   */
+/* CPU seconds per round for judging grown fragments. */
+#define JUDGING_MOST 0.015
+/* CPU seconds per round for searching; the last file may exceed it. */
+#define SEARCHING_MOST 0.1
+/* Bytes of one file that are searched per round. */
+#define SEARCHED_MOST (INT64_C(4) << 20)
+/* Maximum number of alerts of one run; the recorder has the same limit. */
+#define ALERTS_MOST 1000
 
 /* --- the files ---------------------------------------------------------*/
 
@@ -59,7 +64,7 @@ static es_status find_paths(es_paths *paths, es_watch_files *watch)
     return status;
 }
 
-/* Drops all runs but the first n_keep. */
+/* Drops the state of all runs except the first n_keep. */
 static void drop_runs(es_watch_file *file, size_t n_keep)
 {
     while (file->n_runs > n_keep) {
@@ -77,8 +82,8 @@ static void free_file(es_watch_file *file)
     es_growth_end(file->growth);
 }
 
-/* Replaces the list of files by the given paths; the state of files that were
- * in the list before is kept. Both lists are sorted. */
+/* Replaces the list of files by the given paths. Files that were already in the
+ * list keep their state. Both lists are sorted. */
 static es_status follow_paths(es_watch_files *watch, es_paths *paths)
 {
     es_watch_file *files;
@@ -153,7 +158,8 @@ static es_status read_alerts(es_watch_files *watch, es_reader *reader,
     return status;
 }
 
-/* Judges a run by the user's rules; sum_up adds its counts up later. */
+/* Judges a run by the user's rules. sum_up later adds the run's counts to those
+ * of the file. */
 static es_status follow(es_watch_files *watch, es_watch_file *file,
                         es_reader *reader, size_t run, const es_alert *about)
 {
@@ -221,10 +227,10 @@ static bool is_due(const es_watch_file *file, int64_t last)
     return last / 5 * 4 - 8 >= file->judged;
 }
 
-/* Reads all runs of a file. Judging reads a whole run, so it is due (for all
- * runs of the file together) only if they have grown by a quarter or were
- * replaced. If a rule does not fit one run, the others are judged all the same
- * and the failure is returned afterwards. */
+/* Reads all runs of a file. Judging has to read whole runs. It therefore takes
+ * place only if the runs together have grown by a quarter or were replaced. If
+ * a rule does not fit one run, the other runs are judged all the same and the
+ * failure is returned afterwards. */
 static es_status read_runs(es_watch_files *watch, es_watch_file *file,
                            es_reader *reader, const char *path)
 {
@@ -276,7 +282,8 @@ static void note_failure(const es_watch_files *watch, es_watch_file *file,
     file->failed = true;
 }
 
-/* Reads one file. Only a handler that refuses an alert ends the round. */
+/* Reads one file. A file that cannot be read does not end the round; a handler
+ * that refuses an alert does. */
 static es_status read_file(es_watch_files *watch, es_watch_file *file,
                            es_stamp stamp)
 {
@@ -293,8 +300,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     es_growth_end(file->growth);
     file->growth = NULL;
-    if (status == ES_OK) /* before reading: the writer may die in the
-                            meantime */
+    if (status == ES_OK) /* determined before reading, because the writer may
+                            die in the meantime */
         status = es_growth_begin(&file->growth, reader, watch->rules);
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
@@ -314,8 +321,9 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-/* Judges the appended samples by the user's rules. If these set thresholds of
- * flags, only their own alerts count. ES_DONE: the file has to be read. */
+/* Judges the appended samples by the user's rules. If the rules set thresholds
+ * of flags, the alerts that the recorder stored are not counted. Returns
+ * ES_DONE if the file has to be read instead. */
 static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
 {
     const es_follow_options options = {
@@ -334,9 +342,9 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
     return sum_up(watch, file);
 }
 
-/* True if the file is a fragment that is being written and nothing new changes
- * its known state. Sets *due if it has grown so much that it must be judged
- * again. */
+/* Returns true if the file is a fragment that is being written and need not be
+ * read, because the appended frames do not change its known state. Sets *due if
+ * the fragment has grown so much that it must be judged again. */
 static bool is_known(es_watch_files *watch, es_watch_file *file, bool *due)
 {
     es_growth_news news;
@@ -357,8 +365,9 @@ static double processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Checks one file. A file that could not be read is tried a second time, and
- * then whenever it changes. The state file of the watcher is skipped. */
+/* Reads one file if it has changed. An unreadable file is read a second time in
+ * the next round, and then whenever it changes. The state file of the watcher
+ * is skipped. */
 static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;
@@ -391,8 +400,8 @@ static bool is_searching(const es_watch_file *file)
     return file->growth && es_growth_is_searching(file->growth);
 }
 
-/* Continues to search the files that were being searched when the round began,
- * in turn. */
+/* Continues the search in damaged fragments whose search an earlier round
+ * began, one fragment after the other. */
 static es_status search_on(es_watch_files *watch)
 {
     const double end = processor_seconds() + SEARCHING_MOST;

@@ -16,11 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BEFORE ".entropy-watch.db" /* in the watched folder, up to 0.1.0 */
-#define READABLE 40                /* bytes of the folder's name */
+/* State file of versions up to 0.1.0, in the watched folder. */
+#define BEFORE ".entropy-watch.db"
+/* Bytes of the folder's name that appear in the file name. */
+#define READABLE 40
 
-/* FNV-1a with additional mixing; never 0. It must not change: names of existing
- * state files depend on it. */
+/* Returns a hash (FNV-1a with additional mixing) that is never 0. The function
+ * must not change, because names of existing state files depend on it. */
 static uint64_t hash_of(const char *text)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -62,8 +64,8 @@ static es_status base_folder(char *out, size_t size)
                                    strerror(ENAMETOOLONG));
 }
 
-/* Makes the folder and its parents. Each parent's path is obtained by replacing
- * a slash by NUL. */
+/* Creates the folder and its parents. A NUL temporarily replaces the slash
+ * after each parent. */
 static es_status make_folders(char *path)
 {
     for (char *end = path; end;) {
@@ -99,11 +101,12 @@ static es_status check_private(const char *path)
     return ES_OK;
 }
 
-/* Resolves the folder itself, or the folder of a file, which need not exist
- * yet. */
+/* Resolves links in the path of a folder, or of the folder that contains a
+ * file. The file need not exist yet. */
 static es_status watched_folder(char out[PATH_MAX], const char *root)
 {
-    char parent[PATH_MAX + 1]; /* too long a path remains too long */
+    char parent[PATH_MAX + 1]; /* one byte longer than PATH_MAX, so that
+                                  realpath refuses a path that was truncated */
     const char *slash = strrchr(root, '/');
     if (es_path_is_database(root)) {
         snprintf(out, PATH_MAX, "%s", root);
@@ -118,8 +121,8 @@ static es_status watched_folder(char out[PATH_MAX], const char *root)
 
 es_status es_state_choose(char **out, const char *root)
 {
-    /* Both folders are checked: a user who can write to the upper one could
-     * replace the lower one. */
+    /* Both folders are checked, because a user who can write to the upper
+     * folder could replace the lower one. */
     static const char *const ours[] = {"/entropy-scan", "/watch"};
     char folder[PATH_MAX], name[ES_STATE_NAME_MAX], host[256] = "";
     char place[PATH_MAX + ES_STATE_NAME_MAX + 32];
@@ -140,7 +143,8 @@ es_status es_state_choose(char **out, const char *root)
     size_t n = strlen(place);
     snprintf(place + n, sizeof place - n, "/%s", name);
     snprintf(before, sizeof before, "%s/%s", folder, BEFORE);
-    /* A file of another user was never this user's state. */
+    /* Ignores a file of another user, which cannot contain this user's
+     * state. */
     if (access(place, F_OK) != 0 && lstat(before, &about) == 0 &&
         S_ISREG(about.st_mode) && about.st_uid == geteuid())
         es_print_note(

@@ -14,9 +14,11 @@
 typedef struct arguments {
     es_watcher_options watcher;
     es_rules_file rules;
-    char *state; /* made here unless --state is given */
+    char *state; /* path of the state file; chosen here unless --state is
+                    given */
     es_forecast_choice forecast;
-    es_severity check; /* exit 1 from this severity on; NONE: never */
+    es_severity check; /* lowest severity that makes the exit code 1; NONE:
+                          no severity does */
 } arguments;
 
 /* --- options --------------------------------------------------------------*/

@@ -1,6 +1,7 @@
-/* The loop of `entropy-scan watch`: a round over the run files, alerts into the
- * ledger, a process for each action that is owed, then a wait for a change
- * (inotify), the end of such a process, or the clock. */
+/* Contains the loop of `entropy-scan watch`. Each round reads the run files,
+ * enters alerts into the ledger, and starts a process for each action with owed
+ * deliveries; then the loop waits for a file change (inotify), the end of such
+ * a process, or the next poll. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "analyzer/base/text.h"
@@ -19,16 +20,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REST_LEAST 0.2    /* least seconds between two rounds */
-#define REST_SHARE 6      /* rest, as a multiple of a round's processor time */
-#define DATABASES_MOST 16 /* that notify; others are polled */
-#define POLL_ABROAD 1     /* seconds between rounds while other hosts write */
-#define AGAIN_MOST 300    /* most seconds between two attempts of a delivery */
-#define KNOWN_MOST 16384  /* ids that are remembered: 2 MiB */
+#define REST_LEAST 0.2 /* minimum time between two rounds in seconds */
+#define REST_SHARE 6   /* rest after a round, as a multiple of its CPU time */
+/* Databases that notify the watcher; the others are polled. */
+#define DATABASES_MOST 16
+#define POLL_ABROAD 1 /* seconds between rounds while other hosts write */
+/* Maximum time between two attempts of a delivery in seconds. */
+#define AGAIN_MOST 300
+#define KNOWN_MOST 16384 /* number of remembered alert ids, which take 2 MiB   \
+                          */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
-    es_process process; /* pid 0: not running */
+    es_process process; /* pid 0 if no process is running */
     bool can_do, owes;
     int tries;    /* consecutive failures */
     double again; /* earliest time of the next attempt; monotonic seconds */
@@ -37,14 +41,15 @@ typedef struct worker {
 typedef struct watcher {
     const es_watcher_options *options;
     es_watch_files files;
-    es_ledger *ledger; /* open during a round; NULL between rounds */
-    void *known;       /* tree of tsearch: ids (n_known) known to be in the
-                          ledger */
+    es_ledger *ledger; /* ledger, open during a round; NULL between rounds */
+    void *known;       /* tree (tsearch) of the n_known ids known to be in
+                          the ledger */
     size_t n_known;
     worker workers[ES_N_ACTIONS];
     int64_t n_owed;                  /* see es_watcher_result */
-    es_ledger_counts before, counts; /* at the start; now */
-    int changes;       /* inotify descriptor to poll; -1: rounds by the clock
+    es_ledger_counts before, counts; /* counts in the ledger at the start and
+                                        now */
+    int changes;       /* inotify descriptor; -1 if rounds start by the clock
                           only */
     int newest_folder; /* highest watch number that inotify gave to a folder */
     bool has_new_folder;
@@ -59,7 +64,8 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Reports a failure once until it is over. */
+/* Reports a failure on its first occurrence; *reported stays true until the
+ * status is ES_OK again. */
 static void report_once(bool *reported, es_status status)
 {
     if (status != ES_OK && !*reported)
@@ -82,8 +88,9 @@ static void close_ledger(watcher *w)
     w->ledger = NULL;
 }
 
-/* Enters an alert and its deliveries. A stop is delivered once per run,
- * whatever its alerts, because its id names the run only. */
+/* Enters an alert and its deliveries into the ledger. A stop is delivered once
+ * per run, however many alerts request it, because the id of a stop names only
+ * the run. */
 static es_status enter(watcher *w, const es_alert *alert, const char *id,
                        const char *json)
 {
@@ -114,9 +121,9 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Enters an alert unless its id is known to be in the ledger, which saves a
- * query. When KNOWN_MOST ids are known, all are dropped, because many belong to
- * runs that ended long ago; the ledger still has them. */
+/* Enters an alert into the ledger, unless its id is among the known ids, which
+ * saves a query. When KNOWN_MOST ids are known, all are forgotten, because many
+ * belong to runs that ended long ago; the ledger still contains them. */
 static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
@@ -133,7 +140,7 @@ static es_status enter_alert(void *user, const es_alert *alert)
     }
     if (status == ES_OK && tsearch(id, &w->known, by_text)) {
         w->n_known++;
-        id = NULL; /* now owned by the tree */
+        id = NULL; /* the tree owns the id now */
     }
 done:
     free(json);
@@ -141,8 +148,8 @@ done:
     return status;
 }
 
-/* Updates the counts. Alerts are never deleted: if there are fewer than before,
- * the file was replaced. */
+/* Updates the counts of the ledger. Alerts are never deleted from a ledger; if
+ * there are fewer than before, the file was replaced. */
 static es_status count(watcher *w)
 {
     const int64_t before = w->counts.alerts;
@@ -155,7 +162,8 @@ static es_status count(watcher *w)
     return status;
 }
 
-/* Determines which actions are owed, by any watcher. */
+/* Determines which actions have owed deliveries, including those that other
+ * watchers entered. */
 static es_status read_owed(watcher *w)
 {
     es_delivery next;
@@ -180,9 +188,9 @@ static es_status read_owed(watcher *w)
 
 /* --- changes --------------------------------------------------------------*/
 
-/* Reports that inotify cannot watch `object`. This is only a note: the clock
- * still triggers rounds. strerror would be misleading: here ENOSPC and EMFILE
- * do not mean a full disk or too many files. */
+/* Reports that inotify cannot watch `object`. This is only a note, because the
+ * clock still triggers rounds. strerror would be misleading: ENOSPC and EMFILE
+ * from inotify do not mean a full disk or too many open files. */
 static void report_unwatched(const char *object, int error)
 {
     es_print_note("%s: changes are noticed only at the next poll: %s", object,
@@ -214,8 +222,8 @@ static void watch_folder(watcher *w, const char *folder)
     w->changes_reported = true;
 }
 
-/* Watches the folders of the newest round. The folder of a file that the user
- * named may not be among those walked. */
+/* Watches the folders that the newest round found, and the folder of each file
+ * that the user named, which the round may not have walked. */
 static void watch_changes(watcher *w)
 {
     if (w->changes < 0)
@@ -238,8 +246,9 @@ static void watch_changes(watcher *w)
     }
 }
 
-/* Reads the pending inotify events. Returns true if one concerns a run file or
- * a folder. Our own files begin with a dot or are not run files. */
+/* Reads the pending inotify events. Returns true if an event concerns a run
+ * file or a folder. The watcher's own files do not count: their names begin
+ * with a dot or have another extension. */
 static bool read_changes(int changes)
 {
     _Alignas(struct inotify_event) char buffer[16384];
@@ -328,7 +337,8 @@ static void write_textfile(watcher *w)
 
 /* --- waiting --------------------------------------------------------------*/
 
-/* True if alerts of a database have arrived or a connection was lost. */
+/* Returns true if a database has notified the watcher or a connection was
+ * lost. */
 static bool hear_databases(watcher *w)
 {
     bool heard = false;
@@ -337,8 +347,8 @@ static bool hear_databases(watcher *w)
     return heard;
 }
 
-/* Waits until `deadline`, a change (if `listen`), or the end of a worker.
- * Returns true if there was a change. */
+/* Waits until `deadline`, a file change (if `listen` is true), or the end of a
+ * worker. Returns true on a file change. */
 static bool wait_for(watcher *w, double deadline, bool listen)
 {
     struct pollfd fds[ES_N_ACTIONS + 1 + DATABASES_MOST];
@@ -374,7 +384,7 @@ static void wait_for_next(watcher *w, double cost)
     double now = seconds(CLOCK_MONOTONIC);
     double earliest = now + fmax(REST_LEAST, REST_SHARE * cost);
     double poll = w->options->poll;
-    if (w->files.n_abroad) /* inotify does not report writes of other hosts */
+    if (w->files.n_abroad) /* inotify does not report writes by other hosts */
         poll = fmin(poll, POLL_ABROAD);
     const bool at_once = w->has_new_folder || w->files.n_searching;
     double latest = fmax(earliest, at_once ? 0 : now + poll);
@@ -404,8 +414,8 @@ static es_status watch_once(watcher *w)
     return status;
 }
 
-/* Watches until nothing can be delivered. The first round reads everything; its
- * cost does not delay the second. */
+/* Runs rounds until no delivery is possible any more. The first round reads
+ * everything; its cost does not delay the second round. */
 static es_status watch_on(watcher *w)
 {
     es_status status = read_files(w);
@@ -458,8 +468,8 @@ es_status es_watcher_run(es_watcher_result *out,
         w.workers[i].can_do =
             (i != ES_ACTION_EXEC || options->deliver.command) &&
             (i != ES_ACTION_WEBHOOK || options->deliver.webhook.url);
-    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the end of a child
-                                 would not be reported */
+    signal(SIGCHLD, SIG_DFL); /* an ignored SIGCHLD would hide the end of a
+                                 child */
     es_status status = open_ledger(&w);
     if (status == ES_OK)
         status = es_ledger_count(w.ledger, &w.before);
