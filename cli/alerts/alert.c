@@ -254,8 +254,9 @@ es_status es_alert_read(es_alert *out, const char *json)
     if (whole)
         return ES_OK;
     es_alert_free(out);
-    return es_fail(ES_EFORMAT,
-                   "not an alert: out of memory, or a damaged state file");
+    return es_fail(
+        ES_EFORMAT,
+        "cannot read a stored alert: out of memory, or a damaged file");
 }
 
 void es_alert_free(es_alert *alert)

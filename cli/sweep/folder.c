@@ -1,5 +1,6 @@
-/* The folder of a sweep: locks, command lines, files of an earlier attempt, and
- * small text files. No file is written through a link. */
+/* Manages the folder of a sweep: takes locks, stores and reads command lines,
+ * removes the files of an earlier attempt, and reads and writes small text
+ * files. No file is written through a link. */
 #include "cli/sweep/folder.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +16,8 @@
 #include <unistd.h>
 
 #define LOCK ".sweep.lock"
-#define LINE_MOST ((size_t)1 << 16) /* most bytes of a command line */
+/* Maximum length of a command line in bytes. */
+#define LINE_MOST ((size_t)1 << 16)
 
 es_sweep_file es_sweep_path(const char *folder, const char *name,
                             const char *ending)
@@ -94,8 +96,8 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
     return ES_OK;
 }
 
-/* Checks for a checkpoint. A folder that cannot be listed must not count as
- * empty: the run would start from the beginning. */
+/* Checks whether the run has a checkpoint. Fails if the folder cannot be
+ * listed, because the run would otherwise start from the beginning. */
 es_status es_sweep_folder_can_resume(bool *out, const char *folder,
                                      const es_sweep_run *run)
 {
@@ -138,8 +140,8 @@ static es_status take_lock(int *lock, const char *folder)
     if (*lock < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
     if (fstat(*lock, &about) != 0 || !S_ISREG(about.st_mode) ||
-        about.st_nlink > 1) /* must not be a hard link, because it is
-                               truncated */
+        about.st_nlink > 1) /* a second hard link would also lose its
+                               contents, because the file is truncated */
         return es_fail(ES_EIO, "%s: not a lock file: remove it", path);
     if (fcntl(*lock, F_OFD_SETLK, &whole) != 0) {
         if (errno != EAGAIN && errno != EACCES)
@@ -147,9 +149,10 @@ static es_status take_lock(int *lock, const char *folder)
                            strerror(errno));
         if (!es_sweep_read(text, sizeof text, folder, LOCK, "") || !*text)
             snprintf(text, sizeof text, "another process");
-        return es_fail(ES_ELOCKED,
-                       "%s: %s is running a sweep in it: wait until it ends",
-                       folder, text);
+        return es_fail(
+            ES_ELOCKED,
+            "%s: %s is running a sweep in this folder: wait until it ends",
+            folder, text);
     }
     gethostname(host, sizeof host - 1);
     int n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(),
@@ -172,7 +175,7 @@ es_status es_sweep_folder_take_run(int *lock, const char *folder,
         return ES_OK;
     es_status status =
         errno == EAGAIN || errno == EACCES
-            ? es_fail(ES_ELOCKED, "%s/%s: another process is training it",
+            ? es_fail(ES_ELOCKED, "%s/%s: another process is training this run",
                       folder, name)
             : es_fail(ES_EIO, "%s: cannot lock: %s", file.path,
                       strerror(errno));
@@ -185,7 +188,8 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     es_sweep_file file = es_sweep_path(folder, LOCK, "");
-    /* for writing: some network file systems show locks only then */
+    /* opened for writing, because some network file systems show locks only
+     * then */
     int fd = open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) /* the folder may be read-only or belong to another user */
         fd = open(file.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -199,8 +203,8 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 
 /* --- the plan -------------------------------------------------------------*/
 
-/* Checks the command line of a run against the stored one or, if `write` is
- * true, stores it unless it is stored already. */
+/* Compares the command line of a run with the stored command line. If `write`
+ * is true, stores a command line that is not stored yet. */
 static es_status put_run(const char *folder, const es_sweep_run *run,
                          bool write)
 {
@@ -250,7 +254,7 @@ es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
     *out = (es_sweep_plan){.n = 0};
     if (!*name || *name == '.' || strchr(name, '/') ||
         !es_sweep_read(line, sizeof line, folder, name, ".cmd"))
-        return es_fail(ES_EUSAGE, "%s: no run '%.200s' of a sweep", folder,
+        return es_fail(ES_EUSAGE, "%s: the sweep has no run '%.200s'", folder,
                        name);
     return es_sweep_plan_of_line(out, name, line);
 }

@@ -1,5 +1,5 @@
-/* Finds the Slurm task of each run in the scripts of the folder, and the state
- * of each task with squeue. */
+/* Finds the Slurm task of each run in the scripts of the folder, and queries
+ * squeue for the state of each task. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"
@@ -14,7 +14,7 @@
 
 /* --- scripts -------------------------------------------------------------- */
 
-/* Reads the names of runs in a script, in the order of their tasks. */
+/* Reads the names of runs from a batch script, in the order of their tasks. */
 static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
                              const char *path, int64_t job)
 {
@@ -47,7 +47,8 @@ static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Sorts by run, and the tasks of a run by job, the latest first. */
+/* Compares two tasks by the name of the run; tasks of one run by job, the
+ * latest job first. */
 static int by_run(const void *a, const void *b)
 {
     const es_sweep_task *x = a, *y = b;
@@ -103,7 +104,7 @@ static int by_id(const void *a, const void *b)
     return strcmp(((const queued *)a)->id, ((const queued *)b)->id);
 }
 
-/* Parses lines such as "4711_3 PENDING". */
+/* Parses the output of squeue, lines such as "4711_3 PENDING". */
 static es_status read_queue(es_sweep_jobs *jobs, char *text)
 {
     static const char *const at_work[] = {"RUNNING", "COMPLETING", "STOPPED",

@@ -1,5 +1,5 @@
-/* Expands a spec into its runs: each combination of values gets a name that is
- * a safe file name, and a command line. Also reads a run back from a stored
+/* Expands a spec into its runs: each combination of values gets a command line
+ * and a name that is safe as a file name. Also restores a run from a stored
  * command line. */
 #include "cli/sweep/plan.h"
 
@@ -19,10 +19,11 @@
 #include <string.h>
 
 #define PROGRAM "entropy-train"
-#define CONFIG ES_RUN_CONFIG_VARIABLE "=" /* begins the line of a `command` */
+/* Start of a stored command line that was made from the key `command`. */
+#define CONFIG ES_RUN_CONFIG_VARIABLE "="
 
-/* The index of the current value of each axis: arch, seed, then the keys of the
- * grid. */
+/* A combination of values: the index of the current value of each axis, which
+ * are arch, seed, and the keys of the grid. */
 typedef struct choice {
     const es_sweep_spec *spec;
     size_t n_axes;
@@ -35,7 +36,7 @@ static const char *value_of(const choice *chosen, size_t i)
     return chosen->axes[i]->values[chosen->index[i]];
 }
 
-/* Moves on to the next combination; returns false after the last one. A draw of
+/* Advances to the next combination; returns false after the last one. A draw of
  * a random search sets all of its keys at once. */
 static bool next(choice *chosen)
 {
@@ -82,7 +83,8 @@ static es_status make_name(char **out, const choice *chosen)
     }
     if (!*name)
         snprintf(name, sizeof name, "run");
-    /* no hidden file, and no name that a program would read as an option */
+    /* avoids a hidden file and a name that a program would parse as an
+     * option */
     if (name[0] == '.' || name[0] == '-')
         name[0] = '_';
     if (strlen(name) > ES_SWEEP_NAME_MAX)
@@ -93,8 +95,8 @@ static es_status make_name(char **out, const choice *chosen)
 
 /* --- command lines --------------------------------------------------------*/
 
-/* Appends an option. Options without a value have the value true or false.
- * `argv` must have capacity for two more words. */
+/* Appends an option to the command line. An option without an argument has the
+ * value true or false in the spec. `argv` must have room for two more words. */
 static es_status add_option(char **argv, const char *key, const char *value)
 {
     char dashed[256];
@@ -195,7 +197,8 @@ static es_status fill_command(es_sweep_run *run, const choice *chosen)
 
 /* --- the plan -------------------------------------------------------------*/
 
-/* Ignores case, because some file systems do. */
+/* Compares names without regard to case, because some file systems ignore
+ * case. */
 static int by_name(const void *a, const void *b)
 {
     return strcasecmp(*(char *const *)a, *(char *const *)b);
@@ -263,8 +266,8 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     return check_names(out, spec->path);
 }
 
-/* Removes a pair such as "--out FILE", which the folder has added, from the
- * end. */
+/* Removes a pair such as "--out FILE", which depends on the folder, from the
+ * end of the command line. */
 static bool drop_pair(char **argv, const char *key)
 {
     size_t n = 0;

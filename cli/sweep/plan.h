@@ -1,6 +1,6 @@
 /**
- * The spec of a sweep, as read from a file, and the runs that follow from it,
- * each with a name and a command line.
+ * Reads the spec of a sweep from a file and expands it into runs, each with a
+ * name and a command line. An example of a spec:
  *
  *     [sweep]
  *     arch = SM+LN+G; SM        separated by semicolons: names contain commas
@@ -15,8 +15,8 @@
  *     [slurm]
  *     partition = gpu           options of sbatch, for --slurm
  *
- * Random search, alone or in addition to [grid], each combination of which is
- * trained with each draw:
+ * Random search, alone or together with [grid]; each draw is trained with each
+ * combination of the grid:
  *
  *     [sweep]
  *     n = 50                    number of draws
@@ -25,7 +25,7 @@
  *     lr = log-uniform 1e-4 1e-2    random.h lists the distributions
  *     n-head = choice 4 8 16
  *
- * Any other program that records runs:
+ * A sweep of any other program that records runs:
  *
  *     [sweep]
  *     command = python train.py --lr {lr} --seed {seed} --run {run}
@@ -44,11 +44,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define ES_SWEEP_OPTIONS_MOST 64  /* most keys of [train], [grid], [slurm] */
-#define ES_SWEEP_VALUES_MOST 1000 /* most values of one key */
+/* Maximum number of keys of [train], [grid] or [slurm]. */
+#define ES_SWEEP_OPTIONS_MOST 64
+#define ES_SWEEP_VALUES_MOST 1000 /* maximum number of values of one key */
 #define ES_SWEEP_RUNS_MOST 10000
-#define ES_SWEEP_NAME_MAX 180               /* most bytes of a run's name */
-#define ES_SWEEP_CHECKPOINTS ".checkpoints" /* ending of the folder */
+#define ES_SWEEP_NAME_MAX 180 /* maximum length of a run's name in bytes */
+/* Ending of a run's checkpoint folder. */
+#define ES_SWEEP_CHECKPOINTS ".checkpoints"
 
 typedef enum es_sweep_section {
     ES_SWEEP_NO_SECTION,
@@ -66,60 +68,61 @@ typedef enum es_sweep_section {
  */
 typedef struct es_sweep_option {
     es_sweep_section section;
-    char *key;     /* without leading dashes */
-    char **values; /* (n) values, never empty; only arch, seed, the keys of
-                      [grid] and the draws of [random] have several */
+    char *key;     /* key without leading dashes */
+    char **values; /* (n) values, n >= 1; n is 1 except for arch, seed, the
+                      keys of [grid] and the draws of [random] */
     size_t n;
     int line;
 } es_sweep_option;
 
 typedef struct es_sweep_spec {
     char *path;
-    es_sweep_option *options; /* (n) in the order of the file */
+    es_sweep_option *options; /* (n) options in the order of the file */
     size_t n;
     size_t n_draws; /* number of draws for [random]; 0: not set */
-    bool is_wandb;  /* read from a sweep.yaml (wandb.h) */
-    char **command; /* words as in template.h, terminated by NULL; NULL: no
-                       command */
+    bool is_wandb;  /* true if the spec was read from a sweep.yaml (wandb.h) */
+    char **command; /* words of the key `command` with placeholders
+                       (template.h), terminated by NULL; NULL without that
+                       key */
     int command_line;
 } es_sweep_spec;
 
 /**
  * Reads a spec.
  *
- *   out      released by es_sweep_spec_free, also on failure; without a
- *            command, [train] has threads = 1 and seed is 1 unless the file
- *            sets them
- *   n_draws  draws of a random search; 0: the number in the file
+ *   out      released by es_sweep_spec_free, also on failure; unless the file
+ *            has a command, the defaults threads = 1 in [train] and seed = 1
+ *            are added
+ *   n_draws  number of draws of a random search; 0: the number in the file
  *
- * ES_OK; ES_EIO; ES_EFORMAT (UTF-16); ES_EUSAGE (the message names file, line,
- * and what was expected there); ES_ENOMEM.
+ * Returns ES_OK; ES_EIO; ES_EFORMAT (the file is UTF-16); ES_EUSAGE (the
+ * message names the file, the line and the expected text); ES_ENOMEM.
  */
 es_status es_sweep_spec_read(es_sweep_spec *out, const char *path,
                              size_t n_draws) ES_MUST_USE;
 
 /**
- * Checks a spec that was read, adds defaults and draws values. Called by
- * es_sweep_spec_read, which lists the codes.
+ * Checks a spec that was read, adds defaults and draws values.
+ * es_sweep_spec_read calls this function and returns its status.
  */
 es_status es_sweep_spec_complete(es_sweep_spec *spec) ES_MUST_USE;
 
 /**
- * True for the options in which runs differ: arch, seed and the keys of [grid]
- * and [random].
+ * Returns true if runs may differ in the option: arch, seed and the keys of
+ * [grid] and [random].
  */
 bool es_sweep_is_axis(const es_sweep_option *option);
 
 /**
- * The first returns true if `key` is a key of [sweep]; the second, if the
- * option is that key of [sweep].
+ * es_sweep_is_own_key returns true if [sweep] has a key of this name.
+ * es_sweep_is_own returns true if the option is the given key of [sweep].
  */
 bool es_sweep_is_own_key(const char *key);
 bool es_sweep_is_own(const es_sweep_option *option, const char *key);
 
 /**
- * Finds the option with this key in [slurm], or outside of it. Returns NULL if
- * it is not set.
+ * Finds the option with the given key, either in [slurm] or in the other
+ * sections. Returns NULL if the key is not set.
  */
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
                                           const char *key, bool slurm);
@@ -127,28 +130,32 @@ const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
 void es_sweep_spec_free(es_sweep_spec *spec);
 
 typedef struct es_sweep_run {
-    char *name;   /* for example "SM+LN+G_seed1_lr0.001": letters, digits,
-                     "+-._" */
-    char **argv;  /* argv[0] is the program; terminated by NULL; without --out
-                     and --checkpoint, which depend on the folder */
-    char *config; /* NULL for entropy-train. Otherwise the swept values as a
-                     JSON object, for the configuration of the run; argv then
-                     has placeholders for the run file (template.h) */
+    char *name;   /* name such as "SM+LN+G_seed1_lr0.001"; consists of
+                     letters, digits and "+-._" */
+    char **argv;  /* command line, terminated by NULL, with the program in
+                     argv[0]; excludes --out and --checkpoint, which depend
+                     on the folder */
+    char *config; /* NULL for entropy-train. For a `command`: the swept
+                     values as a JSON object, for the run's configuration;
+                     argv then contains placeholders for the run file
+                     (template.h) */
 } es_sweep_run;
 
 typedef struct es_sweep_plan {
-    es_sweep_run *runs; /* (n) names are unique */
+    es_sweep_run *runs; /* (n) runs with unique names */
     size_t n;
 } es_sweep_plan;
 
 /**
- * Makes the runs of all combinations. Draws vary slowest, then arch; the last
- * key of [grid] varies fastest. A name that would be too long ends in a hash of
- * the full name. Names do not depend on other runs, so that a spec can grow.
+ * Creates the runs of all combinations. Draws vary slowest, then arch; the last
+ * key of [grid] varies fastest. A name that would be too long is cut and ends
+ * in a hash of the full name. The name of a run does not depend on other runs;
+ * combinations can therefore be added to a spec later.
  *
  *   out   released by es_sweep_plan_free, also on failure
  *
- * ES_OK; ES_EUSAGE (too many runs, two runs with one name); ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE (too many runs, or two runs with the same name);
+ * ES_ENOMEM.
  */
 es_status es_sweep_plan_make(es_sweep_plan *out,
                              const es_sweep_spec *spec) ES_MUST_USE;
@@ -156,28 +163,32 @@ es_status es_sweep_plan_make(es_sweep_plan *out,
 void es_sweep_plan_free(es_sweep_plan *plan);
 
 /**
- * Makes the plan of one run from a line that es_sweep_command_line made.
+ * Creates the plan of one run from a line that es_sweep_command_line returned.
  *
  *   out   released by es_sweep_plan_free, also on failure
  *
- * ES_OK; ES_EFORMAT (not such a line); ES_ENOMEM.
+ * Returns ES_OK; ES_EFORMAT if the line is not a command line of a sweep;
+ * ES_ENOMEM.
  */
 es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
                                 const char *line) ES_MUST_USE;
 
-/** True if the line's program comes from the `command` of the spec. */
+/**
+ * Returns true if the command line was made from the key `command` of the spec.
+ */
 bool es_sweep_line_is_command(const char *line);
 
 /**
- * True if `option`, with its dashes, is a word of entropy-train's command line.
- * A run with --checkpoint-every also gets --checkpoint.
+ * Returns true if the run is trained by entropy-train and `option`, with its
+ * dashes, is a word of the command line. A run with --checkpoint-every also
+ * gets --checkpoint.
  */
 bool es_sweep_run_has(const es_sweep_run *run, const char *option);
 
 /**
- * Returns a run's command line as a shell would read it, or NULL and a message
- * if memory is short; the caller frees it. {run} is not replaced in a `command`
- * of the spec.
+ * Returns a run's command line, quoted for a shell; the caller frees it. In a
+ * run of a `command`, {run} is not replaced. Returns NULL and sets the message
+ * if memory is short.
  */
 char *es_sweep_command_line(const es_sweep_run *run);
 

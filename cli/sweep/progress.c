@@ -1,5 +1,5 @@
-/* The output of a running sweep on standard error: a line for each run that
- * starts or ends and, on a terminal, a table of the current runs that is
+/* Prints the output of a running sweep on standard error: a line for each run
+ * that starts or ends and, on a terminal, a table of the current runs that is
  * updated in place. */
 #include "cli/sweep/progress.h"
 
@@ -107,9 +107,9 @@ void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
 
 /* --- table in place ------------------------------------------------------- */
 
-/* Draws a line with the columns of --status. If it is too wide, the name is
- * shortened first, then the flags. The last column stays empty, because some
- * terminals would start a new line after it. */
+/* Draws one line of the table with the columns of --status. If the line is too
+ * wide, the name is shortened first, then the flags. The last screen column
+ * stays empty, because some terminals would otherwise start a new line. */
 static void draw_line(const es_sweep_progress *progress, size_t name_width,
                       const char *const cells[5])
 {

@@ -1,4 +1,4 @@
-/** The output of a sweep on standard error while it runs. */
+/** Prints the progress of a running sweep on standard error. */
 #ifndef ES_SWEEP_PROGRESS_H
 #define ES_SWEEP_PROGRESS_H
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 typedef struct es_sweep_progress {
-    bool live; /* standard error is a terminal: current runs are drawn in
-                  place */
+    bool live; /* true if standard error is a terminal, on which current runs
+                  are drawn in place */
     int width, height;
     size_t n_drawn; /* number of lines drawn in place */
 } es_sweep_progress;
@@ -21,24 +21,24 @@ void es_sweep_progress_line(es_sweep_progress *progress, const char *fmt, ...)
 
 /**
  * Prints the last lines of a text file, indented, to show why a run failed.
- * Returns false if there are none.
+ * Returns false if the file is missing or empty.
  */
 bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
                         const char *ending);
 
-/** Prints how a run ended. */
+/** Prints a permanent line that reports how a run ended. */
 void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
                            const es_sweep_view *view);
 
 /**
- * Draws the current runs: those of the n views that have a name. Does nothing
- * if standard error is not a terminal.
+ * Draws the current runs, which are the views (n) that have a name. Does
+ * nothing if standard error is not a terminal.
  */
 void es_sweep_progress_draw(es_sweep_progress *progress,
                             const es_sweep_view *views, size_t n,
                             const char *headline);
 
-/** Removes the lines drawn in place. */
+/** Erases the lines drawn in place. */
 void es_sweep_progress_wipe(es_sweep_progress *progress);
 
 #endif

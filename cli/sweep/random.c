@@ -1,6 +1,7 @@
 /* Draws the values of a random search. Random bits are a hash of seed, draw and
  * key (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that no state is kept
- * between draws; numbers are rounded to the digits that fit into names. */
+ * between draws. Numbers are rounded to six digits, because they become part of
+ * run names. */
 #include "cli/sweep/random.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTEMPTS_MOST 1000 /* to find a draw that differs from all before */
+/* Maximum number of attempts to find a draw that differs from all earlier
+ * draws. */
+#define ATTEMPTS_MOST 1000
 #define DIGITS 6
 
 uint64_t es_sweep_hash(const char *text)
@@ -58,7 +61,8 @@ static double int_uniform(double u, const double *a)
 typedef struct distribution {
     const char *name;
     size_t n_arguments;
-    es_sweep_draw_number *draw; /* NULL: chooses one of the arguments */
+    es_sweep_draw_number *draw; /* draws a number; NULL for a distribution
+                                   that chooses one of its arguments */
 } distribution;
 
 static const distribution distributions[] = {{"uniform", 2, uniform},
@@ -67,7 +71,7 @@ static const distribution distributions[] = {{"uniform", 2, uniform},
                                              {"int-uniform", 2, int_uniform},
                                              {"choice", 1, NULL}};
 
-/* The parsed distribution of a key. */
+/* The distribution of one key, as parsed from the spec. */
 typedef struct source {
     const distribution *from;
     double arguments[3];
@@ -159,7 +163,7 @@ static es_status draw_one(es_sweep_random *keys, const source *sources,
             return ES_OK;
     }
     return es_fail(ES_EUSAGE,
-                   "there are hardly more than %zu different draws: use a "
+                   "found only %zu different draws: use a "
                    "smaller n, or [grid]",
                    draw);
 }

@@ -1,7 +1,6 @@
-/* The loop of a sweep on this machine. Runs the requested number of trainings
- * at a time, each in a process whose command line is completed by the folder's
- * files; requests doomed runs to stop; ends all trainings on a signal. start.c
- * starts the processes. */
+/* Contains the loop of a sweep on this machine. Runs the requested number of
+ * trainings at a time, each in a process that start.c starts; requests doomed
+ * runs to stop; ends all trainings on a signal. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -20,16 +19,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A slot for one training. */
+/* A slot in which one run at a time is trained. */
 typedef struct worker {
     const es_sweep_run *run;
-    es_process child; /* pid 0: idle */
-    int lock;         /* from es_sweep_folder_take_run, while running */
+    es_process child; /* process of the training; pid 0 while the slot is
+                         idle */
+    int lock;         /* lock of the run (es_sweep_folder_take_run) while it
+                         is trained */
     bool stop_requested;
-    int64_t ended_at; /* time (es_now_ms) at which it is ended unless it has
-                         stopped; 0: never */
+    int64_t ended_at; /* time (es_now_ms) at which the training is terminated
+                         if it has not stopped by then; 0: never */
     int64_t written;  /* sum of the files' times and sizes, to detect changes */
-    double before;    /* share of its steps that were done before it started */
+    double before;    /* share of the run's steps that were done before this
+                         training started */
 } worker;
 
 typedef struct runner {
@@ -39,14 +41,16 @@ typedef struct runner {
     es_sweep_result *result;
     es_sweep_progress progress;
     worker *workers;      /* (n_workers) */
-    es_sweep_view *views; /* (n_workers) state of each worker's run; no name:
-                             idle */
+    es_sweep_view *views; /* (n_workers) state of each worker's run; the name
+                             is NULL while the worker is idle */
     size_t n_workers, n_working;
-    bool *done; /* (n) runs of the plan that were done before this sweep */
+    bool *done; /* (n) true for each run of the plan that was done before
+                   this sweep */
     size_t next, n_done;
-    int64_t started; /* es_now_ms at the start */
-    double did;      /* runs that have ended since; a resumed run counts only
-                        the share of its steps done since */
+    int64_t started; /* start of the sweep (es_now_ms) */
+    double did;      /* number of runs that this sweep has ended; a resumed
+                        run counts only the share of its steps that were
+                        trained since then */
 } runner;
 
 /* --- current state -------------------------------------------------------- */
@@ -68,14 +72,15 @@ static void update_view(runner *r, worker *w, es_sweep_view *view)
         return;
     w->written = now;
     if (es_sweep_view_read(view, folder, name, r->given->rules) != ES_OK)
-        w->written = 0; /* the next reading may succeed */
+        w->written = 0; /* 0 forces another reading, which may succeed */
     if (!view->doomed || view->stage != ES_SWEEP_RUNNING || w->stop_requested ||
         r->given->no_stop)
         return;
     char line[300];
     snprintf(line, sizeof line, "sweep: %s", view->flags);
-    w->stop_requested = true; /* only once: a recorder that ignores it would
-                                 ignore a second one */
+    w->stop_requested = true; /* requested only once, because a recorder that
+                                 ignores the first request would ignore a
+                                 second one */
     if (es_sweep_write(folder, name, ".db.stop", line) != ES_OK)
         es_print_note("%s", es_message());
     else
@@ -85,15 +90,15 @@ static void update_view(runner *r, worker *w, es_sweep_view *view)
         w->ended_at = es_now_ms() + (int64_t)r->given->grace * 1000;
 }
 
-/* Ends a command that ignores the stop request. entropy-train stops on request;
- * other programs may not check for one. */
+/* Terminates a user's program that ignores the stop request. entropy-train
+ * stops on request, but other programs may not check for requests. */
 static void end_if_deaf(runner *r, worker *w)
 {
     if (!w->child.pid || !w->ended_at || es_now_ms() < w->ended_at)
         return;
     w->ended_at = 0;
-    es_sweep_progress_line(&r->progress, "%s: does not stop: terminated",
-                           w->run->name);
+    es_sweep_progress_line(
+        &r->progress, "%s: did not stop on request: terminated", w->run->name);
     es_sweep_signal(&w->child, w->run, SIGTERM);
 }
 
@@ -121,8 +126,8 @@ static es_status start(runner *r, worker *w, es_sweep_view *view)
     return ES_OK;
 }
 
-/* Starts a run, unless a Slurm task is training it or has finished it in the
- * meantime. */
+/* Starts the training of a run, unless a Slurm task is training the run or has
+ * finished it in the meantime. */
 static es_status begin(runner *r, worker *w, es_sweep_view *view,
                        const es_sweep_run *run)
 {
@@ -165,7 +170,7 @@ static es_status fill_workers(runner *r)
 /* --- end ------------------------------------------------------------------*/
 
 /* Waits until the recorder of a killed training has written the end of the run
- * and closed the file, which takes a moment. */
+ * and closed the file, which happens shortly after the training's end. */
 static void await_recorder(const char *folder, const char *name)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -187,8 +192,8 @@ static void keep_end(const char *folder, const char *name, const char *why)
 }
 
 /* Handles the end of a training. Exit code 1 of entropy-train is not a failure:
- * it did its work but the loss ended in NaN. A run that was stopped has not
- * failed. */
+ * the run is complete but its loss ended in NaN. A run that was stopped has not
+ * failed either. */
 static void end(runner *r, worker *w, es_sweep_view *view,
                 const es_process_end *how, bool stopped)
 {
@@ -199,7 +204,7 @@ static void end(runner *r, worker *w, es_sweep_view *view,
     es_process_free(&w->child);
     if (how->lost || how->code > (w->run->config ? 0 : 1))
         es_process_end_text(why, sizeof why, how);
-    /* the training ended before it saw the request */
+    /* removes a stop request that the training did not read before it ended */
     unlink(es_sweep_path(folder, name, ".db.stop").path);
     await_recorder(folder, name);
     keep_end(folder, name, stopped ? "" : why);
@@ -212,8 +217,8 @@ static void end(runner *r, worker *w, es_sweep_view *view,
         bool any = access(es_sweep_run_file(folder, name).path, F_OK) == 0;
         if (!*why) {
             snprintf(why, sizeof why, "%s",
-                     !any              ? "it wrote no run file"
-                     : status == ES_OK ? "it did not finish its run"
+                     !any              ? "the training wrote no run file"
+                     : status == ES_OK ? "the training did not finish its run"
                                        : es_message());
             keep_end(folder, name, why);
         }
@@ -242,7 +247,7 @@ static void signal_all(runner *r, int number)
 
 /* --- the loop -------------------------------------------------------------*/
 
-/* Waits briefly for one of the signals in `set`, which must be blocked. */
+/* Waits briefly for a signal of `set`, whose signals must be blocked. */
 static int wait_for_signal(const sigset_t *set)
 {
     const struct timespec pause = {.tv_nsec = 300000000};
@@ -250,9 +255,9 @@ static int wait_for_signal(const sigset_t *set)
     return number > 0 && number != SIGCHLD ? number : 0;
 }
 
-/* Prints "1 of 6 runs done, 0 broken, 3m05s left", assuming the average speed
- * so far. A run that fails early counts as a full one, so the rest may take
- * longer. */
+/* Prints a headline such as "1 of 6 runs done, 0 broken, 3m05s left". The
+ * remaining time assumes the average speed so far; it is too low if runs fail
+ * early, because they count as complete runs. */
 static void print_headline(char *out, size_t size, const runner *r)
 {
     char text[ES_DURATION_MAX];
@@ -304,9 +309,9 @@ static es_status work(runner *r, const sigset_t *set)
     return status;
 }
 
-/* Reads the state of a run. The trainings of a killed sweep are killed too, but
- * take a moment to end. If a live process holds the lock of the run, begin
- * finds out when it is the run's turn. */
+/* Reads the state of a run. If an earlier sweep was killed, waits a little for
+ * its training to end. A run whose lock is held by a live process is accepted
+ * here; begin() checks the lock later. */
 static es_status read_one(es_sweep_view *view, const char *folder,
                           const char *name)
 {
@@ -372,8 +377,8 @@ es_status es_sweep_run_all(es_sweep_result *out, const es_sweep_request *given,
         (status = es_alloc(&r.done, plan->n, 1, "a sweep")) < 0 ||
         (status = read_all(&r)) < 0)
         goto done;
-    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the end of a child
-                                 would not be reported */
+    signal(SIGCHLD, SIG_DFL); /* an ignored SIGCHLD would hide the end of a
+                                 child */
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)

@@ -18,9 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SCRIPT "slurm.sbatch" /* name until the job has a number */
+/* Name of the script until the job has a number. */
+#define SCRIPT "slurm.sbatch"
 
-/* The names of runs, in the order of their tasks. */
+/* The runs to submit, in the order of their tasks. */
 typedef struct choice {
     const char **runs; /* (n) borrowed */
     size_t n;
@@ -31,7 +32,7 @@ typedef struct choice {
 static void print_options(FILE *stream, const es_sweep_spec *spec)
 {
     const es_sweep_option *threads = es_sweep_spec_find(spec, "threads", false);
-    int64_t n, most = 0; /* threads of a run */
+    int64_t n, most = 0; /* threads of a run, and their maximum over the runs */
     for (size_t i = 0; threads && i < threads->n; i++)
         if (es_int_parse(&n, threads->values[i], 1, 1024) == ES_OK && n > most)
             most = n;
@@ -51,7 +52,8 @@ static void print_options(FILE *stream, const es_sweep_spec *spec)
     }
 }
 
-/* Makes a path that is valid on every host, also if it does not exist yet. */
+/* Converts a path to an absolute path, which is valid on every host. The path
+ * need not exist yet. */
 static es_status find_path(char out[PATH_MAX], const char *path)
 {
     char here[PATH_MAX];
@@ -121,15 +123,16 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
 
 static es_status call_sbatch(int64_t *job, char *script)
 {
-    /* also here, because SBATCH_JOB_NAME would override the script's name */
+    /* The job name is also an argument, because SBATCH_JOB_NAME would override
+     * the name in the script. */
     char program[] = "sbatch", parsable[] = "--parsable",
          name[] = "--job-name=" ES_SWEEP_JOB_NAME;
     char *const argv[] = {program, parsable, name, script, NULL};
     return es_slurm_submit(job, argv, script);
 }
 
-/* Submits an array, and then renames the script after the job, so that the
- * folder shows which job has its runs. */
+/* Submits a job array and renames the script after the job, so that the folder
+ * shows which job trains which runs. */
 static es_status submit_array(const es_sweep_request *given,
                               const es_sweep_spec *spec, const choice *part)
 {
@@ -208,7 +211,7 @@ es_status es_sweep_submit(const es_sweep_request *given,
         (status = es_sweep_jobs_query(&jobs)) < 0 ||
         (status = choose(&selected, given, plan, &jobs)) < 0)
         goto done;
-    /* Notes about an earlier end do not apply to the new attempt. */
+    /* Removes the files that describe the end of an earlier attempt. */
     for (size_t i = 0; i < selected.n && status == ES_OK; i++)
         status = es_sweep_folder_clear(given->folder, selected.runs[i], true);
     for (size_t first = 0; first < selected.n && status == ES_OK;

@@ -1,6 +1,6 @@
 /* Reads the file that describes a sweep. inih is not used, because it accepts
  * at most 200 bytes per line and treats a semicolon after a blank as the start
- * of a comment; here it separates two architectures. */
+ * of a comment; in a spec, a semicolon separates two architectures. */
 #include "analyzer/base/checked.h"
 #include "cli/alerts/delivery/words.h"
 #include "cli/exchange/lines.h"
@@ -17,8 +17,8 @@ typedef struct parser {
     const char *path;
     int line;
     es_sweep_section section;
-    es_sweep_option *open; /* the last option, which an indented line
-                              continues */
+    es_sweep_option *open; /* option that was read last; an indented line
+                              continues its value */
 } parser;
 
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
@@ -33,8 +33,8 @@ const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
 
 /* --- values ---------------------------------------------------------------*/
 
-/* Returns the characters that separate the values of a key; NULL if the key has
- * one value. */
+/* Returns the characters that separate the values of a key; NULL if the key may
+ * have only one value. */
 static const char *separators(const es_sweep_option *option)
 {
     if (es_sweep_is_own(option, "arch"))
@@ -42,7 +42,7 @@ static const char *separators(const es_sweep_option *option)
     return es_sweep_is_axis(option) ? " \t," : NULL;
 }
 
-/* Appends the next line to a command. */
+/* Appends a continuation line to the value of `command`. */
 static es_status lengthen(es_sweep_option *option, const char *text, size_t n)
 {
     size_t before = strlen(option->values[0]);

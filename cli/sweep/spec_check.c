@@ -1,5 +1,6 @@
-/* Checks a spec as a whole: which keys are allowed, whether they agree with the
- * command, defaults, and the values of a random search. */
+/* Completes a spec after it was read: checks that its keys are allowed and
+ * agree with the command, sets defaults, and draws the values of a random
+ * search. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/alerts/delivery/words.h"
@@ -42,20 +43,20 @@ bool es_sweep_is_axis(const es_sweep_option *option)
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz"
 
-/* True for n and random-seed of [sweep]. */
+/* Returns true for the keys n and random-seed of [sweep]. */
 static bool is_of_random(const es_sweep_option *option)
 {
     return es_sweep_is_own(option, "n") ||
            es_sweep_is_own(option, "random-seed");
 }
 
-/* Checks one key, which is an option of a program or the name of a
- * placeholder. */
+/* Checks the key of an option, which names an option of a program or a
+ * placeholder of the command. */
 static es_status check_option(const es_sweep_spec *spec,
                               const es_sweep_option *option)
 {
-    /* Options that the sweep itself sets for each run or job, and options with
-     * which nothing would be trained or submitted. */
+    /* Options that the sweep itself sets for each run or job, and options that
+     * prevent training or submitting. */
     static const char *const of_runs[] = {"out",     "name",       "no-record",
                                           "dry-run", "help",       "resume",
                                           "version", "checkpoint", NULL};
@@ -94,7 +95,8 @@ static es_status check_option(const es_sweep_spec *spec,
     return ES_OK;
 }
 
-/* Moves the command from the options into spec->command, split into words. */
+/* Removes the key `command` from the options and stores its words in
+ * spec->command. */
 static es_status split_command(es_sweep_spec *spec)
 {
     size_t i = 0;
@@ -111,7 +113,7 @@ static es_status split_command(es_sweep_spec *spec)
                : status;
 }
 
-/* Replaces _ by -: options of programs may be written with either. */
+/* Replaces _ by - in a key, because users write options with either. */
 static void put_dashes(char *key)
 {
     for (; *key; key++)
@@ -156,12 +158,12 @@ static es_status check_command(const es_sweep_spec *spec)
         if (!es_sweep_template_has(spec->command, values[i].key))
             return es_fail(
                 ES_EUSAGE,
-                "%s:%d: command: {%s} is missing, which the sweep varies",
+                "%s:%d: command: {%s} is missing: the sweep varies this key",
                 spec->path, spec->command_line, values[i].key);
     if (!spec->is_wandb && !es_sweep_template_has(spec->command, ES_SWEEP_RUN))
         return es_fail(
             ES_EUSAGE,
-            "%s:%d: command: {run} is missing, the run file to write",
+            "%s:%d: command: {run}, the run file to write, is missing",
             spec->path, spec->command_line);
     if (strpbrk(spec->command[0], "{}"))
         return es_fail(
@@ -173,7 +175,7 @@ static es_status check_command(const es_sweep_spec *spec)
 
 /* --- random search --------------------------------------------------------*/
 
-/* Reads a whole number of [sweep]. */
+/* Reads the value of a key of [sweep] that is a whole number. */
 static es_status read_number(int64_t *out, const es_sweep_spec *spec,
                              const char *key, int64_t low, int64_t high)
 {

@@ -11,26 +11,28 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define SHOWN_MOST 10 /* most runs whose last lines are shown */
+/* Maximum number of runs whose last output lines are shown. */
+#define SHOWN_MOST 10
 
 enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS };
 
 typedef struct line {
     es_sweep_view view;
-    const es_sweep_task *task; /* NULL: not submitted */
+    const es_sweep_task *task; /* Slurm task of the run; NULL if the run was
+                                  not submitted */
 } line;
 
 typedef struct table {
     const char *folder;
     es_paths names;
     es_sweep_jobs jobs;
-    bool queried; /* Slurm was queried, and answered */
+    bool queried; /* true if Slurm was queried and answered */
     line *lines;  /* (n) */
     es_sheet sheet;
     size_t n, n_failed;
 } table;
 
-/** Puts a run into the sheet, in the order of the columns. */
+/** Adds a run to the sheet as a row, in the order of the columns. */
 static void put_line(es_sheet *to, const line *run)
 {
     const es_sweep_view *view = &run->view;
@@ -82,8 +84,8 @@ static es_status fill(table *t, const es_rules_file *rules)
 
 /* --- below the table ------------------------------------------------------ */
 
-/* Prints the jobs that have unfinished tasks, each once. Returns false if there
- * are none. */
+/* Prints each job that has unfinished tasks once. Returns false if no job has
+ * any. */
 static bool print_jobs(FILE *stream, const table *t)
 {
     int64_t last = -1, next;

@@ -1,6 +1,6 @@
 /**
- * The request of a sweep, and the three ways to process it: run the plan on
- * this machine, submit it to Slurm, or show its state.
+ * Defines the request of a sweep and the three ways to process it: run the plan
+ * on this machine, submit the plan to Slurm, or show the state of its runs.
  */
 #ifndef ES_SWEEP_H
 #define ES_SWEEP_H
@@ -9,75 +9,80 @@
 #include "cli/sweep/plan.h"
 #include <limits.h>
 
-/* Slurm accepts arrays of 1000 tasks everywhere, and larger ones only if
- * MaxArraySize allows it. */
+/* Maximum number of tasks of a job array: Slurm accepts 1000 everywhere, and
+ * more only if MaxArraySize allows it. */
 #define ES_SWEEP_ARRAY_MOST 1000
 
-#define ES_SWEEP_GRACE 60 /* seconds, by default */
+#define ES_SWEEP_GRACE 60 /* default of --grace in seconds */
 
 typedef struct es_sweep_request {
-    const char *input;  /* the spec; with --status and --run the folder */
-    const char *folder; /* the same with --status and --run; NULL: named after
-                           the spec */
-    char own_folder[NAME_MAX + 1]; /* the name in that case */
-    const char *run;               /* --run, or NULL */
-    const char *rules_path;        /* --rules, or NULL */
+    const char *input;  /* path of the spec; with --status and --run, of the
+                           folder */
+    const char *folder; /* path of the folder; NULL: the folder is named
+                           after the spec */
+    char own_folder[NAME_MAX + 1]; /* name of the folder that is named after
+                                      the spec */
+    const char *run;               /* name of the run given by --run, or NULL */
+    const char *rules_path;        /* path given by --rules, or NULL */
     es_forecast_choice forecast;
-    es_rules_file own;          /* the rules of `rules_path`, and the rule of
+    es_rules_file own;          /* rules of `rules_path` and the rule of
                                    --forecast */
-    const es_rules_file *rules; /* &own, or NULL: the default thresholds */
-    size_t n_at_once;           /* trainings, or tasks of an array; 0: as
-                                   many as there are processors, or as Slurm
-                                   allows */
+    const es_rules_file *rules; /* &own, or NULL for the default thresholds */
+    size_t n_at_once;           /* number of runs trained at a time; 0: one
+                                   per processor, or as many as Slurm allows */
     bool status, slurm, dry_run;
-    bool all;       /* at the end show every run, and distances */
+    bool all;       /* also show every run and the distances at the end */
     bool no_stop;   /* do not stop doomed runs */
-    size_t n_draws; /* 0: the number in the spec */
-    size_t grace;   /* seconds that a command has to stop after a request */
+    size_t n_draws; /* number of draws of a random search; 0: the number in
+                       the spec */
+    size_t grace;   /* seconds after a stop request until a command is
+                       terminated */
 } es_sweep_request;
 
 typedef struct es_sweep_result {
-    size_t n_broken; /* trainings that failed */
-    size_t n_taken;  /* runs that another process is training */
+    size_t n_broken; /* number of runs whose training failed */
+    size_t n_taken;  /* number of runs that another process is training */
     int signal;      /* signal that ended the sweep early; 0: none */
 } es_sweep_result;
 
 /**
- * Finds the program: `program` itself if it contains a '/'; else in the folder
- * of this program, if it exists there; else just its name, which exec searches
- * in PATH. The caller frees *out.
+ * Finds the program to run. Sets *out to `program` itself if it contains a '/';
+ * else to its path in the folder of this program, if it exists there; else to
+ * its name, which exec searches for in PATH. The caller frees *out.
  *
  * ES_OK; ES_EUSAGE (a path that cannot be executed); ES_ENOMEM.
  */
 es_status es_sweep_program(char **out, const char *program) ES_MUST_USE;
 
 /**
- * Runs all trainings that are not done, and reports on standard error: a line
- * for each run that starts or ends and, on a terminal, the current runs below.
- * Requests doomed runs (view.h) to stop.
+ * Trains all runs that are not done, and reports on standard error: prints a
+ * line for each run that starts or ends and, on a terminal, the current runs
+ * below. Requests doomed runs (view.h) to stop.
  *
  *   program  from es_sweep_program
  *
  * SIGINT, SIGTERM and SIGHUP stop the trainings, and the function returns once
  * they have ended; a second signal kills them.
  *
- * ES_OK, also if runs failed; ES_EIO, ES_ENOMEM: the trainings were stopped.
+ * Returns ES_OK, also if runs failed; ES_EIO or ES_ENOMEM, after the trainings
+ * were stopped.
  */
 es_status es_sweep_run_all(es_sweep_result *out, const es_sweep_request *given,
                            const es_sweep_plan *plan,
                            const char *program) ES_MUST_USE;
 
 /**
- * Submits every run that is not done, running or queued in Slurm. Prints the id
- * of each job to standard output, and a summary on standard error. With
- * dry_run, prints the batch script of all runs instead.
+ * Submits every run that is neither done nor running nor queued in Slurm.
+ * Prints the id of each job to standard output, and a summary on standard
+ * error. With dry_run, prints the batch script of all runs instead.
  *
  * The folder must have been taken by es_sweep_folder_take, except for dry_run.
  *
- * ES_OK, also if there is nothing to submit; ES_ENOTFOUND (no sbatch, or no
- * squeue to query about earlier jobs); ES_EIO (sbatch refuses; the message
- * quotes it); ES_EUSAGE (a path that a script cannot contain), ES_ENOMEM.
- * Arrays whose job was printed stay submitted.
+ * Returns ES_OK, also if there is nothing to submit; ES_ENOTFOUND if sbatch, or
+ * squeue for the state of earlier jobs, is not installed; ES_EIO if sbatch
+ * refuses (the message quotes its error); ES_EUSAGE for a path that a script
+ * cannot contain; ES_ENOMEM. After a failure, arrays whose job was printed stay
+ * submitted.
  */
 es_status es_sweep_submit(const es_sweep_request *given,
                           const es_sweep_spec *spec,
@@ -88,7 +93,8 @@ es_status es_sweep_submit(const es_sweep_request *given,
  * and the last lines of output of broken or lost runs. Queries Slurm's queue if
  * runs were submitted and squeue exists.
  *
- *   n_failed  written: run files that could not be read, which is reported
+ *   n_failed  output: number of run files that could not be read; each has been
+ *             reported
  *
  * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
  */

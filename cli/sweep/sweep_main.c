@@ -1,4 +1,5 @@
-/* entropy-scan sweep: its options, and its results at the end. */
+/* entropy-scan sweep: parses the options of the verb, runs the sweep, and
+ * prints its results at the end. */
 #include "analyzer/base/checked.h"
 #include "cli/importance/importance.h"
 #include "cli/output/print.h"
@@ -40,7 +41,7 @@ static const es_option table[] = {
      ES_OPT_TEXT(es_sweep_request, run)},
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
     {"forecast", 0, "[stop]",
-     "also judge by the rule that warns of a run heading for a collapse or "
+     "also apply the rule that warns of a run heading for a collapse or "
      "NaN; stop: stop the run",
      ES_OPT_CALL(es_sweep_request, forecast, es_command_forecast)},
     {"all", 0, NULL, "at the end also show every run and the distances",
@@ -135,7 +136,8 @@ const es_command es_sweep_command = {
     .main = sweep_main,
 };
 
-/* Names the folder "sweep" for path/sweep.ini, in the current directory. */
+/* Names the folder after the spec: path/sweep.ini gives "sweep" in the current
+ * directory. */
 static es_status name_folder(es_sweep_request *given)
 {
     const char *slash = strrchr(given->input, '/');
@@ -198,10 +200,10 @@ static es_status read_all_rules(es_rules_file *out,
                            : status;
 }
 
-/* Judges the existing run files (a broken run may have none) and returns the
- * exit code of --check. With `picture`, does what entropy-scan DIR/RUN.db
- * --compare --check --bands=DIR/bands.png does, except for some tables;
- * otherwise prints nothing. */
+/* Judges the existing run files and returns the exit code of --check; a broken
+ * run may have no file. With `picture`, prints and draws the same as
+ * entropy-scan DIR/RUN.db --compare --check --bands=DIR/bands.png, except for
+ * some tables; otherwise prints nothing. */
 static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
                      bool picture)
 {

@@ -1,7 +1,7 @@
-/* Placeholders in the command of a sweep. A command is parsed, checked against
- * the keys of the spec, and filled in twice: with the values of a run when the
- * plan is made, and with its run file when the run starts, because the folder
- * may be moved in between. */
+/* Handles placeholders in the command of a sweep. A command is parsed, checked
+ * against the keys of the spec, and filled in twice: the values of a run are
+ * filled in when the plan is made, and the path of its run file when the run
+ * starts, because the folder may be moved in between. */
 #include "cli/sweep/template.h"
 
 #include "analyzer/base/checked.h"
@@ -25,9 +25,9 @@ bool es_sweep_same_key(const char *a, const char *b)
 
 /* --- reading --------------------------------------------------------------*/
 
-/* The next piece of a word: a placeholder, or a single byte. */
+/* A piece of a word: a placeholder or a single byte. */
 typedef struct piece {
-    char key[64]; /* "" if the piece is a byte */
+    char key[64]; /* key of the placeholder; "" if the piece is a byte */
     char byte;
 } piece;
 
@@ -57,11 +57,11 @@ static es_status read_piece(piece *out, const char **at)
 
 /* --- writing --------------------------------------------------------------*/
 
-/* The quoting state at the current position of a shell script. */
+/* The quoting state at the current position in a shell script. */
 typedef struct script {
     bool is_one;
     char quote;
-    bool skips; /* the previous byte was a backslash */
+    bool skips; /* true if the previous byte was a backslash */
 } script;
 
 static void follow(script *s, char byte)
@@ -156,7 +156,8 @@ static bool is_shell(const char *word)
     return n >= 2 && n <= 5 && es_text_ends(word, "sh");
 }
 
-/* Returns true for the word after "sh -c" and similar. */
+/* Returns true if word i is a shell script, that is, follows "sh -c" or similar
+ * words. */
 static bool is_script(char *const *words, size_t i)
 {
     size_t n = i ? strlen(words[i - 1]) : 0;

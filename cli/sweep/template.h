@@ -1,9 +1,9 @@
 /**
- * The `command` of a sweep: words with placeholders. {KEY} is the value of a
- * key of the sweep, {name} the run's name, {run} its run file. Two braces stand
- * for one; a single closing brace stands for itself. A value is always part of
- * its word, whatever characters it contains; in the script of `sh -c` it is
- * quoted as its position requires.
+ * Fills in the placeholders in the words of a sweep's `command`. {KEY} stands
+ * for the value of a key of the sweep, {name} for the run's name, {run} for the
+ * path of its run file. Two braces stand for one; a single closing brace stands
+ * for itself. A value never splits a word, whatever characters it contains; in
+ * the script of `sh -c` the value is quoted as its position requires.
  */
 #ifndef ES_SWEEP_TEMPLATE_H
 #define ES_SWEEP_TEMPLATE_H
@@ -14,26 +14,26 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define ES_SWEEP_RUN "run" /* placeholders that are not keys */
+#define ES_SWEEP_RUN "run" /* placeholders that are not keys of the spec */
 #define ES_SWEEP_NAME "name"
 
-/** The value of a placeholder; strings are borrowed. */
+/** A placeholder's key and the value that replaces it; strings are borrowed. */
 typedef struct es_sweep_value {
     const char *key, *value;
 } es_sweep_value;
 
-/** True if the keys are equal; _ counts as -. */
+/** Returns true if the keys are equal; _ counts as -. */
 bool es_sweep_same_key(const char *a, const char *b);
 
-/** True if the words contain a placeholder with this key. */
+/** Returns true if the words contain a placeholder with the given key. */
 bool es_sweep_template_has(char *const *words, const char *key);
 
 /**
  * Replaces the placeholders in the words of a command by values (n).
  *
  *   out    the words, terminated by NULL; release with es_words_free
- *   later  makes words that will be filled again: keeps {run}, and doubles
- *          braces
+ *   later  true if the words will be filled in again later: keeps {run} and
+ *          doubles braces
  *
  * ES_OK; ES_EUSAGE (a placeholder without a value, a brace that is not closed);
  * ES_ENOMEM.

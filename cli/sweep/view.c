@@ -1,5 +1,5 @@
-/* The progress of a run of a sweep: its stage from the run file and NAME.end,
- * its last sample, and its flags. */
+/* Reads the progress of a sweep's run: its stage, from the run file and
+ * NAME.end, its last sample, and its flags. */
 #include "cli/sweep/view.h"
 
 #include "analyzer/base/value.h"
@@ -31,8 +31,8 @@ bool es_sweep_is_done(es_sweep_stage stage)
     return stage >= ES_SWEEP_FINISHED;
 }
 
-/* Sets *found to true if there is an event of that kind at step `from` or
- * later. */
+/* Sets *found to true if the run has an event of the given kind at step `from`
+ * or later. */
 static es_status find_event(bool *found, es_reader *reader, const char *kind,
                             int64_t from)
 {
@@ -46,9 +46,9 @@ static es_status find_event(bool *found, es_reader *reader, const char *kind,
     return status;
 }
 
-/* Finds the stage of a run. A run that was stopped by a signal is to be
- * resumed, and so is one whose training was killed, unless that happened after
- * a request to stop, or the run has continued since. */
+/* Determines the stage of a run. A run is to be resumed if its training was
+ * stopped by a signal or killed, unless a stop had been requested before or the
+ * run has continued since. */
 static es_status find_stage(es_sweep_stage *out, es_reader *reader,
                             const es_run_info *info)
 {
@@ -77,7 +77,8 @@ static es_status find_stage(es_sweep_stage *out, es_reader *reader,
     return status;
 }
 
-/* Fills in bands, loss and flags. A run without samples leaves them empty. */
+/* Fills in bands, loss and flags, which stay empty for a run without
+ * samples. */
 static es_status judge(es_sweep_view *out, es_reader *reader,
                        const es_rules_file *rules)
 {
@@ -130,11 +131,11 @@ done:
     return status;
 }
 
-/* Returns true if NAME.end may show that the run is broken. A finished run may
- * lack samples that the recorder could not write, which only the training's
- * exit code shows. A failed `command` shows it by its exit code alone: its
- * recording may be complete, or end in an exception. A loss that is not finite
- * would occur again, so such a run is not broken. */
+/* Returns true if the run counts as broken in case NAME.end exists. A finished
+ * run may lack samples that the recorder could not write, which only the
+ * training's exit code shows. The failure of a `command` shows only in its exit
+ * code, because its recording may be complete. A run with a non-finite loss is
+ * not broken, because the loss would become non-finite again. */
 static bool may_have_broken(const es_sweep_view *view, const char *folder)
 {
     bool undone = !es_sweep_is_done(view->stage);
@@ -153,8 +154,9 @@ es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
     const es_sweep_file file = es_sweep_run_file(folder, name);
     char why[128];
     es_status status;
-    /* A run that ends while it is read looks interrupted: its status is running
-     * but no process writes it. It is read a second time. */
+    /* A run that ends while it is read looks interrupted, because its stored
+     * status is still "running" but no process writes the file. Such a run is
+     * read a second time. */
     for (int i = 0; i == 0 || (i == 1 && status == ES_OK &&
                                out->stage == ES_SWEEP_INTERRUPTED);
          i++) {

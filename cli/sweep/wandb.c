@@ -1,7 +1,6 @@
 /* Reads a sweep.yaml of Weights & Biases with libyaml into a spec: its
- * parameters become keys of [grid] or [random], its command the words of
- * `command`. A setting that would change the search if it were ignored is
- * refused. */
+ * parameters become keys of [grid] or [random], and its command becomes the key
+ * `command`. An unsupported setting that affects the search is refused. */
 #include "cli/sweep/wandb.h"
 
 #include "analyzer/base/checked.h"
@@ -48,7 +47,7 @@ static const char *text_of(const yaml_node_t *node)
                : "";
 }
 
-/* Returns a value as Python would print it. */
+/* Returns the value of a scalar as Python would print it. */
 static const char *value_of(const yaml_node_t *node)
 {
     static const char *const words[][2] = {
@@ -81,7 +80,7 @@ static const yaml_node_t *member(reader *r, const yaml_node_t *map,
 
 /* --- words of the command -------------------------------------------------*/
 
-/* Adds a word to the command. Braces are doubled, except those of {run} and
+/* Appends a word to the command. Braces are doubled, except those of {run} and
  * {name} if `placeholders` is true. */
 static es_status add_word(reader *r, const char *before, const char *text,
                           bool placeholders)
@@ -121,7 +120,8 @@ static es_status add_word(reader *r, const char *before, const char *text,
     return ES_OK;
 }
 
-/* Adds "--KEY={KEY}" for each parameter, or the value if it is constant. */
+/* Appends an argument "--KEY={KEY}" for each parameter, or "--KEY=VALUE" if the
+ * parameter is constant. */
 static es_status add_arguments(reader *r, const yaml_node_t *parameters,
                                const char *dashes)
 {
@@ -219,8 +219,9 @@ static es_status add_values(reader *r, es_sweep_option *to,
     return status;
 }
 
-/* Returns the name of the distribution. Bounds without a name mean whole
- * numbers if both are whole. */
+/* Returns the name of a parameter's distribution. If the parameter has only
+ * bounds, the distribution is uniform, over whole numbers if both bounds are
+ * whole. */
 static const char *distribution_of(reader *r, const yaml_node_t *map)
 {
     const yaml_node_t *name = member(r, map, "distribution");
@@ -371,8 +372,9 @@ static es_status read_root(reader *r, bool *terminates)
     return status == ES_OK ? read_command(r, parameters) : status;
 }
 
-/* Checks the nesting before libyaml loads the file, because libyaml needs time
- * quadratic in the depth. Rewinds the file. */
+/* Returns true if the YAML is nested too deeply, and rewinds the file. This is
+ * checked before libyaml loads the file, because libyaml needs time quadratic
+ * in the depth. */
 static bool is_too_deep(FILE *file)
 {
     yaml_parser_t parser;

@@ -113,7 +113,7 @@ def test_a_doomed_training_is_stopped(sweep):
 def test_a_training_that_ignores_a_request_to_stop_is_killed(tmp_path):
     folder, code, err = swept(tmp_path, " 10", "--grace", "3")
     assert "seed3_lr10: stop requested: nan (critical)" in err
-    assert "seed3_lr10: does not stop: terminated" in err
+    assert "seed3_lr10: did not stop on request: terminated" in err
     assert states(folder) == {"seed3_lr10": "stopped"}
     assert "seed3_lr10: stopped at step " in err
     assert code == 1  # the same as for --check

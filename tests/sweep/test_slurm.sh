@@ -102,7 +102,7 @@ output '--status names it with its last lines' "^    entropy-train: .*part 'XX'"
 check 'the other runs continue' until_true has_state bad SM_seed1 running
 saved() { ls bad/SM_seed1.checkpoints/*.safetensors >/dev/null 2>&1; }
 await 'a checkpoint is written' saved
-exits 'a run in training is not trained twice' 3 'SM_seed1: another process is training it' entropy-scan sweep bad --run SM_seed1
+exits 'a run in training is not trained twice' 3 'SM_seed1: another process is training this run' entropy-scan sweep bad --run SM_seed1
 scancel "$job"
 check 'a cancelled run is interrupted' until_true has_state bad SM_seed1 interrupted
 lost() { status bad | grep -q "^SM_seed1: left Slurm's queue"; }

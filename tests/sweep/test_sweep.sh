@@ -86,7 +86,7 @@ exits 'a missing program is refused' 2 '/no/such/program: cannot execute' "$scan
 sed -i 's,^program.*,program = no-such-program,' none.ini
 exits 'a program missing from PATH is reported' 4 'exit code 127' "$scan" sweep none.ini -o none
 sed -i 's,^program.*,program = /bin/true,' none.ini
-exits 'a program that records nothing is reported' 4 'it wrote no run file' "$scan" sweep none.ini -o true
+exits 'a program that records nothing is reported' 4 'the training wrote no run file' "$scan" sweep none.ini -o true
 
 # --- doomed runs
 spec doomed.ini 'SM; SM+LN+G' 1 'steps = 20000000' 'after-nan = 20000000' 'lr = 1e30' 'clip = 0' 'record-every = 50'
@@ -124,7 +124,7 @@ begin long.ini long
 await 'the long run starts' has_state long $long running
 check 'the short run is finished' has_state long $short finished
 output '--status shows the running sweep' "^2 runs: 1 finished, 1 running; process $sweep on " "$scan" sweep long --status
-exits 'a second sweep is refused and names the first' 3 "^entropy-scan: long: process $sweep on .*is running a sweep in it" \
+exits 'a second sweep is refused and names the first' 3 "^entropy-scan: long: process $sweep on .*is running a sweep in this folder" \
     "$scan" sweep long.ini -o long
 kill "$sweep"
 ends

@@ -78,9 +78,9 @@ broken() { # NAME COMMAND REGEX: checks a sweep of one run
     rm -rf broken
     exits "$1" 4 "$3" "$scan" sweep broken.ini -o broken
 }
-broken 'a program that writes no run file is broken' '/bin/true {run}' '^run: broken, it wrote no run file$'
+broken 'a program that writes no run file is broken' '/bin/true {run}' '^run: broken, the training wrote no run file$'
 printf '[sweep]\ncommand = sh -c "echo x >{run}"\n' >none.ini
-output '--status keeps the reason' '^run: it wrote no run file$' "$scan" sweep broken --status
+output '--status keeps the reason' '^run: the training wrote no run file$' "$scan" sweep broken --status
 exits 'a file that is not a run file is reported' 3 '^run: broken, none/run.db: not a run file' "$scan" sweep none.ini -o none
 broken 'a program missing from PATH is broken' 'no-such-program {run}' 'exit code 127'
 exits 'a program missing at its path is refused' 2 '/no/such: cannot execute' sh -c 'sed -i "s,no-such-program,/no/such," broken.ini; "$0" sweep broken.ini -o broken' "$scan"

@@ -157,7 +157,7 @@ TEST(invalid_searches_are_refused)
         {"n = 2\n[random]\nlr = int-uniform 0.5 2",
          "s.ini: lr: the bounds of int-uniform must be whole numbers"},
         {"n = 3\n[random]\nlr = choice a b",
-         "s.ini: there are hardly more than 2 different draws: use a smaller "
+         "s.ini: found only 2 different draws: use a smaller "
          "n, or [grid]"},
         {"n = 0\n[random]\nlr = choice a b",
          "s.ini:2: n: 0 is not in 1..10000"},

@@ -48,8 +48,8 @@ static const es_option options[] = {
      "above, whether or not it was reported before",
      ES_OPT_CALL(arguments, check, es_command_severity)},
     {"rules", 0, "FILE",
-     "also judge by the thresholds and rules in FILE (entropy-scan rules "
-     "prints one), and stop a run if a rule says so",
+     "apply the thresholds and rules in FILE (entropy-scan rules "
+     "prints such a file), and stop a run if a rule requires it",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     {"forecast", 0, "[stop]",
      "warn of a run that is heading for a collapse or NaN; needs --severity "
@@ -57,7 +57,7 @@ static const es_option options[] = {
      ES_OPT_CALL(arguments, forecast, es_command_forecast)},
     {"state", 0, "FILE",
      "remember reported alerts in FILE, which must not belong to another user "
-     "(one for each first folder, below $XDG_STATE_HOME/entropy-scan or "
+     "(a file for each first folder, below $XDG_STATE_HOME/entropy-scan or "
      "~/.local/state/entropy-scan)",
      ES_OPT_TEXT(arguments, watcher.deliver.ledger)},
     {"severity", 0, "LEVEL",
@@ -112,10 +112,9 @@ const es_command es_watch_command = {
     .examples = examples,
     .summary = "report alerts while runs are written",
     .details =
-        "Prints a line for each alert in the run files named, and in all\n"
-        "run files (*.db, *.esf) below the folders named, including new\n"
-        "ones, until it is interrupted. It never writes to the files\n"
-        "themselves.\n"
+        "Prints a line for each alert in the given run files, and in all\n"
+        "run files (*.db, *.esf) below the given folders, including new\n"
+        "files, until it is interrupted. It never writes to run files.\n"
         "\n"
         "With --rules each run is judged by the rules of that file as it\n"
         "grows. If the file changes thresholds of flags, the flags are\n"
@@ -123,18 +122,18 @@ const es_command es_watch_command = {
         "reported. A rule whose action is stop stops the training, whatever\n"
         "its severity.\n"
         "\n"
-        "--forecast judges by trends of entropies, loss and gradients, and\n"
-        "names them. On trainings like those that it was fitted to, with 2\n"
-        "to 12 small layers, it recognised half of the runs that failed, a\n"
-        "few steps ahead, and hardly any that failed late.\n"
+        "--forecast evaluates trends of entropies, loss and gradients; the\n"
+        "alert names them. On training runs like those it was fitted to, with\n"
+        "2 to 12 small layers, it recognised half of the runs that failed, a\n"
+        "few steps ahead, but hardly any that failed late.\n"
         "\n"
         "Reported alerts are remembered in a state file, so that a watcher\n"
         "that is killed, restarted, or shares its state with another\n"
         "watcher neither repeats an alert nor misses one. Without --state,\n"
         "the file depends on the user, the host and the path of the first\n"
-        "folder, or of the folder of the first file: a folder that is moved\n"
-        "gets a new state, a folder that is recreated continues the old\n"
-        "one. A state belongs to one machine and one user. If the process\n"
+        "folder, or of the folder of the first file. A folder that is moved\n"
+        "gets a new state file; a folder that is recreated keeps the old\n"
+        "one. A state file belongs to one machine and user. If the process\n"
         "that makes a delivery is itself killed, a line may be printed\n"
         "twice; a command is never run twice.\n"
         "\n"
@@ -143,7 +142,7 @@ const es_command es_watch_command = {
         "429, 5xx or a temporary redirection. After any other 4xx or a\n"
         "permanent redirection the alert is given up, which is reported.\n"
         "Redirections are not followed. The header X-Entropy-Scan-Id names\n"
-        "the alert: a post whose outcome is unknown is repeated.\n"
+        "the alert, because a post whose outcome is unknown is repeated.\n"
         "\n"
         "CMD fails unless it exits with 0; the failure is reported, and CMD\n"
         "is not run again. Its output goes to standard error.\n"
