@@ -8,7 +8,8 @@
  *
  * Link with `pkg-config --cflags --libs entropyrecord`, or entropyscan for
  * both. The installed entropyscan.h is a single file that contains all headers
- * included below, and the libraries export nothing but what it declares.
+ * included below. The libraries export only the functions that this file
+ * declares.
  *
  *     analyzer/entropy/entropy.h   attention entropy
  *     hooks/recorder/recorder.h    recording a run

@@ -31,7 +31,8 @@ portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
 portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 
-# Debian's packages: the installed ones, or downloads for another machine type.
+# Headers and archives from Debian's packages, which are installed or, for
+# another machine type, downloaded.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
 	$(Q)tests/tools/packages.sh $(@D) $(TARGET_MACHINE) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
 

@@ -77,7 +77,7 @@ char *es_alert_json(const es_alert *alert);
  *   out  the alert, to be released by es_alert_free; its kind, stops and
  *        is_written are not in the JSON and are not restored
  *
- * ES_OK; ES_EFORMAT: not an alert, or out of memory.
+ * Returns ES_OK; ES_EFORMAT: not an alert, or out of memory.
  */
 es_status es_alert_read(es_alert *out, const char *json) ES_MUST_USE;
 

@@ -22,7 +22,7 @@ typedef struct es_comparison es_comparison;
 
 /**
  * Makes an empty comparison. options: borrowed; gives the step of the
- * summaries. ES_OK or ES_ENOMEM.
+ * summaries. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_comparison_new(es_comparison **out,
                             const es_summary_options *options) ES_MUST_USE;
@@ -37,8 +37,8 @@ void es_comparison_free(es_comparison *comparison); /* NULL is allowed */
  *                is freed
  *   baseline     true if the other runs are compared with this one
  *
- * ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT, ES_EIO
- * (damaged), ES_ENOMEM. A run that fails is not part of the comparison.
+ * Returns ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT,
+ * ES_EIO (damaged), ES_ENOMEM. A run that fails is not part of the comparison.
  */
 es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
                             size_t run, const es_run_summary *summary,
@@ -51,8 +51,8 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
  *   order     the summaries, in the order in which the runs are shown
  *   baseline  the file that the baseline should come from, or NULL
  *
- * ES_OK; ES_ENOTFOUND (no baseline was added); ES_EARGUMENT (other summaries);
- * ES_ENOMEM.
+ * Returns ES_OK; ES_ENOTFOUND (no baseline was added); ES_EARGUMENT (other
+ * summaries); ES_ENOMEM.
  */
 es_status es_comparison_finish(es_comparison *comparison,
                                const es_run_summary *const *order,
@@ -60,7 +60,7 @@ es_status es_comparison_finish(es_comparison *comparison,
 
 /**
  * Prints the tables, or nothing if there is no run. The caller checks the
- * stream. ES_OK or ES_ENOMEM.
+ * stream. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options) ES_MUST_USE;

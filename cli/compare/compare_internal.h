@@ -101,13 +101,14 @@ typedef struct es_relative {
 } es_relative;
 
 /**
- * Fills in the test results of all runs and configurations. ES_OK or ES_ENOMEM.
+ * Fills in the test results of all runs and configurations. Returns ES_OK or
+ * ES_ENOMEM.
  */
 es_status es_comparison_test(es_comparison *comparison) ES_MUST_USE;
 
 /**
  * Prints the table of configurations compared with the baseline's; nothing
- * without a baseline or without several seeds. ES_OK or ES_ENOMEM.
+ * without a baseline or without several seeds. Returns ES_OK or ES_ENOMEM.
  */
 es_status
 es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
@@ -145,7 +146,7 @@ es_comparison_value(const es_comparison *comparison, size_t run,
  *
  *   order  (n_configurations) written: their indices
  *
- * ES_OK or ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_comparison_rank(size_t *order, const es_comparison *comparison,
                              bool evaluated) ES_MUST_USE;

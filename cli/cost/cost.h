@@ -79,7 +79,7 @@ extern const es_command es_cost_command;
  *   n_failed  incremented for each input that was reported and left out
  *
  * The sizes of the command line apply to architectures, and replace those of a
- * run if given. ES_OK; ES_EUSAGE: an input is neither a file nor an
+ * run if given. Returns ES_OK; ES_EUSAGE: an input is neither a file nor an
  * architecture, or sizes and architecture contradict each other; ES_ENOTFOUND,
  * ES_EFORMAT, ES_EIO: no input is left; ES_ENOMEM.
  */
@@ -88,8 +88,8 @@ es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
 void es_cost_entries_free(es_cost_entry *entries, size_t n);
 
 /**
- * Reads the series cost.* of a run; es_cost_entries_free frees them. ES_OK,
- * ES_ENOMEM; the errors of es_reader_sample.
+ * Reads the series cost.* of a run; es_cost_entries_free frees them. Returns
+ * Returns ES_OK, ES_ENOMEM; the errors of es_reader_sample.
  */
 es_status es_cost_measured_read(es_cost_entry *entry, es_reader *reader,
                                 size_t run) ES_MUST_USE;
@@ -106,14 +106,14 @@ typedef struct es_cost_beside {
 es_cost_beside es_cost_measured_beside(const es_cost_model *model,
                                        const es_cost_measured *measured);
 
-/** Prints a table of an entry's measurements. ES_OK or ES_ENOMEM. */
+/** Prints a table of an entry's measurements. Returns ES_OK or ES_ENOMEM. */
 es_status es_cost_print_measured(FILE *stream,
                                  const es_cost_entry *entry) ES_MUST_USE;
 
 /**
  * Prints a line for each model: FLOPs, communication, latency, and savings
  * compared with the first; then the measurements and, if requested, the
- * inventories. ES_OK or ES_ENOMEM.
+ * inventories. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
                               size_t n, bool inventory) ES_MUST_USE;
@@ -141,12 +141,16 @@ void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
 
 /**
- * Draws the lines of ES_COST_OF_INVERSE. ES_OK; the codes of es_curves_draw.
+ * Draws the lines of ES_COST_OF_INVERSE. Returns ES_OK; the codes of
+ * es_curves_draw.
  */
 es_status es_cost_draw_inverse(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;
 
-/** Draws the bars of the requested figure. ES_OK; the codes of es_bars_draw. */
+/**
+ * Draws the bars of the requested figure. Returns ES_OK; the codes of
+ * es_bars_draw.
+ */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,
                        const es_cost_options *options) ES_MUST_USE;
 

@@ -57,7 +57,8 @@ void es_importance_free(es_importance *importance);
 /**
  * Measures the associations of `runs`, whose settings must have been read.
  *
- * ES_OK; ES_ENOTFOUND: fewer than three runs, or no setting differs; ES_ENOMEM.
+ * Returns ES_OK; ES_ENOTFOUND: fewer than three runs, or no setting differs;
+ * ES_ENOMEM.
  */
 es_status es_importance_measure(es_importance *importance) ES_MUST_USE;
 
@@ -68,7 +69,9 @@ const char *es_outcome_title(const es_importance *importance,
 /** Returns the largest absolute strength of a setting; 0 if none is known. */
 double es_important_most(const es_important *setting);
 
-/** Print the results; the caller checks the stream. ES_OK or ES_ENOMEM. */
+/**
+ * Print the results; the caller checks the stream. Returns ES_OK or ES_ENOMEM.
+ */
 es_status es_importance_print(const es_importance *importance,
                               FILE *stream) ES_MUST_USE;
 void es_importance_print_json(const es_importance *importance, FILE *stream);

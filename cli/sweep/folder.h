@@ -67,7 +67,7 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder);
  *
  *   out   released by es_sweep_plan_free, also on failure
  *
- * ES_OK; ES_EUSAGE (the folder has no such run); ES_EFORMAT, ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE (the folder has no such run); ES_EFORMAT, ES_ENOMEM.
  */
 es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
                               const char *name) ES_MUST_USE;

@@ -50,7 +50,7 @@ typedef struct es_sweep_result {
  * else to its path in the folder of this program, if it exists there; else to
  * its name, which exec searches for in PATH. The caller frees *out.
  *
- * ES_OK; ES_EUSAGE (a path that cannot be executed); ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE (a path that cannot be executed); ES_ENOMEM.
  */
 es_status es_sweep_program(char **out, const char *program) ES_MUST_USE;
 
@@ -96,7 +96,7 @@ es_status es_sweep_submit(const es_sweep_request *given,
  *   n_failed  output: number of run files that could not be read; each has been
  *             reported
  *
- * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
+ * Returns ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
  */
 es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
                                 const es_sweep_request *given) ES_MUST_USE;

@@ -32,7 +32,8 @@
 typedef struct es_trends es_trends;
 
 /**
- * Makes an empty set of trends. ES_OK; ES_EUSAGE: built without GSL; ES_ENOMEM.
+ * Makes an empty set of trends. Returns ES_OK; ES_EUSAGE: built without GSL;
+ * ES_ENOMEM.
  */
 es_status es_trends_new(es_trends **out) ES_MUST_USE;
 

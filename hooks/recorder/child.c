@@ -1,5 +1,5 @@
-/* The recorder program as a child of the training process: how it is found,
- * which descriptors it inherits, and how its end is reported. */
+/* Starts the recorder program as a child of the training process: finds the
+ * program, passes descriptors to it, and describes how it ended. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include <dlfcn.h>
@@ -11,8 +11,8 @@
 
 #define NAME "entropy-recorder"
 
-/* Returns the path of the program. If the result has no slash, PATH is
- * searched. */
+/* Returns the path of the recorder program, or its bare name, for which PATH is
+ * then searched. */
 static const char *find_program(char out[PATH_MAX], const char *wanted)
 {
     const char *variable = secure_getenv("ENTROPY_RECORDER");
@@ -23,7 +23,7 @@ static const char *find_program(char out[PATH_MAX], const char *wanted)
     char self[PATH_MAX];
     if (es_process_self(self) && es_process_beside(out, self, "/" NAME))
         return out;
-    /* Next to libentropyrecord, installed or in the build folder. */
+    /* Searches next to libentropyrecord, installed or in the build folder. */
     static const char here;
     Dl_info library;
     if (dladdr(&here, &library) && library.dli_fname &&

@@ -1,13 +1,15 @@
-/* The functions that a training calls at each step: they check a frame and copy
- * it into the ring. One thread at a time. If the recorder has ended, frames are
- * lost and counted, but the training is never disturbed. */
+/* Implements the functions that a training process calls at each step. They
+ * check a frame and copy it into the ring, and only one thread may call them at
+ * a time. If the recorder has ended, frames are lost and counted, but the
+ * training is never disturbed. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS 50 /* between two checks that the recorder lives */
+/* Milliseconds between two checks that the recorder lives. */
+#define SLICE_MS 50
 
 static es_status enter(es_recorder *recorder)
 {
@@ -38,13 +40,15 @@ static bool is_gone(es_recorder *recorder)
            es_recorder_is_gone(recorder);
 }
 
-/* Detects the recorder's end even if the owner word claims that it lives. */
+/* Returns true if the recorder has ended, even if an overwritten owner word
+ * claims that it lives. */
 static bool has_ended(es_recorder *recorder)
 {
     return is_gone(recorder) || es_process_has_ended(&recorder->child, 0);
 }
 
-/* Fails with the recorder's last words, if there are any. */
+/* Fails with the message of the recorder's last words, or with a general
+ * message if it left none. */
 static es_status say_why(es_recorder *recorder)
 {
     if (es_recorder_hear(recorder, 0) && recorder->reply.code != ES_OK)
@@ -55,9 +59,10 @@ static es_status say_why(es_recorder *recorder)
 }
 
 /*
- * Waits for space in the ring. A recorder that hangs, or whose end cannot be
- * seen because the ring was overwritten, costs the training one wait, not one
- * per frame: after a failure there is no wait until a frame fits again.
+ * Waits for space in the ring and writes the frame. After a failure there is no
+ * further wait until a frame fits again; therefore a recorder that hangs, or
+ * whose end goes unnoticed because the ring was overwritten, costs the training
+ * only one wait.
  */
 static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                                  const void *payload)
@@ -92,7 +97,8 @@ static es_status send(es_recorder *recorder, const es_frame *frame,
     return status;
 }
 
-/* Sends a frame that the report counts: a sample, a map or an event. */
+/* Sends a sample, a map or an event, which are the frames that
+ * es_recorder_report counts. */
 static es_status send_counted(es_recorder *recorder, const es_frame *frame,
                               const void *payload)
 {
@@ -135,8 +141,8 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     es_status status = enter(recorder);
     if (status < 0)
         return status;
-    /* A series that is declared after the recorder's end has no number. Its
-     * frame is lost, which is not the caller's mistake. */
+    /* A series that is declared after the recorder's end gets no number. A
+     * sample of that series is lost, but this is not the caller's mistake. */
     if (!is_gone(recorder))
         status = check_sample(recorder, series, step, values, n);
     if (status == ES_OK) {
@@ -150,7 +156,8 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     return status;
 }
 
-/* Returns the index of a declared series, or n_declared if it is new. */
+/* Returns the index of a declared series, or n_declared if the series is
+ * new. */
 static size_t find_series(const es_recorder *recorder, const char *name,
                           es_phase phase)
 {

@@ -1,6 +1,7 @@
-/* The training process's side: starts the recorder process, sends the greeting,
- * and ends the run; push.c sends the frames. The host program may fork, close
- * our descriptors and overwrite the ring: recording survives each. */
+/* Implements recording in the training process: starts the recorder process,
+ * sends the greeting, and ends the run; push.c sends the frames. Recording
+ * survives if the host program forks, closes our descriptors or overwrites the
+ * ring. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -18,14 +19,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Defined here without the macro that sets the report's size. */
+/* Removes the macro that sets the report's size, so that the function can be
+ * defined. */
 #undef es_recorder_close
 
 #define DEFAULT_RING_BYTES ((size_t)8 << 20)
 #define DEFAULT_WAIT_MS 100
 #define DEFAULT_ANSWER_MS 30000
-#define REAP_MS 2000 /* from the recorder's last words to its end */
-#define SLICE_MS 50  /* between two checks that it lives */
+/* Maximum time in milliseconds from the recorder's last words to its end. */
+#define REAP_MS 2000
+/* Milliseconds between two checks that the recorder lives. */
+#define SLICE_MS 50
 
 bool es_recorder_is_mine(const es_recorder *recorder)
 {
@@ -47,8 +51,8 @@ bool es_recorder_hear(es_recorder *recorder, int64_t ms)
 }
 
 /* The kernel changes the owner word when the recorder dies, and the recorder
- * clears it after its last words. Any other value was written by a bug of the
- * training process and is corrected. */
+ * clears the word after its last words. Any other value was written by a bug of
+ * the training process and is corrected. */
 bool es_recorder_is_gone(es_recorder *recorder)
 {
     _Atomic uint32_t *owner = &recorder->ring.words->owner;
@@ -110,7 +114,8 @@ static es_status fail_without_run(void)
     return es_fail(ES_EARGUMENT, "recording needs a path and a run");
 }
 
-/* Copies the caller's structs, of whatever version, into the current ones. */
+/* Copies the caller's structs, which may be of another version, into current
+ * structs. */
 static es_status take_options(es_recorder_options *options, es_run_info *run,
                               const es_recorder_options *given)
 {
@@ -143,8 +148,8 @@ static es_status check_options(const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Maps a page that a forked child finds cleared. Reading it is cheaper than
- * getpid, which is a system call. */
+/* Maps a page that the kernel clears in a forked child. Reading the page is
+ * cheaper than the system call getpid. */
 static es_status make_guard(es_recorder *recorder)
 {
     void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE,
@@ -178,8 +183,8 @@ static es_status new_recorder(es_recorder **out,
     return status < 0 ? status : make_guard(recorder);
 }
 
-/* Returns the size of the ring. At least four of the largest frames fit, so
- * that the recorder has always been woken before the ring is full. */
+/* Returns the size of the ring in bytes. At least four of the largest frames
+ * fit, so that the recorder has always been woken before the ring is full. */
 static size_t ring_bytes(const es_recorder_options *options)
 {
     size_t heads = (size_t)(options->run->n_layer * options->run->n_head);
@@ -192,8 +197,8 @@ static size_t ring_bytes(const es_recorder_options *options)
     return wanted > least ? wanted : least;
 }
 
-/* Writes the greeting to a memory file. A long configuration would not fit into
- * a pipe. */
+/* Writes the greeting to a memory file, because a long configuration would not
+ * fit into a pipe. */
 static es_status write_hello(int *fd, const es_recorder_options *options)
 {
     es_hello hello = {.path = options->path,
@@ -223,7 +228,8 @@ static es_status write_hello(int *fd, const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Makes the objects that the two sides share, and starts the recorder. */
+/* Creates the ring, the socket and the greeting, which both processes use, and
+ * starts the recorder. */
 static es_status start(es_recorder *recorder,
                        const es_recorder_options *options)
 {
@@ -305,7 +311,8 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
     uint64_t seen = atomic_load(&words->tail);
     int64_t deadline = es_now_ms() + recorder->answer_ms;
     while (!es_recorder_hear(recorder, SLICE_MS)) {
-        /* Checked before the words: the last words precede the end. */
+        /* Checked before the last words are read, because they precede the
+         * end. */
         bool ended = es_recorder_is_gone(recorder) ||
                      es_process_has_ended(&recorder->child, 0);
         if (ended && !es_recorder_hear(recorder, 0))
@@ -322,9 +329,9 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
     return ES_ANSWERED;
 }
 
-/* Counts frames by the recorder's last words if there are any, because they
- * have a checksum. The ring's word has none and counts only if it is
- * plausible. */
+/* Returns the counts of frames. The number of committed frames comes from the
+ * recorder's last words, which have a checksum; without last words, from the
+ * ring's word, which has no checksum and is used only if it is plausible. */
 static es_recorder_report count(const es_recorder *recorder)
 {
     uint64_t pushed = recorder->pushed;
@@ -339,8 +346,8 @@ static es_recorder_report count(const es_recorder *recorder)
                                 .lost = pushed - committed + recorder->missed};
 }
 
-/* Returns the result that the recorder reports for a file that it has closed. A
- * frame that is not accounted for is a loss, even if the recorder reports
+/* Returns the result of a recording whose file the recorder has closed. Frames
+ * that are not accounted for count as lost, even if the recorder reports
  * success. */
 static es_status judge(const es_recorder *recorder,
                        const es_recorder_report *report)
@@ -372,8 +379,8 @@ static es_status judge(const es_recorder *recorder,
 static es_status end(es_recorder *recorder, es_run_status status,
                      es_recorder_report *report)
 {
-    /* Stored again, in case it was overwritten: the file records how many
-     * frames are missing. */
+    /* Stores the count again, in case it was overwritten, because the recorder
+     * writes the number of missing frames into the file. */
     atomic_store(&recorder->ring.words->dropped,
                  recorder->dropped + recorder->missed);
     es_ring_close(&recorder->ring, (uint32_t)status);
@@ -399,7 +406,8 @@ es_status es_recorder_close(es_recorder *recorder, es_run_status status,
     static const char type[] = "es_recorder_report";
     es_recorder_report counts = {0};
     es_status result = ES_OK;
-    /* A report without a size must not prevent the run from being ended. */
+    /* A report without a size is an error, but the run is ended all the
+     * same. */
     es_status taken =
         report ? es_sized_give(report, &counts, sizeof counts, type) : ES_OK;
     if (recorder && es_recorder_is_mine(recorder))

@@ -1,7 +1,7 @@
 /**
- * Recording from a training process. The process never touches SQLite: frames
- * go through a ring in shared memory to the process entropy-recorder, which
- * owns the run file.
+ * Records a run from a training process. The training process never uses
+ * SQLite: frames go through a ring in shared memory to the process
+ * entropy-recorder, which owns the run file.
  *
  *     es_recorder *recorder = NULL;
  *     int entropy;
@@ -14,18 +14,19 @@
  *     for (step ...) es_recorder_push(recorder, entropy, step, values, L * H);
  *     es_recorder_close(recorder, ES_RUN_FINISHED, &report);
  *
- * No call ever stops or crashes the training: a call that fails, also on a NULL
- * recorder, returns its code at once, and the loss is counted. No signal
- * handler is installed. The recorder process ends by itself when the run is
- * closed or the training process dies, whatever the cause. All frames pushed
- * until then are in the file, and a run that was not closed has the status
+ * No call ever stops or crashes the training. A call that fails, also with a
+ * NULL recorder, returns a status at once, and the lost frame is counted. No
+ * signal handler is installed. The recorder process ends by itself when the run
+ * is closed or the training process dies, whatever the cause. All frames pushed
+ * before are then in the file, and a run that was not closed has the status
  * `failed`.
  *
  * After es_recorder_open the library needs no descriptor of the training
  * process: the process may close any descriptor that it does not know
  * (closefrom), and if it then reuses the number for another file, that file is
  * left alone. The memory shared with the recorder is not trusted: a bug that
- * overwrites it costs frames at most, and es_recorder_close counts them.
+ * overwrites it can only cause frames to be lost, which es_recorder_close
+ * counts.
  *
  * A recorder belongs to the process that opened it: in a forked child every
  * call but close returns ES_EFORK and does nothing. Only one thread may use it
@@ -44,20 +45,24 @@ typedef struct es_recorder es_recorder;
 typedef struct es_recorder_options {
     size_t size;            /* sizeof (es_recorder_options) */
     const char *path;       /* path of the run file */
-    const es_run_info *run; /* copied; its size must be set; a uuid that is in
-                               the file resumes that run */
-    int64_t resume_step;    /* first step that will be pushed again */
+    const es_run_info *run; /* description of the run; copied; its size must
+                               be set; a uuid of a run in the file resumes
+                               that run */
+    int64_t resume_step;    /* resumed run: first step that will be pushed
+                               again */
     const char *program; /* path of entropy-recorder; NULL: $ENTROPY_RECORDER,
                             then the folder of this executable, then the
                             installation of this library, then PATH */
-    size_t ring_bytes;   /* 0: 8 MiB; rounded up to a power of two */
+    size_t ring_bytes;   /* size of the ring, rounded up to a power of two;
+                            0: 8 MiB */
     int wait_ms;         /* longest wait on a full ring, in milliseconds; 0:
                             100; < 0: no wait */
     int answer_ms;       /* longest wait at open and close for a recorder that
                             makes no progress, in milliseconds; 0: 30000 */
-    int store;           /* es_store; 0: chosen by the file system: on NFS and
-                            other file systems that hosts share, the run is
-                            recorded in RUN.esf instead of the run file */
+    int store;           /* an es_store; 0: chosen by the file system: on NFS
+                            and other file systems that hosts share, the run
+                            is recorded into the fragment RUN.esf instead of
+                            the run file */
 } es_recorder_options;
 
 /**
@@ -66,11 +71,11 @@ typedef struct es_recorder_options {
  * If another recorder is still closing the file, waits for it up to 2 s, so
  * that a trainer that was killed can be restarted at once.
  *
- * ES_OK; ES_EARGUMENT (also if options or run have no size, or set members that
- * this library is too old for); ES_ENOMEM; ES_ELOCKED, ES_EIO, ES_EFORMAT,
- * ES_EVERSION if the store refuses the file (the message is the recorder's);
- * ES_EBROKEN if entropy-recorder cannot be started or does not answer. On
- * failure *out is NULL.
+ * Returns ES_OK; ES_EARGUMENT (also if options or run have no size, or set
+ * members that this older library does not know); ES_ENOMEM; ES_ELOCKED,
+ * ES_EIO, ES_EFORMAT or ES_EVERSION if the recorder cannot open the file, with
+ * the recorder's message; ES_EBROKEN if entropy-recorder cannot be started or
+ * does not answer. On failure *out is NULL.
  */
 ES_API es_status es_recorder_open(
     es_recorder **out, const es_recorder_options *options) ES_MUST_USE;
@@ -84,8 +89,8 @@ ES_API es_status es_recorder_open(
  * If a resumed file contains the series with another shape, only the recorder
  * notices: it refuses the samples, and es_recorder_close reports them.
  *
- * ES_OK; ES_EARGUMENT (name too long, or another shape than before); ES_EFORK,
- * ES_EBROKEN, ES_EFULL, ES_ENOMEM.
+ * Returns ES_OK; ES_EARGUMENT if the name is too long or the shape differs from
+ * an earlier declaration; ES_EFORK, ES_EBROKEN, ES_EFULL or ES_ENOMEM.
  */
 ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
                                     const char *name, es_shape shape,
@@ -98,27 +103,29 @@ ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
  *   step    0..ES_MAX_STEP
  *   values  (n) float32; n must equal the number of values of the series
  *
- * Waits for a full ring only once: after a dropped frame, further frames are
- * dropped without waiting until one fits again.
+ * If the ring is full, waits up to wait_ms, then drops the frame. After a
+ * dropped frame, further frames are dropped without waiting until a frame fits
+ * again.
  *
- * ES_OK; ES_EFULL (dropped after wait_ms, counted); ES_EBROKEN (the recorder
- * has ended, counted; the message is the recorder's last one, if any);
- * ES_EFORK; ES_EARGUMENT (not counted).
+ * Returns ES_OK; ES_EFULL if the sample was dropped, which is counted;
+ * ES_EBROKEN if the recorder has ended, with the recorder's last message, if
+ * any, and the lost sample is counted; ES_EFORK; ES_EARGUMENT, which is not
+ * counted.
  */
 ES_API es_status es_recorder_push(es_recorder *recorder, int series,
                                   int64_t step, const float *values, size_t n);
 
 /**
- * Records an attention map: mean weights of blocks of queries by blocks of
- * keys. Meant for a few steps only, because each map takes 4 size^2 bytes in
- * the ring and in the file.
+ * Records an attention map, whose cells are mean attention weights of a block
+ * of queries to a block of keys. Maps should be recorded at a few steps only,
+ * because each map takes 4 size^2 bytes in the ring and in the file.
  *
  *   head    0..H-1, or ES_MAP_MEAN: the mean over the layer's heads
  *   values  (size, size), row-major; NaN and es_missing() as in store/map.h
  *   size    1..ES_MAP_MAX
  *   n_ctx   tokens per side, at least size
  *
- * Returns the same codes as es_recorder_push.
+ * Returns the same statuses as es_recorder_push.
  */
 ES_API es_status es_recorder_map(es_recorder *recorder, es_phase phase,
                                  int64_t step, int64_t layer, int64_t head,
@@ -126,30 +133,33 @@ ES_API es_status es_recorder_map(es_recorder *recorder, es_phase phase,
                                  int64_t n_ctx);
 
 /**
- * Records an event of the run. step may be ES_UNKNOWN, message NULL; the
- * strings may have 4 KiB together. Returns the same codes as es_recorder_push.
+ * Records an event of the run. `step` may be ES_UNKNOWN, and `message` may be
+ * NULL. All strings together may have 4 KiB. Returns the same statuses as
+ * es_recorder_push.
  */
 ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,
                                    const char *kind, es_severity severity,
                                    const char *message);
 
 /**
- * True once a stop of the training has been requested by creating a file
- * RUN.db.stop next to the run (its first line becomes an event). The recorder
- * checks for the file once a second while frames arrive, and removes it. A file
- * that exists already when es_recorder_open is called was meant for an earlier
- * training: it is removed and ignored.
+ * Returns true once a user has requested that the training stop, by creating a
+ * file RUN.db.stop next to the run file. The recorder checks for the file once
+ * a second while frames arrive, stores its first line as an event, and removes
+ * it. A file that already exists when es_recorder_open is called was meant for
+ * an earlier training; it is removed and ignored.
  */
 ES_API bool es_recorder_stop_requested(const es_recorder *recorder);
 
 /** Counts of frames (samples, maps and events) since es_recorder_open. */
 typedef struct es_recorder_report {
-    size_t size;        /* set by the caller; on return the bytes written */
-    uint64_t pushed;    /* accepted by the ring */
-    uint64_t committed; /* known to be in the file; there may be more */
-    uint64_t dropped;   /* refused because the ring was full */
-    uint64_t lost;      /* pushed but not committed, or pushed after the
-                           recorder had ended */
+    size_t size;        /* size of the struct, set by the caller; on return
+                           the number of bytes written */
+    uint64_t pushed;    /* frames accepted by the ring */
+    uint64_t committed; /* frames known to be in the file; the file may
+                           contain more */
+    uint64_t dropped;   /* frames refused because the ring was full */
+    uint64_t lost;      /* frames pushed but not committed, or pushed after
+                           the recorder had ended */
 } es_recorder_report;
 
 static inline es_recorder_report *
@@ -161,19 +171,19 @@ es_recorder_report_sized(es_recorder_report *out)
 }
 
 /**
- * Drains the ring, ends the run with `status` (or as failed, unless status is
- * finished or stopped), waits until the recorder has closed the file, and frees
- * the handle, also on failure. If recorder is NULL, returns ES_OK and a report
- * of zeros.
+ * Waits until the recorder has written all frames, ended the run with `status`
+ * (finished or stopped; any other value counts as failed) and closed the file.
+ * Then frees the recorder, also on failure. If recorder is NULL, returns ES_OK
+ * and a report of zeros.
  *
- *   report  written, may be NULL. The macro of the same name sets its size;
- *           bindings for other languages must set it themselves. Without a
- *           size the run is ended all the same, the report is left
- *           untouched, and ES_EARGUMENT is returned instead of ES_OK
+ *   report  output, may be NULL. The macro es_recorder_close sets the report's
+ *           size; bindings for other languages must set it themselves. Without
+ *           a size the run is ended all the same, the report is left untouched,
+ *           and ES_EARGUMENT is returned instead of ES_OK
  *
  * ES_OK: every frame that was not counted as dropped is in the file.
  * ES_EBROKEN: the recorder died, does not answer, or does not account for every
- * frame; the message says how many frames are lost.
+ * frame; the message gives the number of lost frames.
  *
  * ES_EIO: the file could not be written, or was removed, moved or replaced; or
  * another program truncated its -wal, which loses the contents of that log, or
@@ -182,7 +192,7 @@ es_recorder_report_sized(es_recorder_report *out)
  * ES_EFORMAT, ES_EARGUMENT: the store refused some frames, which count as lost.
  * The message is the recorder's, with the number of lost frames.
  *
- * In a forked child: frees the child's copy and returns ES_EFORK.
+ * In a forked child this function frees the child's copy and returns ES_EFORK.
  */
 ES_API es_status es_recorder_close(es_recorder *recorder, es_run_status status,
                                    es_recorder_report *report);

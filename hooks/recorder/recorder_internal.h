@@ -1,6 +1,6 @@
 /**
- * Declarations of the training process's side that the files of this folder
- * share.
+ * Internal declarations of the code that runs in the training process, shared
+ * by recorder.c, push.c and child.c.
  */
 #ifndef ES_RECORDER_INTERNAL_H
 #define ES_RECORDER_INTERNAL_H
@@ -15,22 +15,22 @@
  * only the descriptors 0 to 2 and `fds`, which become ES_FD_RING and the
  * following numbers.
  *
- *   program  as es_recorder_options.program
- *   path     the run file, shown in the list of processes
+ *   program  like es_recorder_options.program
+ *   path     path of the run file, shown in the list of processes
  *
- * ES_OK or ES_EBROKEN.
+ * Returns ES_OK or ES_EBROKEN.
  */
 es_status es_recorder_start(es_process *out, const char *program,
                             const char *path,
                             const int fds[ES_FD_END - ES_FD_RING]) ES_MUST_USE;
 
 /**
- * Waits at most `ms` milliseconds until the recorder ends, and leaves no
- * zombie.
+ * Waits at most `ms` milliseconds until the recorder ends, collects its exit
+ * status, and describes its end.
  *
- *   out  (size) written: "was killed by signal 9", "ended with exit code 3",
- *        "is gone: no exit code" if the host program has reaped it already,
- *        "does not answer" if it still runs
+ *   out  (size bytes) output: "was killed by signal 9", "ended with exit code
+ *        3", "is gone: no exit code" if the host program has already collected
+ *        it, "does not answer" if it still runs
  */
 void es_recorder_reap(char *out, size_t size, es_process *process, int64_t ms);
 
@@ -44,42 +44,47 @@ typedef struct es_declared {
 struct es_recorder {
     es_ring ring;
     uint32_t owner;      /* value of words->owner while the recorder lives */
-    unsigned char *mine; /* a page with a 1, which the kernel clears in a
-                            forked child */
-    pid_t opener;        /* 0, unless the kernel cannot clear that page on
+    unsigned char *mine; /* page that begins with a 1 and that the kernel
+                            clears in a forked child */
+    pid_t opener;        /* 0, or the pid of the process that opened the
+                            recorder if the kernel cannot clear that page on
                             fork */
-    es_held control;     /* socket; after opening, only its end carries
-                            information */
+    es_held control;     /* socket to the recorder; after the reply, only its
+                            end carries information */
     es_process child;
     char *path;
     int64_t n_layer, n_head;
     int64_t wait_ms, answer_ms;
     es_declared *declared; /* (n_declared) */
     size_t n_declared;
-    _Atomic bool busy; /* true while a thread is inside a call */
-    bool stalled;      /* true if the last frame did not fit, or was lost */
+    _Atomic bool busy; /* true while a thread is inside a function of
+                          recorder.h */
+    bool stalled;      /* true if the last frame did not fit or was lost */
     bool replied;      /* true if `reply` contains the recorder's last words */
     es_reply reply;
-    uint64_t pushed, dropped, missed; /* missed: pushed after the recorder had
-                                         ended */
+    uint64_t pushed, dropped, missed; /* numbers of frames; missed: pushed
+                                         after the recorder had ended */
 };
 
 typedef enum es_answer {
-    ES_ANSWERED, /* recorder->reply is set */
+    ES_ANSWERED, /* a reply has arrived in recorder->reply */
     ES_HUNG_UP,  /* the recorder ended without a reply */
-    ES_SILENT    /* no reply yet */
+    ES_SILENT    /* the recorder has sent no reply yet */
 } es_answer;
 
 /**
- * Returns true if the recorder has left its last words, which are then in
- * recorder->reply. Waits at most `ms` milliseconds, or until a bell.
+ * Waits at most `ms` milliseconds, or until a bell, for the recorder's last
+ * words. Returns true if they have arrived and were copied to recorder->reply.
  */
 bool es_recorder_hear(es_recorder *recorder, int64_t ms);
 
 /** Returns true if the recorder has died or has released the file. */
 bool es_recorder_is_gone(es_recorder *recorder);
 
-/** Returns false in a forked child. */
+/**
+ * Returns true in the process that opened the recorder, false in a forked
+ * child.
+ */
 bool es_recorder_is_mine(const es_recorder *recorder);
 
 #endif

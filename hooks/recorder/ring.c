@@ -1,6 +1,6 @@
-/* Both sides of the ring in shared memory: mapping, frames, bells (futexes),
- * and the words by which each side learns that the other has ended. No function
- * waits without a limit unless the caller requests it. */
+/* Implements both sides of the ring in shared memory: mapping, frames, bells
+ * (futexes), and the words that inform each side of the other's end. No
+ * function waits without a limit unless the caller requests it. */
 #include "hooks/recorder/ring.h"
 
 #include "analyzer/base/kernel.h"
@@ -19,7 +19,8 @@
 
 #define RING_MAGIC UINT32_C(0x454e5452)
 #define RING_LAYOUT 2
-#define CLOSING_MARK UINT32_C(0x454e4400) /* plus the run's status */
+/* Value of `closing`, plus the run's status. */
+#define CLOSING_MARK UINT32_C(0x454e4400)
 #define STOP_MARK UINT32_C(0x53544f50)
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -33,7 +34,8 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* FUTEX_PRIVATE would be wrong: the two sides are different processes. */
+/* FUTEX_PRIVATE must not be used, because the two sides are different
+ * processes. */
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms)
 {
     struct timespec timeout = {ms / 1000, ms % 1000 * 1000000};
@@ -67,7 +69,7 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
     return ES_OK;
 }
 
-/* Maps words and data, then the data a second time. */
+/* Maps the words and the data, then the data a second time behind them. */
 static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
 {
     size_t page = page_size();
@@ -94,9 +96,9 @@ static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
     return ES_OK;
 }
 
-/* True if `seals` belong to a memfd. A file of /dev/shm or of a disk, which
- * replaces the memfd on some systems, cannot be sealed; but it has no name any
- * more, and the producer keeps no descriptor of it. */
+/* Returns true if `seals` belong to a memfd. On some systems a file of /dev/shm
+ * or of a disk replaces the memfd and cannot be sealed; however, this file has
+ * no name any more, and the producer keeps no descriptor of it. */
 static bool can_be_sealed(int seals)
 {
     return seals >= 0 && !(seals & F_SEAL_SEAL);
@@ -142,8 +144,8 @@ es_status es_ring_attach(es_ring *out, int fd)
         return es_fail(ES_EFORMAT, "not a ring: %s", strerror(errno));
     size_t page = page_size();
     size_t capacity = (size_t)file.st_size - page;
-    /* Without the seal, shrinking the file would kill this process by
-     * SIGBUS. */
+    /* Without the seal, another process could shrink the file, and an access
+     * would kill this process with SIGBUS. */
     if ((can_be_sealed(seals) && !(seals & F_SEAL_SHRINK)) ||
         file.st_size <= (off_t)page || capacity > ES_RING_MAX ||
         capacity < page || (capacity & (capacity - 1)) != 0)
@@ -194,9 +196,9 @@ static bool has_space(es_ring *ring, uint64_t size)
 
 /*
  * Wakes the consumer if it waits for `head`. The consumer stores wake_at and
- * then reads head; the producer stores head and then reads wake_at. With a full
- * fence in between on both sides, at least one sees the other's store.
- * Resetting wake_at makes one wake-up suffice for many frames.
+ * then reads head; the producer stores head and then reads wake_at. A full
+ * fence in between on both sides guarantees that at least one side sees the
+ * other's store. Resetting wake_at makes one wake-up suffice for many frames.
  */
 static void wake_if_wanted(es_ring_words *words, uint64_t head)
 {
@@ -331,7 +333,8 @@ static es_status corrupt(const es_ring *ring, const char *what, uint64_t value)
                    (unsigned long long)value);
 }
 
-/* True if the producer wrote too far because the tail was overwritten. */
+/* Returns true if the producer has overwritten unread frames because the tail
+ * was corrupt. */
 static bool is_overrun(const es_ring *ring)
 {
     return es_ring_head(ring) - ring->released > ring->capacity;
@@ -350,7 +353,8 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
                        es_ring_head(ring));
     const unsigned char *place = at(ring, ring->position);
     memcpy(frame, place, sizeof *frame);
-    /* The checks below must use the copy, not read the shared memory again. */
+    /* The compiler must not read the shared memory again: the checks below are
+     * only valid for the copy. */
     atomic_signal_fence(memory_order_seq_cst);
     if (frame->mark != mark_of(ring->position))
         return corrupt(ring, "invalid mark", frame->mark);

@@ -1,19 +1,21 @@
 /**
- * A ring of bytes in shared memory: the training process writes frames, the
- * recorder reads them. One producer, one consumer, no lock.
+ * A ring buffer in shared memory, into which the training process writes frames
+ * and from which the recorder reads them. The ring has one producer, one
+ * consumer and no lock.
  *
  * The memory is a sealed memfd (or the replacement that es_kernel_memory_file
- * provides), which other processes cannot open: a page of words (struct
- * es_ring_words), then `capacity` bytes. Both sides map these bytes twice in a
- * row, so that no frame is split at the end. Positions count bytes since the
- * start and never wrap. The consumer releases the space of a frame only after
- * the commit, so that it can read the frame again if the transaction fails.
+ * provides), which other processes cannot open. It consists of a page of words
+ * (struct es_ring_words) and `capacity` bytes of data. Both sides map the data
+ * twice in a row, so that no frame is split at the end. Positions count bytes
+ * since the start and never wrap. The consumer releases the space of a frame
+ * only after the commit, so that it can read the frame again if the transaction
+ * fails.
  *
- * The consumer does not trust the memory: it copies a frame's header, checks
- * it, then copies the rest, and keeps its own position and capacity. Nor does
- * the producer, because a bug of the training process may overwrite any word. A
- * word that ends something (closing, stop, said) must contain a mark or a
- * checksum, not just 1; any other value is ignored.
+ * Neither side trusts the memory, because a bug of the training process may
+ * overwrite any word. The consumer copies a frame's header, checks it, then
+ * copies the rest, and keeps its own position and capacity. The words that end
+ * the recording or the training (closing, stop, said) must contain a mark or a
+ * checksum instead of just 1; any other value is ignored.
  */
 #ifndef ES_RING_H
 #define ES_RING_H
@@ -25,36 +27,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ES_RING_MAX ((size_t)1 << 30) /* largest capacity in bytes */
-#define ES_RING_LAST_WORDS 1152       /* most bytes that es_ring_say takes */
+#define ES_RING_MAX ((size_t)1 << 30) /* maximum capacity in bytes */
+/* Maximum number of bytes that es_ring_say accepts. */
+#define ES_RING_LAST_WORDS 1152
 
 /**
  * The shared words. The words that the producer writes at each push, those that
- * the consumer writes at each commit, and those that rarely change have
- * separate cache lines: a push reads the latter without waiting for another
- * core.
+ * the consumer writes at each commit, and those that rarely change are in
+ * separate cache lines, so that a push reads the rarely changed words without
+ * waiting for another core.
  */
 typedef struct es_ring_words {
-    /* Written before the consumer starts. */
+    /* The producer writes these members before the consumer starts. */
     uint32_t magic, layout;
     uint64_t capacity;
 
-    _Alignas(64) _Atomic uint64_t head; /* end of the last complete frame */
-    _Atomic uint64_t dropped;           /* frames that did not fit */
-    _Atomic uint32_t wants_space;       /* 1: the producer waits for space */
+    _Alignas(64) _Atomic uint64_t head; /* position of the end of the last
+                                           complete frame */
+    _Atomic uint64_t dropped;           /* number of frames that did not fit */
+    _Atomic uint32_t wants_space;       /* 1 while the producer waits for
+                                           space */
     _Atomic uint32_t closing;           /* set by es_ring_close */
 
-    _Alignas(64) _Atomic uint64_t tail; /* end of the released space */
-    _Atomic uint64_t committed;         /* frames known to be in the file */
-    _Atomic uint32_t space_bell;        /* futex of the waiting producer */
-    _Atomic uint64_t said;              /* checksum of last_words; 0: no last
-                                           words yet */
+    _Alignas(64) _Atomic uint64_t tail; /* position of the end of the
+                                           released space */
+    _Atomic uint64_t committed;         /* number of frames known to be in
+                                           the file */
+    _Atomic uint32_t space_bell;        /* futex on which the producer waits */
+    _Atomic uint64_t said;              /* checksum of last_words; 0 before
+                                           the last words are set */
 
-    _Alignas(64) _Atomic uint64_t wake_at; /* head at which the consumer wants
-                                              to be woken */
-    _Atomic uint32_t bell;                 /* futex of the sleeping consumer */
-    _Atomic uint32_t owner; /* thread id of the consumer while it reads frames;
-                               the kernel replaces it when that thread dies */
+    _Alignas(64) _Atomic uint64_t wake_at; /* value of `head` at which the
+                                              consumer wants to be woken */
+    _Atomic uint32_t bell;                 /* futex on which the consumer
+                                              sleeps */
+    _Atomic uint32_t owner; /* id of the consumer's thread while it reads
+                               frames; the kernel replaces the id when that
+                               thread dies */
     _Atomic uint32_t stop;  /* set by es_ring_request_stop */
 
     unsigned char last_words[ES_RING_LAST_WORDS]; /* set by es_ring_say */
@@ -62,55 +71,60 @@ typedef struct es_ring_words {
 
 typedef struct es_ring {
     es_ring_words *words;
-    unsigned char *data; /* (capacity) mapped twice */
-    uint64_t capacity;   /* a power of two, at least a page */
-    uint64_t position;   /* next byte that this side writes or reads */
-    uint64_t released;   /* tail, as this side last read it */
-    const char *name;    /* prefix of the consumer's messages; borrowed */
+    unsigned char *data; /* (capacity) data, mapped twice in a row */
+    uint64_t capacity;   /* bytes of data; a power of two, at least a page */
+    uint64_t position;   /* position at which this side writes or reads next */
+    uint64_t released;   /* value of `tail` that this side read last */
+    const char *name;    /* path that begins the consumer's messages;
+                            borrowed */
 } es_ring;
 
-/** Header of each payload; 8-byte aligned, as is the payload. */
+/** The header of a frame. Header and payload are 8-byte aligned. */
 typedef struct es_frame {
-    uint32_t bytes; /* size of the payload, without padding */
+    uint32_t bytes; /* size of the payload in bytes, without padding */
     uint32_t type;
     uint32_t series;
-    uint32_t mark; /* derived from the position, so that a stray header is
-                      detected */
+    uint32_t mark; /* value derived from the frame's position, by which bytes
+                      that are not a header are detected */
     int64_t step;
 } es_frame;
 
-/** Returns the number of bytes that a frame takes in the ring. */
+/**
+ * Returns the number of bytes that a frame with a payload of this size takes in
+ * the ring.
+ */
 size_t es_ring_frame_size(size_t payload);
 
 /**
- * Makes a file in memory that both sides of a spawn can use. Checks
- * RLIMIT_FSIZE first: the kernel would otherwise kill the training process with
- * SIGXFSZ.
+ * Creates a file in memory that parent and child process can use. Checks
+ * RLIMIT_FSIZE first, because the kernel would otherwise kill the training
+ * process with SIGXFSZ.
  *
- *   fd  written; close-on-exec; owned by the caller
+ *   fd  output: descriptor, close-on-exec; owned by the caller
  *
- * ES_OK or ES_EBROKEN.
+ * Returns ES_OK or ES_EBROKEN.
  */
 es_status es_memory_file(int *fd, const char *name, size_t bytes) ES_MUST_USE;
 
 /**
- * Makes a ring for the producer. Touches every page, so that pushes cause no
+ * Creates a ring for the producer. Touches every page, so that pushes cause no
  * page faults.
  *
- *   fd     written, for es_ring_attach; owned by the caller
- *   bytes  rounded up to a power of two and to a page
+ *   fd     output: descriptor for es_ring_attach; owned by the caller
+ *   bytes  capacity, rounded up to a power of two and to a page
  *
- * ES_OK; ES_EARGUMENT (above ES_RING_MAX); ES_EBROKEN.
+ * Returns ES_OK; ES_EARGUMENT if `bytes` exceeds ES_RING_MAX; ES_EBROKEN.
  */
 es_status es_ring_create(es_ring *out, int *fd, size_t bytes) ES_MUST_USE;
 
 /**
- * Maps a new ring for the consumer. ES_OK; ES_EFORMAT if fd is not a ring of
- * this layout, or is not sealed; ES_EBROKEN if it cannot be mapped.
+ * Maps a new ring for the consumer. Returns ES_OK; ES_EFORMAT if fd is not a
+ * ring of this layout, or is not sealed; ES_EBROKEN if the ring cannot be
+ * mapped.
  */
 es_status es_ring_attach(es_ring *out, int fd) ES_MUST_USE;
 
-/** Unmaps the ring. A ring of zeros is allowed. */
+/** Unmaps the ring. Does nothing if *ring is all zeros. */
 void es_ring_detach(es_ring *ring);
 
 /* --- producer ------------------------------------------------------------- */
@@ -122,22 +136,23 @@ void es_ring_detach(es_ring *ring);
 bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);
 
 /**
- * Wakes the consumer and waits at most `ms` milliseconds until a frame fits.
- * Returns false if it still does not fit.
+ * Wakes the consumer and waits at most `ms` milliseconds until a frame with the
+ * given payload size fits. Returns false if the frame still does not fit.
  */
 bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms);
 
 /**
- * Informs the consumer that no frame will follow, and how the run ended (a
- * number below 256). Call it repeatedly while the consumer does not answer: it
- * repairs words that were overwritten in the meantime.
+ * Informs the consumer that no frame will follow, and passes the run's status
+ * (below 256). While the consumer does not answer, the function should be
+ * called again, because each call repairs words that were overwritten in the
+ * meantime.
  */
 void es_ring_close(es_ring *ring, uint32_t run_status);
 
 /**
- * Copies the n bytes that es_ring_say left. Waits for them at most `ms`
- * milliseconds, or until any bell. Returns false if there are none, or if their
- * checksum is wrong.
+ * Copies the last words (n bytes) that es_ring_say left. Waits for them at most
+ * `ms` milliseconds, or until any bell. Returns false if there are no last
+ * words, or if their checksum is wrong.
  */
 bool es_ring_hear(const es_ring *ring, void *words, size_t n, int64_t ms);
 
@@ -146,14 +161,14 @@ bool es_ring_stop_requested(const es_ring *ring);
 /* --- consumer ------------------------------------------------------------- */
 
 /**
- * Gives up the ring, which es_watch_own (process/watch.h) took: pushes fail
- * from now on.
+ * Ends the consumer's ownership of the ring, which es_watch_own
+ * (process/watch.h) began. From now on pushes fail.
  */
 void es_ring_disown(es_ring *ring);
 
 /**
- * Leaves n bytes, at most ES_RING_LAST_WORDS, for the producer. Call it once;
- * it is safe in a signal handler.
+ * Leaves last words of n bytes, at most ES_RING_LAST_WORDS, for the producer.
+ * May be called only once; is safe in a signal handler.
  */
 void es_ring_say(es_ring *ring, const void *words, size_t n);
 
@@ -170,13 +185,13 @@ uint64_t es_ring_head(const es_ring *ring);
  *
  *   payload  (size) written; at least 8-byte aligned
  *
- * ES_OK; ES_DONE (no unread frame); ES_EFORMAT (the ring is corrupt, or the
- * payload is larger than size).
+ * Returns ES_OK; ES_DONE (no unread frame); ES_EFORMAT (the ring is corrupt, or
+ * the payload is larger than size).
  */
 es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
                        size_t size) ES_MUST_USE;
 
-/** Goes back to the first frame that was not released. */
+/** Moves the reading position back to the first frame that was not released. */
 void es_ring_rewind(es_ring *ring);
 
 /**
@@ -186,18 +201,19 @@ void es_ring_rewind(es_ring *ring);
 void es_ring_release(es_ring *ring, uint64_t frames);
 
 /**
- * Takes a snapshot for es_ring_wait: take it, check whether there is a reason
- * not to sleep, then wait.
+ * Returns a snapshot of the bell for es_ring_wait. The consumer takes the
+ * snapshot, checks for reasons not to sleep, then waits; a bell rung in between
+ * ends the wait at once.
  */
 uint32_t es_ring_bell(const es_ring *ring);
 
-/** Wakes the consumer; other threads of the consumer may call it too. */
+/** Wakes the consumer. Any thread of the consumer's process may call this. */
 void es_ring_wake(es_ring *ring);
 
 /**
- * Sleeps until `bytes` are unread, the bell has rung since the snapshot, or
- * `ms` milliseconds have passed (never, if negative). If `bytes` exceeds the
- * capacity, only the bell and the time count.
+ * Sleeps until `bytes` bytes are unread, the bell has rung since the snapshot,
+ * or `ms` milliseconds have passed (no limit if negative). If `bytes` exceeds
+ * the capacity, only the bell and the time count.
  */
 void es_ring_wait(es_ring *ring, uint32_t bell, size_t bytes, int64_t ms);
 

@@ -1,5 +1,6 @@
-/* The greeting and the payloads of frames as bytes. One function for each
- * measures, writes and reads, so that the two sides cannot differ. */
+/* Packs the greeting and the payloads of frames into bytes and unpacks them. A
+ * single function per message measures, writes and reads, so that the two sides
+ * cannot differ. */
 #include "hooks/recorder/wire.h"
 
 void es_pack_hello(es_pack *pack, es_hello *hello)

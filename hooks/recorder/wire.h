@@ -1,7 +1,7 @@
 /**
- * The messages between the training process and the recorder: the greeting with
- * which the recorder is started, the payloads of the ring's frames, and the
- * recorder's replies.
+ * Defines the messages between the training process and the recorder: the
+ * greeting that the recorder gets at its start, the payloads of the ring's
+ * frames, and the recorder's replies.
  */
 #ifndef ES_WIRE_H
 #define ES_WIRE_H
@@ -13,47 +13,56 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Descriptors that the recorder finds open, in addition to 0, 1 and 2. */
+/**
+ * Descriptors that are open when the recorder starts, in addition to 0, 1 and
+ * 2.
+ */
 enum {
     ES_FD_RING = 3, /* memfd: ring.h */
-    ES_FD_HELLO,    /* memfd: a packed es_hello */
-    ES_FD_CONTROL,  /* socket for es_reply; its end may mean that the trainer
-                       has ended */
-    ES_FD_TRAINER,  /* pidfd of the training process; /dev/null if there is
-                       none */
+    ES_FD_HELLO,    /* memfd that contains a packed es_hello */
+    ES_FD_CONTROL,  /* socket for an es_reply; its end may mean that the
+                       trainer has ended */
+    ES_FD_TRAINER,  /* pidfd of the training process, or /dev/null without a
+                       pidfd */
     ES_FD_END
 };
 
 /**
- * A reply of the recorder. It sends at most two: one through the socket when
- * the file is open or refused, and one as the ring's last words when it has
- * released the file for any reason. The latter cannot use the socket, because
- * the training process may have closed every descriptor that it did not know.
- * If the recorder ends without a reply, the training process gets ES_EBROKEN.
+ * A reply of the recorder, which sends at most two replies: one through the
+ * socket when the file is open or refused, and one as the ring's last words
+ * when the recorder has released the file for any reason. The second reply
+ * cannot use the socket, because the training process may have closed every
+ * descriptor that it did not know. If the recorder ends without a reply, the
+ * training process gets ES_EBROKEN.
  */
 typedef struct es_reply {
     int64_t code;       /* es_status */
-    uint64_t committed; /* samples, maps and events in the file */
+    uint64_t committed; /* number of samples, maps and events in the file */
     char text[ES_MESSAGE_MAX];
 } es_reply;
 
 enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
-#define ES_FRAME_TEXT_MAX 4096         /* bytes of all strings of a frame */
-#define ES_HELLO_MAX ((size_t)1 << 26) /* most bytes of a packed greeting */
+/* Maximum length of all strings of a frame in bytes. */
+#define ES_FRAME_TEXT_MAX 4096
+/* Maximum size of a packed greeting in bytes. */
+#define ES_HELLO_MAX ((size_t)1 << 26)
 
 /** The greeting: everything that the recorder needs to open the file. */
 typedef struct es_hello {
     const char *path;
     es_run_info run; /* strings borrowed */
     int64_t resume_step;
-    int64_t trainer; /* pid, for messages */
+    int64_t trainer; /* pid of the training process, for messages */
     int64_t store;   /* es_store */
 } es_hello;
 
 void es_pack_hello(es_pack *pack, es_hello *hello);
 
-/** Payload of ES_FRAME_SERIES; the frame's `series` is its number. */
+/**
+ * Payload of ES_FRAME_SERIES. The header's member `series` is the number of the
+ * series.
+ */
 typedef struct es_series_frame {
     const char *name, *unit;
     int64_t shape, phase;
@@ -69,13 +78,13 @@ typedef struct es_event_frame {
 
 void es_pack_event(es_pack *pack, es_event_frame *event);
 
-/** Payload of ES_FRAME_MAP: this struct with size * size values only. */
+/** Payload of ES_FRAME_MAP. Only the first size * size values are sent. */
 typedef struct es_map_frame {
     int64_t phase, layer, head, size, n_ctx;
     float values[ES_MAP_MAX * ES_MAP_MAX];
 } es_map_frame;
 
-/** Largest payload in bytes that fits into every ring. */
+/** Largest size in bytes of a payload that fits into every ring. */
 #define ES_FRAME_MAX sizeof(es_map_frame)
 
 #endif

@@ -11,7 +11,8 @@
  *
  *   out  the words, terminated by NULL; release with es_words_free
  *
- * ES_OK; ES_EUSAGE if a quote is not closed or there is no word; ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE if a quote is not closed or there is no word;
+ * ES_ENOMEM.
  */
 es_status es_words_split(char ***out, const char *text) ES_MUST_USE;
 

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAYERS_MOST 64 /* most layers that an event lists */
+#define LAYERS_MOST 64 /* maximum number of layers that an event lists */
 
 /* --- events --------------------------------------------------------------- */
 
-/* Returns the layer if only one is marked, else ES_UNKNOWN. */
+/* Returns the marked layer if exactly one layer is marked, else ES_UNKNOWN. */
 static int64_t single_layer(const unsigned char *marks, int n_layers)
 {
     int64_t single = ES_UNKNOWN;
@@ -31,8 +31,9 @@ static int64_t single_layer(const unsigned char *marks, int n_layers)
     return single;
 }
 
-/* Formats {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]} with the
- * first LAYERS_MOST marked layers. Returns NULL if memory is short. */
+/* Formats an event's data,
+ * {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]}, with the first
+ * LAYERS_MOST marked layers. Returns NULL if memory is short. */
 static char *print_data(const es_episode *episode, int n_layers)
 {
     char *data = NULL;
@@ -95,7 +96,8 @@ static void report(void *user, const es_episode *episode)
     alerts->status = write_event(alerts, episode);
 }
 
-/* Ends of episodes are not stored: readers judge the whole run. */
+/* Ignores the end of an episode, which is not stored, because readers judge the
+ * whole run. */
 static void ignore(void *user, const es_episode *episode)
 {
     (void)user;
@@ -104,8 +106,8 @@ static void ignore(void *user, const es_episode *episode)
 
 /* --- judging --------------------------------------------------------------*/
 
-/* Pushes the samples of a resumed run before resume_step to the judge. Their
- * alerts are in the file already. */
+/* Passes the samples of a resumed run before resume_step to the judge. The
+ * alerts for these samples are already in the file. */
 static es_status catch_up(es_alerts *alerts, es_reader *reader, size_t run,
                           int64_t resume_step)
 {
@@ -126,8 +128,8 @@ static es_status catch_up(es_alerts *alerts, es_reader *reader, size_t run,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Finds the index of the run, which differs from its id. No other run in the
- * file has the same UUID. */
+/* Finds the run's index in the file, which differs from its id. No other run in
+ * the file has the same UUID. */
 static es_status find_run(size_t *index, es_reader *reader, const char *uuid)
 {
     for (*index = es_reader_n_runs(reader); (*index)-- > 0;) {
@@ -135,7 +137,8 @@ static es_status find_run(size_t *index, es_reader *reader, const char *uuid)
         es_status status = es_reader_run(reader, *index, &run);
         if (status != ES_OK)
             return status;
-        /* Without a UUID the run was made just now and is the last one. */
+        /* A run without a UUID has just been created and is the last in the
+         * file. */
         if (!uuid || (run.uuid && strcmp(run.uuid, uuid) == 0))
             return ES_OK;
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fails for a frame that recorder.h cannot have written. */
+/* Reports a frame that the functions of recorder.h cannot have written. */
 static es_status fail_frame(es_session *session, const es_frame *frame)
 {
     session->corrupt = true;
@@ -43,7 +43,8 @@ static es_status record_sample(es_session *session, const es_frame *frame)
                           series->n_values);
 }
 
-/* Copies `text` to *out, which a failed transaction may have set already. */
+/* Sets *out to a copy of `text` and frees the string that a failed transaction
+ * may have left there. */
 static es_status copy(char **out, const char *text)
 {
     free(*out);
@@ -121,8 +122,8 @@ static es_status record_map(es_session *session, const es_frame *frame)
         es_writer_map(session->writer, session->run_id, &map, sent->values);
     if (status == ES_EARGUMENT)
         return fail_frame(session, frame);
-    if (status == ES_EFORMAT) { /* the file has an unrelated table of this
-                                   name */
+    if (status == ES_EFORMAT) { /* the file contains an unrelated table with
+                                   the name of a store's table */
         session->tally.refused++;
         es_session_keep_trouble(session, status);
         return ES_OK;

@@ -1,22 +1,23 @@
 /* Recovers when other programs damage the write-ahead log of a recording. A
- * truncated log loses its contents, a log whose name is gone loses nothing; in
- * either case the run file is opened again. */
+ * truncated log loses its contents; a removed or renamed log loses nothing. In
+ * both cases the run file is opened again. */
 #include "hooks/recorder/process/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LOG_MOST ((int64_t)64 << 20) /* bytes; a larger log is reported */
+#define LOG_MOST ((int64_t)64 << 20) /* a larger log, in bytes, is reported */
 
-/* Opens the file, the run and its series again. They get new ids if their rows
- * were in the lost log. */
+/* Opens the file, the run and its series again. The run and series get new ids
+ * if their rows were in the lost log. */
 static es_status open_again(es_session *session)
 {
     const es_run_info *run = &session->hello.run;
     es_status status;
     status = es_session_open_file(session);
     session->alerts.writer = session->writer;
-    /* INT64_MAX: no sample is at or after that step, so none is deleted. */
+    /* es_writer_run deletes samples from the given step on; INT64_MAX deletes
+     * none. */
     if (status < 0 || (status = es_writer_run(session->writer, &session->run_id,
                                               run, INT64_MAX)) < 0)
         return status;
@@ -32,7 +33,8 @@ static es_status open_again(es_session *session)
     return ES_OK;
 }
 
-/* Continues after the old writer has ended; `message` says why it ended. */
+/* Resumes writing after the old writer was closed. `message` gives the reason
+ * and is stored as an event. */
 static es_status go_on(es_session *session, es_severity severity,
                        const char *message, uint64_t lost)
 {
@@ -83,8 +85,8 @@ static void begin_anew(es_session *session)
     (void)!go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
-/* Checks whether the log's name is gone or belongs to another file. Nothing is
- * lost if the log can be moved into the run file before the recorder dies. */
+/* Checks whether the log was removed, moved or replaced. Nothing is lost if the
+ * log's contents can be moved into the run file before the recorder dies. */
 static void look_for_name(es_session *session)
 {
     char message[ES_MESSAGE_MAX];

@@ -1,13 +1,13 @@
 /*
- * entropy-recorder: owns a run file while a training process records into it.
- * es_recorder_open starts it with a few descriptors (wire.h); it is not started
- * by hand.
+ * Main program of entropy-recorder, which owns a run file while a training
+ * process records into it. es_recorder_open starts this program with a few
+ * descriptors (wire.h); users do not start it.
  *
- * It ends when the trainer closes the run or dies, after everything in the ring
- * is in the file. SIGTERM, SIGINT and SIGHUP mean that little time is left:
- * from then on each frame is committed at once, so that a later SIGKILL loses
- * nothing. They do not end the recorder, because a trainer that got the same
- * signal still has its last frames to push.
+ * The program ends when the trainer closes the run or dies, after all frames in
+ * the ring are in the file. SIGTERM, SIGINT and SIGHUP mean that little time
+ * remains: from then on each frame is committed at once, so that a later
+ * SIGKILL loses nothing. These signals do not end the recorder, because a
+ * trainer that got the same signal still has to push its last frames.
  */
 #include "hooks/recorder/process/session.h"
 
@@ -33,8 +33,8 @@ static const char usage[] =
     "program starts it through es_recorder_open; it ends with that program. A\n"
     "file RUN.db.stop next to the run makes the training stop.\n";
 
-/* Opens the numbers of missing standard streams: SQLite's files must not get
- * them. */
+/* Opens /dev/null as each missing standard stream, so that SQLite's files do
+ * not get descriptors 0 to 2. */
 static void fill_streams(void)
 {
     int fd;
@@ -47,7 +47,8 @@ static void fill_streams(void)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* *data contains the strings of *hello; the caller frees it afterwards. */
+/* Reads the greeting. *data contains the strings of *hello and is freed by the
+ * caller. */
 static es_status read_hello(es_hello *hello, unsigned char **data)
 {
     struct stat file;
@@ -80,7 +81,7 @@ static es_status prepare(es_session *session, unsigned char **strings)
     return es_session_open(session);
 }
 
-/* Sends the reply to the greeting. */
+/* Sends the reply to the greeting through the socket. */
 static void reply(const es_reply *answer)
 {
     ssize_t n = send(ES_FD_CONTROL, answer, sizeof *answer, MSG_NOSIGNAL);
@@ -147,7 +148,8 @@ int main(int argc, char **argv)
         return 2;
     }
     fill_streams();
-    /* A failed write must be an error code, not a fatal signal. */
+    /* A write to a closed socket must fail with an error instead of a fatal
+     * signal. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     return es_exit_code(run());

@@ -1,6 +1,6 @@
-/* A recording from its opening to its end. Batches of frames become
- * transactions; failed transactions are retried while the training continues;
- * every frame ends up in the file or is counted as lost. */
+/* Runs a recording from its opening to its end. Writes batches of frames as
+ * transactions and retries failed transactions while the training continues.
+ * Every frame is written to the file or counted as lost. */
 #include "hooks/recorder/process/session.h"
 
 #include "analyzer/base/checked.h"
@@ -12,11 +12,13 @@
 #include <time.h>
 
 #define BATCH_BYTES ((uint64_t)1 << 20)
-#define BATCH_MS 900 /* so that the commit, too, ends within a second */
+/* Milliseconds that a batch waits after its first frame. The value leaves time
+ * for the commit to end within a second of that frame. */
+#define BATCH_MS 900
 #define LOCK_MS 2000
 #define RETRY_MS 1000
-#define LAST_TRIES 3 /* after the trainer's end */
-#define LOOK_MS 1000 /* between two checks of the files */
+#define LAST_TRIES 3 /* number of attempts after the trainer's end */
+#define LOOK_MS 1000 /* milliseconds between two checks of the files */
 
 es_status es_session_open_file(es_session *session)
 {
@@ -31,8 +33,8 @@ es_status es_session_open_file(es_session *session)
     }
 }
 
-/* Checks for a stop request next to the path that was given and next to the
- * file being written. */
+/* Checks for a stop request next to the path that the trainer gave and next to
+ * the file being written. */
 static bool is_stop_requested(const es_session *session, char *line,
                               size_t size)
 {
@@ -40,8 +42,8 @@ static bool is_stop_requested(const es_session *session, char *line,
            es_stop_requested(line, size, session->hello.path);
 }
 
-/* Removes a request that is older than the training and was not meant for
- * it. */
+/* Removes a stop request that is older than this training and was meant for an
+ * earlier one. */
 static void drop_old_request(const es_session *session)
 {
     char line[256];
@@ -52,7 +54,8 @@ static void drop_old_request(const es_session *session)
                 session->given);
 }
 
-/* Decides where the recording goes, and uses that path from then on. */
+/* Chooses the file to record into, either the run file or a fragment, and
+ * stores its path in the greeting. */
 static es_status choose_place(es_session *session)
 {
     es_hello *hello = &session->hello;
@@ -71,8 +74,8 @@ static es_status choose_place(es_session *session)
     return ES_OK;
 }
 
-/* Opens the file. During the wait for its lock, a fragment may become the run
- * file, so the place is chosen again. */
+/* Opens the file. The place is chosen again before each attempt, because a
+ * fragment may be folded into the run file during the wait for the lock. */
 static es_status open_place(es_session *session)
 {
     es_place *place = &session->place, now;
@@ -97,8 +100,8 @@ es_status es_session_open(es_session *session)
     if (status < 0)
         return status;
     session->ring.name = hello->path;
-    if (!hello->run.uuid) { /* made here, because the file may be opened
-                               again */
+    if (!hello->run.uuid) { /* chosen here instead of by the store, because
+                               the file may be opened again */
         if ((status = es_uuid_make(session->uuid)) < 0)
             return status;
         hello->run.uuid = session->uuid;
@@ -110,7 +113,7 @@ es_status es_session_open(es_session *session)
                            hello->resume_step);
     if (status < 0)
         return status;
-    /* The store has checked the shape. */
+    /* The product fits, because the store has checked the shape. */
     size_t heads =
         es_shape_values(ES_SHAPE_HEAD, hello->run.n_layer, hello->run.n_head);
     size_t size = heads * sizeof(float);
@@ -120,13 +123,13 @@ es_status es_session_open(es_session *session)
         return status;
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
-    /* SQLite may remove the new file's log if another program had opened an
-     * empty file of the same name before. */
+    /* If another program had opened an empty file of the same name before,
+     * SQLite may have removed the new file's log. */
     es_session_look_at_log(session);
     if (!session->writer)
         return (es_status)session->trouble.code;
-    /* Without alerts the recording continues: readers can judge the run
-     * later. */
+    /* If alerts cannot be opened, the recording continues without them, because
+     * readers can judge the run later. */
     if (es_alerts_open(&session->alerts, hello->path, session->writer,
                        session->run_id, &hello->run,
                        hello->resume_step) != ES_OK)
@@ -134,14 +137,15 @@ es_status es_session_open(es_session *session)
     return ES_OK;
 }
 
-/* True if a retry may succeed: the disk may have space again, a lock may be
- * released. */
+/* Returns true if a retry may succeed, for example after space has become free
+ * on the disk or a lock was released. */
 static bool may_pass(es_status status)
 {
     return status == ES_EIO || status == ES_ENOMEM || status == ES_ELOCKED;
 }
 
-/* Only the first problem is reported: others follow from it. */
+/* Keeps only the first problem, because later problems usually follow from
+ * it. */
 void es_session_keep_trouble(es_session *session, es_status code)
 {
     if (session->trouble.code != ES_OK)
@@ -157,7 +161,7 @@ bool es_session_has_ended(const es_session *session)
            atomic_load(&session->watch.orphaned);
 }
 
-/* Releases the ring's space after a commit. */
+/* Releases the ring's space of the committed frames. */
 static void release(es_session *session)
 {
     if (es_writer_is_settled(session->writer))
@@ -165,8 +169,8 @@ static void release(es_session *session)
     es_ring_release(&session->ring, session->tally.committed);
 }
 
-/* Writes a batch in one transaction. The frames before a corrupt one are still
- * valid. */
+/* Writes a batch in one transaction. Frames before a corrupt frame are still
+ * valid and are committed. */
 static es_status commit_batch(es_session *session)
 {
     es_ring *ring = &session->ring;
@@ -175,8 +179,8 @@ static es_status commit_batch(es_session *session)
     es_frame frame;
     es_alerts_keep(&session->alerts);
     es_status status = es_writer_begin(session->writer);
-    /* Not "<": a corrupt head may be behind the position, and must be
-     * noticed. */
+    /* The condition is "!=" instead of "<", so that a corrupt head behind the
+     * position is noticed. */
     while (status == ES_OK && ring->position != session->until &&
            ring->position - start < BATCH_BYTES)
         status = es_session_record(session, &frame);
@@ -197,7 +201,7 @@ static es_status commit_batch(es_session *session)
 }
 
 /* Writes one frame in a separate transaction. A frame that the store refuses is
- * counted. */
+ * counted as refused. */
 static es_status commit_frame(es_session *session)
 {
     const es_session_tally before = session->tally;
@@ -225,8 +229,9 @@ static void complain(es_session *session)
     session->complained = true;
 }
 
-/* Retries as long as the training continues, and a few times afterwards. Frames
- * wait in the ring meanwhile; once it is full, they are dropped and counted. */
+/* Retries `attempt` as long as the training continues, and a few times
+ * afterwards. Meanwhile frames wait in the ring; once the ring is full, new
+ * frames are dropped and counted. */
 static es_status insist(es_session *session,
                         es_status (*attempt)(es_session *session))
 {
@@ -253,8 +258,8 @@ static es_status insist(es_session *session,
     }
 }
 
-/* Writes the frames of a failed batch one by one: a frame that the store
- * refuses must not cost the others. */
+/* Writes the frames of a failed batch one by one, so that only the frames that
+ * the store refuses are lost. */
 static es_status commit_one_by_one(es_session *session, uint64_t end)
 {
     es_status status;
@@ -271,7 +276,7 @@ static es_status drain(es_session *session)
     es_status status = ES_OK;
     uint64_t start = session->ring.position + 1;
     session->until = es_ring_head(&session->ring);
-    /* The loop also ends if there is no progress: `until` is never reached if
+    /* The loop also ends without progress, because `until` is never reached if
      * the head was corrupt for a moment. */
     while (status == ES_OK && !session->corrupt &&
            session->ring.position != session->until &&
@@ -314,8 +319,8 @@ es_status es_session_note_number(es_session *session, const char *kind,
     return es_session_note(session, kind, severity, message, data);
 }
 
-/* Reports that the file was moved or replaced. Writing continues: a file that
- * was moved is still complete. */
+/* Reports that the run file was moved or replaced. Writing continues, because a
+ * moved file is still complete. */
 static void look_for_file(es_session *session)
 {
     if (session->trouble.code != ES_OK)
@@ -334,13 +339,14 @@ static void look_for_stop(es_session *session)
         return;
     session->stop_passed = true;
     es_ring_request_stop(&session->ring);
-    /* The request is valid even if the event cannot be written. */
+    /* The request is passed on even if the event cannot be written. */
     (void)!es_session_note(
         session, "stop", ES_SEVERITY_INFO,
         line[0] ? line : "a stop of the training was requested", NULL);
 }
 
-/* Checks once a second what users do to the files during the recording. */
+/* Checks once a second whether users have changed, moved or removed the files,
+ * or requested a stop. */
 static void look_around(es_session *session)
 {
     int64_t now = es_now_ms();
@@ -352,8 +358,8 @@ static void look_around(es_session *session)
     es_session_look_at_log(session);
 }
 
-/* Sleeps until a frame arrives, then until there are enough for a
- * transaction. */
+/* Sleeps until a frame arrives, then until enough frames for a transaction have
+ * arrived or BATCH_MS have passed. */
 static void gather(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
@@ -372,7 +378,8 @@ void es_session_serve(es_session *session)
     session->look = es_now_ms() - LOOK_MS;
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
-        /* Checked first: after the end no further frame can enter the ring. */
+        /* Checked before reading frames: after the end no further frame can
+         * enter the ring. */
         bool last = es_session_has_ended(session);
         es_status status = drain(session);
         if (status < 0)
@@ -446,8 +453,9 @@ static es_status write_end(es_session *session)
     return status;
 }
 
-/* Makes sure that all commits are in the file, or in a log that stays next to
- * it because other programs read it. */
+/* Moves all commits from the log into the run file. Other programs that read
+ * the log may prevent this; the log then stays next to the file, which also
+ * counts as success. */
 static es_status seal(es_session *session)
 {
     es_status status = es_writer_settle(session->writer);
@@ -462,24 +470,25 @@ static es_status end_run(es_session *session)
 {
     int n_opened;
     es_status status;
-    do { /* repeated if the end was in a log that got lost */
+    do { /* repeated if the log that contained the run's end was lost */
         n_opened = session->n_opened;
         status = insist(session, write_end);
         if (status < 0)
             return status;
         status = insist(session, seal);
     } while (status == ES_OK && session->n_opened != n_opened);
-    /* On a full disk everything is in the log, which stays. If the log's name
-     * is gone and a reader keeps it open, its contents are lost. */
+    /* On a full disk everything is in the log, which stays. The contents are
+     * lost only if the log was removed or renamed while a reader keeps it
+     * open. */
     if (status < 0 &&
         (!session->writer || es_writer_log_is_away(session->writer)))
         session->tally.committed = session->safe;
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/* Folds the fragment into the run file. If this fails, nothing is lost: the run
- * stays in the fragment. If another recording already continues it, that one
- * folds it later. */
+/* Folds the fragment into the run file. If this fails, nothing is lost, because
+ * the run stays in the fragment. If another recording already continues the
+ * fragment, that recording folds it later. */
 static void fold(const es_session *session)
 {
     es_status status = ES_OK;

@@ -1,9 +1,10 @@
 /**
- * One recording: moves frames from the ring into the run file.
+ * Runs one recording, which moves frames from the ring into the run file.
  *
  * A batch of frames is one transaction, which is committed at most a second
- * after its first frame arrived, or when it holds 1 MiB. Only then is its space
- * in the ring released, so that a failed transaction can be read again.
+ * after its first frame arrived, or when it contains 1 MiB. Only then is the
+ * batch's space in the ring released, so that the frames of a failed
+ * transaction can be read again.
  */
 #ifndef ES_SESSION_H
 #define ES_SESSION_H
@@ -14,52 +15,57 @@
 #include "store/place.h"
 #include "store/writer.h"
 
-/** Counts that a failed transaction restores. */
+/** Counters that are reset to their earlier values if a transaction fails. */
 typedef struct es_session_tally {
-    uint64_t committed; /* samples, maps and events */
-    uint64_t refused;   /* frames that the store refused */
+    uint64_t committed; /* number of samples, maps and events written */
+    uint64_t refused;   /* number of frames that the store refused */
     int64_t last_step;
     size_t n_series;
 } es_session_tally;
 
 typedef struct es_recorded {
-    int64_t id; /* from es_writer_series */
+    int64_t id; /* id of the series, from es_writer_series */
     char *name, *unit;
     es_shape shape;
     es_phase phase;
     size_t n_values;
-    es_judge_series role; /* ES_JUDGE_OTHER: not judged */
+    es_judge_series role; /* role for the judge; ES_JUDGE_OTHER: not judged */
     bool refused;
 } es_recorded;
 
 typedef struct es_session {
     es_ring ring;
     es_watch watch;
-    es_hello hello;    /* strings borrowed from the caller; its path is
-                          place.path */
-    const char *given; /* path that the training process gave */
+    es_hello hello;    /* greeting, with strings borrowed from the caller;
+                          hello.path is place.path */
+    const char *given; /* path of the run file that the training process gave */
     es_place place;
-    es_writer *writer; /* NULL: it could not be opened again */
+    es_writer *writer; /* writer of the file; NULL if the file could not be
+                          opened again */
     char uuid[ES_UUID_SIZE];
     int64_t run_id;
     es_session_tally tally;
-    uint64_t safe; /* tally.committed when the whole log was last moved into
-                      the file */
-    int n_opened;  /* how often the file was opened again */
+    uint64_t safe; /* value of tally.committed when the whole log was last
+                      moved into the file */
+    int n_opened;  /* number of times that the file was opened again */
     es_alerts alerts;
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
     size_t payload_size;
-    uint64_t until;    /* latest end of the batch being written */
-    uint64_t reached;  /* end of the last batch, whether or not it was
-                          written */
-    es_reply trouble;  /* first problem; code ES_OK: no problem */
-    bool corrupt;      /* the ring cannot be read any further */
-    bool complained;   /* the problem was printed on standard error */
-    int late_tries;    /* failures since the trainer's end */
-    bool stop_passed;  /* a stop request was passed on */
-    bool log_reported; /* a log that keeps growing was reported */
-    int64_t look;      /* time of the last look_around */
+    uint64_t until;    /* ring position at which the current batch ends at
+                          the latest */
+    uint64_t reached;  /* ring position of the end of the last batch, even if
+                          writing it failed */
+    es_reply trouble;  /* first problem of the recording; code ES_OK if there
+                          was no problem */
+    bool corrupt;      /* true once the ring is corrupt and cannot be read
+                          further */
+    bool complained;   /* true if the current failure was printed on standard
+                          error */
+    int late_tries;    /* number of failures since the trainer's end */
+    bool stop_passed;  /* true once a stop request was passed to the trainer */
+    bool log_reported; /* true once a log that keeps growing was reported */
+    int64_t look;      /* time of the last call of look_around */
 } es_session;
 
 /**
@@ -70,39 +76,46 @@ typedef struct es_session {
 es_status es_session_open(es_session *session) ES_MUST_USE;
 
 /**
- * Records until the trainer closes the run or dies. Errors are in
- * session->trouble.
+ * Records until the trainer closes the run or dies. The first failure is left
+ * in session->trouble.
  */
 void es_session_serve(es_session *session);
 
 /**
- * Writes how the run ended and closes the file. Result and message are in
- * session->trouble.
+ * Writes the run's status and closes the file. The first failure of the
+ * recording, with its message, is left in session->trouble.
  */
 void es_session_finish(es_session *session);
 
 /**
- * Makes SIGBUS end the process with last words and exit code 3. Must be called
- * once, after the file has been opened.
+ * Installs a handler for SIGBUS that leaves last words in the ring and ends the
+ * process with exit code 3. Must be called once, after the file has been
+ * opened.
  */
 void es_session_catch_bus(es_session *session);
 
 /**
- * Frees the memory that es_session_open and the recording allocated; the writer
+ * Frees the session and the memory that the recording allocated. The writer
  * must be closed.
  */
 void es_session_free(es_session *session);
 
-/** Calls es_writer_open, and waits a little if another writer is ending. */
+/**
+ * Opens the file with es_writer_open, and waits a little if another writer is
+ * just ending.
+ */
 es_status es_session_open_file(es_session *session) ES_MUST_USE;
 
 /** Returns true if the trainer has closed the run or has died. */
 bool es_session_has_ended(const es_session *session);
 
-/** Stores es_message if this is the first problem. */
+/**
+ * Stores `code` and es_message() in session->trouble if this is the first
+ * problem.
+ */
 void es_session_keep_trouble(es_session *session, es_status code);
 
-/** Writes an event of the run at its last step; data may be NULL. */
+/** Writes an event at the run's last step. `data` may be NULL. */
 es_status es_session_note(es_session *session, const char *kind,
                           es_severity severity, const char *message,
                           const char *data) ES_MUST_USE;
@@ -113,36 +126,41 @@ es_status es_session_note_number(es_session *session, const char *kind,
                                  const char *name, int64_t number) ES_MUST_USE;
 
 /**
- * Recovers from es_writer_log_is_broken: counts the contents of the log as lost
- * and opens the file again. ES_OK; otherwise session->writer is NULL.
+ * Recovers after es_writer_log_is_broken has returned true: counts the contents
+ * of the log as lost and opens the file again. Returns ES_OK; on failure
+ * session->writer is NULL.
  */
 es_status es_session_replace_log(es_session *session) ES_MUST_USE;
 
 /**
- * Checks for a log whose name is gone, or that keeps growing. Must be called
- * between transactions; may leave session->writer NULL.
+ * Checks whether the log was removed or renamed, or keeps growing. Must be
+ * called between transactions; may set session->writer to NULL.
  */
 void es_session_look_at_log(es_session *session);
 
-/** Empties a log that readers keep from restarting, if the ring has time. */
+/**
+ * Empties a log that cannot be restarted because of readers, unless the ring is
+ * filling up.
+ */
 void es_session_tend_log(es_session *session);
 
 /**
  * Reads the next frame and writes it into the file, in the current transaction
  * or, without one, in a separate transaction.
  *
- *   frame  written: the frame's header
+ *   frame  output: header of the frame
  *
- * ES_OK; ES_DONE (no frame); ES_EFORMAT, with session->corrupt set; the status
- * of the store.
+ * Returns ES_OK; ES_DONE if the ring has no unread frame; ES_EFORMAT if the
+ * ring is corrupt, with session->corrupt set; or a status of the store.
  */
 es_status es_session_record(es_session *session, es_frame *frame) ES_MUST_USE;
 
 /**
- * Returns true if a stop of the run in `path` was requested by a file with that
- * name plus ".stop", and removes the file.
+ * Checks for the file PATH.stop, by which a user requests that the training of
+ * the run in `path` stop. Removes the file and returns true if it exists.
  *
- *   line  (size) written: its first line, printable ASCII, may be empty
+ *   line  (size bytes) output: first line of the file, reduced to printable
+ *         ASCII; may be empty
  */
 bool es_stop_requested(char *line, size_t size, const char *path);
 

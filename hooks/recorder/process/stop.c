@@ -1,5 +1,5 @@
-/* Requests to stop the training: a user creates a file RUN.db.stop next to the
- * run. */
+/* Reads a request to stop the training. A user makes the request by creating a
+ * file RUN.db.stop next to the run file. */
 #include "hooks/recorder/process/session.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads the first line of the file, whatever it contains, as printable
+/* Reads the first line of the file and replaces bytes that are not printable
  * ASCII. */
 static void read_line(char *line, size_t size, int fd)
 {

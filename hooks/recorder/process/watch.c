@@ -1,6 +1,6 @@
-/* A thread that watches for events which end or hurry a recording: the
- * trainer's death (by pidfd, socket and mapping of the ring) and signals. It
- * only sets flags and rings the bell. */
+/* Runs a thread that waits for events which end or hurry a recording: signals
+ * and the trainer's death, which it detects by pidfd, socket and mapping of the
+ * ring. The thread only sets flags and rings the bell. */
 #include "hooks/recorder/process/watch.h"
 #include "analyzer/base/kernel.h"
 #include "hooks/recorder/wire.h"
@@ -18,12 +18,14 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define REVISIT_MS 1000 /* between two checks of a trainer without a socket */
+/* Milliseconds between two checks of a trainer whose socket has ended. */
+#define REVISIT_MS 1000
 
 /*
- * The kernel's list of robust futexes, with one entry. If a thread dies while
+ * The thread's list of robust futexes, with one entry. If the thread dies while
  * `owner` contains its id, the kernel replaces the id by FUTEX_OWNER_DIED. The
- * list is private; only the word is in memory that the trainer might overwrite.
+ * list is in private memory; only the word `owner` is in memory that the
+ * trainer might overwrite.
  */
 static struct robust_list entry;
 static struct robust_list_head list;
@@ -34,14 +36,15 @@ void es_watch_own(es_ring *ring)
     list.list.next = &entry;
     entry.next = &list.list;
     list.futex_offset = (long)((intptr_t)owner - (intptr_t)&entry);
-    /* If this fails, a push notices the death only when the ring is full. */
+    /* If this fails, a push notices the recorder's death only when the ring is
+     * full. */
     syscall(SYS_set_robust_list, &list, sizeof list);
     atomic_store(owner, (uint32_t)es_kernel_thread());
 }
 
-/* Compares device and inode, because the ring is not a memfd on every kernel.
- * Also returns true if the maps cannot be read: the trainer's death is then
- * noticed by other means. */
+/* Returns true if the trainer maps the ring. Compares device and inode, because
+ * the ring is not a memfd on every kernel. Also returns true if the trainer's
+ * maps cannot be read; its death is then noticed by other means. */
 static bool trainer_maps_ring(pid_t trainer)
 {
     char path[64], line[512];
@@ -74,7 +77,7 @@ static bool trainer_is_dead(const es_watch *watch)
     return kill(watch->trainer, 0) != 0 && errno == ESRCH;
 }
 
-/* False if the trainer has passed /dev/null instead of a pidfd. */
+/* Returns false if the trainer has passed /dev/null instead of a pidfd. */
 static bool is_pidfd(int fd)
 {
     struct stat file;
@@ -87,7 +90,8 @@ static void *watch_thread(void *argument)
     bool looks = !is_pidfd(ES_FD_TRAINER);
     struct pollfd fds[] = {
         {.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
-        {.fd = ES_FD_CONTROL, .events = 0}, /* only its end counts */
+        {.fd = ES_FD_CONTROL, .events = 0}, /* only the end of the connection
+                                               counts */
         {.fd = watch->signals, .events = POLLIN},
         {.fd = watch->end, .events = POLLIN}};
     bool detached = false;

@@ -1,6 +1,6 @@
 /**
- * How the recorder learns that the trainer has died and vice versa, and how
- * signals reach a sleeping recorder.
+ * Informs the recorder of the trainer's death and the trainer of the recorder's
+ * death, and lets signals reach a sleeping recorder.
  */
 #ifndef ES_WATCH_H
 #define ES_WATCH_H
@@ -18,19 +18,21 @@
 void es_watch_own(es_ring *ring);
 
 /**
- * Runs in a separate thread, because the recording sleeps on a futex and cannot
- * wait for anything else.
+ * The state of the watching thread. The thread is needed because the recording
+ * sleeps on a futex and cannot wait for anything else.
  */
 typedef struct es_watch {
-    es_ring *ring; /* the ring whose bell it rings */
+    es_ring *ring; /* ring whose bell the thread rings */
     pid_t trainer;
-    bool is_child; /* true if the recorder is a child of the trainer, whose
-                      death then shows as a new parent */
+    bool is_child; /* true if the recorder is a child of the trainer; it then
+                      gets a new parent when the trainer dies */
     int signals;   /* signalfd */
-    int end;       /* eventfd, set by es_watch_stop */
+    int end;       /* eventfd, set by es_watch_stop to end the thread */
     pthread_t thread;
-    _Atomic bool orphaned; /* the trainer has died, or has unmapped the ring */
-    _Atomic bool hurried;  /* a signal said that little time is left */
+    _Atomic bool orphaned; /* true once the trainer has died or has unmapped
+                              the ring */
+    _Atomic bool hurried;  /* true once a signal has announced that little
+                              time remains */
 } es_watch;
 
 /**
@@ -40,17 +42,17 @@ typedef struct es_watch {
  * If the socket ends, the trainer may merely have closed every descriptor that
  * it did not know. Recording therefore continues as long as the trainer lives
  * and maps the ring; a program that replaces the trainer by exec does not map
- * it.
+ * the ring.
  *
  * If ES_FD_TRAINER is not a pidfd, the trainer's death is noticed within a
  * second instead of at once.
  *
- * ES_OK; ES_EIO.
+ * Returns ES_OK; ES_EIO.
  */
 es_status es_watch_start(es_watch *watch, es_ring *ring,
                          pid_t trainer) ES_MUST_USE;
 
-/** Ends the thread. A watch of zeros is allowed. */
+/** Ends the thread. Does nothing if *watch is all zeros. */
 void es_watch_stop(es_watch *watch);
 
 #endif
