@@ -39,8 +39,8 @@ void es_comparison_free(es_comparison *comparison)
 
 /* --- one run --------------------------------------------------------------*/
 
-/* Finds the series that perplexity is computed from, as the summary does: it
- * excludes regularisers. ES_ENOTFOUND if the run was not evaluated. */
+/* Finds the loss series from which perplexity is computed. Like the summary,
+ * excludes regularisers. Returns ES_ENOTFOUND if the run was not evaluated. */
 static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
 {
     static const char *const names[] = {"ce", "loss"};
@@ -56,8 +56,8 @@ static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
     return es_fail(ES_ENOTFOUND, "%s: no evaluation", es_reader_path(reader));
 }
 
-/* Reads the evaluations that the summary may show: all of the run if `last` is
- * ES_STEP_LAST. */
+/* Reads the evaluations up to the summary's step, or all evaluations of the run
+ * if `last` is ES_STEP_LAST. */
 static es_status read_evaluations(es_compared *to, es_reader *reader,
                                   size_t run, int64_t last)
 {
@@ -94,9 +94,10 @@ static void find_onsets(es_compared *to)
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         to->onsets[kind] = (es_onset){.any = ES_UNKNOWN, .error = ES_UNKNOWN};
     for (size_t i = 0; i < to->summary->n_flags; i++) {
-        const es_flag *flag = &to->summary->flags[i]; /* sorted by onset */
+        const es_flag *flag = &to->summary->flags[i]; /* flags are sorted by
+                                                         onset */
         if (flag->rule)
-            continue; /* onsets exclude the user's rules */
+            continue; /* flags of the user's rules are not compared */
         es_onset *onset = &to->onsets[flag->kind];
         onset->n_episodes++;
         onset->stands = onset->stands || flag->stands;
@@ -197,7 +198,8 @@ done:
     return status;
 }
 
-/* Summarises a configuration. final, best, losses: (n_runs) workspace. */
+/* Summarises the runs of a configuration. final, best, losses: workspace for
+ * n_runs values each. */
 static void summarise(es_comparison *comparison, size_t index, float *final,
                       float *best, float *losses)
 {
@@ -209,8 +211,8 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
         const float loss = run->summary->loss, ppl = run->final.ppl;
         if (run->configuration != index)
             continue;
-        /* A run whose loss is not finite any more counts as NaN, whatever its
-         * last evaluation was, and has no best model either. */
+        /* A run whose final loss is not finite counts as NaN, even if its last
+         * evaluation was finite, and has no best perplexity either. */
         final[n] = isfinite(loss) || es_is_missing(loss) || es_is_missing(ppl)
                        ? ppl
                        : loss;
@@ -275,7 +277,7 @@ es_status es_comparison_finish(es_comparison *comparison,
 
 /* --- comparison with a baseline ------------------------------------------- */
 
-/* Returns by how many per cent a is larger than b. */
+/* Returns the difference a - b in per cent of b. */
 static es_compare_number percent(es_compare_number a, es_compare_number b)
 {
     return (es_compare_number){.value = 100 * (a.value / b.value - 1),
@@ -287,8 +289,8 @@ static es_compare_number of_float(float value)
     return (es_compare_number){.value = value, .missing = es_is_missing(value)};
 }
 
-/* A mean over no value is missing, unless values that are not finite were left
- * out. */
+/* Returns the mean of a summary. Without finite values, the mean is NaN if
+ * there were non-finite values, else missing. */
 static es_compare_number of_mean(const es_summary *summary)
 {
     return (es_compare_number){.value = summary->mean,
@@ -311,7 +313,8 @@ static void compare_bands(es_relative *out, const es_bands *a,
     out->balanced = points(es_bands_balanced(a), es_bands_balanced(b));
 }
 
-/* Steps are >= 0, so the difference cannot overflow. */
+/* Returns the difference of two onsets. Steps are >= 0, so the difference
+ * cannot overflow. */
 static int64_t later(int64_t a, int64_t b)
 {
     return a == ES_UNKNOWN || b == ES_UNKNOWN ? ES_UNKNOWN : a - b;

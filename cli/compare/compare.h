@@ -1,15 +1,15 @@
 /**
- * Compares runs: the settings in which they differ, their results on held-out
- * data, the onsets of their flags, and the distances between their entropies;
- * and takes the seeds of a configuration together.
+ * Compares runs: determines the settings in which they differ, their results on
+ * held-out data, the onsets of their flags, and the distances between their
+ * entropies. Runs that differ only in the seed form a configuration.
  *
  * Settings are the run's own columns (arch, n_layer, ..., seed) and the members
- * of its configuration. Settings that say where or how a run was made, but not
- * what was trained (out, threads, ...), are incidental: like the seed, they do
- * not distinguish configurations.
+ * of its configuration. Settings that describe where or how a run was made, but
+ * not what was trained (out, threads, ...), are incidental; like the seed, they
+ * do not distinguish configurations.
  *
- * Memory: a few times the sample shown of each run, independent of the number
- * of steps.
+ * A comparison needs a few times the memory of one sample per run, independent
+ * of the number of steps.
  */
 #ifndef ES_COMPARE_H
 #define ES_COMPARE_H
@@ -21,38 +21,39 @@
 typedef struct es_comparison es_comparison;
 
 /**
- * Makes an empty comparison. options: borrowed; gives the step of the
- * summaries. Returns ES_OK or ES_ENOMEM.
+ * Creates an empty comparison. `options` is borrowed and contains the step of
+ * the summaries. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_comparison_new(es_comparison **out,
                             const es_summary_options *options) ES_MUST_USE;
 
-void es_comparison_free(es_comparison *comparison); /* NULL is allowed */
+void es_comparison_free(es_comparison *comparison); /* comparison may be NULL */
 
 /**
  * Adds one run.
  *
- *   reader, run  the source of the run; its evaluations are read now
- *   summary      judged, with its settings; borrowed until the comparison
- *                is freed
+ *   reader, run  source of the run, whose evaluations are read now
+ *   summary      summary of the run, judged and with settings; borrowed until
+ *                the comparison is freed
  *   baseline     true if the other runs are compared with this one
  *
- * Returns ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT,
- * ES_EIO (damaged), ES_ENOMEM. A run that fails is not part of the comparison.
+ * Returns ES_OK; ES_EUSAGE if the baseline is in a file with several runs;
+ * ES_EFORMAT or ES_EIO if the file is damaged; ES_ENOMEM. On failure the run is
+ * not part of the comparison.
  */
 es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
                             size_t run, const es_run_summary *summary,
                             bool baseline) ES_MUST_USE;
 
 /**
- * Completes the comparison. Must be called once, after the last run, when the m
- * of all summaries is final.
+ * Completes the comparison. Must be called once, after the last run was added
+ * and the maximum m (analyzer/flags/bands.h) of all summaries is final.
  *
- *   order     the summaries, in the order in which the runs are shown
- *   baseline  the file that the baseline should come from, or NULL
+ *   order     summaries of all runs in the order in which they are shown
+ *   baseline  path of the file that should contain the baseline, or NULL
  *
- * Returns ES_OK; ES_ENOTFOUND (no baseline was added); ES_EARGUMENT (other
- * summaries); ES_ENOMEM.
+ * Returns ES_OK; ES_ENOTFOUND if no baseline was added; ES_EARGUMENT if `order`
+ * contains a summary that was not added; ES_ENOMEM.
  */
 es_status es_comparison_finish(es_comparison *comparison,
                                const es_run_summary *const *order,
@@ -60,7 +61,7 @@ es_status es_comparison_finish(es_comparison *comparison,
 
 /**
  * Prints the tables, or nothing if there is no run. The caller checks the
- * stream. Returns ES_OK or ES_ENOMEM.
+ * stream for errors. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options) ES_MUST_USE;
@@ -75,8 +76,8 @@ es_status es_comparison_print_best(const es_comparison *comparison,
                                    const es_table_options *options) ES_MUST_USE;
 
 /**
- * Writes the member "comparison" of `--json`. Its numbers are those of the
- * tables; runs are counted from 0 in the order of "runs":
+ * Writes the member "comparison" of `--json`, which contains the values of the
+ * tables. Runs are numbered from 0 in the order of "runs":
  *
  *     "comparison":{"reference":0,"baseline":null|0,
  *      "differing":["arch","seed"],"incidental":["threads"],
@@ -103,20 +104,21 @@ es_status es_comparison_print_best(const es_comparison *comparison,
  *                    "layers_p_holm","ppl_reason":null}}],
  *      "distances":{"ks":[[..],..],"wasserstein":[[..],..]}}
  *
- * Labels are those of cli/runs/labels.h, without escapes. Onsets are steps: of
- * the first episode, and of the first episode of severity error or above.
- * "distance" is the distance to the run "reference": the baseline or, without
- * one, the first run. "relative" is present if there is a baseline; for a
- * configuration it refers to the baseline's configuration, whose number is
- * "to". "distances" is null beyond ES_COMPARE_MATRIX_MOST runs, and so are p
- * without a baseline; a null element means that a run has no finite value.
+ * Labels come from cli/runs/labels.h, without escapes. The onsets "any" and
+ * "error" are the steps of the first episode and of the first episode of
+ * severity error or above. "distance" is the distance to the run "reference",
+ * which is the baseline or, without a baseline, the first run. "relative" is
+ * present if there is a baseline; in a configuration, it refers to the
+ * configuration of the baseline, whose number is "to". "distances" is null if
+ * there are more than ES_COMPARE_MATRIX_MOST runs, and p is null without a
+ * baseline; a null element means that a run has no finite value.
  *
  * "interval" is the 95 % interval of the mean of "final". "evidence" is present
- * for every configuration but the baseline's. The p are defined in
- * analyzer/statistics/inference.h; that of a distance comes from exchanging
- * layers. "_holm" values are adjusted for the number of runs or configurations.
- * A "reason" says why a statistic of the perplexities is missing. The function
- * cannot fail: the caller checks the stream.
+ * in every configuration except that of the baseline.
+ * analyzer/statistics/inference.h defines the p; the p of a distance is
+ * computed by exchanging layers. "_holm" values are adjusted for the number of
+ * runs or configurations. A "reason" explains why a statistic of the
+ * perplexities is missing. The caller checks the stream for errors.
  */
 void es_comparison_json(const es_comparison *comparison, es_json_writer *json);
 

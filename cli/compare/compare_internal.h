@@ -1,4 +1,4 @@
-/** Declarations that the files of the comparison share. */
+/** Internal declarations shared by the files of cli/compare. */
 #ifndef ES_COMPARE_INTERNAL_H
 #define ES_COMPARE_INTERNAL_H
 
@@ -7,64 +7,78 @@
 #include "cli/runs/labels.h"
 
 typedef struct es_evaluation {
-    int64_t step; /* ES_UNKNOWN: not evaluated */
-    float ppl;    /* es_missing(): not evaluated */
+    int64_t step; /* step of the evaluation; ES_UNKNOWN without evaluations */
+    float ppl;    /* perplexity; es_missing() without evaluations */
 } es_evaluation;
 
 typedef struct es_onset {
     size_t n_episodes;
-    bool stands;        /* an episode lasts until the last step */
-    int64_t any, error; /* steps of the first episode and of the first episode
-                           of severity error or above; ES_UNKNOWN: no such
-                           episode */
+    bool stands;        /* true if an episode is still active at the last
+                           step */
+    int64_t any, error; /* onset steps of the first episode and of the first
+                           episode of severity error or above; ES_UNKNOWN
+                           without such an episode */
 } es_onset;
 
 /**
- * Number of steps by which an onset came later; ES_UNKNOWN if either run lacks
- * it.
+ * Number of steps by which the onset of a flag is later than in the baseline;
+ * ES_UNKNOWN if either run lacks the flag.
  */
 typedef struct es_delay {
     int64_t any, error;
 } es_delay;
 
-/** One run of the comparison. */
+/** A run of the comparison and its results. */
 typedef struct es_compared {
     const es_run_summary *summary;
-    es_evaluation final, best; /* best: smallest finite perplexity, the first
-                                  of equal ones */
+    es_evaluation final, best; /* last evaluation, and the first with the
+                                  smallest finite perplexity */
     size_t n_evals, nonfinite_evals;
     es_onset onsets[ES_N_FLAG_KINDS];
 
-    float *sorted; /* (n_rows * n_columns) sorted sample, for `entropy` */
+    float *sorted; /* (n_rows * n_columns) sorted values of the sample, for
+                      `entropy` */
     es_distribution entropy;
-    double ks, wasserstein; /* distances to the reference; NaN: one run has no
-                               values */
-    double p, p_holm;       /* p of ks by exchanging layers, and adjusted for
-                               all runs by Holm; NaN for the reference */
+    double ks, wasserstein; /* KS and Wasserstein distance to the reference
+                               run; NaN if either run has no finite values */
+    double p, p_holm;       /* p of `ks` by exchanging layers, and p adjusted
+                               for all runs by Holm's method; NaN for the
+                               reference run */
     size_t configuration;
-    float outcome; /* final perplexity; NaN if the loss ended so; may be
-                      missing */
+    float outcome; /* final perplexity; NaN if the final loss is not finite;
+                      may be missing */
 } es_compared;
 
-/** Test results of a configuration compared with the baseline's. */
+/**
+ * Test results of a configuration compared with the configuration of the
+ * baseline.
+ */
 typedef struct es_evidence {
-    es_means_test ppl;                /* final perplexities over seeds */
-    double welch_holm, permuted_holm; /* adjusted for all configurations by
-                                         Holm */
-    double ks, p, p_holm; /* of the entropies: layers are exchanged between all
-                             seeds */
+    es_means_test ppl;                /* tests of the final perplexities over
+                                         seeds */
+    double welch_holm, permuted_holm; /* p of Welch's test and of the
+                                         permutation test, adjusted for all
+                                         configurations by Holm's method */
+    double ks, p, p_holm; /* distance of the entropies, its p by exchanging
+                             layers between all seeds, and the adjusted p */
 } es_evidence;
 
-/** Runs that differ only in the seed and in incidental settings. */
+/**
+ * A configuration: runs that differ only in the seed and in incidental
+ * settings.
+ */
 typedef struct es_configuration {
-    size_t first, n;        /* first run; number of runs */
-    es_summary final, best; /* perplexity; NaN for a run whose loss ended so;
-                               best: only runs that ended finite */
-    es_summary loss;        /* last training loss; NaN if a run ended so */
-    es_bands bands;         /* heads of all runs together */
-    es_mean mean;           /* mean of the finite values of `final` */
-    es_evidence evidence;   /* NaN without a baseline, and for the baseline's
-                               configuration */
+    size_t first, n;        /* index of the first run, and number of runs */
+    es_summary final, best; /* perplexities over the runs; in `final`, a run
+                               whose loss is not finite at the end counts as
+                               NaN; `best` excludes such runs */
+    es_summary loss;        /* last training losses over the runs; may
+                               contain NaN */
+    es_bands bands;         /* bands of the heads of all runs together */
+    es_mean mean;           /* mean of the finite values of `final`, with its
+                               interval */
+    es_evidence evidence;   /* NaN without a baseline, and for the
+                               configuration of the baseline */
 } es_configuration;
 
 struct es_comparison {
@@ -72,11 +86,13 @@ struct es_comparison {
     es_compared *runs; /* (n_runs) */
     size_t n_runs;
     bool has_baseline;
-    size_t reference; /* index of the baseline, or 0 */
+    size_t reference; /* index of the baseline run, or 0 */
 
-    es_difference *differences; /* (n_differences) in the order shown */
+    es_difference *differences; /* (n_differences) settings in which runs
+                                   differ, in the order shown */
     size_t n_differences;
-    const es_run_setting **values;      /* (n_runs,n_differences) NULL: the run
+    const es_run_setting **values;      /* (n_runs, n_differences) values of
+                                           these settings; NULL if the run
                                            lacks the setting */
     es_run_labels labels;               /* labels of the runs */
     es_run_labels configuration_labels; /* labels of the configurations */
@@ -85,13 +101,13 @@ struct es_comparison {
     size_t n_configurations;
 };
 
-/** A number that may be unknown. NaN with missing == false is a value. */
+/** A number that may be missing. NaN with missing == false is a valid value. */
 typedef struct es_compare_number {
     double value;
     bool missing;
 } es_compare_number;
 
-/** A run or a configuration compared with the baseline's. */
+/** Differences of a run or configuration from the baseline. */
 typedef struct es_relative {
     es_compare_number final, best;       /* difference of perplexities in per
                                             cent */
@@ -107,8 +123,9 @@ typedef struct es_relative {
 es_status es_comparison_test(es_comparison *comparison) ES_MUST_USE;
 
 /**
- * Prints the table of configurations compared with the baseline's; nothing
- * without a baseline or without several seeds. Returns ES_OK or ES_ENOMEM.
+ * Prints the table of configurations compared with the configuration of the
+ * baseline. Prints nothing without a baseline or without several seeds. Returns
+ * ES_OK or ES_ENOMEM.
  */
 es_status
 es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
@@ -117,7 +134,10 @@ es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
 /** Prints the notes that explain p and intervals, and why some are missing. */
 void es_comparison_note_evidence(const es_comparison *comparison, FILE *stream);
 
-/** Returns true if configurations are compared and some have several runs. */
+/**
+ * Returns true if configurations are compared with a baseline and at least one
+ * of them has several runs.
+ */
 static inline bool es_comparison_has_evidence(const es_comparison *comparison)
 {
     return comparison->has_baseline && comparison->n_configurations > 1 &&
@@ -127,11 +147,17 @@ static inline bool es_comparison_has_evidence(const es_comparison *comparison)
 void es_compare_runs(es_relative *out, const es_compared *run,
                      const es_compared *baseline);
 
-/** Compares two configurations. Leaves out the onsets. */
+/**
+ * Compares a configuration with the configuration of the baseline. Does not
+ * compare onsets.
+ */
 void es_compare_configurations(es_relative *out, const es_configuration *one,
                                const es_configuration *baseline);
 
-/** Returns the value of a difference in a run; NULL if the run lacks it. */
+/**
+ * Returns a run's value of the setting `difference`; NULL if the run lacks the
+ * setting.
+ */
 static inline const es_run_setting *
 es_comparison_value(const es_comparison *comparison, size_t run,
                     size_t difference)
@@ -140,11 +166,12 @@ es_comparison_value(const es_comparison *comparison, size_t run,
 }
 
 /**
- * Ranks the configurations, best first: by held-out perplexity, or by the loss
- * if no run was evaluated. After the finite ones come those with some runs that
- * are not finite, those without a number, and those with no finite run.
+ * Ranks the configurations, best first, by held-out perplexity, or by the loss
+ * if no run was evaluated. First come configurations whose runs are all finite,
+ * then those with some non-finite runs, those without values, and those without
+ * a finite run.
  *
- *   order  (n_configurations) written: their indices
+ *   order  (n_configurations) output: indices of the configurations
  *
  * Returns ES_OK or ES_ENOMEM.
  */

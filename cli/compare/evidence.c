@@ -1,6 +1,6 @@
-/* The statistics of a comparison: intervals of final perplexities over seeds,
- * tests of configurations against the baseline's, and how often exchanged
- * layers lie as far apart as those of two runs. */
+/* Computes the statistics of a comparison: intervals of final perplexities over
+ * seeds, tests of configurations against the configuration of the baseline, and
+ * permutation tests that exchange layers between runs. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -9,12 +9,13 @@
 
 /* --- entropies ------------------------------------------------------------*/
 
-/* Workspace for the heads of some runs, reused. */
+/* Reusable workspace for the heads of the runs in a permutation test. */
 typedef struct exchange {
     float *values;   /* (n) */
     uint32_t *block; /* (n) */
     uint32_t *stratum;
-    bool *first; /* (n_blocks), as is stratum */
+    bool *first; /* (n_blocks) true for the blocks of the first group;
+                    stratum has the same shape */
     es_exchange_space tests;
 } exchange;
 
@@ -47,7 +48,8 @@ static es_status exchange_grow(exchange *space, size_t n, size_t n_blocks)
     return es_grow(&tests->weights, n_blocks, sizeof(double), what);
 }
 
-/* Adds the layer `row` of a run as the next block, if it has a finite value. */
+/* Adds the layer `row` of a run as the next block if the layer has a finite
+ * value. */
 static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
                       size_t row, uint32_t stratum, bool first)
 {
@@ -66,8 +68,9 @@ static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
 }
 
 /* Computes the distance between the heads of the first n_first of `runs` and
- * those of the others, and its p. Layers of the same index are exchanged; if
- * the runs have different numbers of layers, any two layers are. */
+ * the heads of the other runs, and its p. Layers of the same index are
+ * exchanged; if the runs have different numbers of layers, any layers are
+ * exchanged. */
 static es_status test_entropies(double *distance, double *p, exchange *space,
                                 const es_run_summary *const *runs,
                                 size_t n_first, size_t n_runs)
@@ -145,7 +148,8 @@ static es_status test_runs(testing *t)
     return ES_OK;
 }
 
-/* Compares the entropies of a configuration with those of the baseline's. */
+/* Compares the entropies of a configuration with those of the baseline's
+ * configuration. */
 static es_status test_configuration(testing *t, size_t index, size_t to)
 {
     es_comparison *comparison = t->comparison;
@@ -160,7 +164,8 @@ static es_status test_configuration(testing *t, size_t index, size_t to)
     return test_entropies(&out->ks, &out->p, &t->space, t->chosen, n_first, n);
 }
 
-/* Adjusts one member of all configurations by Holm's method. */
+/* Adjusts a p of all configurations by Holm's method. The offsets select the
+ * members with the p and with the adjusted p. */
 static void adjust(testing *t, size_t p_offset, size_t out_offset)
 {
     es_configuration *all = t->comparison->configurations;
@@ -228,7 +233,8 @@ done:
 
 /* --- table ---------------------------------------------------------------- */
 
-/* Prints a value with so many digits, with or without its sign; "-" for NaN. */
+/* Appends a value with the given number of digits, with or without its sign;
+ * "-" for NaN. */
 static void put_value(es_sheet *sheet, const char *title, double value,
                       bool sign, int digits)
 {
@@ -283,7 +289,8 @@ es_status es_comparison_print_evidence(const es_comparison *comparison,
 
 /* --- notes ----------------------------------------------------------------*/
 
-/* Returns the reasons why intervals or tests are missing, one bit each. */
+/* Returns the reasons why intervals or tests are missing, as one bit per
+ * reason. */
 static unsigned find_reasons(const es_comparison *comparison)
 {
     unsigned found = 0;

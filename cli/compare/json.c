@@ -24,8 +24,8 @@ static void put_number(es_json_writer *json, const char *name,
 
 /* --- settings -------------------------------------------------------------*/
 
-/* Writes the values of the settings in which the runs differ; for a
- * configuration (`shared`), those that its runs share. */
+/* Writes a run's values of the settings in which runs differ; for a
+ * configuration (`shared`), only the settings that its runs share. */
 static void put_settings(es_json_writer *json, const es_comparison *comparison,
                          size_t run, bool shared)
 {
@@ -38,7 +38,8 @@ static void put_settings(es_json_writer *json, const es_comparison *comparison,
         if (value->kind == ES_CONFIG_TEXT)
             es_json_write_text(json, difference->key, value->text);
         else if (value->kind == ES_CONFIG_NUMBER && !isfinite(value->number))
-            es_json_write_null(json, difference->key); /* too large for JSON */
+            es_json_write_null(json, difference->key); /* a number that JSON
+                                                          cannot represent */
         else
             es_json_write_json(json, difference->key, value->text);
     }
@@ -84,7 +85,8 @@ static void put_onsets(es_json_writer *json, const es_compared *run)
     es_json_write_end(json, "}");
 }
 
-/* Leaves the object open, so that the caller can add members. */
+/* Writes the object "relative" and leaves it open, so that the caller can add
+ * members. */
 static void put_relative(es_json_writer *json, const es_relative *relative,
                          size_t to)
 {

@@ -1,6 +1,6 @@
-/* Prints the tables of --compare: runs, the runs compared with the baseline,
- * distances, configurations, and the notes below them. Columns without
- * information are left out. */
+/* Prints the tables of --compare: runs, runs compared with the baseline,
+ * distances, configurations, and the notes below the tables. Columns without
+ * information are omitted. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,30 +11,36 @@
 #include <math.h>
 #include <string.h>
 
-#define MATRIX_MOST 12 /* most runs of a matrix */
-#define NAME_WIDTH 16  /* columns; a shorter name hardly identifies a run */
-#define VALUE_WIDTH 40 /* most columns of a setting's value */
+#define MATRIX_MOST 12 /* maximum number of runs in a distance matrix */
+/* Screen columns; a shorter name hardly identifies a run. */
+#define NAME_WIDTH 16
+/* Maximum width of a setting's value in screen columns. */
+#define VALUE_WIDTH 40
 
-/* The columns that are shown. */
+/* The choice of columns that are shown. */
 typedef struct layout {
     const es_comparison *comparison;
     const es_table_options *options;
-    bool files;                   /* names alone do not identify the runs */
-    bool labelled;                /* labels contain more than the names */
-    bool evaluated;               /* some run was evaluated */
-    bool best;                    /* some run's best evaluation is not its
-                                     last */
-    bool best_means;              /* some configuration's best mean differs
-                                     from its final mean */
-    bool onsets[ES_N_FLAG_KINDS]; /* some run has a flag of this kind */
-    bool nonfinite;               /* some head is not finite */
-    bool matrix;                  /* distances as a matrix, not as columns */
-    bool cut;                     /* some mean leaves runs out */
-    bool costs;                   /* modelled costs differ */
+    bool files;                   /* show files, because names do not
+                                     identify the runs */
+    bool labelled;                /* show labels, because they contain more
+                                     than the names */
+    bool evaluated;               /* at least one run was evaluated */
+    bool best;                    /* the best evaluation of at least one run
+                                     is not its last */
+    bool best_means;              /* the best mean of at least one
+                                     configuration differs from its final
+                                     mean */
+    bool onsets[ES_N_FLAG_KINDS]; /* at least one run has a flag of this kind */
+    bool nonfinite;               /* at least one head is not finite */
+    bool matrix;                  /* show distances as a matrix instead of
+                                     columns */
+    bool cut;                     /* at least one mean excludes runs */
+    bool costs;                   /* modelled costs differ between runs */
 } layout;
 
-/* Returns true if some modelled cost differs between runs; a cost that all runs
- * share is not shown. */
+/* Returns true if a modelled cost differs between runs. Costs that are equal in
+ * all runs are not shown. */
 static bool costs_differ(const es_comparison *comparison)
 {
     const es_field *field = NULL;
@@ -83,8 +89,8 @@ static es_status find_layout(layout *out, const es_comparison *comparison,
     return ES_OK;
 }
 
-/* Returns true if the difference has a column in the table of configurations,
- * or of runs. */
+/* Returns true if a setting has a column in the table of configurations
+ * (`configurations` is true) or in the table of runs. */
 static bool shows_setting(const es_difference *difference, bool configurations)
 {
     return difference->column && !(configurations && difference->seed);
@@ -92,7 +98,8 @@ static bool shows_setting(const es_difference *difference, bool configurations)
 
 /* --- cells ----------------------------------------------------------------*/
 
-/* Puts the run's name, and its file if names do not identify the runs. */
+/* Appends cells for the run's name and, if names do not identify the runs, its
+ * file. */
 static void put_names(es_sheet *sheet, const layout *shown, size_t run)
 {
     const es_comparison *comparison = shown->comparison;
@@ -111,7 +118,7 @@ static void put_names(es_sheet *sheet, const layout *shown, size_t run)
     free(name);
 }
 
-/* Puts the label in tables that have no columns of settings. */
+/* Appends the run's label in tables without columns for settings. */
 static void put_label(es_sheet *sheet, const layout *shown, size_t run)
 {
     if (shown->labelled)
@@ -147,7 +154,8 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
     }
 }
 
-/* Returns the title of a band's column, as in the table of runs. */
+/* Returns the column title of a band, which is the same as in the table of
+ * runs. */
 static const char *band_title(int band)
 {
     const es_field *field = NULL;
@@ -164,7 +172,7 @@ static void put_bands(es_sheet *sheet, const es_bands *bands)
                            bands->n_heads);
 }
 
-/* Prints a value with so many digits; "-" for NaN. */
+/* Appends a value with the given number of digits; "-" for NaN. */
 static void put_known(es_sheet *sheet, const char *title, double value,
                       int digits)
 {
@@ -174,7 +182,8 @@ static void put_known(es_sheet *sheet, const char *title, double value,
         es_sheet_put(sheet, title, "%.*g", digits, value);
 }
 
-/* Prints a 95 % interval, "0.31-0.47"; "-" if unknown. */
+/* Appends a 95 % interval such as "0.31-0.47"; "-" if the interval is
+ * unknown. */
 static void put_interval(es_sheet *sheet, double low, double high)
 {
     if (isnan(low))
@@ -192,7 +201,7 @@ static void put_distance(es_sheet *sheet, const char *title, double distance)
         es_sheet_put(sheet, title, "%.3f", distance);
 }
 
-/* Prints "+1.5%"; "-" if missing. */
+/* Appends a difference such as "+1.5%"; "-" if the difference is missing. */
 static void put_signed(es_sheet *sheet, const char *title,
                        es_compare_number number, int digits, const char *unit)
 {
@@ -242,9 +251,9 @@ static void put_results(es_sheet *sheet, const layout *shown, size_t index)
     }
 }
 
-/* Prints "240" for an error since step 240; "80w 240" for a warning since 80
- * that became an error at 240; "80w" for a warning only; in parentheses if it
- * is over by the last step. */
+/* Appends the onset of a flag: "240" for an error since step 240; "80w 240" for
+ * a warning since step 80 that became an error at step 240; "80w" for a warning
+ * only. Parentheses mean that the flag is no longer active at the last step. */
 static void put_onset(es_sheet *sheet, const char *title, const es_onset *onset)
 {
     const char *open = onset->stands ? "" : "(";
@@ -283,7 +292,8 @@ static void fill_runs(es_sheet *sheet, const layout *shown, bool results,
     }
 }
 
-/* Prints two tables if the terminal is too narrow for one. */
+/* Prints the runs as one table, or as two tables if the terminal is too
+ * narrow. */
 static es_status print_runs(FILE *stream, const layout *shown)
 {
     es_sheet whole = {0}, results = {0}, onsets = {0};
@@ -310,8 +320,8 @@ done:
 
 /* --- comparison with the baseline ----------------------------------------- */
 
-/* Compares the onsets of errors if both runs have one, else the first onsets of
- * any severity. */
+/* Appends the delay of an onset: between the onsets of errors if both runs have
+ * an error, else between the first onsets of any severity. */
 static void put_later(es_sheet *sheet, const char *title, const es_onset *onset,
                       const es_onset *baseline, const es_delay *later)
 {
@@ -374,8 +384,8 @@ static es_status print_relative(FILE *stream, const layout *shown)
 
 /* --- configurations -------------------------------------------------------*/
 
-/* Marks a mean that leaves out runs, and pads the others so that they stay
- * aligned. */
+/* Appends a mean. Marks a mean that excludes runs with "*", and pads the other
+ * means so that they stay aligned. */
 static void put_mean(es_sheet *sheet, const char *title, const layout *shown,
                      const es_summary *runs)
 {
@@ -414,8 +424,8 @@ static void put_perplexity(es_sheet *sheet, const layout *shown,
     }
 }
 
-/* Prints the configurations. order: (n_configurations), or NULL for the given
- * order. */
+/* Prints the table of configurations. order: (n_configurations) indices, or
+ * NULL for the order of the comparison. */
 static es_status print_configurations(FILE *stream, const layout *shown,
                                       const size_t *order)
 {

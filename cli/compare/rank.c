@@ -1,13 +1,13 @@
-/* Ranks the configurations for the end of a sweep. A configuration some of
- * whose runs ended in NaN ranks below those that are always finite. */
+/* Ranks the configurations for the end of a sweep. A configuration in which any
+ * run ended in NaN ranks below configurations whose runs are all finite. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 
 typedef struct place {
-    int group; /* 0: finite, 1: some runs are not, 2: no number, 3: no finite
-                  run */
+    int group; /* 0: all runs are finite; 1: some runs are not finite; 2: no
+                  value; 3: no run is finite */
     double mean;
     size_t index;
 } place;

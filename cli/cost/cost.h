@@ -1,6 +1,6 @@
 /**
- * `entropy-scan cost`: its models, which come from runs or architectures, and
- * the functions that show them.
+ * Defines the models of `entropy-scan cost`, which come from runs or
+ * architectures, and the functions that show their costs.
  */
 #ifndef ES_CLI_COST_H
 #define ES_CLI_COST_H
@@ -11,31 +11,34 @@
 #include "store/reader.h"
 #include <stdio.h>
 
-/** Measurements of an operation of one layer; NaN: not recorded. */
+/**
+ * Measured costs of an operation of one layer; NaN if a value was not recorded.
+ */
 typedef struct es_cost_measured {
-    char *operation; /* for example "softmax"; from a run file: escape before
-                        printing */
-    double bytes;    /* sent by both parties */
-    double rounds;   /* messages that the first party sends */
+    char *operation; /* name such as "softmax"; comes from a run file: escape
+                        before printing */
+    double bytes;    /* number of bytes that both parties send */
+    double rounds;   /* number of messages that the first party sends */
     double seconds;
 } es_cost_measured;
 
-/** A model that is shown. */
+/** A model whose costs are shown. */
 typedef struct es_cost_entry {
-    char *title;    /* its architecture, or the run's name: escape before
+    char *title;    /* architecture or name of the run: escape before
                        printing */
-    char *path;     /* run file; NULL for an architecture */
+    char *path;     /* path of the run file; NULL for an architecture */
     char *name;     /* name of the run: escape before printing; NULL for an
                        architecture */
     size_t number;  /* index of the run in the file, from 1 */
-    float eval_ppl; /* es_missing() if not evaluated, or not a run */
+    float eval_ppl; /* perplexity of the run; es_missing() if the run was not
+                       evaluated, or for an architecture */
     es_cost_model model;
-    es_cost_measured *measured; /* (n_measured) sorted by name */
+    es_cost_measured *measured; /* (n_measured) measurements, sorted by name */
     size_t n_measured;
 } es_cost_entry;
 
 typedef enum es_cost_final_norm {
-    ES_COST_FINAL_AUTO, /* as the run's configuration says */
+    ES_COST_FINAL_AUTO, /* as in the run's configuration */
     ES_COST_FINAL_ON,
     ES_COST_FINAL_OFF
 } es_cost_final_norm;
@@ -44,7 +47,8 @@ typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
     ES_COST_OF_LATENCY,
-    ES_COST_OF_INVERSE /* independent of any model */
+    ES_COST_OF_INVERSE /* error of a polynomial inverse; independent of any
+                          model */
 } es_cost_quantity;
 
 typedef enum es_cost_over {
@@ -52,16 +56,16 @@ typedef enum es_cost_over {
     ES_COST_OVER_CTX
 } es_cost_over;
 
-/** The command line; strings belong to argv. */
+/** Options of the command line; strings are borrowed from argv. */
 typedef struct es_cost_options {
-    char **inputs; /* (n_inputs) run files and architectures */
+    char **inputs; /* (n_inputs) paths of run files, and architectures */
     size_t n_inputs;
     int64_t n_layer, n_head, d_model, ctx, vocab, mlp_mult;
     es_cost_final_norm final_norm;
     bool simplified;
     bool inventory, json, polynomial;
     const char *output;
-    bool draws; /* --figure was given */
+    bool draws; /* true if --figure was given */
     es_cost_quantity figure;
     es_cost_over over;
     bool shares;
@@ -73,30 +77,33 @@ typedef struct es_cost_options {
 extern const es_command es_cost_command;
 
 /**
- * Reads the models of the inputs, in their order; a file gives all of its runs.
+ * Reads the models of the inputs, in the order of the inputs. A file
+ * contributes a model for each of its runs.
  *
- *   out       (*n) released by es_cost_entries_free, also on failure
- *   n_failed  incremented for each input that was reported and left out
+ *   out       (*n) models; released by es_cost_entries_free, also on failure
+ *   n_failed  incremented for each input that could not be read; such inputs
+ *             are reported and skipped
  *
- * The sizes of the command line apply to architectures, and replace those of a
- * run if given. Returns ES_OK; ES_EUSAGE: an input is neither a file nor an
- * architecture, or sizes and architecture contradict each other; ES_ENOTFOUND,
- * ES_EFORMAT, ES_EIO: no input is left; ES_ENOMEM.
+ * Sizes given on the command line apply to architectures and replace the sizes
+ * of runs. Returns ES_OK; ES_EUSAGE if an input is neither a file nor an
+ * architecture, or if sizes and architecture contradict each other;
+ * ES_ENOTFOUND, ES_EFORMAT or ES_EIO if no input could be read; ES_ENOMEM.
  */
 es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
                                const es_cost_options *options) ES_MUST_USE;
 void es_cost_entries_free(es_cost_entry *entries, size_t n);
 
 /**
- * Reads the series cost.* of a run; es_cost_entries_free frees them. Returns
- * Returns ES_OK, ES_ENOMEM; the errors of es_reader_sample.
+ * Reads the series cost.* of a run into entry->measured, which
+ * es_cost_entries_free frees. Returns ES_OK, ES_ENOMEM, or an error of
+ * es_reader_sample.
  */
 es_status es_cost_measured_read(es_cost_entry *entry, es_reader *reader,
                                 size_t run) ES_MUST_USE;
 
 /**
- * Number of values that an operation of one layer processes, and the bytes
- * modelled for them; NaN if the operation has no modelled cost.
+ * The number of values that an operation of one layer processes, and the
+ * modelled bytes for these values; NaN if the operation has no modelled cost.
  */
 typedef struct es_cost_beside {
     double numbers;
@@ -111,9 +118,9 @@ es_status es_cost_print_measured(FILE *stream,
                                  const es_cost_entry *entry) ES_MUST_USE;
 
 /**
- * Prints a line for each model: FLOPs, communication, latency, and savings
- * compared with the first; then the measurements and, if requested, the
- * inventories. Returns ES_OK or ES_ENOMEM.
+ * Prints a table with a row for each model: FLOPs, communication, latency, and
+ * savings compared with the first model. Then prints the measurements and, if
+ * requested, the inventories. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
                               size_t n, bool inventory) ES_MUST_USE;
@@ -130,25 +137,25 @@ es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
  *   "measured":[{"operation","numbers","bytes","rounds","seconds",
  *   "modelled_bytes":{"modelled","low","high"}}]}]}
  *
- * An unknown number is null and has a member with its state next to it.
+ * An unknown number is null, and another member contains its state.
  */
 void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 
 /**
- * Prints the tables of analyzer/polynomial, which need no model. ES_OK or
- * ES_ENOMEM.
+ * Prints the costs of polynomials from analyzer/polynomial, which need no
+ * model. ES_OK or ES_ENOMEM.
  */
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
 
 /**
- * Draws the lines of ES_COST_OF_INVERSE. Returns ES_OK; the codes of
+ * Draws the figure of ES_COST_OF_INVERSE as lines. Returns the statuses of
  * es_curves_draw.
  */
 es_status es_cost_draw_inverse(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;
 
 /**
- * Draws the bars of the requested figure. Returns ES_OK; the codes of
+ * Draws any other requested figure as bars. Returns the statuses of
  * es_bars_draw.
  */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,

@@ -1,5 +1,5 @@
-/* Reads the models of entropy-scan cost: an input is a run file or else an
- * architecture, whose sizes come from the command line. */
+/* Reads the models of entropy-scan cost. An input is a run file if such a file
+ * exists, else an architecture, whose sizes come from the command line. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/checked.h"
@@ -32,7 +32,8 @@ static es_status add(es_cost_entry **out, listing *to)
 
 /* --- sizes ----------------------------------------------------------------*/
 
-/* Sets all sizes, or only those given on the command line. */
+/* Sets the sizes of a model from the options: all sizes, or only those given on
+ * the command line. */
 static void set_sizes(es_cost_model *model, const es_cost_options *options,
                       bool all)
 {

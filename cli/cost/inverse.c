@@ -1,5 +1,6 @@
-/* entropy-scan cost --figure inverse: the error of a polynomial inverse by its
- * number of factors (PowerSoftmax, figure 7); needs no model. */
+/* entropy-scan cost --figure inverse: draws the error of a polynomial
+ * inverse by its number of factors (PowerSoftmax, figure 7). The figure
+ * needs no model. */
 #include "analyzer/polynomial/approximation.h"
 #include "cli/cost/cost.h"
 #include "render/figures/curves.h"

@@ -1,4 +1,5 @@
-/* entropy-scan cost --json: cli/cost/cost.h lists the members. */
+/* Writes the output of entropy-scan cost --json, whose members cli/cost/cost.h
+ * lists. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/json_write.h"

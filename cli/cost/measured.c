@@ -1,6 +1,7 @@
-/* Measurements of one layer: the series cost.OPERATION.bytes, .rounds and
- * .seconds of a run that samples/private-inference/measure.py made, shown next
- * to the modelled bytes for as many values. */
+/* Reads the measurements of one layer, which are the series
+ * cost.OPERATION.bytes, .rounds and .seconds of a run recorded by
+ * samples/private-inference/measure.py, and prints them next to the modelled
+ * bytes for the same number of values. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/checked.h"
@@ -15,8 +16,8 @@
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Finds the entry's operation with this name of n letters; adds it if it is
- * new. */
+/* Finds the operation of an entry by its name (n bytes); adds a new operation
+ * if the name is unknown. */
 static es_status find(es_cost_measured **out, es_cost_entry *entry,
                       const char *name, size_t n)
 {
@@ -39,7 +40,8 @@ static es_status find(es_cost_measured **out, es_cost_entry *entry,
     return ES_OK;
 }
 
-/* Returns the member for a unit; NULL if the unit is unknown. */
+/* Returns the member that stores values of a unit, such as "bytes"; NULL if the
+ * unit is unknown. */
 static double *unit_of(es_cost_measured *of, const char *unit)
 {
     return strcmp(unit, "bytes") == 0     ? &of->bytes
@@ -95,9 +97,9 @@ es_status es_cost_measured_read(es_cost_entry *entry, es_reader *reader,
 
 /* --- comparison with the model -------------------------------------------- */
 
-/* Finds the item that an operation of one layer is charged as. Returns false if
- * it has no modelled cost: products of two secret-shared matrices have no
- * published cost. */
+/* Finds the item of the cost model that corresponds to an operation of one
+ * layer. Returns false if the operation has no modelled cost: products of two
+ * secret-shared matrices have no published cost. */
 static bool item_of(es_cost_item *out, const char *operation)
 {
     static const struct {
@@ -144,7 +146,8 @@ es_cost_beside es_cost_measured_beside(const es_cost_model *model,
 
 /* --- table ---------------------------------------------------------------- */
 
-/* Prints "-" if the value was not recorded, or the operation is not charged. */
+/* Appends a value; "-" if the value was not recorded or has no modelled
+ * cost. */
 static void put(es_sheet *sheet, const char *title, int digits, double value)
 {
     if (isnan(value))

@@ -1,5 +1,6 @@
-/* The table of entropy-scan cost: a line for each model with its modelled costs
- * and their intervals, and below it the measurements and inventories. */
+/* Prints the table of entropy-scan cost, which has a row for each model with
+ * its modelled costs and their intervals, and below the table the measurements
+ * and inventories. */
 #include "cli/cost/cost.h"
 
 #include "cli/output/grid.h"
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Puts two cells: the value and its interval. */
+/* Appends two cells: a value and its interval. */
 static void put_modelled(es_sheet *sheet, const char *title, const char *range,
                          es_modelled modelled, double unit)
 {
@@ -73,8 +74,8 @@ static void fill(es_sheet *sheet, const es_cost_entry *entries, size_t n,
     }
 }
 
-/* Notes which models are not modelled, and which are outside of the fitted
- * range. */
+/* Prints notes on models without a modelled cost and on models outside of the
+ * fitted range. */
 static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
 {
     size_t n_outside = 0;

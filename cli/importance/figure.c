@@ -1,5 +1,6 @@
-/* The figure of entropy-scan importance: a group of bars for each setting, with
- * a bar for each outcome whose height is the strength of their association. */
+/* Draws the figure of entropy-scan importance: a group of bars for each
+ * setting, with a bar for each outcome. The height of a bar is the strength of
+ * association between setting and outcome. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
@@ -8,9 +9,11 @@
 
 #include <math.h>
 
-#define SETTINGS_MOST 12 /* only the strongest ones are drawn */
+/* Number of settings that are drawn, strongest first. */
+#define SETTINGS_MOST 12
 
-/* Prints "+0.83*" for a number, "0.62" for a category. */
+/* Formats the strength of an association: "+0.83*" for a setting that is a
+ * number, "0.62" for a category; "*" marks p < 0.05. */
 static void print_strength(char out[16], const es_important *setting, int k)
 {
     const double strength = setting->by[k].strength;
@@ -26,7 +29,7 @@ static void print_strength(char out[16], const es_important *setting, int k)
                  fabs(strength), mark);
 }
 
-/* Returns true if some setting has a bar of outcome k. */
+/* Returns true if any setting has a bar for outcome k. */
 static bool is_known(const es_importance *importance, int k)
 {
     for (size_t i = 0; i < importance->n; i++)

@@ -1,6 +1,6 @@
 /**
- * `entropy-scan importance`: which of the settings in which runs differ are
- * associated with how the runs ended.
+ * Implements `entropy-scan importance`, which measures how strongly the
+ * settings in which runs differ are associated with how the runs ended.
  *
  * `--json`, schema 1:
  *
@@ -12,7 +12,7 @@
  * Settings are sorted by their largest strength. "strength" is Spearman's rank
  * correlation for a number, and eta squared of ranks for a category
  * (analyzer/statistics/inference.h); p_holm is adjusted for all settings and
- * outcomes. Unknown values are null, and "reason" says why.
+ * outcomes. Unknown values are null, and "reason" gives the cause.
  */
 #ifndef ES_IMPORTANCE_H
 #define ES_IMPORTANCE_H
@@ -27,27 +27,31 @@ typedef enum es_run_outcome {
                               loss */
     ES_OUTCOME_OVERLOADED, /* share of overloaded heads */
     ES_OUTCOME_COLLAPSED,  /* share of collapsed heads */
-    ES_OUTCOME_NAN,        /* step of the first NaN; infinite if there was
-                              none */
+    ES_OUTCOME_NAN,        /* step of the first NaN; infinite for a run
+                              without a NaN */
     ES_N_OUTCOMES
 } es_run_outcome;
 
-/** One setting in which the runs differ. */
+/** A setting in which the runs differ, with its associations. */
 typedef struct es_important {
-    const char *key; /* from a run file: escape before printing */
+    const char *key; /* name of the setting; comes from a run file: escape
+                        before printing */
     bool number;
     size_t n_values;
     es_association by[ES_N_OUTCOMES];
     double p_holm[ES_N_OUTCOMES];
 } es_important;
 
-/** All zero is empty. */
+/** The runs, outcomes and settings. A struct of zeros is empty. */
 typedef struct es_importance {
     es_run_summary **runs; /* (n_runs) */
     size_t n_runs;
-    bool evaluated; /* quality is a perplexity on held-out data, else a loss */
-    double *outcomes[ES_N_OUTCOMES]; /* (n_runs) NaN: unknown */
-    es_important *settings;          /* (n) sorted by their largest strength */
+    bool evaluated; /* true if the outcome "quality" is a perplexity on
+                       held-out data, false if it is a loss */
+    double *outcomes[ES_N_OUTCOMES]; /* (n_runs) values of each outcome; NaN
+                                        if unknown */
+    es_important *settings;          /* (n) settings, sorted by largest
+                                        strength */
     size_t n;
 } es_importance;
 
@@ -55,44 +59,53 @@ typedef struct es_importance {
 void es_importance_free(es_importance *importance);
 
 /**
- * Measures the associations of `runs`, whose settings must have been read.
+ * Measures the associations between settings and outcomes of importance->runs,
+ * whose settings must have been read.
  *
- * Returns ES_OK; ES_ENOTFOUND: fewer than three runs, or no setting differs;
- * ES_ENOMEM.
+ * Returns ES_OK; ES_ENOTFOUND if there are fewer than three runs or no setting
+ * differs; ES_ENOMEM.
  */
 es_status es_importance_measure(es_importance *importance) ES_MUST_USE;
 
-/** Returns "eval ppl" or "loss", "overloaded", "collapsed", "NaN at". */
+/**
+ * Returns the column title of an outcome: "eval ppl" or "loss", "overloaded",
+ * "collapsed", "NaN at".
+ */
 const char *es_outcome_title(const es_importance *importance,
                              es_run_outcome outcome);
 
-/** Returns the largest absolute strength of a setting; 0 if none is known. */
+/**
+ * Returns the largest absolute strength of a setting's associations; 0 if no
+ * strength is known.
+ */
 double es_important_most(const es_important *setting);
 
 /**
- * Print the results; the caller checks the stream. Returns ES_OK or ES_ENOMEM.
+ * Print the results as a table or as JSON. The caller checks the stream for
+ * errors. Return ES_OK or ES_ENOMEM.
  */
 es_status es_importance_print(const es_importance *importance,
                               FILE *stream) ES_MUST_USE;
 void es_importance_print_json(const es_importance *importance, FILE *stream);
 
 /**
- * Prints and draws the importance of settings for run files, as the verb does.
+ * Prints and draws the importance of settings in run files, like the verb
+ * `importance`.
  *
- *   rules    rules to judge by; NULL: the default thresholds
- *   picture  PNG to write; not written if no setting has a bar
+ *   rules    rules for judging; NULL: default thresholds
+ *   picture  path of the PNG to write; not written if no setting has a bar
  *
- * Does nothing and returns ES_OK if the program is built without GSL, no
- * setting differs, or there are fewer than three runs. ES_EIO, ES_ENOMEM; files
- * that cannot be read are reported and left out.
+ * Returns ES_OK, ES_EIO or ES_ENOMEM. Does nothing and returns ES_OK if the
+ * program is built without GSL, no setting differs, or there are fewer than
+ * three runs. Files that cannot be read are reported and skipped.
  */
 es_status es_importance_of_files(char *const *paths, size_t n,
                                  const es_rules_file *rules, FILE *stream,
                                  const char *picture) ES_MUST_USE;
 
 /**
- * Draws bars by setting. Returns the codes of es_bars_draw; ES_ENOTFOUND: no
- * setting has a bar.
+ * Draws bars by setting. Returns the statuses of es_bars_draw, or ES_ENOTFOUND
+ * if no setting has a bar.
  */
 es_status es_importance_draw(es_picture **out, const es_importance *importance,
                              const es_figure_style *style) ES_MUST_USE;

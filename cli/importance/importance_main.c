@@ -131,8 +131,8 @@ static es_status add_run(es_importance *to, es_reader *reader, size_t run,
     return es_run_settings_read(summary, reader, run);
 }
 
-/* Adds the runs of a file. A run that cannot be read is reported and left
- * out. */
+/* Adds the runs of a file. A run that cannot be read is reported and
+ * skipped. */
 static es_status add_file(es_importance *to, size_t *n_failed,
                           const char *input, const es_summary_options *wanted)
 {
@@ -206,7 +206,8 @@ es_status es_importance_of_files(char *const *paths, size_t n,
               stream);
         status = es_importance_print(&importance, stream);
     } else if (status == ES_ENOTFOUND) {
-        n = 0; /* nothing to print or draw */
+        n = 0; /* the association could not be measured: nothing is printed
+                  or drawn */
         status = ES_OK;
     }
     if (status == ES_OK && n > 0)

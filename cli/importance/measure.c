@@ -32,15 +32,16 @@ const char *es_outcome_title(const es_importance *importance,
 double es_important_most(const es_important *setting)
 {
     double most = 0;
-    for (int k = 0; k < ES_N_OUTCOMES; k++) /* fmax ignores NaN */
+    for (int k = 0; k < ES_N_OUTCOMES; k++) /* fmax ignores a strength that
+                                               is NaN */
         most = fmax(most, fabs(setting->by[k].strength));
     return most;
 }
 
 /* --- outcomes -------------------------------------------------------------*/
 
-/* If the loss of a run is not finite any more, its last evaluation says
- * nothing. */
+/* Returns the final perplexity or loss of a run; NaN if the final loss is not
+ * finite, because the last evaluation is then meaningless. */
 static double quality(const es_run_summary *run, bool evaluated)
 {
     const bool ended = es_is_missing(run->loss) || isfinite(run->loss);
@@ -48,7 +49,8 @@ static double quality(const es_run_summary *run, bool evaluated)
     return ended && isfinite(value) ? (double)value : NAN;
 }
 
-/* Returns the share of the finite heads in [low, high) of the ceiling. */
+/* Returns the share of finite heads whose entropy, relative to the ceiling, is
+ * in [low, high). */
 static double share(const es_run_summary *run, double low, double high)
 {
     size_t n = 0, n_inside = 0;
@@ -65,7 +67,7 @@ static double share(const es_run_summary *run, double low, double high)
 
 static double first_nan(const es_run_summary *run)
 {
-    for (size_t i = 0; i < run->n_flags; i++) /* sorted by onset */
+    for (size_t i = 0; i < run->n_flags; i++) /* flags are sorted by onset */
         if (!run->flags[i].rule && run->flags[i].kind == ES_FLAG_NAN)
             return (double)run->flags[i].onset;
     return run->judged ? INFINITY : NAN;
@@ -106,7 +108,8 @@ typedef struct measuring {
     const es_run_setting **values; /* (n_runs,n_differences) values of the
                                       settings */
     size_t n_differences;
-    double *x, *y, *space;          /* (n_runs), (n_runs), (3 n_runs) */
+    double *x, *y, *space;          /* workspaces of n_runs, n_runs and 3
+                                       n_runs values */
     size_t *group, *chosen, *order; /* (n_runs) */
 } measuring;
 
@@ -116,8 +119,8 @@ static const es_run_setting *value_of(const measuring *m, size_t run,
     return m->values[run * m->n_differences + difference];
 }
 
-/* Numbers the distinct values of a setting; runs that lack the setting form a
- * separate group. */
+/* Assigns a group number to each distinct value of a setting. Runs that lack
+ * the setting form a separate group. */
 static size_t find_groups(const measuring *m, size_t difference)
 {
     size_t n = 0;
@@ -132,8 +135,8 @@ static size_t find_groups(const measuring *m, size_t difference)
     return n;
 }
 
-/* Measures an association over the runs that have the outcome and, for a
- * number, the setting. */
+/* Measures the association of a setting with an outcome over the runs that have
+ * the outcome and, if the setting is a number, also the setting. */
 static void associate(es_association *out, const measuring *m,
                       size_t difference, bool number, size_t n_groups,
                       const double *outcome)

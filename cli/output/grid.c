@@ -1,6 +1,6 @@
-/* Tables in aligned columns, built cell by cell. Each column is as wide as its
-   widest cell; names are shortened if the terminal is too narrow. Widths are
-   those of cli/output/print.c. */
+/* Prints tables in aligned columns, which are built cell by cell. Each column
+ * is as wide as its widest cell; names are shortened if the terminal is too
+ * narrow. cli/output/print.c measures the width of text. */
 #include "cli/output/grid.h"
 
 #include "analyzer/base/checked.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define GAP 2
-#define NARROWEST 8 /* minimal width of a shortened name */
+#define NARROWEST 8 /* minimum width of a shortened name in screen columns */
 
 void es_table_options_for(es_table_options *out, FILE *stream)
 {
@@ -33,7 +33,8 @@ static const char *next_of(const char *cell)
     return cell + strlen(cell) + 1;
 }
 
-/* Sets each column's width to that of its widest cell; 0 if it is hidden. */
+/* Sets each column's width to the width of its widest cell; 0 if the column is
+ * hidden. */
 static void measure(es_sheet *sheet)
 {
     for (size_t i = 0; i < sheet->n_columns; i++) {
@@ -50,7 +51,7 @@ static void measure(es_sheet *sheet)
     }
 }
 
-/* Narrows the columns of names, always the widest one, until the table fits. */
+/* Repeatedly narrows the widest column of names until the table fits. */
 static void fit(es_grid_column *columns, size_t n_columns, size_t limit)
 {
     size_t total = 0;
@@ -174,7 +175,8 @@ void es_sheet_free(es_sheet *sheet)
     free(sheet->rows);
 }
 
-/* Capacities are powers of two, so they follow from the number of elements. */
+/* Makes room for one more element. No capacity is stored: it is the next power
+ * of two of the number of elements. */
 static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
 {
     if (sheet->status == ES_OK && (n & (n - 1)) == 0)
@@ -211,7 +213,7 @@ static void add_column(es_sheet *sheet, const char *title, bool right)
 }
 
 /* Appends the next cell of the row; does nothing after a failure. text is NULL
-   if there was no memory for it. */
+ * if the caller ran out of memory. */
 static void append(es_sheet *sheet, const char *title, bool right,
                    const char *text)
 {
@@ -222,7 +224,7 @@ static void append(es_sheet *sheet, const char *title, bool right,
         sheet->status = ES_ENOMEM;
     else if (sheet->n_rows == 1)
         add_column(sheet, title, right);
-    /* Grow to the next power of two when the text exceeds the last one. */
+    /* Doubles the capacity until the text fits. */
     for (size_t size = 256; sheet->status == ES_OK; size *= 2)
         if (sheet->n_text + n <= size) {
             if (size == 256 ? sheet->n_text == 0 : sheet->n_text <= size / 2)

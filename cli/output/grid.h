@@ -1,4 +1,4 @@
-/** Text in aligned columns, for people. */
+/** Prints tables with aligned columns. */
 #ifndef ES_GRID_H
 #define ES_GRID_H
 
@@ -8,56 +8,69 @@
 #include <stdio.h>
 
 typedef struct es_table_options {
-    int width;   /* columns of the terminal; 0: not a terminal, nothing is
-                    shortened */
-    bool colour; /* severities are coloured */
+    int width;   /* width of the terminal in columns; 0 if the output is not
+                    a terminal, where nothing is shortened */
+    bool colour; /* true if severities are coloured */
 } es_table_options;
 
-/** Sets the options for a stream: the width of its terminal; colour if
- *  es_print_has_colour. */
+/**
+ * Sets the options for a stream: the width of its terminal, and colour if
+ * es_print_has_colour returns true.
+ */
 void es_table_options_for(es_table_options *out, FILE *stream);
 
 typedef struct es_grid_column {
-    const char *title; /* safe to print */
-    bool right;        /* aligned to the right, for numbers */
-    bool shortened;    /* a name, shortened if the terminal is too narrow */
+    const char *title; /* title, safe to print */
+    bool right;        /* true for numbers, which are aligned to the right */
+    bool shortened;    /* true for names, which are shortened if the terminal
+                          is too narrow */
     bool hidden;
-    size_t width; /* set by es_sheet_print */
+    size_t width; /* width in screen columns, set by es_sheet_print */
 } es_grid_column;
 
 typedef struct es_grid_row {
-    size_t text;        /* offset of its first cell */
-    const char *colour; /* escape sequence of the last column; NULL: none */
+    size_t text;        /* offset of the row's first cell in the sheet's text */
+    const char *colour; /* escape sequence that colours the last column, or
+                           NULL */
 } es_grid_row;
 
-/** Prints n of n_all as per cent: "12%", "<1%", or "-" if n_all is 0. Returns
- *  text. */
+/**
+ * Formats n of n_all as a percentage: "12%", "<1%", or "-" if n_all is 0.
+ * Returns text.
+ */
 const char *es_share_print(char text[8], size_t n, size_t n_all);
 
 /**
  * A table that is built cell by cell. A cell of the first row also adds its
  * column; all rows must have the same cells in the same order. After a failure
- * the sheet keeps the status, and nothing is printed. Zero-initialised: empty.
- * It takes hardly more memory than its text.
+ * the sheet keeps the status, and nothing is printed. A struct of zeros is an
+ * empty sheet. A sheet takes little more memory than its text.
  */
 typedef struct es_sheet {
-    es_grid_column *columns; /* (n_columns) titles are owned */
+    es_grid_column *columns; /* (n_columns) columns, with titles owned by the
+                                sheet */
     es_grid_row *rows;       /* (n_rows) */
-    char *text;              /* (n_text) cells row by row, NUL-terminated */
+    char *text;              /* (n_text) cells row by row, each
+                                NUL-terminated */
     size_t n_columns, n_rows, n_text;
     es_status status;
 } es_sheet;
 
 void es_sheet_free(es_sheet *sheet);
 
-/** Removes the rows after the first n_rows, and clears and returns the
- *  status. */
+/**
+ * Removes all rows except the first n_rows. Returns the status and resets it to
+ * ES_OK.
+ */
 es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows);
 
-/** Begins the next row. colour: as in es_grid_row. */
+/**
+ * Begins the next row. colour: escape sequence that colours the last column, or
+ * NULL.
+ */
 void es_sheet_begin_row(es_sheet *sheet, const char *colour);
 
-/** Returns a cell; borrowed until the next one is added. */
+/** Returns the text of a cell; borrowed until the next cell is added. */
 const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column);
 
 /* The functions es_sheet_put... append the next cell of the row, in the column
@@ -66,22 +79,24 @@ const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column);
 
 ES_PRINTF(3, 4)
 void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...);
-/** Appends a name; the printed text must be safe for a terminal. */
+/** Appends a formatted name, which must be safe for a terminal. */
 ES_PRINTF(3, 4)
 void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt,
                        ...);
-/** Appends a name, escaped; "-" for NULL and "". */
+/** Escapes and appends a name; "-" for NULL and "". */
 void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name);
-/** Appends a number with four digits; "NaN"; "-" for a missing value. */
+/** Appends a number with four digits, "NaN", or "-" for a missing value. */
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value);
-/** Appends n of n_all as per cent; "-" if n_all is 0. */
+/** Appends n of n_all as a percentage; "-" if n_all is 0. */
 void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
                         size_t n_all);
 /** Appends an integer; "-" for INT64_MIN (ES_UNKNOWN of store/run.h). */
 void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value);
 
-/** Prints the table. Returns ES_OK, or the first failure; then nothing is
- *  printed. */
+/**
+ * Prints the table. Returns ES_OK, or the first failure of building the sheet,
+ * after which nothing is printed.
+ */
 es_status es_sheet_print(es_sheet *sheet, FILE *stream,
                          const es_table_options *options) ES_MUST_USE;
 

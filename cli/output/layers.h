@@ -1,4 +1,4 @@
-/** Lists of layers as text: numbers, kinds and names. */
+/** Formats lists of layers as text with numbers, kinds and names. */
 #ifndef ES_LAYERS_TEXT_H
 #define ES_LAYERS_TEXT_H
 
@@ -11,8 +11,8 @@
  * is followed by its module's name, " L3 window model.layers.3.self_attn",
  * escaped for a terminal.
  *
- *   known   description of the run's layers; or NULL
- *   layers  (n + 1) marks; the last one is false
+ *   known   descriptions of the run's layers, or NULL
+ *   layers  (n + 1) true for each listed layer; the last element is false
  */
 void es_layers_append(es_text *to, const es_layers *known, const bool *layers,
                       size_t n);

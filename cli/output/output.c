@@ -1,5 +1,5 @@
-/* Output files, which appear whole or not at all, even if a signal ends the
-   process; and checks of the path at which one is to be written. */
+/* Writes output files, which appear whole or not at all, even if a signal ends
+ * the process; and checks the path at which an output is to be written. */
 #include "cli/output/output.h"
 
 #include "analyzer/base/checked.h"
@@ -17,11 +17,11 @@
 
 struct es_output {
     es_outfile *file;
-    char *path; /* path as the user gave it */
+    char *path; /* path that the user gave */
 };
 
-/* Files that a signal handler must remove: the temporary file, and the files of
-   SQLite and of the writer's lock next to it. Valid while is_open. */
+/* Endings of the files that a signal handler must remove: the temporary file,
+ * SQLite's files next to it, and the writer's lock file. */
 static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
 enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
 static char temporaries[N_ENDINGS][PATH_MAX];
@@ -37,11 +37,12 @@ static void remove_temporaries(int first)
 static void remove_and_die(int number)
 {
     remove_temporaries(0);
-    raise(number); /* the default action, because of SA_RESETHAND */
+    raise(number); /* the default action, which SA_RESETHAND has restored,
+                      ends the process */
 }
 
-/* Handles SIGBUS: SQLite maps the -shm of a file that it writes, and another
-   program has truncated it. */
+/* Handles SIGBUS, which means that another program has truncated the -shm file
+ * of a run file that SQLite is writing and has mapped. */
 static void remove_and_end(int number)
 {
     static const char text[] =
@@ -61,7 +62,8 @@ void es_output_catch_signals(void)
                      before;
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < 3; i++)
-        /* nohup and background jobs ignore some signals: leave them ignored */
+        /* signals that nohup or a shell's background job ignores stay
+         * ignored */
         if (sigaction(fatal[i], NULL, &before) == 0 &&
             before.sa_handler != SIG_IGN)
             sigaction(fatal[i], &action, NULL);
@@ -170,7 +172,8 @@ void es_output_abandon(es_output *output)
     if (!output)
         return;
     es_outfile_abandon(output->file);
-    remove_temporaries(0); /* SQLite keeps a log that it could not checkpoint */
+    remove_temporaries(0); /* SQLite keeps the temporary file's log if it
+                              could not checkpoint the log */
     forget(output);
 }
 
@@ -203,8 +206,8 @@ es_status es_output_check(const char *path, char *const *inputs,
     return ES_OK;
 }
 
-/* Refuses a path that could not be examined, since it might be a file that must
-   not be replaced. Other errors are reported by opening the output. */
+/* Refuses an existing path that could not be examined, since the file might be
+ * one that must not be replaced. Opening the output reports other errors. */
 static es_status check_seen(const char *path)
 {
     switch (errno) {
@@ -227,7 +230,7 @@ es_status es_output_check_text(const char *path, char *const *inputs,
     es_status status = es_output_check(path, inputs, n_inputs);
     if (status < 0 || strcmp(path, "-") == 0)
         return status;
-    /* O_NONBLOCK, because the path may be a FIFO. */
+    /* O_NONBLOCK is needed because the path may be a FIFO. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return check_seen(path);

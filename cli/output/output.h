@@ -1,7 +1,7 @@
 /**
- * Output files of the program: es_outfile, with two additions. A signal that
- * ends the process removes the temporary file first, and an output never
- * replaces its own input.
+ * Writes the output files of the program through es_outfile, with two
+ * additions: a signal that ends the process removes the temporary file first,
+ * and an output never replaces its own input.
  */
 #ifndef ES_OUTPUT_H
 #define ES_OUTPUT_H
@@ -14,19 +14,22 @@
 
 typedef struct es_output es_output;
 
-/** Installs the signal handlers; call it once, at the start. SIGPIPE keeps its
- *  default action; SIGHUP, SIGINT and SIGTERM remove temporary files, then end
- *  the process by their default action; SIGBUS, which occurs if another program
- *  truncates a mapped file, prints a line and exits with code 3. */
+/**
+ * Installs the signal handlers; must be called once, at the start. SIGHUP,
+ * SIGINT and SIGTERM remove temporary files, then end the process by their
+ * default action. SIGBUS, which occurs if another program truncates a mapped
+ * file, prints a message and exits with code 3. SIGPIPE keeps its default
+ * action.
+ */
 void es_output_catch_signals(void);
 
-/** As es_outfile_open. At most one output may be open at a time. */
+/** Same as es_outfile_open, but at most one output may be open at a time. */
 es_status es_output_open(es_output **out, FILE **stream,
                          const char *path) ES_MUST_USE;
 
 /**
- * Opens an output that is a run file, and a writer on its temporary file. Close
- * or abandon the writer first, then the output.
+ * Opens an output that is a run file, and a writer for its temporary file. The
+ * caller closes or abandons first the writer, then the output.
  *
  * Returns ES_OK; ES_EUSAGE if `path` cannot be replaced atomically, such as
  * standard output; errors of es_outfile_open and es_writer_open.
@@ -34,39 +37,49 @@ es_status es_output_open(es_output **out, FILE **stream,
 es_status es_output_open_run(es_output **out, es_writer **writer,
                              const char *path) ES_MUST_USE;
 
-/** Prefixes the message of a writer's failure with the output's path, since the
- *  writer only knows the temporary file. Returns `status`. */
+/**
+ * Adds the output's path to the message of a writer's failure, since the writer
+ * only knows the path of the temporary file. Returns `status`.
+ */
 es_status es_output_status(const es_output *output, es_status status);
 
-/** Returns true if the last message is about the output's temporary file, not
- *  about an input. */
+/**
+ * Returns true if the last message concerns the output's temporary file instead
+ * of an input.
+ */
 bool es_output_is_blamed(const es_output *output);
 
 es_status es_output_close(es_output *output) ES_MUST_USE;
 void es_output_abandon(es_output *output); /* output may be NULL */
 
-/** Closes the output if status is ES_OK, and abandons it otherwise. Returns the
- *  status, or that of closing. */
+/**
+ * Closes the output if status is ES_OK, and abandons it otherwise. Returns
+ * `status`, or the failure of closing.
+ */
 es_status es_output_finish(es_output *output, es_status status) ES_MUST_USE;
 
 /** Returns true if both paths lead to the same existing file. */
 bool es_path_is_same(const char *a, const char *b);
 
-/** Returns ES_EUSAGE if `path` is one of the inputs, also under another
- *  name. */
+/**
+ * Returns ES_EUSAGE if `path` leads to the same file as one of the inputs, even
+ * under another name.
+ */
 es_status es_output_check(const char *path, char *const *inputs,
                           size_t n_inputs) ES_MUST_USE;
 
-/** The same check for text and pictures. Also returns ES_EUSAGE if `path` is a
- *  database, which is probably a run that took hours. */
+/**
+ * Checks the path of a text or picture like es_output_check. Also returns
+ * ES_EUSAGE if `path` is a database, which is probably a run that took hours.
+ */
 es_status es_output_check_text(const char *path, char *const *inputs,
                                size_t n_inputs) ES_MUST_USE;
 
 /**
- * Checks if a run file may be written at `path`: if nothing exists there, or an
- * empty file, or a run file that no process is writing and that has no log.
+ * Checks if a run file may be written at `path`. Allowed are a path without a
+ * file, an empty file, and a run file without a log that no process is writing.
  *
- * Returns ES_OK; ES_EIO if another file exists there, which must not be
+ * Returns ES_OK; ES_EIO if `path` is any other file, which must not be
  * replaced; ES_ELOCKED if a process is writing the run file.
  */
 es_status es_output_check_run_file(const char *path) ES_MUST_USE;

@@ -1,6 +1,5 @@
-/* Text of unknown origin: escaped for its output, and measured and shortened by
-   the columns that its characters take on a terminal; and the notes that the
-   program prints on standard error. */
+/* Escapes text of unknown origin for output, measures and shortens it in
+ * terminal columns, and prints notes on standard error. */
 #include "cli/output/print.h"
 
 #include "analyzer/base/checked.h"
@@ -84,9 +83,9 @@ char *es_display_number(char *out, double value)
                   : es_double_print(out, value);
 }
 
-/* Combining marks and East Asian wide characters of Unicode, by block. The C
-   library's wcwidth needs a locale, and the installed locales differ between
-   machines. */
+/* Combining marks and East Asian wide characters of Unicode, by block. The
+ * tables replace the C library's wcwidth, which needs a locale, because the
+ * installed locales differ between machines. */
 typedef struct range {
     uint32_t first, last;
     size_t width;
@@ -114,8 +113,9 @@ static size_t width_of_character(uint32_t character)
     return 1;
 }
 
-/* Returns the number of bytes of the first character of a non-empty text, and
-   its width. A byte that is not UTF-8 is one character of width 1. */
+/* Returns the length in bytes of the first character of a non-empty text, and
+ * sets its width in columns. A byte that is not valid UTF-8 counts as a
+ * character of width 1. */
 static size_t next_character(size_t *width, const char *text, size_t length)
 {
     unsigned char lead = (unsigned char)text[0];
@@ -170,7 +170,7 @@ void es_display_shorten(char *text, size_t width)
         return;
     size_t head = offset_at(text, length, kept - kept / 2);
     size_t tail = offset_at(text, length, total - kept / 2);
-    /* the tail must not begin within a wide character */
+    /* drops a wide character that straddles the cut, so that the tail fits */
     while (width_of(text + tail, length - tail) > kept / 2)
         tail += next_character(&ignored, text + tail, length - tail);
     if (tail < head + n_dots)

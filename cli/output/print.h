@@ -1,5 +1,7 @@
-/** Text of any origin, for people: escaped, printed on a stream, and measured
- *  in columns of a terminal. */
+/**
+ * Escapes text of any origin, prints it on a stream, and measures it in
+ * terminal columns.
+ */
 #ifndef ES_PRINT_H
 #define ES_PRINT_H
 
@@ -8,34 +10,44 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/** Prints es_text_escape of text; prints nothing if there is no memory. */
+/** Escapes and prints text; prints nothing if memory is short. */
 void es_print_escaped(FILE *out, const char *text, es_escape kind);
 
-/** Prints "entropy-scan: TEXT" and a newline on standard error, escaped for a
- *  terminal. */
+/**
+ * Prints a formatted note as "entropy-scan: TEXT" on a line of standard error,
+ * escaped for a terminal.
+ */
 void es_print_note(const char *fmt, ...) ES_PRINTF(1, 2);
 
-/** Prints es_message() in the same way; the prefix is red if standard error has
- *  colours. */
+/**
+ * Prints "entropy-scan: " and es_message() on a line of standard error,
+ * escaped; the prefix is red if standard error has colours.
+ */
 void es_print_failure(void);
 
-/** When text is coloured; AUTO: as es_colour_suits says. */
+/**
+ * Setting of --color. With AUTO, es_colour_suits decides if text is coloured.
+ */
 typedef enum es_colours {
     ES_COLOURS_AUTO,
     ES_COLOURS_ALWAYS,
     ES_COLOURS_NEVER
 } es_colours;
 
-/** Applies to all streams from now on. */
+/** Sets the choice of colours for all streams. */
 void es_print_set_colours(es_colours when);
 bool es_print_has_colour(FILE *stream);
 
-/** Returns `text` escaped for `kind`; "" for NULL. Owned by the caller. NULL:
- *  out of memory (the message is set). */
+/**
+ * Returns `text` escaped for `kind`, or "" if `text` is NULL; the caller frees
+ * the string. Returns NULL and sets the message if memory is short.
+ */
 char *es_display_escape(const char *text, es_escape kind);
 
-/** Returns the columns that UTF-8 text takes on a terminal. A byte that is not
- *  UTF-8 takes one. */
+/**
+ * Returns the number of columns that UTF-8 text takes on a terminal. A byte
+ * that is not valid UTF-8 takes one column.
+ */
 size_t es_display_width(const char *text);
 
 /**
@@ -45,12 +57,14 @@ size_t es_display_width(const char *text);
  */
 void es_display_shorten(char *text, size_t width);
 
-/** Prints the shortest decimal of a finite number, as a float32 if it is one,
- *  since most recorded numbers are. `out` has ES_FLOAT_TEXT_MAX bytes. Returns
- *  out. */
+/**
+ * Formats a finite number as its shortest decimal that reads back as the same
+ * value. A number that is a float32, like most recorded values, only has to
+ * read back as float32. `out` has ES_FLOAT_TEXT_MAX bytes. Returns out.
+ */
 char *es_display_number(char *out, double value);
 
-/** Returns true if two of the n names are equal; sorts them. */
+/** Sorts the n names. Returns true if any two are equal. */
 bool es_names_repeat(const char **names, size_t n);
 
 #endif

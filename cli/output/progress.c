@@ -13,7 +13,8 @@ static uint64_t n_done;
 void es_progress_line_begin(bool quiet, const char *verb, const char *object,
                             const char *unit, uint64_t total)
 {
-    char text[40] = ""; /* leaves columns for the counts */
+    char text[40] = ""; /* short enough to leave screen columns for the
+                           counts */
     const char *slash = object ? strrchr(object, '/') : NULL;
     es_progress_line_end();
     n_done = 0;

@@ -1,6 +1,7 @@
-/* The table of entropy-scan's verbs, the options that verbs share (--help,
-   --version, --phase, --rules, --salvage, --color, --forecast), and the exit
-   code of a failure. Every verb's main uses it. */
+/* Contains the table of entropy-scan's verbs, the readers of options that
+ * several verbs have (--help, --version, --phase, --rules, --salvage, --color,
+ * --forecast), and the mapping of failures to exit codes. The main function of
+ * every verb uses this file. */
 #include "cli/program/command.h"
 
 #include "analyzer/statistics/inference.h"

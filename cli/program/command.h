@@ -1,16 +1,18 @@
 /**
- * The verbs of entropy-scan, and the parts that their command lines share.
+ * Declares the verbs of entropy-scan and the options that several verbs have.
  *
- * A verb is an es_command in a source file of its module, and an entry in
- * ES_VERBS.
+ * A verb consists of an es_command in a source file of its module and an entry
+ * in ES_VERBS.
  */
 #ifndef ES_COMMAND_H
 #define ES_COMMAND_H
 
 #include "analyzer/base/help.h"
 
-/** All verbs, in the order of the help. `scan` is the program without a
- *  verb. */
+/**
+ * All verbs, in the order of the help. `scan` is what the program does without
+ * a verb.
+ */
 #define ES_VERBS(verb)                                                         \
     verb(scan) verb(summarise) verb(import) verb(export) verb(merge)           \
         verb(push) verb(sql) verb(report) verb(cost) verb(importance)          \
@@ -21,10 +23,13 @@ ES_VERBS(ES_DECLARE_VERB)
 
 extern const es_program es_scan_program;
 
-/** Topic "run-file" of the verb help: the manual page entropy-scan-run(5). */
+/**
+ * Topic "run-file" of the verb `help`, which prints the manual page
+ * entropy-scan-run(5).
+ */
 extern const es_topic es_run_file_topic;
 
-/** Tag of the option rows of a scan that the verb summarise also has. */
+/** Tag of those options of a scan that the verb `summarise` also has. */
 #define ES_SUMMARY_TAG (1u << 30)
 
 /** Last row of every table of options. */
@@ -50,7 +55,10 @@ extern const es_topic es_run_file_topic;
             ES_OPT_ALL(es_command_color), .tags = ES_SUMMARY_TAG               \
     }
 
-/** Accepted, but has no effect: folders are always searched recursively. */
+/**
+ * Row of --recursive, which is accepted but has no effect, because folders are
+ * always searched recursively.
+ */
 #define ES_RECURSIVE_OPTION                                                    \
     {                                                                          \
         "recursive", 'r', NULL,                                                \
@@ -59,21 +67,23 @@ extern const es_topic es_run_file_topic;
             ES_OPT_ALL(es_command_recursive), .tags = ES_SUMMARY_TAG           \
     }
 
-/** Readers of options that several verbs share: --salvage; --recursive;
- *  --color; --phase, which fills an es_phase_choice; a severity, which fills an
- *  es_severity (ES_SEVERITY_ERROR if the option has no value); --rules, which
- *  frees and refills an es_rules_file; --forecast[=stop], which fills an
- *  es_forecast_choice. */
+/**
+ * Readers of options that several verbs have: --salvage; --recursive; --color;
+ * --phase, which sets an es_phase_choice; options with a severity, which set an
+ * es_severity (ES_SEVERITY_ERROR if the option has no value); --rules, which
+ * replaces an es_rules_file; --forecast[=stop], which sets an
+ * es_forecast_choice.
+ */
 es_option_reader es_command_salvage, es_command_recursive, es_command_color,
     es_command_phase, es_command_severity, es_command_rules,
     es_command_forecast;
 
-/** Help of --forecast, for verbs that judge runs but do not stop them. */
+/** Help text of --forecast, for verbs that judge runs but do not stop them. */
 #define ES_FORECAST_HELP                                                       \
     "also judge by the rule that predicts a collapse or NaN; stop: use its "   \
     "stricter threshold, the one for stopping a run"
 
-/** Help of --rules. */
+/** Help text of --rules. */
 #define ES_RULES_HELP                                                          \
     "judge by the thresholds and rules in FILE (entropy-scan rules prints "    \
     "an example)"
@@ -88,7 +98,10 @@ es_option_reader es_command_salvage, es_command_recursive, es_command_color,
 es_status es_command_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv) ES_MUST_USE;
 
-/** Columns of the terminal on standard output; 80 if it is not a terminal. */
+/**
+ * Returns the number of columns of the terminal on standard output; 80 if
+ * standard output is not a terminal.
+ */
 int es_command_width(void);
 
 /** Prints the message if `status` is an error. Returns the exit code of the

@@ -1,6 +1,6 @@
-/* entropy-scan: runs the verb that the first word names; without a verb, it
-   scans the run files that are named. Each module defines its verb as an
-   es_command. */
+/* Main program of entropy-scan: runs the verb that the first word names or,
+ * without a verb, scans the given run files. Each module defines its verb as an
+ * es_command. */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
 #include "store/postgresql/postgres.h"
@@ -10,15 +10,15 @@
 #include <signal.h>
 #include <string.h>
 
-/* Flushes standard output after the verb has ended: help and version are
-   printed without checking for errors. Returns `code`, or the code of the
-   failure. */
+/* Flushes standard output after the verb has ended, because help and version
+ * are printed without checking for errors. Returns `code`, or the exit code of
+ * a failed write. */
 static int check_stdout(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     if (code != 0)
-        return code; /* the failure was reported already */
+        return code; /* a failure has been reported already */
     return es_command_exit(
         es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno)));
 }
@@ -31,8 +31,9 @@ static void cut_out(char *text, size_t n)
     memset(text + left, '\0', n);
 }
 
-/* Removes a password from a word that is not a PostgreSQL URL of this program:
-   a URL of another scheme, or libpq's "host=... password=...". */
+/* Removes a password from an argument that is not a PostgreSQL URL of this
+ * program: a URL of another scheme, or a connection string of libpq such as
+ * "host=... password=...". */
 static void hide_other_password(char *text)
 {
     char *user = strstr(text, "://"), *at = strrchr(text, '@');
@@ -65,8 +66,8 @@ static es_status hide_passwords(int argc, char **argv)
 int main(int argc, char **argv)
 {
     es_output_catch_signals();
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit then fails, and is
-                                 reported */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then
+                                 fails and is reported */
     es_reader_cap_memory((size_t)64 << 20);
     const es_status status = hide_passwords(argc, argv);
     if (status < 0)

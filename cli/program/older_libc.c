@@ -1,7 +1,7 @@
-/* arc4random_buf for glibc older than 2.36: the portable build (`make
-   portable-programs`) targets glibc 2.28, but links Debian's static libraries,
-   which call that function. This program does not call it. The file is empty if
-   libc has the function. */
+/* Defines arc4random_buf for glibc older than 2.36. The portable build (`make
+ * portable-programs`) targets glibc 2.28, but links Debian's static libraries,
+ * which call this function; entropy-scan itself does not. The file compiles to
+ * nothing if libc has the function. */
 #include <features.h>
 #include <stddef.h>
 
@@ -12,8 +12,8 @@
 
 void arc4random_buf(void *out, size_t n);
 
-/* libexpat seeds its hash tables with this. As in glibc, the program ends if
-   the kernel returns no random bytes. */
+/* libexpat calls this function to seed its hash tables. As in glibc, the
+ * program ends if the kernel returns no random bytes. */
 __attribute__((visibility("default"))) void arc4random_buf(void *out, size_t n)
 {
     unsigned char *bytes = out;

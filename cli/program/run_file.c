@@ -1,6 +1,6 @@
-/* The description of the run file, generated from the tables of the store,
-   series and flags: printed by entropy-scan help run-file, and with --man as
-   the manual page entropy-scan-run(5). */
+/* Prints the description of the run file, generated from the tables of the
+ * store, series and flags, for entropy-scan help run-file; with --man, as the
+ * manual page entropy-scan-run(5). */
 #include "analyzer/base/manual.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -15,7 +15,8 @@
 #define NAME "entropy-scan-run"
 #define SUMMARY "run file of entropy-scan: an SQLite database of one training"
 
-/* The output: roff if `man`, otherwise plain text. */
+/* The output of the description: roff if `man` is true, otherwise plain
+ * text. */
 typedef struct page {
     FILE *out;
     bool man;
@@ -41,7 +42,7 @@ static void put_paragraph(const page *p, const char *text)
     fputc('\n', p->out);
 }
 
-/* Prints lines without filling them. */
+/* Prints lines without reflowing them. */
 static void put_lines(const page *p, const char *text)
 {
     fputs(p->man ? ".PP\n.RS 4\n.nf\n" : "\n", p->out);

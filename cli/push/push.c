@@ -1,6 +1,6 @@
-/* Pushes files in rounds: finds the files that have changed, and pushes them by
-   several threads, each with its own connection. A thread takes the next file;
-   small files are collected and pushed in one transaction. */
+/* Pushes files in rounds. Finds the files that have changed, and pushes them in
+ * several threads, each with a separate connection. Each thread takes one file
+ * after the other; small files are collected and pushed in one transaction. */
 #include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK                                                                   \
-    0.1                       /* seconds; longer than a tick of any file       \
-                                 system's clock */
-#define GROUP_BYTES (8 << 20) /* limit of a group of small files */
+#define TICK 0.1 /* seconds; longer than a tick of any file system's clock */
+/* Maximum size of a group of small files in bytes. */
+#define GROUP_BYTES (8 << 20)
 
-/** State of a file between two rounds. */
+/** What is known about a file from earlier rounds. */
 typedef struct es_known_file {
     es_stamp stamp;
     bool is_done, is_reported;
@@ -29,14 +28,14 @@ typedef struct push {
     es_pusher *pusher;
     const es_push_options *options;
     es_push_result *result;
-    void *files;        /* known files by path, a tree of tsearch */
-    bool is_first;      /* the first round */
+    void *files;        /* known files by path; a tree of tsearch */
+    bool is_first;      /* true in the first round */
     es_push_file *todo; /* (n_todo) files of this round */
     size_t n_todo;
-    pthread_mutex_t lock; /* guards the members below, known files, notes,
+    pthread_mutex_t lock; /* protects the members below, known files, notes
                              and damage reports */
     size_t next, n_ended;
-    es_status status; /* a failure that ends the round */
+    es_status status; /* failure that ends the round */
     char failure[ES_MESSAGE_MAX];
 } push;
 
@@ -47,8 +46,8 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const known_file *)a)->path, ((const known_file *)b)->path);
 }
 
-/* Returns the entry of path, which is added if it is new; NULL: out of
-   memory. */
+/* Returns the entry of a file, which is added if the path is new; NULL if
+ * memory is short. */
 static known_file *know(push *p, const char *path)
 {
     const size_t size = strlen(path) + 1;
@@ -62,7 +61,10 @@ static known_file *know(push *p, const char *path)
     return found ? *found : NULL;
 }
 
-/** Lists the files that have changed since they were pushed. */
+/**
+ * Puts the files that have changed since their last push on the list of this
+ * round.
+ */
 static es_status choose(push *p, const es_paths *paths)
 {
     p->n_todo = p->next = p->n_ended = 0;
@@ -88,12 +90,16 @@ typedef struct worker {
     push *push;
     pthread_t thread;
     bool is_running;
-    es_push_file *group[ES_PUSH_GROUP]; /* (n) opened, to be pushed together */
+    es_push_file *group[ES_PUSH_GROUP]; /* (n) open files that are pushed
+                                           together */
     size_t n;
     off_t bytes;
 } worker;
 
-/** Takes the next file; NULL if there is none or the round must end. */
+/**
+ * Takes the next file from the list; NULL if no file remains or the round must
+ * end.
+ */
 static es_push_file *take(push *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -111,7 +117,7 @@ static bool is_ending(push *p)
     return ending;
 }
 
-/* Records the result of a file, and closes the file. */
+/* Records the result of pushing a file, and closes the file. */
 static void settle(worker *w, es_push_file *file, es_status status)
 {
     push *p = w->push;
@@ -174,7 +180,8 @@ static void *work(void *user)
     return NULL;
 }
 
-/* A thread that gets no connection leaves its work to the others. */
+/* Runs a worker in a thread. If the thread gets no connection, the other
+ * threads do its work. */
 static void *begin_work(void *user)
 {
     worker *w = user;
@@ -206,7 +213,8 @@ static es_status check_ranks(push *p)
 
 /* --- rounds --------------------------------------------------------------- */
 
-/* The first worker runs in this thread. */
+/* Runs the workers of a round and waits for them; the first worker runs in the
+ * calling thread. */
 static es_status push_all(push *p)
 {
     worker *workers;
@@ -243,7 +251,7 @@ static es_status push_round(push *p)
     es_status status = es_paths_expand(
         &paths, &n_unreadable, p->options->inputs, p->options->n_inputs);
     if (status < 0 && p->options->follow && !p->is_first)
-        status = ES_OK; /* missing files may reappear */
+        status = ES_OK; /* with --follow, missing files may reappear */
     p->result->files = paths.n;
     p->result->failed = n_unreadable;
     p->status = ES_OK;

@@ -1,5 +1,5 @@
-/* Pushes one file: its runs and their alerts, with retries if the database
-   cannot be reached; or several small files at once. */
+/* Pushes the runs and alerts of one file, with retries if the database is
+ * unreachable, or several small files in one transaction. */
 #include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,10 +13,13 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_TRIES 6          /* with pauses of 0.2, 0.4, ... 3.2 s */
-#define LONGEST_REST 10.0     /* longest pause, in seconds */
-#define MOST_ALERTS 1000      /* per run; a recorder stores no more */
-#define SMALL_BYTES (1 << 20) /* limit of a file that is pushed in a group */
+/* Maximum number of attempts, with pauses of 0.2, 0.4, ... 3.2 s. */
+#define MOST_TRIES 6
+#define LONGEST_REST 10.0 /* maximum pause between two attempts in seconds */
+/* Maximum number of alerts of a run; the recorder stores no more. */
+#define MOST_ALERTS 1000
+/* Maximum size in bytes of a file that is pushed in a group. */
+#define SMALL_BYTES (1 << 20)
 
 void es_push_rest(double seconds)
 {
@@ -30,7 +33,8 @@ void es_push_rest(double seconds)
 
 typedef struct alerts {
     es_push_alert items[MOST_ALERTS];
-    char *texts[MOST_ALERTS][4]; /* id, title, line, json; owned */
+    char *texts[MOST_ALERTS][4]; /* id, title, line and JSON of each alert;
+                                    owned */
     size_t n;
 } alerts;
 
@@ -91,7 +95,7 @@ static es_status judge(alerts *all, es_reader *reader, size_t run,
     return status;
 }
 
-/** A run whose alerts are found during its push. */
+/** Data for finding the alerts of a run during its push. */
 typedef struct run_alerts {
     const es_push_options *options;
     es_reader *reader;
@@ -100,9 +104,9 @@ typedef struct run_alerts {
     alerts all;
 } run_alerts;
 
-/* Finds the same alerts as watch: those that the recorder stored; if it stored
-   none and the run has ended, those of judging the run; and those of the user's
-   rules. */
+/* Finds the same alerts as watch: the alerts that the recorder stored or, if it
+ * stored none and the run has ended, the alerts found by judging the run; and
+ * the alerts of the user's rules. */
 static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 {
     run_alerts *r = user;
@@ -128,9 +132,9 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 
 /* --- one run -------------------------------------------------------------- */
 
-/* Notes that a run is a rank. All ranks of a distributed training have the same
-   uuid, and only their join can be pushed. Returns ES_DONE if the run is not a
-   rank. */
+/* Records that a run is a rank. All ranks of a distributed training have the
+ * same uuid, and only the run that joins them can be pushed. Returns ES_DONE if
+ * the run is not a rank. */
 static es_status note_rank(es_push_file *file, size_t run)
 {
     es_run_info info;
@@ -158,8 +162,10 @@ es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
                    file->path);
 }
 
-/** Makes the data to find the alerts of a run, freed by free_alerts. Returns
- *  ES_DONE if the run is too old to be pushed. */
+/**
+ * Prepares the data for finding the alerts of a run; free_alerts frees them.
+ * Returns ES_DONE if the run is too old to be pushed.
+ */
 static es_status look_at(run_alerts **out, const es_push_worker *w,
                          es_reader *reader, size_t run,
                          const es_push_source *source)
@@ -203,8 +209,8 @@ static es_status try_run(es_push_worker *w, es_reader *reader, size_t run,
     return status < 0 ? status : ES_OK;
 }
 
-/* Pushes a run; retries after failures that may be temporary. What was already
-   committed is not pushed again. */
+/* Pushes a run, and retries after failures that may be temporary. Data that was
+ * already committed is not pushed again. */
 static es_status push_run(es_push_worker *w, es_reader *reader, size_t run,
                           const es_push_source *source)
 {
@@ -232,8 +238,8 @@ es_status es_push_file_open(es_push_file *file)
     file->place = realpath(file->path, NULL);
     if (!file->place)
         return es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
-    /* A fragment and the run file that is made from it count as the same
-       source. */
+    /* The ending is removed, so that a fragment and the run file made from it
+     * count as the same source. */
     char *end = strrchr(file->place, '.');
     if (end && es_path_is_run(end))
         *end = '\0';

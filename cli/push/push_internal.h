@@ -1,20 +1,23 @@
-/** Declarations that the sources of cli/push share. */
+/** Internal declarations shared by the sources of cli/push. */
 #ifndef ES_CLI_PUSH_INTERNAL_H
 #define ES_CLI_PUSH_INTERNAL_H
 
 #include "cli/push/push.h"
 #include "cli/runs/tree.h"
 
-#define ES_PUSH_GROUP 32 /* limit of small files that are open at once */
+/* Maximum number of small files that are open at once. */
+#define ES_PUSH_GROUP 32
 
-/** One of several parallel workers, with its own connection. */
+/** One of several parallel workers, each with a separate connection. */
 typedef struct es_push_worker {
     es_pusher *pusher;
     const es_push_options *options;
-    es_push_result result; /* counts of this worker */
+    es_push_result result; /* results counted by this worker */
 } es_push_worker;
 
-/** A file to be pushed. All members except path and stamp begin as zero. */
+/**
+ * A file to be pushed. All members except path and stamp are initially zero.
+ */
 typedef struct es_push_file {
     const char *path; /* borrowed */
     es_stamp stamp;
@@ -22,9 +25,9 @@ typedef struct es_push_file {
     es_reader *reader;
     char *place; /* absolute path without .db or .esf; owned */
     es_push_source source;
-    bool is_pushed; /* pushed in a group */
-    /* The file is a rank of a distributed training. It is not pushed, which is
-       correct if the database has the joined run. */
+    bool is_pushed; /* true once the file was pushed in a group */
+    /* True if the file is a rank of a distributed training. A rank is not
+     * pushed, which is not a failure if the database has the joined run. */
     bool is_rank;
     char uuid[ES_UUID_SIZE];
     int64_t last_step;
@@ -37,17 +40,21 @@ es_status es_push_file_open(es_push_file *file) ES_MUST_USE;
 es_status es_push_file_runs(es_push_worker *worker,
                             es_push_file *file) ES_MUST_USE;
 
-/** Returns true if the file may be pushed in a group. */
+/** Returns true if the file is small enough to be pushed in a group. */
 bool es_push_file_is_small(const es_push_file *file);
 
-/** Pushes the files (n, at most ES_PUSH_GROUP) in one transaction. Sets
- *  is_pushed in those for which that succeeded. */
+/**
+ * Pushes n files, at most ES_PUSH_GROUP, in one transaction. Sets is_pushed in
+ * the files that were pushed successfully.
+ */
 void es_push_file_group(es_push_worker *worker, es_push_file *const *files,
                         size_t n);
 
-/** Checks a rank after all files of the round were pushed. Returns ES_OK if the
- *  database has the joined run; ES_EFORMAT if it does not, or only up to an
- *  earlier step. */
+/**
+ * Checks a rank after all files of the round were pushed. Returns ES_OK if the
+ * database has the joined run; ES_EFORMAT if the joined run is missing or ends
+ * at an earlier step.
+ */
 es_status es_push_file_check_rank(es_pusher *pusher,
                                   const es_push_file *file) ES_MUST_USE;
 

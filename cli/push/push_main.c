@@ -1,5 +1,5 @@
-/* entropy-scan push: the command line of a push into a PostgreSQL database, and
-   the printed results. */
+/* entropy-scan push: parses the command line of a push into a PostgreSQL
+ * database, and prints the results. */
 #include "analyzer/base/json_write.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MOST_CONNECTIONS 4 /* default limit of connections */
+#define MOST_CONNECTIONS 4 /* maximum default number of connections */
 
 typedef struct arguments {
     es_push_options push;

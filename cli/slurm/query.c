@@ -1,5 +1,5 @@
-/* Runs Slurm's programs. Their output goes to files in memory, so that they
-   never wait for this process to read a pipe. */
+/* Runs Slurm's programs. The output of a program goes to files in memory, so
+ * that the program never waits for this process to read a pipe. */
 #include "cli/slurm/query.h"
 
 #include "analyzer/base/process.h"
@@ -91,7 +91,7 @@ es_status es_slurm_submit(int64_t *job, char *const argv[], const char *script)
     es_status status = es_slurm_query(&answer, argv, 300);
     if (status < 0)
         return status;
-    char *end = answer.text; /* output is "4711" or "4711;CLUSTER" */
+    char *end = answer.text; /* sbatch prints "4711" or "4711;CLUSTER" */
     *job = strtoll(answer.text, &end, 10);
     if (answer.code != 0)
         status =

@@ -1,5 +1,7 @@
-/** Slurm for sweeps and summaries: runs its programs without a shell, and
- *  quotes words of batch scripts. */
+/**
+ * Runs Slurm's programs without a shell, and quotes words of batch scripts, for
+ * sweeps and summaries.
+ */
 #ifndef ES_SLURM_QUERY_H
 #define ES_SLURM_QUERY_H
 
@@ -10,19 +12,19 @@
 
 typedef struct es_slurm_answer {
     char *text;         /* standard output; freed by the caller */
-    char trouble[1024]; /* beginning of standard error, in one line */
-    int code;           /* exit code; 128 + n: ended by signal n */
+    char trouble[1024]; /* beginning of standard error, joined to one line */
+    int code;           /* exit code; 128 + n if signal n ended the program */
 } es_slurm_answer;
 
 /**
- * Runs one of Slurm's programs, found in PATH, without a shell and with an
- * empty input.
+ * Runs one of Slurm's programs, which is searched for in PATH, without a shell
+ * and with empty standard input.
  *
- *   limit  timeout in seconds, after which the program is killed
+ *   limit  seconds after which the program is killed
  *
- * Returns ES_OK for any answer; ES_ENOTFOUND: no such program; ES_EIO: the
- * program cannot be run, or timed out; ES_ENOMEM. After a failure out->text is
- * NULL.
+ * Returns ES_OK for any exit code; ES_ENOTFOUND if the program is not
+ * installed; ES_EIO if the program cannot be run or timed out; ES_ENOMEM. After
+ * a failure out->text is NULL.
  */
 es_status es_slurm_query(es_slurm_answer *out, char *const argv[],
                          double limit) ES_MUST_USE;
@@ -30,19 +32,21 @@ es_status es_slurm_query(es_slurm_answer *out, char *const argv[],
 /**
  * Runs sbatch; argv must contain --parsable.
  *
- *   script  for messages
+ *   script  name of the script, for messages
  *
- * Returns ES_OK; ES_EIO: sbatch failed, with its reason in the message; errors
- * of es_slurm_query.
+ * Returns ES_OK; ES_EIO if sbatch failed (the message quotes its reason); or an
+ * error of es_slurm_query.
  */
 es_status es_slurm_submit(int64_t *job, char *const argv[],
                           const char *script) ES_MUST_USE;
 
-/** Prints a word for a shell, quoted if necessary. */
+/** Prints a word of a shell command, quoted if necessary. */
 void es_slurm_print_word(FILE *stream, const char *word);
 
-/** Prints the path of a file in a folder for --output. Slurm replaces %A and
- *  the like in `name`; those in `folder` are escaped. */
+/**
+ * Prints the path FOLDER/NAME for Slurm's option --output. Slurm replaces
+ * patterns such as %A in `name`; in `folder`, % is escaped.
+ */
 void es_slurm_print_log(FILE *stream, const char *folder, const char *name);
 
 #endif

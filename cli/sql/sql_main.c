@@ -14,17 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table is aligned in memory, this many rows at a time. */
+/* Number of rows that are aligned in memory at a time in a table. */
 enum { TABLE_ROWS = 4096 };
 
-/* Limit of SQLite's memory for sorting and grouping; a query beyond it
-   fails. */
+/* Limit in bytes of SQLite's memory for sorting and grouping. A query that
+ * needs more fails. */
 #define QUERY_BYTES ((size_t)1 << 30)
 
 typedef struct arguments {
-    char **words; /* (n_words) run files and folders; then the query */
+    char **words; /* (n_words) run files and folders, followed by the query */
     size_t n_words;
-    es_paths found; /* freed by es_inputs_free */
+    es_paths found; /* run files found in the folders; freed by
+                       es_inputs_free */
     char *query;
     const char *output;
     bool csv, json, views;
@@ -222,7 +223,7 @@ static void put_table_cell(es_sheet *sheet, const char *title,
     }
 }
 
-/* Prints only the titles, for a table without rows. */
+/* Prints only the column titles, for a table without rows. */
 static void print_titles(FILE *out, const es_query *query)
 {
     for (size_t i = 0; i < es_query_n_columns(query); i++) {
@@ -265,8 +266,8 @@ static es_status print_table(FILE *out, es_query *query)
 
 /* --- the verb --------------------------------------------------------------*/
 
-/* Fails if a folder cannot be read: its runs would silently be missing from the
-   answer. */
+/* Finds the run files in the given folders. Fails if a folder cannot be read,
+ * because its runs would silently be missing from the result. */
 static es_status find_files(arguments *given)
 {
     size_t n_failed = 0;

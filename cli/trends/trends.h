@@ -1,10 +1,10 @@
 /**
- * `--trends`: which layers of a run rise or fall, and when they would pass a
- * threshold of the flags if the trend continues.
+ * Implements `--trends`, which reports which layers of a run rise or fall, and
+ * when they would pass a threshold of the flags if the trend continued.
  *
- * Trends are computed from the second half of the steps up to the one shown, as
- * at most 64 means: a trend at the start says nothing about where a run is
- * heading. Points depend on earlier points, so p is too small; and a straight
+ * A trend is computed from at most 64 means over the second half of the steps
+ * before the step shown, because the early steps do not indicate where a run is
+ * heading. Each mean depends on earlier ones, so p is too small; and a straight
  * line cannot predict a training whose learning rate decays.
  *
  * The member "trends" of `--json`:
@@ -15,13 +15,13 @@
  *                 "robust":{"slope","low","high","reason":null},
  *                 "passes":null|{"threshold","step","earliest","latest"}}]}]
  *
- * slope: per step, by Theil and Sen, with its 95 % interval
- * (analyzer/statistics/trend.h); p_holm: adjusted for all layers of the run;
- * robust: a line through the same points by Tukey's bisquare. "passes" is an
- * object if a trend with p_holm < 0.05 crosses 5 % or 75 % of the ceiling, or
- * the thresholds of the rules, within the planned steps or, if these are
- * unknown, within twice the steps of the run; "latest" is null if it may never
- * cross.
+ * "slope" is the change per step by the method of Theil and Sen, with its 95 %
+ * interval (analyzer/statistics/trend.h); "p_holm" is adjusted for all layers
+ * of the run; "robust" is a line through the same points by Tukey's bisquare.
+ * "passes" is an object if a trend with p_holm < 0.05 crosses 5 % or 75 % of
+ * the ceiling, or the thresholds of the rules, within the planned steps or, if
+ * these are unknown, within twice the steps of the run; "latest" is null if the
+ * line may never cross the threshold.
  */
 #ifndef ES_TRENDS_H
 #define ES_TRENDS_H
@@ -32,39 +32,42 @@
 typedef struct es_trends es_trends;
 
 /**
- * Makes an empty set of trends. Returns ES_OK; ES_EUSAGE: built without GSL;
- * ES_ENOMEM.
+ * Creates an empty set of trends. Returns ES_OK; ES_EUSAGE if the program is
+ * built without GSL; ES_ENOMEM.
  */
 es_status es_trends_new(es_trends **out) ES_MUST_USE;
 
-void es_trends_free(es_trends *trends); /* NULL is allowed */
+void es_trends_free(es_trends *trends); /* trends may be NULL */
 
 /**
- * Reads the series that the summary shows and adds its trends. Returns the
- * codes of es_cursor_next; ES_ENOMEM.
+ * Reads the series that the summary shows and adds its trends. Returns a status
+ * of es_cursor_next, or ES_ENOMEM.
  */
 es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,
                         const es_run_summary *summary) ES_MUST_USE;
 
 /**
- * A rising or falling line of a run, for a picture. It goes through (x, y) with
- * a slope between low and high.
+ * A rising or falling trend line of a run, to be drawn into a picture. The line
+ * passes through (x, y) with a slope between low and high.
  */
 typedef struct es_trend_line {
     double x, y, slope, low, high;
-    double first, last; /* steps: the first that the trend is computed from,
-                           and the latest at which a line of the run passes its
-                           threshold, or the last recorded one */
+    double first, last; /* range of steps in which the line is drawn: from
+                           the first step of the trend to the latest step at
+                           which a line of the run may pass its threshold, or
+                           to the last recorded step */
 } es_trend_line;
 
 /**
- * Gets a line of a run, counted in the order in which runs were added. Returns
- * false if there is no such line, or if its trend is not reported.
+ * Gets a trend line of a run. Runs are numbered in the order in which they were
+ * added. Returns false if the line does not exist or its trend is not reported.
  */
 bool es_trends_line(es_trend_line *out, const es_trends *trends, size_t run,
                     size_t line);
 
-/** Print the trends; the caller checks the stream. */
+/**
+ * Print the trends as text or JSON. The caller checks the stream for errors.
+ */
 void es_trends_print(const es_trends *trends, FILE *stream);
 void es_trends_json(const es_trends *trends, es_json_writer *json);
 
