@@ -39,7 +39,7 @@ typedef struct es_sweep_jobs {
 /**
  * Reads the tasks from the scripts in the folder; a folder without scripts has
  * no tasks. Release *out with es_sweep_jobs_free, also on failure. Returns
- * Returns ES_OK, ES_EIO or ES_ENOMEM.
+ * ES_OK, ES_EIO or ES_ENOMEM.
  */
 es_status es_sweep_jobs_read(es_sweep_jobs *out,
                              const char *folder) ES_MUST_USE;

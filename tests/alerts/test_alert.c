@@ -1,12 +1,13 @@
 /**
- * Alerts as values: to text and JSON and back, and from a recorder's events.
+ * Tests that alerts are formatted as text and JSON, read back from JSON, and
+ * read from a recorder's events.
  */
 #include "cli/alerts/alert.h"
 #include "tests/support/test.h"
 
 #define UUID "0f0f0f0f-1111-4222-8333-444444444444"
 
-/* As stored in ledgers of version 0.1.0. */
+/* The JSON of an alert in ledgers of version 0.1.0. */
 static const char stored[] =
     "{\"text\":\"/runs/\\u001b.db (SM): collapse L1,3-4 since step 4 "
     "(critical): 0.75, threshold 0.5\",\"path\":\"/runs/\\u001b.db\","
@@ -32,7 +33,8 @@ TEST(stored_json_reads_back_as_the_same)
     assert_int_equal(alert.layers[2], 4);
     char *json = es_alert_json(&alert), *id = es_alert_id(&alert);
     assert_string_equal(id, UUID "/alert:collapse@4:critical");
-    /* The line is safe for a terminal, whatever the file contains. */
+    /* The line must be safe for a terminal even if the strings of the run file
+     * are not. */
     AUTO_FREE char *line = es_alert_line(&alert);
     assert_string_equal(line,
                         "/runs/\\x1b.db (SM): collapse L1,3-4 since step 4 "

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan explain, and the other places that show the advice about a flag.
+# Tests entropy-scan explain, and the other outputs that show the advice about a
+# flag.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -14,10 +15,10 @@ for kind in $kinds; do
     done
 done
 output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
-output 'and by which thresholds it is judged' '^- share = 0.5: share of a layer' explain collapse
-check 'several are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
-exits 'an unknown flag' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
-same_text 'nothing is explained beside it' '' "$(explain nan nothing 2>&- )"
+output 'explain lists the thresholds of a flag' '^- share = 0.5: share of a layer' explain collapse
+check 'explain takes several flags' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
+exits 'an unknown flag is refused' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
+same_text 'an unknown flag prevents all output' '' "$(explain nan nothing 2>&- )"
 check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits loss_spike forecast; } | grep ".\{81\}"' "$scan"
 
 # --- advice next to the flags of a run

@@ -1,4 +1,7 @@
-/** Runs judged as they grow, as a watcher does: no alert is missed. */
+/**
+ * Tests that no alert is missed if a run is judged as it grows, as a watcher
+ * does.
+ */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
@@ -31,7 +34,7 @@ static const char baseline_text[] =
 typedef struct received {
     char *ids[N_ALERTS]; /* (n) */
     size_t n;
-    bool refuses; /* refuses some alerts */
+    bool refuses; /* true if the handler refuses some alerts */
 } received;
 
 static es_status receive(void *user, const es_alert *alert)
@@ -50,7 +53,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts the ids and removes duplicates; returns the number of duplicates. */
+/* Sorts the received ids and removes duplicates; returns the number of
+ * duplicates. */
 static size_t sort_received(received *list)
 {
     size_t n = 0, n_before = list->n;
@@ -77,8 +81,9 @@ typedef struct growing {
     es_rules_file rules;
     es_recorded list;
     es_follow known;
-    es_growth *growth; /* state of a fragment */
-    size_t n_added;    /* looks for which the file was not opened */
+    es_growth *growth; /* state of the run's fragment */
+    size_t n_added;    /* number of readings for which the file was not
+                          opened */
     received received;
 } growing;
 
@@ -111,9 +116,9 @@ static es_status look(growing *g, es_follow *known, received *list,
     return status;
 }
 
-/* Writes samples, each committed separately, so that a look may happen between
- * two samples of a step. Looks after about every `rhythm` samples; never if
- * rhythm is 0. */
+/* Writes samples, each committed separately, so that the run may be read
+ * between two samples of a step. Reads the run after about every `rhythm`
+ * samples; never if rhythm is 0. */
 static void grow(growing *g, int64_t from, int64_t until, uint32_t rhythm)
 {
     static const char *const names[] = {"entropy", "max_logit", "loss"};
@@ -147,7 +152,8 @@ static es_run_info run_info(const char *id)
     return info;
 }
 
-/* Starts a run NAME in the folder with these rules; NULL: the rules above. */
+/* Starts the run NAME in the folder with the given rules; NULL stands for the
+ * rules above. */
 static void begin(growing *g, void **state, const char *name, const char *rules)
 {
     char text[2048];
@@ -169,8 +175,8 @@ static void begin(growing *g, void **state, const char *name, const char *rules)
     g->list = es_record(g->path, &info);
 }
 
-/* Starts a random run, in which alerts are sometimes refused. Every other run
- * is a fragment without a baseline, whose samples are read as they are
+/* Starts a run of random kind, whose alerts are sometimes refused. Every second
+ * run is a fragment without a baseline, whose samples are read as they are
  * appended. */
 static void begin_by_chance(growing *g, void **state, uint64_t seed)
 {
@@ -201,8 +207,8 @@ static void finish(growing *g)
     assert_true(g->known.over);
 }
 
-/* Judges the whole run at once, with the watcher's code and with that of the
- * scan. */
+/* Judges the whole run at once, with the watcher's code and with the scan's
+ * code, and checks that the results are equal. */
 static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};
@@ -247,7 +253,7 @@ static void end(growing *g)
     es_rules_file_free(&g->rules);
 }
 
-/* Ends the run and checks that the received alerts include those of the
+/* Ends the run and checks that the received alerts include the alerts of the
  * finished run. Returns the number of duplicates. */
 static size_t settle(growing *g)
 {
@@ -295,7 +301,8 @@ TEST(a_resumed_run_is_judged_anew)
     }
 }
 
-/* The watcher looks only after the new samples have passed the old ones. */
+/* The watcher reads the resumed run only after the new samples have passed the
+ * step of the old ones. */
 TEST(a_resumption_between_two_looks_is_judged)
 {
     for (uint64_t seed = 2001; seed < 2009; seed++) {
@@ -332,7 +339,7 @@ TEST(an_ended_run_is_read_again_only_if_it_goes_on)
     assert_true(settle(&g) >= n);
 }
 
-/* Too short for a collapse, which only the end of the run shows. */
+/* The run is so short that a collapse is found only at its end. */
 TEST(a_short_run_is_reported_at_its_end)
 {
     growing g;

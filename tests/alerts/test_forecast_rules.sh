@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Rules about the series "forecast": scan, watch, and invalid uses.
+# Tests rules about the series "forecast" in scan and watch, and their invalid
+# uses.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
 . tests/support/watching.sh
 
-# A run of two layers with three heads. If it is doomed, from step 3 on the
-# entropy of layer 1 halves every 4 steps and the loss becomes unsteady.
+# Makes a run of two layers with three heads. In a doomed run, from step 3 on
+# the entropy of layer 1 halves every 4 steps and the loss becomes unsteady.
 make_run() {
     python3 - "$1" "$2" <<'END_OF_RUN'
 import math, sys
@@ -44,17 +45,17 @@ same_text 'watch reports a forecast once' '' "$("$scan" watch --once runs --rule
 
 same_text 'without a rule there is no forecast' '' "$("$scan" runs/doomed.db --json | grep -o forecast)"
 printf '[rule ahead]\nseries = forecast\nat_least = 0.9\n' >heads.ini
-same_text 'a forecast has no heads' 'entropy-scan: rule ahead: aggregate head does not fit forecast, which has 1 value per step: choose another' \
+same_text 'a forecast with the aggregate head is refused' 'entropy-scan: rule ahead: aggregate head does not fit forecast, which has 1 value per step: choose another' \
     "$("$scan" runs/doomed.db --rules heads.ini 2>&1 >/dev/null)"
 printf '[rule ahead]\nseries = forecast\naggregate = run\nat_least = 0.9 baseline\n[baseline]\nrun = quiet/quiet.db\n' >base.ini
-same_text 'a baseline has no forecast' 'entropy-scan: rule ahead: a baseline has no forecast: compare it with a number' \
+same_text 'a forecast cannot be compared with a baseline' 'entropy-scan: rule ahead: a baseline has no forecast: compare it with a number' \
     "$("$scan" runs/doomed.db --rules base.ini 2>&1 >/dev/null)"
 # --- --forecast
 stops() { "$scan" "$@" 2>&1 | grep -cE '^(series = forecast|action = stop)'; }
 same_text 'rules --forecast prints the rule' 1 "$(stops rules --forecast)"
 same_text 'rules --forecast=stop prints the rule with its action' 2 "$(stops rules --forecast=stop)"
 "$scan" rules --forecast=stop >stop.ini
-check 'the printed rule reads back as the same' cmp <("$scan" rules stop.ini) <("$scan" rules ahead.ini --forecast=stop | sed '/^\[rule ahead\]/,/^$/d')
+check 'the printed rule reads back unchanged' cmp <("$scan" rules stop.ini) <("$scan" rules ahead.ini --forecast=stop | sed '/^\[rule ahead\]/,/^$/d')
 same_text 'rules --forecast refuses a second forecast rule' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
     "$("$scan" rules stop.ini --forecast 2>&1 >/dev/null)"
 same_text 'watch --forecast needs --severity warning' 'entropy-scan: --forecast: a forecast is a warning: add --severity warning' \
@@ -66,7 +67,7 @@ same_text 'the flag of a forecast has advice' 'True' "$("$scan" runs/doomed.db -
 import json, sys
 flags = json.load(sys.stdin)["runs"][0]["flags"]
 print("Keep a checkpoint" in next(f for f in flags if f["kind"] == "forecast")["advice"]["remedies"])')"
-same_text 'without --forecast there is no such flag' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
+same_text 'without --forecast there is no forecast flag' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
 same_text 'a scan refuses a second forecast rule' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
     "$("$scan" runs/doomed.db --rules stop.ini --forecast 2>&1 >/dev/null)"
 "$scan" -q runs/doomed.db --forecast --figure timeline -o ahead.svg && "$scan" -q runs/doomed.db --figure timeline -o plain.svg
@@ -84,7 +85,7 @@ from page import Page
 print(sum(flag["kind"] == "forecast" for flag in Page(sys.argv[2]).summary()["runs"][0]["flags"]))
 END_OF_PAGE
 }
-same_text 'a page has the flag of a forecast' '1 0' "$(of_page ahead.html) $(of_page plain.html)"
+same_text 'a page shows the flag of a forecast' '1 0' "$(of_page ahead.html) $(of_page plain.html)"
 # --- a sweep, for runs that end before the collapse
 awk -F, '/^[#s]/ || $1 <= 16' doomed.csv >cut.csv && mv cut.csv doomed.csv
 printf '[sweep]\ncommand = %s import -q %s/{which}.csv -o {run}\n[grid]\nwhich = doomed quiet\n' "$scan" "$PWD" >sweep.ini

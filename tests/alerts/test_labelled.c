@@ -1,6 +1,6 @@
 /**
- * Judges histories whose truth is known by construction, and the published
- * heatmaps: no flag is missed, and few alarms are false.
+ * Judges synthetic histories whose faults are known by construction, and the
+ * published heatmaps. No flag may be missed, and few alarms may be false.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -12,12 +12,13 @@
 #define N_HISTORIES 3000
 #define SEED 20
 
-/* The verdict on one history, by kind: the highest severity reported during the
- * run or at its end, the highest severity that lasts at the end, and the step
- * of the first error. */
+/* The verdict on one history by kind of flag: the highest severity reported
+ * during the run or at its end, the highest severity still active at the end,
+ * and the step of the first error. */
 typedef struct verdict {
     es_severity reported[ES_N_FLAG_KINDS], stands[ES_N_FLAG_KINDS];
-    int64_t first[ES_N_FLAG_KINDS]; /* of severity error; -1: never */
+    int64_t first[ES_N_FLAG_KINDS]; /* step of the first report of severity
+                                       error; -1 without such a report */
     int64_t step;                   /* current step */
 } verdict;
 
@@ -102,8 +103,7 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
                                           truth->overload, truth->logits};
     const bool lasting[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse_stands,
                                            truth->overload, truth->logits};
-    /* An alarm is wrong if nothing, or something else, is wrong with the
-     * history. */
+    /* An alarm is wrong if the history has no fault or a different fault. */
     bool wrong = false, missed = false, differs = false;
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
         bool reported = is_error(said->reported[kind]);
@@ -111,7 +111,8 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
         wrong = wrong || (reported && !wanted[kind]);
         differs = differs || lasting[kind] != is_error(said->stands[kind]);
     }
-    /* The losses of all histories fall and are noisy. */
+    /* The loss of every history is noisy but falls, so no spike may be
+     * reported. */
     assert_int_equal(said->reported[ES_FLAG_LOSS_SPIKE], ES_SEVERITY_NONE);
     list->n++;
     list->missed += missed;
@@ -120,7 +121,7 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
     list->wrong_kinds += wrong && !es_truth_is_healthy(truth);
 }
 
-/* Prints the kinds of histories with wrong verdicts, for debugging. */
+/* Prints the kinds of histories that were judged wrongly, for debugging. */
 static void print_wrong(const tally *tallies)
 {
     for (size_t k = 0; k < ES_SYNTHETIC_N_KINDS; k++) {
@@ -158,7 +159,8 @@ TEST(synthetic_histories_are_judged_correctly)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-/* Judges a file as `watch`, and as the table and --check do. */
+/* Judges a file in the way of `watch` and in the way of the table and
+ * --check. */
 static verdict judge_file(es_reader *reader, size_t run)
 {
     verdict out = {.first = {-1, -1, -1, -1, -1}};
@@ -184,8 +186,8 @@ static verdict judge_file(es_reader *reader, size_t run)
     return out;
 }
 
-/* Judging sample by sample and judging the file afterwards give the same
- * reports at the same steps. */
+/* Judging sample by sample must give the same reports at the same steps as
+ * judging the file afterwards. */
 TEST(files_are_judged_like_their_samples)
 {
     enum { EVERY = 23, N = N_HISTORIES / EVERY };
@@ -212,7 +214,7 @@ TEST(files_are_judged_like_their_samples)
     }
 }
 
-/* The published models, judged as their papers describe them. */
+/* The verdicts on the published models must agree with their papers. */
 TEST(published_heatmaps_are_judged_correctly)
 {
     static const struct {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rules files in use: printing, changing and judging by them.
+# Tests printing rules files, changing them, and judging runs by them.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden
@@ -24,10 +24,10 @@ printf '[collapse]\nrows = 1\n' >wrong.ini
 exits 'an unknown key is named' 2 '^entropy-scan: wrong.ini:2: \[collapse\] has no key' "$scan" heat.db --rules wrong.ini
 exits 'a missing file is named' 3 'none.ini: No such file' "$scan" heat.db --rules none.ini
 mkfifo fifo.ini
-exits 'a FIFO that nobody writes' 3 'fifo.ini: a FIFO without a writer' timeout 60 "$scan" heat.db --rules fifo.ini
-exits 'a device without end' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
-check 'rules from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
-exits 'a binary' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
+exits 'a FIFO without a writer is refused' 3 'fifo.ini: a FIFO without a writer' timeout 60 "$scan" heat.db --rules fifo.ini
+exits 'an endless device is refused' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
+check 'rules are read from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
+exits 'a binary file is refused' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
 
 # --- judging
 cat >own.ini <<END
@@ -46,9 +46,9 @@ output 'CSV has the flags of rules' 'wide L0 \(error\); low L1 \(info\)' "$scan"
 check '--check without rules finds no flag' "$scan" -q heat.db --check
 exits '--check fails for a rule of severity error' 1 '^$' "$scan" -q heat.db --check --rules own.ini
 sed 's/severity = error/severity = warning/' own.ini >mild.ini
-check '--check passes over a warning' "$scan" -q heat.db --check --rules mild.ini
-exits '--check=warning does not' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
-check '--check=critical passes over an error' "$scan" -q heat.db --check=critical --rules own.ini
+check '--check ignores a warning' "$scan" -q heat.db --check --rules mild.ini
+exits '--check=warning fails for a warning' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
+check '--check=critical ignores an error' "$scan" -q heat.db --check=critical --rules own.ini
 exits 'no severity' 2 "--check: unknown value 'bad': expected info, warning, error or critical" "$scan" heat.db --check=bad
 cp heat.db 'x,y:50%.db'
 annotations() { "$scan" --check-format github "$@"; }
@@ -63,9 +63,9 @@ same_text 'a warning is annotated as a warning' '::warning file=heat.db,title=he
     "$(annotations heat.db --check=info --rules mild.ini)"
 same_text 'flags below the severity of --check are not annotated' '' "$(annotations heat.db --check --rules mild.ini)"
 exits 'the exit code is that of --check' 1 '^$' annotations heat.db --check --rules own.ini
-exits 'annotations without --check' 2 'needs --check' "$scan" heat.db --check-format github
-exits 'annotations and JSON' 2 'omit the other outputs' "$scan" heat.db --check --check-format github --json
-exits 'annotations on a drawing' 2 'excludes --tui' "$scan" heat.db --check --check-format github --tui
+exits 'annotations without --check are refused' 2 'needs --check' "$scan" heat.db --check-format github
+exits 'annotations with JSON are refused' 2 'omit the other outputs' "$scan" heat.db --check --check-format github --json
+exits 'annotations with --tui are refused' 2 'excludes --tui' "$scan" heat.db --check --check-format github --tui
 output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
 printed_json() { "$scan" heat.db --json "$@"; }
 output 'JSON has the name of the rule as the kind of flag' \

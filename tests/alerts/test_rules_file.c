@@ -1,4 +1,4 @@
-/** Rules files: the valid contents, and the messages for invalid ones. */
+/** Tests reading of valid rules files, and the messages for invalid ones. */
 #include "cli/alerts/rules/rules_file.h"
 #include "tests/support/test.h"
 
@@ -14,7 +14,7 @@ static es_rules_file good(const char *text)
     return file;
 }
 
-/* The caller frees the result. */
+/* Returns the rules file printed as text; the caller frees the string. */
 static char *printed(const es_rules_file *file, bool examples)
 {
     char *text = NULL;
@@ -74,7 +74,7 @@ static void assert_reads_back(const es_rules_file *file, bool examples)
         assert_same_rule(&back.rules[i], &file->rules[i]);
 }
 
-/* Sets each threshold separately, to a value that is not short in decimal. */
+/* Sets each threshold separately, to a value with many decimals. */
 TEST(every_threshold_is_set_and_printed)
 {
     static const char *const cases[] = {"[collapse]\nhead=0.7000001",
@@ -107,7 +107,8 @@ TEST(every_threshold_is_set_and_printed)
     }
 }
 
-/* The examples without their semicolons contain a rule for each aggregate. */
+/* Without their semicolons, the printed examples contain a rule for each
+ * aggregate. */
 TEST(examples_are_rules)
 {
     es_rules_file defaults;

@@ -1,4 +1,5 @@
-/* Repeated rounds over run files: no change of a file may hide an alert. */
+/* Tests repeated rounds over run files. No change of a file may hide an
+ * alert. */
 #include "cli/alerts/watch/watcher.h"
 #include "store/esf.h"
 #include "tests/support/recorded.h"
@@ -35,8 +36,8 @@ static es_watch_files watch_of(char *const *path, size_t *n_reported)
                             .user = n_reported};
 }
 
-/* A run that is being written is judged now and then, and at once if it was
- * replaced, even by a shorter run. */
+/* A run that is being written is judged now and then; a run that was replaced,
+ * even by a shorter one, is judged at once. */
 TEST(a_shorter_run_in_the_same_place_is_judged)
 {
     char *const path = es_folder_file(state, "run.db");
@@ -54,8 +55,8 @@ TEST(a_shorter_run_in_the_same_place_is_judged)
     es_watch_files_close(&watch);
 }
 
-/* A rule that does not fit the first run of a file is reported, and the second
- * run is judged. */
+/* The rule does not fit the first run of the file, which is reported; the
+ * second run is still judged. */
 TEST(a_rule_may_fit_one_run_of_two)
 {
     static const char text[] =
@@ -91,7 +92,8 @@ static void set_time(const char *path, const struct stat *then)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* The file's times are reset, as they may be stale on another host. */
+/* The test resets the file's times, because another host may see stale
+ * times. */
 TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
 {
     static const float loss = 2;
@@ -121,7 +123,8 @@ TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
         es_assert_ok(es_writer_sample(writer, series, step, &loss, 1));
     set_time(path, &then);
     es_assert_ok(es_watch_files_read(&watch));
-    assert_ptr_equal(watch.files[0].growth, growth); /* it was not reopened */
+    assert_ptr_equal(watch.files[0].growth, growth); /* the file was not
+                                                        reopened */
     assert_int_equal(es_growth_last_step(growth), LONG + 4);
     assert_int_equal(n_reported, 0);
     es_assert_ok(es_writer_event(writer, run, &alert));
@@ -144,7 +147,8 @@ static es_status count(void *user, const es_alert *alert)
 }
 
 /* With the user's rules, too, only appended samples are read. The file is
- * reopened for anything but samples, and for samples of earlier steps. */
+ * reopened if anything except samples was appended, or samples of earlier
+ * steps. */
 TEST(rules_read_only_the_appended_part_of_a_fragment)
 {
     static const char text[] =
@@ -174,7 +178,8 @@ TEST(rules_read_only_the_appended_part_of_a_fragment)
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(n_reported, 2);
     assert_int_equal(watch.files[0].of_rules[0], 2);
-    assert_ptr_equal(watch.files[0].growth, growth); /* it was not reopened */
+    assert_ptr_equal(watch.files[0].growth, growth); /* the file was not
+                                                        reopened */
     es_record_value(&to, "lr", 12, 2);
     es_record_value(&to, "loss", 13, 2);
     es_record_value(&to, "loss", 14, 9);
@@ -184,9 +189,9 @@ TEST(rules_read_only_the_appended_part_of_a_fragment)
     es_watch_files_close(&watch);
 }
 
-/* Two samples are a collapse once the run has ended with them, but not
- * before: not while the writer lives, nor within half a minute of its last
- * heartbeat. */
+/* The run ends with two low samples, which count as a collapse only at the end
+ * of a run. The run must not be judged as ended while its writer lives, nor
+ * within half a minute of its last heartbeat. */
 static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
 {
     size_t n_reported = 0;
@@ -197,7 +202,8 @@ static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(stat(path, &before), 0);
     es_writer_abandon(to.writer);
-    assert_int_equal(truncate(path, before.st_size), 0); /* as after a kill */
+    assert_int_equal(truncate(path, before.st_size), 0); /* simulates a writer
+                                                            that was killed */
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(n_reported, 0);
     es_esf_shift_clock(ES_ESF_SILENT_MS + 5000);
@@ -205,7 +211,8 @@ static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
     assert_int_equal(n_reported, 1);
     const es_growth *growth = watch.files[0].growth;
     es_assert_ok(es_watch_files_read(&watch));
-    assert_ptr_equal(watch.files[0].growth, growth); /* it was not reopened */
+    assert_ptr_equal(watch.files[0].growth, growth); /* the file was not
+                                                        reopened */
     es_esf_shift_clock(0);
     es_watch_files_close(&watch);
 }
@@ -219,12 +226,14 @@ TEST(a_fragment_whose_writer_died_is_judged_as_ended)
     assert_judged_when_it_dies(es_folder_file(state, "ruled.esf"), &rules);
 }
 
-/* If the name changed, all alerts would be reported again. */
+/* The names of state files must not change between versions, because all alerts
+ * would then be reported again. */
 TEST(a_state_keeps_its_name_across_versions)
 {
     static const char *const cases[][3] = {
         {"node7", "/data/runs", "runs-6bf27db068f75a45cbebc0d7.state"},
-        {"node8", "/data/runs", NULL}, /* any name but that of the first case */
+        {"node8", "/data/runs", NULL}, /* the name must differ from that of
+                                          the first case */
         {"node7", "/home/runs", NULL},
         {"node7", "/", "root-6bf27db0af63a249fd1c9b9a.state"},
         {"node7",
@@ -242,8 +251,8 @@ TEST(a_state_keeps_its_name_across_versions)
     }
 }
 
-/* A fragment with a long tail that is not a frame does not delay the other
- * files, and each round continues the search of the last one. */
+/* A fragment with a long tail of bytes that are not frames does not delay the
+ * other files. Each round continues the search where the last round ended. */
 TEST(a_long_tail_does_not_delay_other_files)
 {
     enum { MIB = 1 << 20, TAIL = 24 };
@@ -255,7 +264,8 @@ TEST(a_long_tail_does_not_delay_other_files)
     watch.n_roots = 2;
     es_recorded damaged = write_run(roots[0], SHORT, SHORT);
     es_recorded good = write_run(roots[1], SHORT, 4);
-    es_record_close(&good); /* so it is judged in this round */
+    es_record_close(&good); /* ends the run, so that it is judged in this
+                               round */
     memset(other, 0x5a, sizeof other);
     AUTO(FILE) file = fopen(roots[0], "a");
     assert_non_null(file);

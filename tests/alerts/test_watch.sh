@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan watch: every alert is delivered once and in time, even if
+# Tests that entropy-scan watch delivers every alert once and in time, even if
 # processes are killed.
 . tests/support/tap.sh
 . tests/support/background.sh
@@ -13,10 +13,10 @@ mv a.db runs
 want="$PWD/runs/a.db (SM): collapse L1 since step 4 (critical): 1, threshold 0.5"
 same_text 'an imported run is judged and its alert delivered' "$want" "$("$scan" watch --once runs)"
 same_text 'a delivered alert is not delivered again' '' "$("$scan" watch --once runs)"
-same_text 'another state delivers it again' "$want" "$("$scan" watch --once runs --state other.db)"
+same_text 'a watcher with another state delivers the alert again' "$want" "$("$scan" watch --once runs --state other.db)"
 exits '--check counts alerts that were delivered before' 1 '' "$scan" watch --once --check runs
-exits '--check=critical counts them, too' 1 '' "$scan" watch --once --check=critical runs
-check 'the state is in its documented place, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
+exits '--check=critical also counts alerts delivered before' 1 '' "$scan" watch --once --check=critical runs
+check 'the state file is in its documented place, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
 644:$(id -u)" ]' "$XDG_STATE_HOME/entropy-scan/watch" "$(state_of runs)"
 "$scan" watch --once --json runs/a.db --state json.db >json 2>&1
 same_text '--json prints an object' \
@@ -28,7 +28,7 @@ exits 'a missing folder is refused' 3 'nowhere' "$scan" watch --once nowhere --s
 exits 'a watch without files is refused' 2 'name run files' "$scan" watch --once
 exits 'an unknown severity is refused' 2 'info, warning' "$scan" watch runs --severity bad
 exits 'a command with an open quote is refused' 2 'a quote is not closed' "$scan" watch runs --exec 'a "b'
-exits 'a file that is no state of a watcher is refused' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
+exits 'a file that is not a state file is refused' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
 echo text >runs/text.db
 exits 'a damaged file does not affect the others' 4 'text.db: .*not a run file' "$scan" watch --once runs
 rm runs/text.db
@@ -43,7 +43,7 @@ os.write(fd, (json.load(sys.stdin)["id"] + "\n").encode())' "$1"
 END
 chmod +x append
 "$scan" watch --once runs --state exec.db --exec "'./append' \"alerts \$HOME\"" >out 2>&1
-same_text '--exec takes words as a shell would, and expands nothing' 1 "$(lines 'alerts $HOME')"
+same_text '--exec splits words as a shell would, and expands nothing' 1 "$(lines 'alerts $HOME')"
 exits 'a command that fails is given up' 3 'given.db: deliveries given up: 1, still owed: 0' "$scan" watch --once runs --state given.db --exec false
 exits 'failed attempts are counted' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
 exits 'a command that has failed is not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
@@ -65,12 +65,12 @@ exits 'a state replaced during the watch is reported' 3 'replaced.db: alerts are
 exits 'a line that cannot be printed is still owed' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
 same_text 'an owed line is delivered later' "$want" "$("$scan" watch --once runs --state full.db)"
 
-# The task in a run file is passed to scancel as an argument, never as an
-# option.
+# The Slurm task named in a run file must reach scancel as an argument, never as
+# an option.
 mkdir tasks slurm
 printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/cancelled"\n' "$dir" >slurm/scancel
-# No process writes the run, so the scan calls it interrupted; a live run would
-# be called running.
+# No process writes the run, so the scan reports the status "interrupted"; this
+# wrapper replaces it by "running", as for a live run.
 printf '#!/bin/sh\n"%s" "$@" | sed s/interrupted/running/\n' "$scan" >slurm/entropy-scan
 chmod +x slurm/*
 collapsing t 8 && mv t.db tasks
@@ -94,7 +94,7 @@ exit 1: $' "$(cancel '"4711"')"
 # --- following
 mkdir live
 start_watching live --poll 60 --exec './append live.ids' --textfile live.prom
-await 'the watcher has begun' test -s live.prom
+await 'the watcher has started' test -s live.prom
 collapsing b
 mv b.db live/.hidden
 mkdir live/deeper && mv live/.hidden live/deeper/b.db
@@ -107,7 +107,7 @@ collapsing d
 mv d.db live/half.db
 check 'a replaced file is read again' until_true has_lines live.out 3
 rm live/half.db
-check 'commands are run for all of them' until_true has_lines live.ids 3
+check 'commands are run for all new alerts' until_true has_lines live.ids 3
 ended "$watcher" && fail 'the watcher still runs' || pass 'the watcher still runs'
 same_text 'the watcher prints no complaint' '' "$(cat live.err)"
 kill "$watcher"; wait "$watcher"; code=$?
@@ -154,7 +154,7 @@ for answer in "${owed[@]}"; do
     matches "a post with the answer $answer is still owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK "${patience[@]}")"
 done
 mkfifo fifo
-exits 'a FIFO in place of a URL' 3 'fifo: a FIFO without a writer' \
+exits 'a FIFO in place of a URL is refused' 3 'fifo: a FIFO without a writer' \
     timeout 60 "$scan" watch . --once --webhook-file fifo
 refused=$(once_to refused '' --webhook-file refused)
 matches 'a post to a closed port is still owed' 'still owed: 1.*exit 3' "$refused"
@@ -173,7 +173,7 @@ echo '500 old' >server/answers
 watcher=$!
 check 'a watcher retries a post by itself' until_true has_lines server/posts 1
 same_text 'a retry is reported once' 1 "$(grep -c 'webhook: .*answers 500' again.err)"
-check 'a late delivery is reported' until_true grep -q 'webhook: .*: delivered .failed attempts: 2' again.err
+check 'a delivery after failed attempts is reported' until_true grep -q 'webhook: .*: delivered .failed attempts: 2' again.err
 stop_watching
 kill $server
 
@@ -224,7 +224,7 @@ sqlite3 odd/*.db "UPDATE run SET arch = char(27) || '[2J' || char(10) || 'x'"
 same_text 'a hostile name in the file stays on one line' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
 check 'a hostile name in the file is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 
-exits 'metrics that cannot be written' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
+exits 'metrics that cannot be written are reported' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
 mkfifo fifo.prom
 exits 'metrics are not written into a FIFO' 3 'fifo.prom: .*regular' timeout 60 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
 "$scan" watch --once odd --state command.db --exec "sh -c 'cat >odd.alerts; echo \$# >odd.args; env >odd.env'" >/dev/null

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# entropy-scan watch --rules: further rules, judged while the runs grow.
+# Tests entropy-scan watch --rules with further rules, which are judged while
+# the runs grow.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
 . tests/support/watching.sh
 
-# A run of 12 steps whose loss rises and falls.
+# Makes a run of 12 steps whose loss rises and falls.
 mkdir runs
 { echo '# arch: SM'; echo '# ctx: 8'; echo 'step,layer,head,entropy,loss'
   for loss in 2 2 2 3 3 2 4 nan 4 2 2 5; do
@@ -44,7 +45,7 @@ print(sorted((flag["kind"], flag["severity"], flag["onset"]) for flag in flags))
 import json, sys
 alerts = map(json.loads, sys.stdin)
 print(sorted((alert["kind"], alert["severity"], alert["onset"]) for alert in alerts))')"
-same_text 'alerts of rules have ids like others' "$(sqlite3 runs/a.db 'SELECT uuid FROM run')/alert:one-head@1:error" \
+same_text 'alerts of rules have ids like other alerts' "$(sqlite3 runs/a.db 'SELECT uuid FROM run')/alert:one-head@1:error" \
     "$(sqlite3 "$(state_of runs)" "SELECT id FROM alert WHERE id LIKE '%one-head%'")"
 printf '[rule loud]\nseries = loss\naggregate = run\nabove = 4.5\nseverity = error\n' >loud.ini
 mkdir quiet && sqlite3 runs/a.db "VACUUM INTO 'quiet/q.db'"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan watch with unreliable clocks, files, disks and servers.
+# Tests entropy-scan watch with unreliable clocks, files, disks and servers.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
@@ -27,7 +27,7 @@ touch -d '2001-02-03' quiet.db && cp -p quiet.db clock/changed.db
 "$scan" watch --once clock/changed.db --state quiet.db.state >quiet.out 2>&1
 look_again clock
 cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
-check 'a file that changed without a change of size and time is read' until_true grep -q changed.db clock.out
+check 'a file that changed without changing size and time is read' until_true grep -q changed.db clock.out
 stop_watching
 each_once 'each alert is delivered once' clock.out 3
 sqlite3 "$(state_of clock)" "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
@@ -103,7 +103,7 @@ collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
 check 'another file with the same time in its place is read' until_true has_lines files.out 2
 same_text 'the first alert was delivered once' 2 "$(lines files.out)"
 rm -r files
-await 'the folder is missed' grep -q 'files: no such file' files.err
+await 'the missing folder is reported' grep -q 'files: no such file' files.err
 ended $watcher && fail 'the watcher survives the removal of its folder' || pass 'the watcher survives the removal of its folder'
 mkdir files
 collapsing c && mv c.db files/
@@ -118,11 +118,12 @@ copied_in_part() { # fails if the file is reported in less than 3 s: a copy may 
     [ -z "$reported" ] || [ $((${EPOCHREALTIME/./} - begin)) -ge 3000000 ] || { echo "$reported"; return 1; }
 }
 check 'an incomplete file is not reported for three seconds' copied_in_part
-check 'a file that stays half is reported' until_true grep -q 'd.db: damaged' files.err
+check 'a file that stays incomplete is reported' until_true grep -q 'd.db: damaged' files.err
 stop_watching
 same_text 'each alert is delivered once' 3 "$(reported files.out)"
 
-# Runs as a user who may not read the folder, also if root runs the test.
+# Runs the watcher as a user who may not read the folder, even if root runs the
+# test.
 mkdir seen locked
 appear locked inside
 if [ "$(id -u)" = 0 ]; then
@@ -131,7 +132,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 if [ "$(id -u)" = 0 ] && ! nobody_can_run "$scan"; then
     around=()
-    skip 'a folder that may not be read any more' 'another user cannot run the programs here'
+    skip 'a folder that becomes unreadable' 'another user cannot run the programs here'
 else
     start_watching seen locked --poll 0.2
     around=()
@@ -161,7 +162,7 @@ rm place/run.db.stop
 sqlite3 "$(state_of place)" "DELETE FROM delivery WHERE action = 'stop'"
 collapsing two && mv two.db place/run.db
 requested_stop
-check 'the run that took its place is not stopped' test ! -e place/run.db.stop
+check 'the run that replaced it is not stopped' test ! -e place/run.db.stop
 check 'the failure is reported' grep -q 'stop: .*run.db: now contains another run' place.err
 
 # --- environment of the watcher
@@ -236,8 +237,8 @@ check 'a removed state is made again' until_true grep -q b.db state.out
 stop_watching
 each_once 'delivered alerts are not delivered again' state.out 1
 
-# A line is claimed but cannot be printed, because the pipe is full. When it can
-# be printed, the state cannot be written.
+# The delivery of a line is claimed, but the line cannot be printed because the
+# pipe is full. Once the line can be printed, the state cannot be written.
 mkdir claimed
 mkfifo lines
 exec 9<>lines
@@ -261,8 +262,8 @@ matches 'the watcher continues' 'b.db .SM.: collapse' "$line"
 stop_watching
 exec 9<&-
 
-# A user who may write to a watched folder may prepare a state there: with
-# deliveries of commands, and a journal that names a file to be deleted.
+# A user who may write to a watched folder can prepare a malicious state there:
+# deliveries that run commands, and a journal that names a file to be deleted.
 mkdir shared
 appear shared a
 cat >prepare.py <<'END_OF_PY'
@@ -289,17 +290,17 @@ python3 prepare.py $old other.db "$dir/victim"
 sum=$(cat $old* | cksum)
 "$scan" watch --once shared --exec 'sh -c "cat >>shared.alerts"' >shared.out 2>shared.err
 same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksum)"
-same_text 'no file is deleted for it' precious "$(cat victim)"
+same_text 'no file is deleted because of a prepared journal' precious "$(cat victim)"
 same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.alerts)"
 same_text 'a note explains how to use the old state' \
     "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with it: --state $dir/$old" \
     "$(cat shared.err)"
 same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
-exits 'unless it is prepared' 3 "$old: its -journal names another file" "$scan" watch --once shared --state $old
-same_text 'then neither deletes a file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
+exits 'an old state whose journal names another file is refused' 3 "$old: its -journal names another file" "$scan" watch --once shared --state $old
+same_text 'a prepared state deletes no file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
 rm $old-journal
 mkfifo $old-journal
-exits 'nor is a FIFO waited for' 3 "$old: its -journal is not a regular file" timeout 60 "$scan" watch --once shared --state $old
+exits 'a FIFO in place of the state is not waited for' 3 "$old: its -journal is not a regular file" timeout 60 "$scan" watch --once shared --state $old
 rm $old-journal
 sqlite3 other.db ".backup $old"
 sqlite3 $old "DELETE FROM delivery WHERE action = 'exec'; DELETE FROM alert WHERE id = 'x'"
@@ -421,7 +422,7 @@ if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate 
     same_text 'SSL_CERT_FILE is used' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
     openssl rehash . 2>/dev/null
     same_text 'SSL_CERT_DIR is used' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
-    matches 'another certificate does not make it trusted' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
+    matches 'another certificate does not make the server trusted' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
     stop_serving
     serve other.pem
     matches 'a certificate for another name is refused' '(ertificate|name).*exit 3' "$(post tls-name CURL_CA_BUNDLE="$dir/other.pem")"

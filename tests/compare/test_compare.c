@@ -1,5 +1,5 @@
 /**
- * Comparisons of runs, including runs with little information or hostile
+ * Tests comparisons of runs, including runs with little information or hostile
  * contents.
  */
 #include "analyzer/statistics/inference.h"
@@ -10,9 +10,9 @@
 
 #define N_FILES(files) (sizeof(files) / sizeof *(files))
 
-/* Files of the current test. */
+/* The compared files of the current test. */
 static es_compared_files of;
-static json_t *root; /* their JSON; NULL: nothing was compared */
+static json_t *root; /* JSON of the comparison; NULL before a comparison */
 
 static void release(void)
 {
@@ -57,7 +57,7 @@ static const char *text_at(const char *place)
     return es_json_text_at(root, place);
 }
 
-/* Checks why a number is missing. */
+/* Checks the state that JSON gives for a missing number. */
 static void state_at(const char *place, const char *expected)
 {
     char member[128];
@@ -70,7 +70,8 @@ static const char *list_at(const char *place)
     return es_json_list_at(root, place);
 }
 
-/* Comparisons with golden files need GSL's numbers. */
+/* Skips the test without GSL, because the golden files contain statistics that
+ * need it. */
 static void need_gsl(void)
 {
     if (es_stats_gsl())
@@ -96,9 +97,9 @@ static void assert_json(const char *name)
 
 static const char *const seeds[] = {"a1.db", "a2.db", "a3.db", "b1.db"};
 
-/* Writes two configurations with three seeds and one seed. One seed ended
- * NaN, and the best evaluation of another is not its last; threads and paths
- * differ. */
+/* Writes two configurations, one with three seeds and one with a single seed.
+ * One run ends in NaN, the best evaluation of another is not its last, and
+ * threads and paths differ. */
 static void write_seeds(void **state)
 {
     const char *const configs[] = {
@@ -168,7 +169,7 @@ TEST(settings_that_differ_are_listed)
     assert_string_equal(list_at("differing"),
                         "arch n_layer n_head lr note seed");
     assert_string_equal(list_at("incidental"), "threads data");
-    /* the run's seed takes precedence over that of its configuration */
+    /* the run's own seed takes precedence over the seed in its configuration */
     near_at("runs.0.settings.seed", 1);
     near_at("runs.3.settings.lr", 1.25e-3);
     assert_string_equal(text_at("runs.3.settings.note"), "x");
@@ -210,9 +211,9 @@ TEST(the_best_evaluation_may_not_be_the_last)
     near_at("runs.2.eval.best_step", 10);
 }
 
-/* Perplexity is computed from cross-entropy; the first of equal evaluations is
- * the best; a missing value does not count as an evaluation; infinity is never
- * the best. */
+/* Perplexity is computed from cross-entropy. The first of equal evaluations is
+ * the best. A missing value does not count as an evaluation, and infinity is
+ * never the best. */
 TEST(evaluations_of_every_kind_are_counted)
 {
     static const char *const file[] = {"odd.db"};
@@ -234,7 +235,7 @@ TEST(evaluations_of_every_kind_are_counted)
     near_at("runs.0.eval.final_ppl", exp(2.5));
 }
 
-/* At an earlier step, later evaluations do not count. */
+/* If an earlier step is shown, later evaluations do not count. */
 TEST(evaluations_end_at_the_step_shown)
 {
     write_seeds(state);
@@ -258,15 +259,17 @@ TEST(onsets_are_those_of_the_flags)
     state_at("runs.1.onsets.nan.any", "missing");
 }
 
-/* The entropies of a2 are those of a1 plus a quarter of a nat. */
+/* Each entropy of a2 is a quarter of a nat above that of a1. */
 TEST(distances_are_those_of_the_samples)
 {
     compare_seeds(state, NULL);
     near_at("runs.0.distance.ks", 0);
-    state_at("runs.0.distance.p", "missing"); /* a run and itself: no test */
-    if (es_stats_gsl()) {                     /* 3 layers, all higher */
+    state_at("runs.0.distance.p", "missing"); /* a run is not tested against
+                                                 itself */
+    if (es_stats_gsl()) {                     /* all 3 layers are higher, so
+                                                 p has its minimum */
         near_at("runs.1.distance.p", 1.0 / 4);
-        near_at("runs.1.distance.p_holm", 1.0 / 4); /* the larger of two */
+        near_at("runs.1.distance.p_holm", 1.0 / 4); /* adjusted for two runs */
     }
     state_at("runs.2.distance.p_holm", "missing");
     near_at("runs.1.distance.wasserstein", 0.25);
@@ -300,7 +303,7 @@ TEST(numbers_are_relative_to_the_baseline)
     near_at("runs.2.relative.logits_later", 0);
     state_at("runs.1.relative.logits_later", "missing");
     AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
-    assert_non_null(strstr(text, " +0w ")); /* an error compared with a
+    assert_non_null(strstr(text, " +0w ")); /* delay between an error and a
                                                warning */
     near_at("configurations.1.relative.to", 0);
     near_at("configurations.1.relative.final_percent",
@@ -323,7 +326,7 @@ static void gather_numbers(json_t *value, double *numbers, size_t *n)
     json_array_foreach(value, index, member) gather_numbers(member, numbers, n);
 }
 
-/* Returns half of the last printed digit's value. */
+/* Returns half a unit of the last printed digit. */
 static double half_digit(const char *text)
 {
     const char *point = strchr(text, '.'), *e = strchr(text, 'e');
@@ -375,21 +378,21 @@ TEST(printed_numbers_are_in_the_json)
         size_t n = 0;
         compare_seeds(state, baselines[i]);
         gather_numbers(root, numbers, &n);
-        for (size_t run = 0; run < of.n; run++) { /* members of "runs" outside
-                                                     of the comparison */
+        for (size_t run = 0; run < of.n; run++) { /* values that "runs" has
+                                                     outside of the
+                                                     comparison */
             for (int band = 0; band < ES_N_BANDS; band++)
                 numbers[n++] = es_bands_fraction(&of.runs[run]->bands, band);
             numbers[n++] = of.runs[run]->m;
         }
-        numbers[n++] = 2; /* the matrix numbers its runs */
+        numbers[n++] = 2; /* numbers of the runs in the matrix */
         numbers[n++] = 3;
         AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
         assert_true(assert_all_printed(text, numbers, n) > 60);
     }
 }
 
-/* --- incomplete and hostile runs
- * ------------------------------------------- */
+/* --- incomplete and hostile runs --- */
 
 TEST(one_run_has_nothing_to_compare_with)
 {
@@ -418,8 +421,8 @@ TEST(no_run_prints_nothing)
     assert_int_equal(json_array_size(at("runs")), 0);
 }
 
-/* A run that becomes NaN, or is stopped, before its next evaluation has a
- * finite last evaluation, but counts as ended in NaN. */
+/* A run whose loss becomes NaN after its last evaluation counts as ended in
+ * NaN, although that evaluation is finite. */
 TEST(a_run_that_ended_nan_has_no_best_evaluation)
 {
     static const char *const files[] = {"well.db", "nan.db"};
@@ -442,8 +445,9 @@ TEST(a_run_that_ended_nan_has_no_best_evaluation)
     near_at("runs.1.eval.final_ppl", exp(3));
 }
 
-/* No configuration, no evaluation, no context, one head, all NaN, all missing,
- * one name twice: no unknown value is shown as zero. */
+/* The runs lack a configuration, evaluations or a context, have one head,
+ * contain only NaN or only missing values, or share a name. No unknown value
+ * may be shown as zero. */
 TEST(runs_with_little_information_are_compared)
 {
     static const char *const files[] = {"bare.db", "nan.db", "none.db"};
@@ -472,8 +476,8 @@ TEST(runs_with_little_information_are_compared)
     assert_json("compare_bare.json");
 }
 
-/* Keys and values of a file must not control the terminal, and a large number
- * of keys is reported, not shown. */
+/* Keys and values of a run file must not control the terminal. If there are too
+ * many keys, their number is reported instead. */
 TEST(hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};
@@ -516,8 +520,9 @@ TEST(hostile_configurations_do_no_harm)
 }
 
 /* Large whole numbers that differ in their last digit are different; 1e-2
- * equals 0.01; a text does not equal a number; other data means another
- * configuration unless a checksum shows that it is the same. */
+ * equals 0.01; a string does not equal a number. Runs with different data paths
+ * have different configurations, unless a checksum shows that the data is the
+ * same. */
 TEST(equal_values_in_another_notation_are_the_same)
 {
     static const char *const files[] = {"x.db", "y.db"};

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# entropy-scan --compare on the command line: combinations of options, and
-# refused ones.
+# Tests entropy-scan --compare on the command line: valid and refused
+# combinations of options.
 . tests/support/tap.sh
 plan_dir
 cp samples/runs/sm-ln-g.db samples/runs/sm.db "$dir"
 cd "$dir"
 
-# Makes the run NAME with the given lowest and highest entropy of its two heads.
+# Makes the run NAME with two heads, whose lowest and highest entropies are
+# given.
 make_run() {
     printf '%s,%s\n' "$2" "$3" >run.csv
     "$scan" import -q run.csv -o "$1.db" --name "$1" --ctx 128 || exit 1
@@ -37,13 +38,13 @@ else
     output 'the missing GSL is reported' '^intervals, p and g: this program is built without GSL$' "$scan" sm.db --baseline sm-ln-g.db
 fi
 output '--baseline implies --compare' '^compared with the baseline: ' "$scan" low.db --baseline high.db
-output 'a baseline is one more run' '^high \(baseline\) ' "$scan" low.db --baseline high.db
+output 'an added baseline is shown as a run' '^high \(baseline\) ' "$scan" low.db --baseline high.db
 output 'a baseline that is an input is not added twice' '^2$' sh -c '"$0" low.db high.db --baseline ./high.db --json | grep -c "^{\"path\""' "$scan"
 output 'a baseline is recognised as an input by any path' '"baseline":1' sh -c 'ln low.db other.db && "$0" high.db low.db --baseline other.db --json' "$scan"
 output '--check does not judge an added baseline' '^low' "$scan" low.db --baseline flat.db --check
 exits '--check judges a baseline that is an input' 1 '^$' "$scan" low.db flat.db --baseline low.db --check
 exits 'a missing baseline is an error' 3 'none\.db: no such file' "$scan" low.db --baseline none.db
-exits 'without its baseline there is no comparison' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
+exits 'a comparison without its baseline is not printed' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
 exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is a single run, and this file has 2' "$scan" flat.db --baseline both.db
 exits 'a baseline without a run is refused' 2 'no run file' "$scan" --baseline low.db
 exits '--compare refuses --csv' 2 'prints only tables or --json' "$scan" low.db high.db --compare --csv
@@ -58,12 +59,12 @@ output 'runs below a folder are compared' '^[0-9] +high ' "$scan" -r tree --comp
 output 'a baseline found below a folder is one of its runs' '"baseline":2' sh -c '"$0" -r tree --baseline tree/low.db --json' "$scan"
 output 'a baseline found below a folder is listed once' '^3$' sh -c '"$0" -r tree --baseline tree/below/high.db --json | grep -c "^{\"path\""' "$scan"
 exits '--check judges a baseline found below a folder' 1 '^$' "$scan" -r tree --baseline tree/flat.db --check --where run=none
-output 'a baseline from elsewhere is one more run' '"baseline":3' sh -c '"$0" -r tree --baseline sm.db --json' "$scan"
+output 'a baseline outside of the folder is shown as a run' '"baseline":3' sh -c '"$0" -r tree --baseline sm.db --json' "$scan"
 output '--where leaves the baseline in' '^high \(baseline\) ' "$scan" low.db high.db --baseline high.db --where run=low
 exits 'a run that cannot be read is reported' 4 'none\.db: no such file' "$scan" low.db none.db high.db --compare
 output 'a run that cannot be read is left out' '^{"schema":2' sh -c '"$0" low.db none.db high.db --compare --json || [ $? -eq 4 ]' "$scan"
 exits 'no readable run is an error' 3 'none\.db: no such file' "$scan" none.db --compare
-output '-o FILE takes the tables' '^high ' sh -c '"$0" low.db high.db --compare -o table.txt && cat table.txt' "$scan"
+output '-o FILE writes the tables to a file' '^high ' sh -c '"$0" low.db high.db --compare -o table.txt && cat table.txt' "$scan"
 output '-q prints nothing' '^0$' sh -c '"$0" -q low.db high.db --compare | wc -c' "$scan"
 output '--series compares another series' 'of max_logit over heads' "$scan" sm-ln-g.db sm.db --compare --series max_logit
 output 'm is described by its policy' '^m in nats \(run: ' "$scan" low.db high.db --compare --max run

@@ -1,15 +1,15 @@
 /**
- * Statistics over the seeds of two configurations: scipy's numbers, and the
- * reasons if a statistic is missing.
+ * Tests statistics over the seeds of two configurations: compares them with
+ * scipy's results, and checks the reasons for missing statistics.
  */
 #include "analyzer/statistics/inference.h"
 #include "tests/support/compared.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Files of the current test. */
+/* The compared files of the current test. */
 static es_compared_files of;
-static json_t *root; /* their JSON; NULL: nothing was compared */
+static json_t *root; /* JSON of the comparison; NULL before a comparison */
 
 static void release(void)
 {
@@ -60,9 +60,10 @@ static void compare_evidence(void **state, const float *a, size_t n_a,
     root = es_compared_parsed(&of);
 }
 
-/* Values of scipy 1.17.1 for float32(exp([1.75, 1.25, 1.5])) and
- * float32(exp([2, 2.25])): ttest_ind(equal_var=False), t.interval; one of all
- * 10 divisions has as large a distance. */
+/* The expected values come from scipy 1.17.1, ttest_ind(equal_var=False) and
+ * t.interval, for float32(exp([1.75, 1.25, 1.5])) and float32(exp([2, 2.25])).
+ * seeds_p is 1/10, because only the given division of all 10 has so large a
+ * distance. */
 TEST(seeds_are_tested_against_those_of_the_baseline)
 {
     const float a[] = {1.75F, 1.25F, 1.5F}, b[] = {2, 2.25F};
@@ -112,7 +113,7 @@ TEST(missing_statistics_have_a_reason)
     assert_string_equal(
         es_json_text_at(root, "configurations.0.evidence.ppl_reason"),
         "equal values");
-    compare_evidence(state, same, 3, nan, 2); /* one ended NaN */
+    compare_evidence(state, same, 3, nan, 2); /* one run ended in NaN */
     assert_string_equal(
         es_json_text_at(root, "configurations.1.interval.reason"),
         "few values");

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# entropy-scan cost: tables, JSON and figures of runs and architectures, and
-# refused inputs.
+# Tests entropy-scan cost: tables, JSON and figures of runs and architectures,
+# and refused inputs.
 . tests/support/tap.sh
 plan_dir
 cp samples/runs/sm-ln-g.db samples/runs/sm.db "$dir"
 cd "$dir"
 
-# AERO, table 4: FLOPs, GB, minutes, savings.
+# The expected FLOPs, GB, minutes and savings come from table 4 of AERO.
 output 'an architecture has the published row' \
     '^SM\+LN\+G +12 +768 +128 +14\.5 +7\.7 +25\.3 +25\.0-25\.7 +8\.31 ' "$scan" cost SM+LN+G
 output 'savings are compared with the first model, with intervals' '^SM\+LN\+R .* 2\.68x +2\.62-2\.73 +1\.36x +1\.19-1\.54$' "$scan" cost SM+LN+G SM+LN+R
@@ -51,7 +51,7 @@ program='assert models[0]["counts"]["LayerNorm"] == 128 * 768 and models[0]["cou
     128 * 12 * (4 + 2) * 768, models'
 check 'the simplified block has two matrices and a last norm' json SM+ScFuFFN --simplified --final-norm on
 
-# A run without a vocabulary, a run without a shape, and a run whose
+# Makes a run without a vocabulary, a run without a shape, and a run whose
 # architecture has another notation.
 printf '0.5,1\n1.5,2\n' >run.csv
 "$scan" import -q run.csv -o bare.db --arch SM --ctx 16 || exit 1
@@ -79,7 +79,8 @@ exits 'a figure without modelled costs is refused' 3 'no model has a modelled co
 exits 'an input is not overwritten' 2 'sm\.db' "$scan" cost sm.db -o sm.db
 check 'a failure leaves no file' test ! -e a.png
 
-# Measurements of a layer with two heads: softmax processes 2 x 4 x 4 numbers.
+# Makes measurements of a layer with two heads, where softmax processes 2 x 4 x
+# 4 values.
 cat >layer.csv <<'END'
 # name: two parties
 # arch: SM+LN+G
@@ -136,7 +137,8 @@ file_has 'latency is drawn over context lengths' lengths.svg 'latency, modelled 
 "$scan" cost SM+LN+G 'PSM(4)' --figure latency --shares --for column -o shares.svg
 file_has 'the note of bars of shares explains totals and missing bars' shares.svg \
     'Above the' 'minutes\.' '>\?<' 'Without a bar'
-# SecretFlow's profile; only the second run of each operation counts.
+# A profile of SecretFlow, in which only the second run of each operation
+# counts.
 cat >profile.txt <<'END'
 operation softmax 0
 [info] [Profiling] SPU execution softmax completed, execution took 9.5s, total
@@ -151,7 +153,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import measure
 print(measure.profile(open("profile.txt").read()))' "$root/samples/private-inference"
-# The header of a checkpoint, and the members that a run gets from it.
+# Makes the header of a checkpoint and checks which members a run gets from it.
 python3 -c 'import json, struct, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The coefficients of private inference follow from the published tables, and
-# extrapolate as the README of analyzer/cost states.
+# Tests that the coefficients of private inference follow from the published
+# tables, and that they extrapolate as the README of analyzer/cost states.
 . tests/support/tap.sh
 plan_dir
 fit=$root/analyzer/cost/fit.py
@@ -9,7 +9,7 @@ kept=$root/analyzer/cost/coefficients.inc.h
 
 check 'a fit gives the coefficients that are built in' "$fit" "$scan" "$tables" --check "$kept"
 sed 's/,25.32,/,25.33,/' "$tables" >"$dir/other.csv"
-exits 'another table gives others' 1 'differs from a fit to the tables: run make cost-fit' \
+exits 'another table gives other coefficients' 1 'differs from a fit to the tables: run make cost-fit' \
     "$fit" "$scan" "$dir/other.csv" --check "$kept"
 
 "$fit" "$scan" "$tables" >"$dir/errors"

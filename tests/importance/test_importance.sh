@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan importance on runs constructed so that lr determines the
-# perplexity, act determines the overload, and drop and note determine nothing.
+# Tests entropy-scan importance on constructed runs: lr determines the
+# perplexity, act determines the overload, and drop and note have no effect.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -12,8 +12,8 @@ if "$scan" --version | grep -q '^no GSL'; then
     exit
 fi
 
-# Makes the run NAME with CONFIG: two layers of three heads, one of which has
-# the entropy HEAD; the last evaluation is LOSS.
+# Makes the run NAME with the configuration CONFIG, two layers of three heads,
+# one head with the entropy HEAD, and the final evaluation LOSS.
 make_run() {
     {
         printf '# name: %s\n# arch: SM\n# ctx: 128\n# config: %s\n' "$1" "$2"
@@ -47,9 +47,10 @@ file_has 'a category has no sign' table.txt '^act +2 +0\.0[0-9]* +1 +1\.00 +0\.0
 file_has 'an outcome that never varies is reported' table.txt '^NaN at -: no run has a NaN$' '^collapsed -: the outcome or the setting is the same in all runs that have it$'
 file_has 'runs are counted' table.txt '^24 runs; eval ppl: final value of the 24 runs that ended finite$'
 check 'seeds and constant settings have no row' sh -c '! grep -qE "^(seed|note|ctx) " table.txt'
-check 'the strongest comes first' sh -c 'sed -n 2p table.txt | grep -q "^act "'
+check 'the strongest setting comes first' sh -c 'sed -n 2p table.txt | grep -q "^act "'
 
-# scipy 1.17.1: spearmanr of the 24 values of lr and loss in the loop above
+# The expected correlation is spearmanr of scipy 1.17.1 for the 24 values of lr
+# and loss in the loop above.
 "$scan" importance tree --json >x.json
 check '--json prints valid JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
 number() { sqlite3 :memory: "select printf('%.$2f', json_extract(value, '\$.outcomes.$3')) from
@@ -60,7 +61,7 @@ file_has 'unknown values are null with a reason' x.json \
     '"nan_step":\{"n":24,"strength":null,"strength_state":"missing","p":null,"p_state":"missing","p_holm":null,"p_holm_state":"missing","reason":"equal values"\}'
 check 'the result is reproducible' sh -c '"$0" importance tree --json | cmp - x.json' "$scan"
 
-# Runs that end NaN have no perplexity, but the step of their first NaN is an
+# Runs that end in NaN have no perplexity, but the step of their first NaN is an
 # outcome.
 make_run nan1 '{"lr":1,"drop":0,"act":"G"}' NaN 2 3
 make_run nan2 '{"lr":1,"drop":0.1,"act":"R"}' NaN 2 3

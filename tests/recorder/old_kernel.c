@@ -1,12 +1,13 @@
 /*
- * Runs a command as on an older kernel, or under a container's filter:
+ * Runs a command under a system call filter that simulates an older kernel or a
+ * container:
  *
  *       old_kernel ENOSYS|EPERM [memfd] [wipe] COMMAND...
  *
- * Every system call that is newer than Linux 4.18 fails with that error, and
- * waitid accepts no pidfd. With memfd, memfd_create fails, too; with wipe,
- * MADV_WIPEONFORK fails. Two calls always fail with ENOSYS, because a glibc
- * that uses them falls back only then.
+ * Every system call that is newer than Linux 4.18 fails with the given error,
+ * and waitid accepts no pidfd. With memfd, memfd_create fails, too; with wipe,
+ * MADV_WIPEONFORK fails. Two calls always fail with ENOSYS, because glibc uses
+ * older calls instead only after ENOSYS.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -22,11 +23,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FIRST_NEW                                                              \
-    424 /* pidfd_send_signal of 5.1; the same number on every                  \
-           machine */
+/* pidfd_send_signal of 5.1; the same number on every machine. */
+#define FIRST_NEW 424
 #define CLONE3 435
-#define FACCESSAT2 439 /* used by realpath */
+#define FACCESSAT2 439 /* realpath uses this call */
 #define ID_PIDFD 3
 
 #define NUMBER offsetof(struct seccomp_data, nr)
@@ -34,8 +34,8 @@
 #define LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at)
 #define ANSWER(code) BPF_STMT(BPF_RET | BPF_K, code)
 #define ERROR(code) ANSWER(SECCOMP_RET_ERRNO | (unsigned)(code))
-/* Skips `n` instructions unless the loaded number equals `number`, or is at
- * least that. */
+/* Filter instructions that skip `n` instructions unless the loaded system call
+ * number equals `number`, or is at least `number`. */
 #define UNLESS_IS(number, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, n)
 #define UNLESS_FROM(number, n) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, number, 0, n)
 

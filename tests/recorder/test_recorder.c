@@ -1,5 +1,6 @@
-/* Recording into a file through the real entropy-recorder: the file contains
- * exactly what was pushed, and wrong calls have no other effect. */
+/* Tests recording into a file through the real entropy-recorder. The file must
+ * contain exactly the pushed frames, and wrong calls must return an error
+ * without any other effect. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -148,7 +149,8 @@ TEST(a_run_ends_with_the_status_given)
     }
 }
 
-/* Frames of four megabytes, through a ring that was requested to be tiny. */
+/* Pushes frames of four megabytes through a ring whose requested size is
+ * tiny. */
 TEST(largest_frames_fit)
 {
     const char *path = recording_path("large.db");
@@ -263,7 +265,7 @@ static void expect_refusal(const es_recorder_options *options, es_status code,
     if (status != code || !strstr(es_message(), why))
         fail_msg("%d, not %d with '%s': %s", status, code, why, es_message());
     assert_null(recorder);
-    /* The started process has ended and left no zombie. */
+    /* The recorder process has ended and left no zombie. */
     int state;
     assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
 }
@@ -313,8 +315,8 @@ TEST(options_without_their_size_are_refused)
     assert_false(exists(options.path, ""));
 }
 
-/* The memory behind the members that an old program knows belongs to something
- * else. */
+/* An old program passes shorter structs. The memory behind its members belongs
+ * to other objects and must not be read. */
 TEST(an_older_program_records)
 {
     const char *path = recording_path("older.db");
@@ -339,7 +341,7 @@ TEST(an_older_program_records)
     es_run_info found;
     es_assert_ok(es_reader_run(reader, 0, &found));
     assert_int_equal(found.n_head, run.n_head);
-    assert_int_equal(found.d_model, 0); /* as a missing member is */
+    assert_int_equal(found.d_model, 0); /* zero stands for a missing member */
     assert_null(found.config);
     es_reader_close(reader);
     recording_remove(path);
@@ -394,7 +396,7 @@ TEST(impossible_files_are_refused)
     es_recorder_options options =
         recording_options(recording_path("none/x.db"), &run);
     expect_refusal(&options, ES_EIO, "none/x.db");
-    options.path = "/proc/x.db"; /* not even root may create a file there */
+    options.path = "/proc/x.db"; /* even root cannot create a file there */
     expect_refusal(&options, ES_EIO, "/proc/x.db");
     options.path = recording_path("");
     expect_refusal(&options, ES_EIO, "");
@@ -412,7 +414,7 @@ TEST(impossible_files_are_refused)
 TEST(unwritable_folder_is_refused)
 {
     if (geteuid() == 0) {
-        /* Root may write everywhere: run the test as another user. */
+        /* Runs the test as another user, because root may write everywhere. */
         const char *place = recording_path("");
         chmod(place, 0755);
         pid_t pid = fork();

@@ -1,5 +1,5 @@
-/* The recorder judges the samples that it writes, and stores its alerts as
- * events of the run. */
+/* Tests that the recorder judges the samples that it writes, and stores its
+ * alerts as events of the run. */
 #include "cli/runs/summary.h"
 #include "tests/support/recorded.h"
 #include "tests/support/recording.h"
@@ -15,7 +15,8 @@ static int declare(es_recorder *recorder, const char *name, es_phase phase)
     return series;
 }
 
-/* Opens a recorder for a run that can be judged: no warm-up, a ceiling. */
+/* Opens a recorder for a run that can be judged, without a warm-up and with a
+ * ceiling. */
 static es_recorder *start(const char *path, const char *uuid, int64_t resume,
                           int *entropy, int *logit)
 {
@@ -32,8 +33,8 @@ static es_recorder *start(const char *path, const char *uuid, int64_t resume,
     return recorder;
 }
 
-/* Pushes healthy samples, except for layer 3 from step `fall` on and logits
- * that grow. */
+/* Pushes samples in which layer 3 collapses from step `fall` on and logits
+ * grow; the other values are healthy. */
 static void push(es_recorder *recorder, int entropy, int logit, int64_t step,
                  int64_t fall)
 {
@@ -104,8 +105,8 @@ static void assert_the_three(const char *path)
                  ES_SEVERITY_ERROR);
 }
 
-/* Layer 0 is uniform with a separate ceiling; the other layers have three times
- * that ceiling. */
+/* Layer 0 is uniform and has a separate, lower ceiling, one third of the
+ * ceiling of the other layers. */
 TEST(layers_are_judged_by_their_own_ceilings)
 {
     for (int planned = 0; planned < 2; planned++) {
@@ -147,7 +148,7 @@ TEST(alerts_are_events_of_the_run)
     assert_the_three(path);
 }
 
-/* A reader that judges the run afterwards finds the same onsets. */
+/* A reader that judges the finished run must find the same onsets. */
 TEST(alerts_are_those_that_a_reader_finds)
 {
     alert found[8];
@@ -168,8 +169,8 @@ TEST(alerts_are_those_that_a_reader_finds)
     }
 }
 
-/* Resumes in the middle of the episode, and before the samples that opened
- * it. */
+/* Resumes the run in the middle of an episode, and before the samples that
+ * opened the episode. */
 TEST(a_resumed_run_has_each_alert_once)
 {
     static const int64_t resumed_at[] = {35, 26, 22, 21, 20, 7};
@@ -190,8 +191,8 @@ TEST(a_resumed_run_has_each_alert_once)
     }
 }
 
-/* The window of losses is filled from the file: few losses follow the
- * resumption. */
+/* Only few losses follow the resumption, so the judge must fill its window of
+ * losses from the file. */
 TEST(a_resumed_run_knows_its_earlier_losses)
 {
     static const int64_t resumed_at[] = {0, 45, 52};

@@ -1,5 +1,6 @@
-/* Kills either side of a recording at any moment: TRAINER_KILLS, RECORDER_KILLS
- * and DOUBLE_KILLS in the environment set the number of kills. */
+/* Kills the trainer, the recorder or both at random moments of a recording.
+ * TRAINER_KILLS, RECORDER_KILLS and DOUBLE_KILLS in the environment set the
+ * numbers of kills. */
 #include "tests/support/chance.h"
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
@@ -10,12 +11,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Results of a child, which also remain after its death. */
+/* Results of a child in shared memory, which remain after the child's death. */
 struct shared {
     _Atomic int opened;
     _Atomic int recorder;  /* pid */
-    _Atomic int64_t steps; /* completely pushed steps, with one frame of each
-                              series */
+    _Atomic int64_t steps; /* number of complete steps, at which one frame of
+                              each series was pushed */
     _Atomic int64_t refused;
 };
 
@@ -120,7 +121,8 @@ TEST(killed_trainer_loses_nothing)
         else /* the trainer may still be starting */
             usleep(random_below(40000));
         kill(pid, SIGKILL);
-        recording_reap_all(); /* the trainer, then the orphaned recorder */
+        recording_reap_all(); /* reaps the trainer, then the orphaned
+                                 recorder */
         check_orphaned(path);
         recording_remove(path);
         steps += atomic_load(&shared->steps);
@@ -159,7 +161,7 @@ TEST(a_trainer_that_just_exits_loses_nothing)
     check_a_little(path);
 }
 
-/* The process lives on, but executes a program that does not record. */
+/* The trainer replaces itself by a program that does not record. */
 TEST(a_trainer_that_executes_another_program_ends_the_run)
 {
     const char *path = recording_path("became.db");
@@ -173,15 +175,15 @@ TEST(a_trainer_that_executes_another_program_ends_the_run)
     }
     await_opened();
     /* The recorder is still a child of the sleeping process, and remains a
-     * zombie. */
+     * zombie after its end. */
     es_await(!recording_is_written(path));
     check_a_little(path);
     kill(pid, SIGKILL);
     assert_int_equal(recording_reap_all(), 2);
 }
 
-/* The children of the trainer hold every descriptor and mapping, and outlive
- * it. */
+/* The children of the trainer hold all descriptors and mappings, and outlive
+ * the trainer. */
 TEST(children_of_a_dead_trainer_do_not_delay_the_end)
 {
     const char *path = recording_path("workers.db");
@@ -203,8 +205,8 @@ TEST(children_of_a_dead_trainer_do_not_delay_the_end)
         raise(SIGKILL);
     }
     close(hold[0]);
-    /* The worker is the last of the three processes to end, because it waits
-     * for us. */
+    /* The worker ends last of the three processes, because it waits for this
+     * test. */
     int ended = 0;
     pid_t recorder = 0;
     while (ended < 2) {
@@ -222,12 +224,12 @@ TEST(children_of_a_dead_trainer_do_not_delay_the_end)
     assert_int_equal(recording_reap_all(), 1);
 }
 
-/* As a supervisor does: the trainer is killed and restarted at once. */
+/* The trainer is killed and restarted at once, as a supervisor would do. */
 TEST(a_restart_waits_for_the_lock)
 {
     const char *path = recording_path("again.db");
-    /* The pause leaves its recorder little to do: the next recorder waits only
-     * 2 s. */
+    /* The pauses keep the recorder's backlog small, because the next recorder
+     * waits only 2 s for it. */
     pid_t pid = start_trainer(path, 65536, 200);
     es_await(atomic_load(&shared->steps) > 100);
     kill(pid, SIGKILL);
@@ -285,7 +287,8 @@ TEST(killed_recorder_is_noticed)
         uint64_t tried = 0, broken = 0;
         double loss = 4.25, alone = 4.25;
         int64_t step = 0;
-        /* Continues until the kill is noticed, and then for some more steps. */
+        /* Trains until a push reports the recorder's death, and then for some
+         * more steps. */
         for (int64_t after = 0; after < 50; step++) {
             loss = train_step(loss, step);
             alone = train_step(alone, step);
@@ -315,8 +318,8 @@ TEST(killed_recorder_is_noticed)
     }
 }
 
-/* A push cannot wake a recorder that was killed in its sleep: this must be
- * noticed, too. */
+/* A recorder that was killed while sleeping cannot be woken; a push must notice
+ * its death, too. */
 TEST(a_recorder_killed_in_its_sleep_is_noticed)
 {
     const char *path = recording_path("asleep.db");
@@ -373,8 +376,8 @@ TEST(killing_the_recorder_ends_a_wait_for_space)
                      ES_EBROKEN);
 }
 
-/* Opens and closes the file once more: neither a lock nor a log is in the
- * way. */
+/* Opens and closes the file once more, which fails if a lock or a log was left
+ * behind. */
 static void record_nothing(const char *path)
 {
     es_assert_ok(
@@ -399,7 +402,7 @@ TEST(killing_both_leaves_an_intact_file)
         int64_t steps = atomic_load(&shared->steps);
         for (int i = 0; i < 4; i++)
             assert_in_range(recording_check(path, i, 0), 0, steps + 1);
-        /* The next recorder can write. */
+        /* Checks that the next recorder can write. */
         record_nothing(path);
         recording_remove(path);
     }

@@ -1,5 +1,5 @@
-/* Other programs damage the write-ahead log of a recording: no committed frame
- * is lost without a report, and the file stays intact. */
+/* Lets other programs damage the write-ahead log of a recording. No committed
+ * frame may be lost without a report, and the file must stay intact. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -15,7 +15,7 @@ static const char *beside(const char *path, const char *tail)
     return name;
 }
 
-/* Opens a recorder that commits at once, and commits HALF frames. */
+/* Opens a recorder that commits each frame at once, and records HALF frames. */
 static es_recorder *open_half(const char *path, int series[4])
 {
     es_recorder *recorder = recording_open(path);
@@ -79,7 +79,8 @@ TEST(truncated_log_is_a_counted_loss)
     }
 }
 
-/* Nothing is pushed afterwards: the end of the run has to notice. */
+/* No frame is pushed afterwards, so the damage must be noticed at the end of
+ * the run. */
 TEST(a_log_truncated_before_the_close_is_reported)
 {
     const char *path = recording_path("late.db");
@@ -102,7 +103,7 @@ TEST(overwritten_log_is_a_counted_loss)
     fclose(log);
     push_half(recorder, series);
     check_cut(path, recorder, 2 * HALF, 0); /* the first checkpoint notices
-                                               it */
+                                               the damage */
 }
 
 /* --- log without a name --------------------------------------------------- */
@@ -127,14 +128,15 @@ static void replace_log(const char *path)
     fputs("something else", other);
 }
 
-/* Returns true if there is a log other than the one that replace_log left. */
+/* Returns true if the file has a log other than the file that replace_log left
+ * there. */
 static bool has_log(const char *path)
 {
     struct stat log;
     return stat(beside(path, "-wal"), &log) == 0 && log.st_size > 100;
 }
 
-/* The missing log is noticed in the next check or at the end. */
+/* The recorder notices the missing log in its next check or at the end. */
 TEST(log_without_its_name_loses_nothing)
 {
     static void (*const ways[])(const char *) = {remove_log, move_log,
@@ -160,7 +162,7 @@ TEST(log_without_its_name_loses_nothing)
     }
 }
 
-/* As by rm -f RUN.db* */
+/* Removes the files like rm -f RUN.db* */
 TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
 {
     const char *path = recording_path("gone.db");
@@ -217,13 +219,13 @@ TEST(truncated_index_ends_with_a_message)
     assert_int_equal(report.lost, step - HALF);
     recording_check_integrity(path);
     assert_int_equal(recording_check(path, 0, 0), HALF);
-    /* The next recorder can write. */
+    /* Checks that the next recorder can write. */
     es_assert_ok(
         es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL));
     recording_check_integrity(path);
 }
 
-/* Checkpoints that a user makes with sqlite3 do no damage. */
+/* A user makes checkpoints with sqlite3 during the recording. */
 TEST(checkpoints_by_other_programs_do_no_harm)
 {
     const char *path = recording_path("foreign.db");
@@ -249,7 +251,7 @@ TEST(checkpoints_by_other_programs_do_no_harm)
 
 TEST(a_permanent_reader_is_reported)
 {
-    enum { SIDE = 256, FRAMES = 280 }; /* of 256 KiB: 70 MiB */
+    enum { SIDE = 256, FRAMES = 280 }; /* frames of 256 KiB, 70 MiB in total */
     static float values[SIDE * SIDE];
     const char *path = recording_path("endless.db");
     es_run_info run = recording_run();

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Recording on Linux 4.18 and in containers that refuse unknown system calls:
-# the tests of recording and of processes, including kill -9, must pass there,
-# too.
+# Runs the tests of recording and of processes, including kill -9, under filters
+# that simulate Linux 4.18 and containers that refuse unknown system calls.
 . tests/support/tap.sh
 plan_dir
 
@@ -38,7 +37,7 @@ plain=(process ring recorder recorder_process recorder_faults recorder_overwritt
 strict=(process recorder recorder_process recorder_faults) # without memfd no file can be sealed
 check 'the tests are built' make -s BUILD="$BUILD" CC="$CC" \
     "${plain[@]/#/$BUILD/tests/test_}" "$BUILD/entropy-recorder"
-# The tests mostly wait: run four at a time.
+# The tests mostly wait, so four run at a time.
 {
     printf '%s ENOSYS\n' "${plain[@]}"
     printf '%s EPERM memfd wipe\n' "${strict[@]}"

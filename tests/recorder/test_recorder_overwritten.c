@@ -1,6 +1,6 @@
-/* Mistakes of a training process on its own side of a recording: it overwrites
- * words of the shared memory, and closes descriptors that it does not know.
- * Recording must never hang, crash, or report success after losing a frame. */
+/* Simulates bugs of a training process, which overwrites words of the shared
+ * memory and closes descriptors that it does not know. Recording must never
+ * hang, crash, or report success after losing a frame. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -28,8 +28,8 @@ static const struct field {
     FIELD(bell), FIELD(wake_at),   FIELD(stop),        FIELD(owner),
 };
 
-/* The fourth is a position of this recording, the last the kernel's mark of a
- * dead owner. */
+/* Values that words are overwritten with. The fourth is a valid position of
+ * this recording; the last is the kernel's mark of a dead owner. */
 static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
                                     FUTEX_OWNER_DIED};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
@@ -78,7 +78,8 @@ static void check_outcome(const char *path, es_status status,
         assert_int_equal(count_in_file(path), report->pushed);
 }
 
-/* Overwrites the word while the recorder works, and while it sleeps. */
+/* Records while the word at `offset` is overwritten, both while the recorder
+ * works and while it sleeps. */
 static es_status record_over(const char *path, size_t offset, uint32_t pattern,
                              es_recorder_report *report, uint64_t *refused)
 {
@@ -90,15 +91,16 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     *refused = 0;
     alarm(ES_PATIENCE_S);
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = ANSWER_MS; /* at the end only: a start may be slow */
+    recorder->answer_ms = ANSWER_MS; /* set only for the end, because a start
+                                        may be slow */
     recording_declare(recorder, series);
     char *words = (char *)recorder->ring.words;
     for (int64_t step = 0; step < STEPS; step++) {
         *refused += recording_push(recorder, series, 0, step) != ES_OK;
         if (step % 250 == 249)
             memcpy(words + offset, &pattern, sizeof pattern);
-        if (step == 499) /* the recorder may sleep or not: both states are
-                            tested */
+        if (step == 499) /* lets the recorder fall asleep, so that both
+                            states are tested */
             usleep(3000);
     }
     assert_false(es_recorder_stop_requested(recorder));
@@ -125,7 +127,7 @@ TEST(no_overwritten_word_hides_a_loss)
                     printf("# %s+%zu %08x: %d, %d lost, %d dropped: %s\n",
                            fields[i].name, at, (unsigned)patterns[p], status,
                            (int)report.lost, (int)report.dropped, es_message());
-                recording_reap_all(); /* includes recorders that did not
+                recording_reap_all(); /* also reaps recorders that did not
                                          answer */
                 check_outcome(path, status, &report, refused);
                 fine += status == ES_OK;
@@ -138,8 +140,8 @@ TEST(no_overwritten_word_hides_a_loss)
     printf("# %d words overwritten, %d recordings whole\n", n, fine);
 }
 
-/* Opens a recorder and kills it; wrong words in the shared memory then hide its
- * death. */
+/* Opens a recorder and kills it. The caller then hides its death by wrong words
+ * in the shared memory. */
 static es_recorder *open_killed(int series[4])
 {
     es_recorder *recorder = recording_open(recording_path("killed.db"));
@@ -169,7 +171,8 @@ TEST(a_ring_without_a_reader_costs_one_wait)
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
     for (int i = 0; i < 2; i++) {
-        assert_true(recorder->stalled); /* so the next push does not wait */
+        assert_true(recorder->stalled); /* a stalled ring makes the next push
+                                           return without waiting */
         assert_int_equal(recording_push(recorder, series, 0, step), ES_EBROKEN);
     }
     (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
@@ -185,8 +188,8 @@ static es_recorder *open_closed(const char *path, int series[4])
     return recorder;
 }
 
-/* Records in a child that closes all descriptors, so that the test's own stay
- * open. */
+/* Records in a child process that closes all descriptors, so that the
+ * descriptors of the test stay open. */
 static int record_without(const char *path)
 {
     int series[4], bad = 0;
@@ -227,8 +230,8 @@ TEST(closed_descriptors_cost_nothing)
     assert_false(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-/* Opens sockets, because a recorder that read a foreign descriptor would take
- * their messages, and checks both ends. */
+/* Reuses the recorder's descriptor numbers for sockets and checks both ends: a
+ * library that read from them would take their messages. */
 static int record_with_own_files(const char *path)
 {
     int series[4], pairs[8][2], bad = 0;
@@ -265,7 +268,7 @@ static int record_and_leave(const char *path)
     es_recorder *recorder = open_closed(path, series);
     for (int64_t step = 0; step < 100; step++)
         recording_push(recorder, series, 0, step);
-    /* Usually the recorder has noticed the end of the socket first. */
+    /* Gives the recorder time to notice the end of the socket first. */
     usleep(100000);
     return 0;
 }
@@ -277,7 +280,8 @@ static int record_and_become(const char *path)
     return 1;
 }
 
-/* The trainer's death is noticed even without the socket. */
+/* The recorder must notice the trainer's death even after the socket has
+ * ended. */
 TEST(the_trainers_death_is_noticed_without_descriptors)
 {
     static int (*const ways[])(const char *) = {record_and_leave,

@@ -1,5 +1,5 @@
-/* The recorder as a guest of a host program: the properties of its process, and
- * hosts with unusual habits, which neither disturb it nor are disturbed. */
+/* Tests the properties of the recorder process, and recording from host
+ * programs with unusual habits: neither side may disturb the other. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -21,8 +21,8 @@ static es_recorder *open_within(int answer_ms, const char *path,
     return recorder;
 }
 
-/* Opens a recorder with an unsuitable program: the result is NULL, and the
- * message says why. */
+/* Tries to open a recorder with an unsuitable program and checks that the
+ * result is NULL. */
 static es_recorder *open_with(const char *path, const char *program)
 {
     return open_within(ES_PATIENCE_MS, path, program);
@@ -33,7 +33,8 @@ static void expect_no_child(void)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* Returns the number in the line of /proc/PID/status that begins with `key`. */
+/* Returns the number in that line of /proc/PID/status which begins with
+ * `key`. */
 static unsigned long long status_of(pid_t pid, const char *key, int base)
 {
     char path[64], line[256];
@@ -167,7 +168,7 @@ TEST(it_has_its_own_session_and_default_signals)
         1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1);
     unsigned long long ignored = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
     assert_true(status_of(pid, "SigBlk:", 16) == three);
-    /* The C library uses signals 32 and 33. */
+    /* Signals 32 and 33 are excluded, because the C library uses them. */
     assert_true((status_of(pid, "SigIgn:", 16) & 0x7fffffff) == ignored);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
@@ -175,9 +176,10 @@ TEST(it_has_its_own_session_and_default_signals)
 TEST(no_stray_descriptors_are_inherited)
 {
     int ends[2];
-    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as in host
+    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as in many host
                                         programs */
-    int high = dup2(ends[1], 77);    /* a number that nothing else uses */
+    int high = dup2(ends[1], 77);    /* a descriptor number that is not used
+                                        otherwise */
     es_recorder *recorder = recording_open(recording_path("fds.db"));
     close(ends[1]);
     close(high);
@@ -217,7 +219,7 @@ TEST(the_host_keeps_no_descriptor)
 }
 
 /* The host has closed its standard streams, so that the memory files of a
- * recording get their numbers. */
+ * recording get descriptors 0 to 2. */
 TEST(a_host_may_close_its_standard_streams)
 {
     const char *path = recording_path("streams.db");
@@ -274,7 +276,8 @@ static void reap_everything(int signal)
 TEST(a_host_may_reap_all_children)
 {
     struct sigaction reap = {.sa_handler = reap_everything}, before;
-    sigaction(SIGCHLD, &reap, &before); /* and without SA_RESTART */
+    sigaction(SIGCHLD, &reap, &before); /* without SA_RESTART, so that
+                                           signals interrupt system calls */
     record_a_little(recording_path("reap.db"));
     sigaction(SIGCHLD, &before, NULL);
     expect_no_child();
@@ -285,7 +288,7 @@ static void count_signal(int signal)
     (void)signal;
 }
 
-/* Timers of the host interrupt every wait. */
+/* A timer of the host interrupts every wait. */
 TEST(signals_of_the_host_do_no_harm)
 {
     struct sigaction tick = {.sa_handler = count_signal}, before;
@@ -305,8 +308,8 @@ TEST(no_zombie_is_left)
 
 /* --- sleep and signals ----------------------------------------------------*/
 
-/* Counts the voluntary context switches of all threads; sets *asleep to true if
- * all of them sleep. */
+/* Returns the number of voluntary context switches of all threads; sets *asleep
+ * to true if all threads sleep. */
 static unsigned long long count_wakes(bool *asleep, pid_t pid)
 {
     char path[64];
@@ -335,7 +338,8 @@ TEST(idle_recorder_sleeps)
     es_await((last = before, before = count_wakes(&asleep, recorder->child.pid),
               asleep && before == last));
     usleep(1500000);
-    /* Without a pidfd it checks the trainer once a second. */
+    /* Allows for the checks of the trainer once a second, which are needed
+     * without a pidfd. */
     assert_in_range(count_wakes(&asleep, recorder->child.pid) - before, 0,
                     recorder->child.watched ? 0 : 2);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
@@ -357,15 +361,16 @@ TEST(batch_is_committed_while_idle)
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
-/* Returns true if the recorder has frames to commit and waits for more. */
+/* Returns true if the recorder has frames to commit and waits for further
+ * frames. */
 static bool is_gathering(const es_recorder *recorder)
 {
     const uint64_t wake_at = atomic_load(&recorder->ring.words->wake_at);
     return wake_at > recorder->ring.position + 1 && wake_at != UINT64_MAX;
 }
 
-/* After a signal the recorder hurries but stays, because the trainer has its
- * last frames to push. */
+/* After a signal the recorder commits each frame at once but does not end,
+ * because the trainer may still push frames. */
 TEST(after_sigterm_each_frame_is_committed_at_once)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
@@ -385,7 +390,8 @@ TEST(after_sigterm_each_frame_is_committed_at_once)
             es_await((gathered |= is_gathering(recorder),
                       recording_committed(recorder) > step));
         }
-        assert_false(gathered); /* gathering would take 0.9 s each time */
+        assert_false(gathered); /* waiting for further frames would take 0.9
+                                   s each time */
         es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
         assert_int_equal(recording_check(path, 0, 0), 20);
         recording_remove(path);

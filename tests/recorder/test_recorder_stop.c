@@ -1,4 +1,5 @@
-/* RUN.db.stop: stops the recorded training, but not a later one. */
+/* Tests that a file RUN.db.stop stops the training being recorded, but not a
+ * later one. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -16,8 +17,8 @@ static bool is_requested(const char *path)
     return access(file, F_OK) == 0;
 }
 
-/* Wakes the sleeping recorder, which then checks for files next to the run file
- * and commits. */
+/* Pushes frames until the recorder has checked for a stop file: a push wakes
+ * the sleeping recorder, which then checks the files. */
 static void push_until_it_looks(es_recorder *recorder, const int series[4])
 {
     recording_await_rest(recorder);
@@ -46,7 +47,7 @@ TEST(a_stop_file_reaches_the_trainer)
     assert_false(is_requested(path));
 }
 
-/** A request from before the training does not stop it. */
+/** A request that is older than the training must not stop it. */
 TEST(an_old_request_is_ignored)
 {
     const char *path = recording_path("old.db");

@@ -1,4 +1,4 @@
-/* Faults in the middle of a run other than a kill: a stopped recorder, forks,
+/* Tests faults in the middle of a run, except kills: a stopped recorder, forks,
  * garbage in the ring, a full disk. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
@@ -26,8 +26,8 @@ TEST(stopped_recorder_drops_and_counts)
     uint32_t bell = es_ring_bell(&recorder->ring);
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
-    /* The first drop has waited; a thousand more do not wait at all. A wait
-     * would ring the bell. */
+    /* Only the first dropped frame has waited for space. A thousand further
+     * drops must not wait; a wait would ring the bell. */
     assert_int_not_equal(es_ring_bell(&recorder->ring), bell);
     bell = es_ring_bell(&recorder->ring);
     for (int i = 0; i < 1000; i++)
@@ -57,7 +57,8 @@ TEST(stopped_recorder_drops_and_counts)
     assert_string_equal(data, expected);
 }
 
-/* The recorder stays stopped: close does not wait for ever, and reports it. */
+/* The recorder stays stopped. es_recorder_close must not wait for ever, and
+ * must report the recorder. */
 TEST(close_gives_up_on_a_stopped_recorder)
 {
     const char *path = recording_path("standstill.db");
@@ -66,7 +67,8 @@ TEST(close_gives_up_on_a_stopped_recorder)
     es_recorder *recorder;
     int series[4];
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = 300; /* at the end only: a start may be slow */
+    recorder->answer_ms = 300; /* set only for the end, because a start may
+                                  be slow */
     recording_declare(recorder, series);
     pid_t pid = recorder->child.pid;
     recording_stop(recorder);
@@ -77,7 +79,7 @@ TEST(close_gives_up_on_a_stopped_recorder)
                      ES_EBROKEN);
     assert_non_null(strstr(es_message(), "does not answer: 10 of 10 frames"));
     assert_int_equal(report.lost, 10);
-    /* If the recorder continues after all, nothing is lost. */
+    /* If the recorder is continued afterwards, no frame is lost. */
     kill(pid, SIGCONT);
     assert_int_equal(recording_reap_all(), 1);
     assert_int_equal(recording_check(path, 0, 0), 10);
@@ -128,7 +130,8 @@ TEST(a_forked_child_must_not_use_the_recorder)
     assert_int_equal(recording_status(path), ES_RUN_FINISHED);
 }
 
-/* A child may record into a separate file. */
+/* A forked child may open a separate recorder and record into a separate
+ * file. */
 TEST(a_forked_child_may_open_its_own_recorder)
 {
     const char *mine = recording_path("parent.db");
@@ -244,8 +247,8 @@ TEST(corrupt_ring_ends_the_run)
     }
 }
 
-/* Writes a frame that is well-formed for the ring; its contents may be right,
- * nearly right, or nonsense. */
+/* Writes a frame that is valid for the ring, but whose contents may be valid,
+ * almost valid, or random. */
 static void write_nonsense(es_ring *ring)
 {
     _Alignas(8) unsigned char payload[8192];
@@ -306,7 +309,8 @@ TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
 
 enum { FILE_LIMIT = 400000 };
 
-/* Returns true if the log is so large that another page would not fit. */
+/* Returns true if the log is so large that another page would exceed the
+ * limit. */
 static bool is_log_full(const char *path)
 {
     struct stat log;
@@ -315,7 +319,7 @@ static bool is_log_full(const char *path)
     return stat(name, &log) == 0 && log.st_size > FILE_LIMIT - 4120;
 }
 
-/* Records in a child under a limit on file sizes, until the ring is full of
+/* Records in a child under a limit on file sizes until the ring is full of
  * frames that cannot be written. */
 static int record_under_limit(const char *path, int64_t *steps)
 {
@@ -331,7 +335,7 @@ static int record_under_limit(const char *path, int64_t *steps)
     recording_declare(recorder, series);
     int64_t step = 0;
     es_status status;
-    /* The ring may also be full because many processes run. */
+    /* Continues if the ring is full only because the machine is busy. */
     while ((status = recording_push(recorder, series, 0, step)) == ES_OK ||
            (status == ES_EFULL && !is_log_full(path)))
         step += status == ES_OK;
@@ -376,8 +380,8 @@ static void fill_disk(const char *path)
     close(fd);
 }
 
-/* The disk is full for a while: all frames that fitted into the ring are
- * recorded. */
+/* The disk is full for a while. All frames that fitted into the ring in the
+ * meantime must be recorded. */
 TEST(recording_continues_once_the_disk_has_space)
 {
     const char *place = recording_path("disk");

@@ -1,5 +1,5 @@
-/* Both sides of the ring in shared memory, in one process, and the records that
- * travel through it. */
+/* Tests both sides of the ring in shared memory, in one process, and the
+ * packing of the greeting and of frames. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
 #include "tests/support/await.h"
@@ -27,7 +27,7 @@ static int setup(void **state)
     es_status status = es_ring_attach(&pair->consumer, fd);
     close(fd);
     *state = pair;
-    alarm(ES_PATIENCE_S); /* ends a test that waits for ever */
+    alarm(ES_PATIENCE_S); /* ends the test if a wait never returns */
     return status;
 }
 
@@ -41,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Writes a frame whose bytes differ from those of all others. */
+/* Writes a frame whose bytes differ from those of all other frames. */
 static bool write_frame(es_ring *ring, uint32_t number, size_t bytes)
 {
     unsigned char payload[BUFFER];
@@ -131,7 +131,7 @@ TEST(a_full_ring_waits_no_longer_than_given)
     assert_int_equal(atomic_load(&pair->producer.words->wants_space), 0);
 }
 
-/* Waits until the first thread sleeps, which it does only in the call under
+/* Waits until the main thread sleeps, which happens only in the call under
  * test. */
 static void await_sleep_of_first(void)
 {
@@ -179,7 +179,7 @@ TEST(the_consumer_sleeps_until_enough_bytes_arrive)
     es_ring_wait(&pair->consumer, bell, five, -1);
     assert_int_equal(es_ring_head(&pair->consumer), five);
     pthread_join(thread, NULL);
-    /* One wake-up for five frames, and no further one. */
+    /* Five frames must cause only one wake-up. */
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
     write_frame(&pair->producer, 5, 100);
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
@@ -252,13 +252,14 @@ static void see_write(int signal)
              PROT_READ | PROT_WRITE);
 }
 
-/* Traps the write of the payload with a write-protected page: at that moment
- * the frame must not be visible yet. */
+/* Intercepts the write of the payload with a write-protected page. At that
+ * moment the frame must not be visible yet. */
 TEST(frames_appear_whole)
 {
     struct pair *pair = trapped = *state;
     struct sigaction trap = {.sa_handler = see_write}, before;
-    /* The next header ends at the end of the ring; its payload is beyond. */
+    /* The next header lies at the end of the ring, and its payload in the
+     * second mapping. */
     size_t first = CAPACITY - 2 * sizeof(es_frame);
     assert_true(write_frame(&pair->producer, 1, first));
     expect_frame(pair, 1, first);
@@ -344,7 +345,7 @@ TEST(impossible_heads_are_corruption)
     }
     atomic_store(head, es_ring_frame_size(100));
     expect_frame(pair, 1, 100);
-    atomic_store(head, 0); /* behind the position of the reader */
+    atomic_store(head, 0); /* a head behind the position of the reader */
     expect_corrupt(pair);
 }
 
@@ -415,14 +416,14 @@ TEST(attach_refuses_other_files)
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 8192));
-    refuse(fd, "not a ring"); /* without a seal it could shrink */
+    refuse(fd, "not a ring"); /* a file without a seal could be shrunk */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     refuse(fd, "the same version"); /* no magic */
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 4096 + 6000));
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    refuse(fd, "not a ring"); /* not a power of two */
+    refuse(fd, "not a ring"); /* a size that is not a power of two */
     close(fd);
 }
 
@@ -500,8 +501,8 @@ TEST(a_truncated_or_damaged_greeting_is_refused)
     assert_non_null(data);
     pack_sample_hello(data, size);
     for (size_t n = 0; n < size; n++) {
-        /* A separate block of exactly this size, so that a sanitizer notices
-         * reads beyond it. */
+        /* Allocates a block of exactly this size, so that a sanitizer notices
+         * reads beyond its end. */
         AUTO_FREE unsigned char *part = malloc(n + 1);
         assert_non_null(part);
         memcpy(part, data, n);

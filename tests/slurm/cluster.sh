@@ -1,4 +1,4 @@
-# A Slurm cluster on 127.0.0.1 for a test: . tests/slurm/cluster.sh
+# Runs a Slurm cluster on 127.0.0.1 for a test. Usage: . tests/slurm/cluster.sh
 #
 #     cluster_missing        prints what this machine lacks for it, if anything
 #     cluster_start DIR [N]  starts munged, slurmctld and a slurmd for each of N
@@ -6,7 +6,7 @@
 #                            other programs then use this cluster
 #     cluster_stop           ends them by their process ids
 #
-# Another Slurm of this machine is not read, written or connected to.
+# The cluster does not use or affect another Slurm installation on this machine.
 
 cluster_missing() {
     local program

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# SQL over run files: entropy-scan sql, the views in plain SQL, and es_values as
-# an extension of the program sqlite3. All three must give the same rows.
+# Tests SQL over run files through entropy-scan sql, the views in plain SQL, and
+# es_values as an extension of the program sqlite3. All three must give the same
+# rows.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/schema.sh
@@ -56,7 +57,8 @@ query="SELECT step, layer, head, value, state FROM es_values('loss', 'train')"
 same_text 'a series of the run has neither layer nor head' "step,layer,head,value,state
 $want" "$("$scan" sql a.db "$query" --csv)"
 
-# The programs print numbers differently, so the queries compare their values.
+# The programs print numbers in different formats, so the queries print values
+# in an exact form.
 exact='SELECT step, layer, head, state, series, phase, typeof(value),
     cast(value * 1e30 AS TEXT), value IS 0.0, value > 1e38, value < -1e38, run
     FROM VALUES ORDER BY series_id, step, layer, head'
@@ -64,10 +66,10 @@ of() { sed "s/VALUES/$1/" <<<"$exact"; }
 same_text 'the views in plain SQL have the rows of es_values' \
     "$("$scan" sql a.db "$(of es_values)" --csv)" \
     "$("$scan" sql a.db "$(of sample_value)" --csv)"
-same_text 'so has sqlite3 with the extension' \
+same_text 'sqlite3 with the extension gives the same rows' \
     "$("$scan" sql a.db "$(of es_values)" --csv | tail -n +2 | tr -d "'\"")" \
     "$(loaded a.db "$(of es_values)" | tr -d "'\"")"
-# Some builds of Python do not support loading extensions.
+# Finds a Python that can load SQLite extensions, which some builds cannot.
 for python in python3 /usr/bin/python3 ''; do
     [ -n "$python" ] && "$python" -c 'import sqlite3
 sqlite3.Connection.enable_load_extension' 2>/dev/null && break
@@ -91,7 +93,7 @@ END
 else
     skip "Python's sqlite3 with the extension" 'no python3 here loads extensions'
 fi
-same_text 'and sqlite3 with the views alone' \
+same_text 'sqlite3 with only the views gives the same rows' \
     "$("$scan" sql a.db "$(of es_values)" --csv | tail -n +2 | tr -d "'\"")" \
     "$(plain a.db "$(of sample_value)" | tr -d "'\"")"
 same_text 'NaN, missing, zero and infinite stay apart' '0,0,0,value
@@ -101,9 +103,9 @@ same_text 'NaN, missing, zero and infinite stay apart' '0,0,0,value
 1,1,-inf,value
 1,2,1e-45,value' "$("$scan" sql a.db --csv "SELECT layer, head, value, state
     FROM es_values('entropy') WHERE step = 10" | tail -n +2)"
-output 'in JSON, too' '"value":null,"value_state":"-inf"' "$scan" sql a.db --json \
+output 'NaN, missing, zero and infinite stay apart in JSON' '"value":null,"value_state":"-inf"' "$scan" sql a.db --json \
     'SELECT value FROM es_values WHERE step = 10 AND layer = 1 AND head = 1'
-output 'NULL is null' '"value":null\}' "$scan" sql a.db --json \
+output 'NULL is null in JSON' '"value":null\}' "$scan" sql a.db --json \
     "SELECT value FROM es_values WHERE state = 'missing' AND head = 2 AND step = 10"
 output 'eval is a separate series' '^missing$' "$scan" sql a.db --csv \
     "SELECT state FROM es_values('loss', 'eval')"
@@ -121,13 +123,14 @@ for condition in 'step = 20' 'step > 10' 'step >= 10' 'step < 20' 'step <= 20' \
     "series = 'SLOPE' COLLATE NOCASE" "phase = 'eval'" "run = 'a'" 'run_id = 1' \
     "run_id = '1'" 'series_id = 2' 'series_id = 2 AND step > 5' 'step = NULL' \
     'series_id > 1' "state = 'nan'" 'value > 1'; do
-    # A plus keeps SQLite from passing the condition to es_values.
+    # A unary plus prevents SQLite from passing the condition to es_values.
     hidden=$(sed -E 's/\b(step|layer|head|series|phase|run|run_id|series_id|state|value)\b/+\1/g' \
         <<<"$condition")
     count() { "$scan" sql a.db b.db --csv "SELECT count(*), count(value), sum(step)
         FROM es_values WHERE $1" 2>&1; }
     case $condition in *COLLATE*) hidden="lower(series) = 'slope'" ;; esac
-    # A column with a plus loses its affinity.
+    # A column with a unary plus loses its type affinity, so quoted numbers are
+    # unquoted.
     hidden=$(sed -E "s/'([0-9]+)'/\1/" <<<"$hidden")
     [ "$(count "$condition")" = "$(count "$hidden")" ] ||
         { bad=1; echo "# $condition: $(count "$condition") / $(count "$hidden")"; }
@@ -161,7 +164,7 @@ a,slope,1
 b,entropy,2' "$("$scan" sql a.db b.db --csv 'SELECT run.name, series.name,
     count(*) AS n FROM sample JOIN series USING (series_id) JOIN run USING (run_id)
     GROUP BY series.series_id ORDER BY 1, 2, 3' | tail -n +2)"
-output 'the second of two is found by its number' '^b,2$' "$scan" sql a.db b.db --csv \
+output 'the second of two files is found by its number' '^b,2$' "$scan" sql a.db b.db --csv \
     "SELECT run, count(*) FROM es_values WHERE step = 10 AND run_id =
         (SELECT run_id FROM run WHERE name = 'b')"
 
@@ -169,22 +172,22 @@ output 'the second of two is found by its number' '^b,2$' "$scan" sql a.db b.db 
 cp a.db damaged.db
 sqlite3 damaged.db "UPDATE sample SET value = zeroblob(24) WHERE step = 20 AND series_id = 1;
     UPDATE sample SET value = x'00' WHERE step = 30"
-same_text 'damaged samples are damaged, not numbers' '10,value
+same_text 'damaged samples have the state damaged and no value' '10,value
 20,damaged
 30,damaged' "$("$scan" sql damaged.db --csv "SELECT step, max(state) FROM
     es_values('entropy') WHERE layer = 1 GROUP BY step" | tail -n +2)"
-same_text 'in the extension as well' '20,6' "$(loaded damaged.db "SELECT step,
+same_text 'the extension reports damaged samples, too' '20,6' "$(loaded damaged.db "SELECT step,
     sum(state = 'damaged' AND value IS NULL) FROM es_values('entropy') WHERE step = 20")"
 cp a.db one.db
 to_schema_1 one.db
 same_text 'a file of schema 1 has the same values' \
     "$("$scan" sql a.db "$(of es_values)" --csv)" \
     "$("$scan" sql one.db "$(of es_values)" --csv)"
-same_text 'and no checksums' '15' "$("$scan" sql one.db --csv \
+same_text 'a file of schema 1 has no checksums' '15' "$("$scan" sql one.db --csv \
     'SELECT count(*) + sum(crc IS NULL) + 1 FROM sample' | tail -n 1)"
-same_text 'the extension reads it' "$(loaded a.db "$(of es_values)")" \
+same_text 'the extension reads a file of schema 1' "$(loaded a.db "$(of es_values)")" \
     "$(loaded one.db "$(of es_values)")"
-same_text 'and attached files' '1.25' "$(loaded a.db "ATTACH 'b.db' AS other;
+same_text 'the extension reads attached files' '1.25' "$(loaded a.db "ATTACH 'b.db' AS other;
     CREATE VIRTUAL TABLE temp.v USING es_values(other);
     SELECT value FROM v WHERE head = 0 AND step = 10")"
 output 'another database is refused with a message' 'es_values: not a run file' \
@@ -199,7 +202,7 @@ sqlite3 evil.db "CREATE TABLE run(run_id, uuid, name, n_layer, n_head);
 output 'impossible numbers are reported as an error of the file' 'es_values: damaged' \
     sh -c 'sqlite3 -cmd ".load $1" evil.db "SELECT * FROM es_values" 2>&1 || true' \
     sh "$extension"
-output 'and values of other types are damaged' '^damaged$' sqlite3 -cmd ".load $extension" \
+output 'values of other types are damaged' '^damaged$' sqlite3 -cmd ".load $extension" \
     evil.db 'SELECT state FROM es_values WHERE run_id = 2'
 
 # --- refused queries
@@ -219,16 +222,16 @@ for write in 'DELETE FROM run' "UPDATE run SET name = 'x'" 'CREATE TABLE x(y)' \
     "SELECT writefile('x', 'y')" "SELECT readfile('/etc/passwd')"; do
     fails "$write" 2 'refused|not be modified|not authorized|no such function' a.db "$write"
 done
-fails 'malformed SQL' 2 'near "SELEC": syntax error' a.db 'SELEC 1'
+fails 'malformed SQL is refused' 2 'near "SELEC": syntax error' a.db 'SELEC 1'
 fails 'no SQL' 2 'is empty' a.db ' -- nothing'
-fails 'two statements' 2 'one statement at a time' a.db 'SELECT 1; SELECT 2'
-fails 'a query without a run file' 2 'followed by a query' 'SELECT 1'
+fails 'two statements are refused' 2 'one statement at a time' a.db 'SELECT 1; SELECT 2'
+fails 'a query without a run file is refused' 2 'followed by a query' 'SELECT 1'
 fails 'no run file' 3 'none.db: no such file' none.db 'SELECT 1'
-fails 'a missing run file among existing ones' 3 'views.sql: not a run file' a.db views.sql 'SELECT 1'
-fails 'a missing table' 2 'no such table: nowhere' a.db 'SELECT * FROM nowhere'
+fails 'a missing run file among existing files is an error' 3 'views.sql: not a run file' a.db views.sql 'SELECT 1'
+fails 'a missing table is an error' 2 'no such table: nowhere' a.db 'SELECT * FROM nowhere'
 fails 'a huge blob is refused' 2 'too big' a.db 'SELECT zeroblob(1000000000)'
-fails 'CSV and JSON' 2 'exclude each other' a.db 'SELECT 1' --csv --json
-fails 'the run file as output' 2 'a.db' a.db 'SELECT 1' -o a.db
+fails 'CSV together with JSON is refused' 2 'exclude each other' a.db 'SELECT 1' --csv --json
+fails 'the run file is refused as output' 2 'a.db' a.db 'SELECT 1' -o a.db
 sqlite3 view.db '.restore a.db' 'CREATE VIEW es_trap AS SELECT load_extension(1)' 2>/dev/null
 fails "what else is in a file is out of reach" 2 'no such table: es_trap' view.db \
     'SELECT * FROM es_trap'
@@ -247,7 +250,7 @@ run.send_signal(signal.SIGINT)
 sys.exit(run.wait(60) != -signal.SIGINT)' "$@"
 }
 check 'a query without end ends with Ctrl-C' interrupt "$scan" sql a.db "$endless count(*) FROM x"
-check 'it ends with its reader' timeout 60 sh -c \
+check 'a query ends when its reader ends' timeout 60 sh -c \
     '"$1" sql a.db "$2 i FROM x" --csv | head -n 3 >/dev/null' sh "$scan" "$endless"
 
 # --- blobs: NaN, missing and infinite values with their bits, an empty blob,
@@ -263,7 +266,7 @@ same_text 'and in JSON' "[
 {\"step\":10,\"bytes\":\"x'$ten'\",\"none\":\"x''\",\"absent\":null},
 {\"step\":20,\"bytes\":\"x'$twenty'\",\"none\":\"x''\",\"absent\":null}
 ]" "$("$scan" sql a.db "$blobs" --json)"
-same_text 'in a table it is its size' 'step  bytes       none       absent
+same_text 'a blob is its size in a table' 'step  bytes       none       absent
   10  (24 bytes)  (0 bytes)       -
   20  (24 bytes)  (0 bytes)       -' "$("$scan" sql a.db "$blobs")"
 

@@ -1,5 +1,6 @@
-# Shared by the tests of sweeps: source it after plan_dir. Changes to $dir, in
-# which x.tok is a corpus for trainings; $root is the previous directory.
+# Shared by the tests of sweeps, which source this file after plan_dir. Changes
+# to $dir, where x.tok is a corpus for training; $root is the previous
+# directory.
 . tests/support/background.sh
 . tests/support/corpus.sh
 cd "$dir"

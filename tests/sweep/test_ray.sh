@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/schedulers/ray_study.py: in a study of Ray Tune, only the trial that
-# collapses is stopped. RAY_PYTHON names a Python that has Ray.
+# Tests samples/schedulers/ray_study.py: in a study of Ray Tune, only the trial
+# that collapses may be stopped. RAY_PYTHON names a Python that has Ray.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh

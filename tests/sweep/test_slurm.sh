@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan sweep --slurm with a real Slurm, which tests/slurm starts.
+# Tests entropy-scan sweep --slurm with a real Slurm, which
+# tests/slurm/cluster.sh starts.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 missing=$(cluster_missing)
@@ -41,7 +42,7 @@ doom=$job
 submit long.ini "$folder" -j 2
 long=$job
 same_text 'the id of the job is printed' 1 "$(grep -cE '^[0-9]+$' <<<"$long")"
-check 'the submitted job is reported' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
+check 'the number of submitted runs is reported' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
 check 'the batch script is kept in the folder' grep -qx '#SBATCH --array=0-0%2' "$folder/slurm-$long.sbatch"
 has_checkpoint() { ls "$folder/$healthy.checkpoints/" 2>/dev/null | grep -qE -- '-0*([4-9]|1[0-9])0\.'; }
 await 'a checkpoint is written' has_checkpoint
@@ -53,7 +54,7 @@ until_true has_state "$folder" "$healthy" queued && pass 'a task that was requeu
     fail 'a task that was requeued waits again' "$(status "$folder")"
 entropy-scan sweep long.ini -o "$folder" --slurm >again 2>again.err
 check 'a queued run is not submitted again' sh -c '! [ -s again ] && grep -q "1 queued: nothing to submit" again.err'
-# Meanwhile: the same sweep on this machine, without interruption.
+# Meanwhile runs the same sweep on this machine, without interruption.
 entropy-scan sweep long.ini -o whole -j 1 >/dev/null 2>&1 &
 whole=$!
 
@@ -86,10 +87,10 @@ goes_on() {
     scontrol update JobId="${long}_0" StartTime=now >/dev/null 2>&1
     grep -q '^resuming ' "$folder/$healthy.log"
 }
-await 'the requeued run goes on' goes_on
+await 'the requeued run continues' goes_on
 check 'the requeued run ends' until_true has_state "$folder" "$healthy" finished
 check 'the requeued run resumes from its checkpoint' grep -q 'resuming .*-0000[0-9]*\.safetensors at step' "$folder/$healthy.log"
-same_text 'it resumes once, in the same task' "1 ${long}_0" \
+same_text 'the requeued run resumes once, in the same task' "1 ${long}_0" \
     "$(sqlite3 "$folder/$healthy.db" "SELECT count(*) FROM event WHERE kind = 'resumed'") $(job_of "$folder/$healthy.db")"
 wait "$whole"
 same_text 'a requeued run equals an uninterrupted one bit by bit' "$(frames whole/$healthy.db)" "$(frames "$folder/$healthy.db")"
@@ -98,7 +99,7 @@ same_text 'a requeued run equals an uninterrupted one bit by bit' "$(frames whol
 spec bad.ini 'SM+XX; SM' 1 accumulate=40 steps=2000000 checkpoint-every=20
 submit bad.ini bad
 check 'a run that fails is reported as broken' until_true has_state bad SM+XX_seed1 broken
-output '--status names it with its last lines' "^    entropy-train: .*part 'XX'" entropy-scan sweep bad --status
+output '--status shows the last lines of the broken run' "^    entropy-train: .*part 'XX'" entropy-scan sweep bad --status
 check 'the other runs continue' until_true has_state bad SM_seed1 running
 saved() { ls bad/SM_seed1.checkpoints/*.safetensors >/dev/null 2>&1; }
 await 'a checkpoint is written' saved
@@ -137,7 +138,7 @@ watcher=
 
 # --- no Slurm, or a refusal
 spec refused.ini SM 1 steps=30 '[slurm]' 'partition = nowhere'
-exits 'sbatch refuses: in its words' 3 '^entropy-scan: refused/slurm.sbatch: sbatch failed: .*[Ii]nvalid partition' \
+exits 'a refusal of sbatch is reported in its words' 3 '^entropy-scan: refused/slurm.sbatch: sbatch failed: .*[Ii]nvalid partition' \
     entropy-scan sweep refused.ini -o refused --slurm
 mkdir few
 for program in entropy-scan entropy-train entropy-recorder; do ln -s "$bin/$program" few; done
@@ -149,7 +150,7 @@ submit good.ini later
 same_text 'without squeue the folder shows what was submitted' \
     "4 runs: 4 queued; Slurm job $job, according to the folder: Slurm did not answer" \
     "$(queued later | grep '^4 runs')"
-exits 'without squeue nothing is submitted: it might be twice' 3 'squeue: cannot run' \
+exits 'without squeue nothing is submitted, to avoid submitting runs twice' 3 'squeue: cannot run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm
 spec many.ini 'SM+LN+G; SM' "$(seq 501 | xargs)" steps=30
 submit many.ini many

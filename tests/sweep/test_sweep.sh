@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan sweep: every run is trained once, even if runs are interrupted,
-# doomed or broken.
+# Tests that entropy-scan sweep trains every run once, even if runs are
+# interrupted, doomed or broken.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh
@@ -62,7 +62,7 @@ echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as after a recording on a full di
 check 'a run that finished but failed is broken' has_state good SM_seed1_lr1e-3 broken
 rm good/SM_seed1_lr1e-3.end
 : >good/SM_seed1_lr1e-3.db-journal
-exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: has a rollback journal' \
+exits 'a run that cannot be read for now is not started again' 3 'SM_seed1_lr1e-3.db: has a rollback journal' \
     "$scan" sweep good.ini -o good
 check 'a run of another sweep is kept' cmp -s kept good/SM_seed1_lr1e-3.db
 exits '--status reports the broken run' 4 'SM_seed1_lr1e-3.db: has a rollback journal' "$scan" sweep good --status
@@ -104,9 +104,9 @@ spec ruled.ini SM+LN+G 1 'steps = 20000000' 'record-every = 50'
 begin ruled.ini ruled --rules own.rules
 ends
 same_text 'a rule of the user stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
-check 'the rule is named' grep -q 'stop requested: .*trained (error)' ruled.err
-same_text 'the rule counts at the end' 1 $code
-output 'the rule counts in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
+check 'the stop message names the rule' grep -q 'stop requested: .*trained (error)' ruled.err
+same_text 'the rule determines the exit code' 1 $code
+output '--status --rules shows the rule' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
 check '--status uses rules only if they are given' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
 spec idle.ini SM+LN+G 1 'steps = 60'
 "$scan" sweep idle.ini -o idle --rules idle.rules >/dev/null 2>&1
@@ -140,7 +140,7 @@ ends
 begin long.ini long
 await 'the long run starts a third time' grep -q "$long: begins" long.err
 await 'the long run is running' has_state long $long running
-check 'a sweep that was killed takes its trainings with it' ps -p "$sweep"
+check 'the trainings of a killed sweep end, too' ps -p "$sweep"
 trains_once() { [[ $(pgrep -cP "$sweep") == 1 ]]; }
 await 'one training is running' trains_once
 echo stop >long/$long.db.stop
@@ -165,7 +165,7 @@ check 'the run resumes from its checkpoint' until_true grep -q "resuming saved/.
 await 'the run writes further checkpoints' has_later saved "$from"
 kill -9 "$sweep"
 ends
-await 'its recorder ends' is_let_go
+await 'the recorder of the killed run ends' is_let_go
 begin saved.ini saved
 ends
 check 'the run also resumes after the sweep was killed' grep -q "^$saved: resumes from its checkpoint, 1 of 1" saved.err

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# entropy-scan sweep of programs other than entropy-train: a shell script that
-# imports a CSV, and programs that fail. tests/python has a test with a Python
-# program.
+# Tests entropy-scan sweep with programs other than entropy-train: a shell
+# script that imports a CSV, and programs that fail. tests/python has a test
+# with a Python program.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh
 export PATH=$bin:$PATH
 
-# A fake training of 3 steps, 2 layers and 3 heads, which knows nothing about
-# settings.
+# A fake training of 3 steps, 2 layers and 3 heads, which records no
+# configuration itself.
 cat >'a train.sh' <<'END'
 #!/bin/sh
 lr=$1 seed=$2 run=$3
@@ -86,7 +86,7 @@ broken 'a program missing from PATH is broken' 'no-such-program {run}' 'exit cod
 exits 'a program missing at its path is refused' 2 '/no/such: cannot execute' sh -c 'sed -i "s,no-such-program,/no/such," broken.ini; "$0" sweep broken.ini -o broken' "$scan"
 exits 'a swept key that the command lacks is refused' 2 "^entropy-scan: bad.ini:2: command: {lr} is missing" \
     sh -c 'sed -i "s/{lr}/1/" bad.ini; "$0" sweep bad.ini -o nothing' "$scan"
-check 'no folder is made' test ! -e nothing
+check 'a refused sweep makes no folder' test ! -e nothing
 
 # --- random search
 cat >random.ini <<'END'
@@ -98,7 +98,7 @@ lr = log-uniform 1e-4 1e-2
 width = choice 1 2
 END
 "$scan" sweep random.ini -o random -j 2 >out 2>err
-same_text 'as many runs as draws' '3 finished' "$(states random | cut -d' ' -f2 | sort | uniq -c | xargs)"
+same_text 'a random search has as many runs as draws' '3 finished' "$(states random | cut -d' ' -f2 | sort | uniq -c | xargs)"
 "$scan" sweep random.ini -o random --draws 4 >out 2>err
 check 'the same draws are made again' grep -q '^3 of 4 runs are already done' err
 same_text 'the additional draw is trained' 1 "$(grep -c begins err)"
@@ -137,7 +137,7 @@ wait $sweep
 same_text 'a signal ends a sweep' 143 $?
 gone() { ! kill -0 "$(cat pid)" 2>/dev/null; }
 check 'processes started by the shell end, too' until_true gone
-check 'the interrupted run waits' has_state long run waiting
+check 'the interrupted run is listed as waiting' has_state long run waiting
 
 # --- Slurm
 output 'Slurm tasks name the run' '^exec .*/entropy-scan sweep [^ ]*/sub --grace 5 --run "\$run"$' \

@@ -1,4 +1,6 @@
-/** Random search: the distributions, and reproducible draws. */
+/**
+ * Tests the distributions of random search, and that draws are reproducible.
+ */
 #include "cli/alerts/delivery/words.h"
 #include "cli/sweep/plan.h"
 #include "cli/sweep/random.h"
@@ -22,8 +24,8 @@ static void plan_of(es_sweep_plan *plan, const char *text, size_t n_draws)
     es_sweep_spec_free(&spec);
 }
 
-/* Draws N values of one key, in order. A second key makes the draws differ even
- * if the values of the first are equal. */
+/* Draws N values of one key and sorts them. A second key makes the draws differ
+ * even if values of the first key are equal. */
 static void draw(double out[N], const char *distribution)
 {
     AUTO_FREE char **words = NULL;
@@ -55,8 +57,8 @@ static double share_below(const double *values, double limit)
     return (double)n / N;
 }
 
-/* The share of N draws must be within 4 standard deviations of the expected
- * share. */
+/* Each observed share of N draws must be within 4 standard deviations of the
+ * expected share. */
 TEST(draws_follow_their_distribution)
 {
     static const struct {
@@ -92,7 +94,8 @@ TEST(draws_follow_their_distribution)
     "[sweep]\ncommand = x {lr} {w} {run}\nn = 3\n[random]\n"                   \
     "lr = log-uniform 1e-4 1e-2\nw = choice a b\n"
 
-/* A search draws the same values again, also if it has grown. */
+/* A search must draw the same values again, even after draws or keys were
+ * added. */
 TEST(the_same_file_draws_the_same_runs)
 {
     AUTO_BY(es_sweep_plan_free) es_sweep_plan three, more, other, wider;
@@ -111,8 +114,8 @@ TEST(the_same_file_draws_the_same_runs)
         char *middle = three.runs[i].name;
         assert_string_equal(middle, more.runs[i].name);
         assert_string_not_equal(middle, other.runs[i].name);
-        /* each draw is combined with all others; arch varies slower than
-         * steps */
+        /* each draw is combined with all other settings; arch varies more
+         * slowly than steps */
         assert_ptr_equal(strstr(wider.runs[4 * i].name, "A_"),
                          wider.runs[4 * i].name);
         assert_ptr_equal(strstr(wider.runs[4 * i + 2].name, "B_"),
@@ -129,7 +132,8 @@ TEST(no_draw_is_repeated)
             "[sweep]\ncommand = x {a} {b} {run}\nn = 6\n[random]\n"
             "a = choice u v\nb = int-uniform 1 3\n",
             0);
-    assert_int_equal(plan.n, 6); /* check_names would refuse two equal names */
+    assert_int_equal(plan.n, 6); /* all six draws differ, because check_names
+                                    would refuse two equal names */
 }
 
 TEST(invalid_searches_are_refused)

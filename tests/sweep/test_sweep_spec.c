@@ -1,5 +1,5 @@
 /**
- * Specs of sweeps: the runs that they describe, and the messages for wrong
+ * Tests the runs that specs of sweeps describe, and the messages for wrong
  * lines.
  */
 #include "cli/alerts/delivery/words.h"
@@ -12,7 +12,7 @@ static int enter_folder(void **state)
     return es_folder_make(state) || chdir(*state);
 }
 
-/* Makes the plan of a spec of n bytes. */
+/* Makes the plan of the spec in `text` (n bytes). */
 static es_status plan_of(es_sweep_plan *plan, const char *text, size_t n)
 {
     es_sweep_spec spec;
@@ -30,7 +30,7 @@ static void free_words(char ***words)
     es_words_free(*words);
 }
 
-/* Covers all combinations, defaults, and names: whatever the values, a name is
+/* Covers all combinations, defaults, and names. For all values, a name must be
  * a plain file name, not a path, an option or a hidden file. */
 TEST(every_combination_is_a_run)
 {
@@ -43,7 +43,8 @@ TEST(every_combination_is_a_run)
     static const struct {
         const char *spec;
         size_t n_runs, run;
-        const char *name, *command; /* NULL: not checked */
+        const char *name, *command; /* expected name and command; NULL is not
+                                       checked */
     } cases[] = {
         {all, 12, 0, "SM+LN+G_seed3_lr1e-3", NULL},
         {all, 12, 1, "SM+LN+G_seed3_lr3e-4", NULL},
@@ -117,7 +118,7 @@ TEST(wrong_lines_are_named)
     }
 }
 
-/* A command is split into words before values are inserted. */
+/* The command must be split into words before values are inserted. */
 TEST(a_command_gets_the_values_of_its_run)
 {
     static const struct {
@@ -130,7 +131,7 @@ TEST(a_command_gets_the_values_of_its_run)
          "1e-3 --seed=3 --n seed3_lr1e-3 --run '{run}'"},
         {"[sweep]\ncommand = x {run}", "run",
          "ENTROPY_RUN_CONFIG='{}' x '{run}'"},
-        /* _ and - are equivalent in keys; other programs may use any key */
+        /* _ and - are equivalent in keys; a command may have any key */
         {"[sweep]\ncommand = x {model.n_heads} {T-max} {run}\n"
          "[grid]\nmodel.n_heads=08\nT_max=big\n",
          "model.n_heads08_T_maxbig",
@@ -139,14 +140,14 @@ TEST(a_command_gets_the_values_of_its_run)
          "'{run}'"},
         {"[sweep]\ncommand = x {arch} {run}\narch=a \"b\"; c\n", "a-b",
          "ENTROPY_RUN_CONFIG='{\"arch\":\"a \\\"b\\\"\"}' x 'a \"b\"' '{run}'"},
-        /* braces of the command and of values are preserved */
+        /* braces in the command and in values are preserved */
         {"[sweep]\ncommand = x '{{\"a\":{a}}}' {run} }\n[grid]\na={run}\n",
          "a-run",
          "ENTROPY_RUN_CONFIG='{\"a\":\"{run}\"}' x '{{\"a\":{{run}}}}' '{run}' "
          "'}}'"},
         {"[sweep]\ncommand = x {data} {run}\n[grid]\ndata=true\n", "datatrue",
          "ENTROPY_RUN_CONFIG='{\"data\":true}' x true '{run}'"},
-        /* in a shell's script, values are quoted as their position requires */
+        /* in a shell script, values are quoted as their position requires */
         {"[sweep]\ncommand = /bin/sh -ec 'x {arch} \"{arch}\"; y > {run}'\n"
          "arch=$(a) \"b\"\n",
          "a-b",
@@ -165,7 +166,7 @@ TEST(a_command_gets_the_values_of_its_run)
     }
 }
 
-/* Inserts the run file, in the script of a shell and elsewhere. */
+/* Inserts the path of the run file into a shell script and into other words. */
 TEST(the_run_file_is_inserted_last)
 {
     static const char *const words[] = {"sh", "-c", "a '{run}' {run} # {{}}",

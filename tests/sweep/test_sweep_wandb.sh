@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan sweep with a sweep.yaml of Weights & Biases.
+# Tests entropy-scan sweep with a sweep.yaml of Weights & Biases.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh
@@ -62,7 +62,7 @@ matches() { # NAME REGEX: each run has a matching argument
     same_text "$1" 3 "$(grep -lxE -- "$2" random/*.log | wc -l | tr -d ' ')"
 }
 matches 'log_uniform_values draws values in its range' 'lr=(0\.00[0-9]+|0.01|[0-9.]+e-4)'
-matches 'whole bounds are whole numbers' 'width=[234]'
+matches 'whole bounds give whole numbers' 'width=[234]'
 matches 'fractional bounds give fractions' 'drop=0(\.[0-9]+)?'
 matches 'q_uniform draws multiples of its step' 'step=(0|0.25|0.5|0.75|1)'
 matches 'categorical draws one of its values' 'kind=(a b|c)'

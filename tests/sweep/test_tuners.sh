@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/schedulers: a shell loop and an Optuna study stop trainings whose
-# heads collapse or turn NaN, and no others.
+# Tests samples/schedulers: a shell loop and an Optuna study must stop only
+# trainings whose heads collapse or become NaN.
 . tests/support/tap.sh
 . tests/support/optuna.sh
 plan_dir
@@ -10,8 +10,8 @@ export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
 healthy=300 # steps of a healthy training
-# A training with a rate of 1 or more collapses, and would take hours: the test
-# stops it, however slow the machine is.
+# A training with a learning rate of 1 or more collapses. It would take hours,
+# so that even on a slow machine it is stopped before its end.
 mkdir tools
 cat >tools/entropy-train <<END
 #!/bin/sh
@@ -51,7 +51,7 @@ check 'the loop continues' grep -qx 'loop.sh: lr1e-3-seed1: done' err
 same_text 'a healthy run is not stopped' "finished $healthy" \
     "$(status loop/lr1e-3-seed1.db) $(steps loop/lr1e-3-seed1.db)"
 same_text 'no stop request is left over' '' "$(ls loop/*.stop 2>/dev/null)"
-check 'the table shows both runs' test "$(grep -c '^lr1' out)" = 2
+check 'a table shows both runs' test "$(grep -c '^lr1' out)" = 2
 cp loop/lr1-seed1.db kept
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}"
 same_text 'existing runs are left alone' 2 "$(grep -c 'already exists' err)"
@@ -105,7 +105,7 @@ same_text 'the run of the pruned trial contains the reason' "$(sed -n 's/^trial 
 same_text 'no stop request is left over' '' "$(ls trials/*.stop 2>/dev/null)"
 exits 'a run of another study is refused' 1 'trial-0.db: already exists' \
     study trials --data x.tok
-# NaN at the first step: no collapse precedes it.
+# The loss becomes NaN at the first step, so that no collapse precedes it.
 study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 -- --lr 1e30 --clip 0 >out 2>err
 check 'a trial that turns NaN is pruned' grep -qE '^trial 0 .* pruned +nan since step' out
 check 'the run is stopped before its last step' test "$(steps nans/trial-0.db)" -lt 99999999
@@ -114,8 +114,8 @@ exits 'a trial that breaks is reported with its last words' 1 "study.py: .*part 
 exits 'a missing entropy-scan is reported' 1 'study.py: entropy-scan: program not found: build it with' \
     env PATH="$nothing" "$python" "$samples/schedulers/study.py" none --data x.tok
 
-# From step 3 on the entropy of layer 1 halves every 4 steps and the loss
-# becomes unsteady.
+# In this run, from step 3 on the entropy of layer 1 halves every 4 steps and
+# the loss becomes unsteady.
 awk 'BEGIN { print "# arch: SM\n# ctx: 64\nstep,layer,head,entropy,max_logit,loss,grad_norm"
     for (s = 0; s <= 16; s++) {
         grown = s > 3 ? (s - 3) / 4 : 0; wobble = sin(12.9898 * s + 1)
@@ -176,7 +176,8 @@ looks = []
 calls(), calls()
 test("seldom", looks == [1])
 
-# A training that ignores signals is killed, however little it has recorded.
+# A training that ignores signals is killed, even if it has recorded almost
+# nothing.
 open("precious", "w").write("precious")
 os.symlink("precious", "deaf.db.stop")
 deaf = [sys.executable, "-c", "import os, shutil, signal, time;"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan --trends: layers of two heads that fall linearly, stay constant,
-# or oscillate.
+# Tests entropy-scan --trends with layers of two heads that fall linearly, stay
+# constant, or oscillate.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -29,8 +29,9 @@ printf '2,1,3\n1,2,3\n' >one.csv
 "$scan" import -q one.csv -o one.db --ctx 128 --name one || exit 1
 
 "$scan" falls.db --trends >table.txt
-# 5 % of ln(128!)/128 = 3.878 is 0.1939, which 3 - 0.02 s reaches at step 140.3.
-file_has 'a line is followed to its threshold' table.txt \
+# The threshold is 5 % of ln(128!)/128 = 3.878, that is 0.1939. The line 3 -
+# 0.02 * step reaches it at step 140.3.
+file_has 'a trend is extended to its threshold' table.txt \
     '^  layer 0 falls 0\.02 nats a step \(0\.02 to 0\.02, p [0-9.]+e-[0-9]+; robust fit 0\.02, 0\.02 to 0\.02\), below 5% of the ceiling at step 140 \(140 to 140\)$'
 file_has 'constant and oscillating layers have no trend' table.txt '^  no trend: 2 of 3$'
 file_has 'the range of steps is printed' table.txt '^falls, trends over steps 50 to 100$'
@@ -60,8 +61,8 @@ output 'trends are printed with a comparison' '^falls, trends over' "$scan" fall
 "$scan" -q falls.db --curves=plain.svg
 check 'curves have the trend as a dashed line with its area' sh -c 'test "$(grep -c stroke-dasharray trends.svg)" -gt "$(grep -c stroke-dasharray plain.svg)" &&
     grep -q "dashed: trends" trends.svg && ! grep -q "dashed: trends" plain.svg'
-check 'the steps of a curve reach the threshold' sh -c 'grep -q ">140<" trends.svg && ! grep -q ">140<" plain.svg'
+check 'the step axis of curves extends to the threshold' sh -c 'grep -q ">140<" trends.svg && ! grep -q ">140<" plain.svg'
 "$scan" -q planned.db --trends --curves=planned.svg --step 60 && "$scan" -q planned.db --heads 0 --trends --curves=heads.svg
 check 'heads have no trends' sh -c '! grep -q "dashed: trends" heads.svg && grep -q "dashed: trends" planned.svg'
-exits '--trends is for people or JSON' 2 '^entropy-scan: --trends needs the table, --json or --curves' "$scan" falls.db --trends --csv
+exits '--trends is refused with CSV' 2 '^entropy-scan: --trends needs the table, --json or --curves' "$scan" falls.db --trends --csv
 finish
