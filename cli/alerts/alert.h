@@ -12,7 +12,10 @@
 
 #define ES_ALERT_LAYERS 64 /* maximum number of layers that an alert lists */
 
-/** Strings are borrowed and come from run files: they are untrusted. */
+/**
+ * The members of an alert. Strings are borrowed and untrusted, because they
+ * come from run files.
+ */
 typedef struct es_alert {
     const char *path; /* absolute path of the run file */
     const char *uuid, *name, *arch;

@@ -131,7 +131,10 @@ es_status
 es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
                              const es_table_options *options) ES_MUST_USE;
 
-/** Prints the notes that explain p and intervals, and why some are missing. */
+/**
+ * Prints notes that explain p and intervals, and the reasons why they are
+ * missing.
+ */
 void es_comparison_note_evidence(const es_comparison *comparison, FILE *stream);
 
 /**

@@ -101,8 +101,8 @@ static es_status test_entropies(double *distance, double *p, exchange *space,
 
 /* --- perplexities ---------------------------------------------------------*/
 
-/* Collects the finite final perplexities of a configuration; returns their
- * number. */
+/* Copies the finite final perplexities of a configuration to `out`; returns how
+ * many there are. */
 static size_t gather(double *out, const es_comparison *comparison, size_t index)
 {
     size_t n = 0;

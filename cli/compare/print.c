@@ -138,7 +138,7 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
         snprintf(key, sizeof key, "%s", difference->key);
         if (setting && setting->kind == ES_CONFIG_NUMBER &&
             strpbrk(text, ".e")) {
-            /* whole numbers keep all digits */
+            /* whole numbers are printed with all digits */
             text = es_number_print(number, setting->number, 12);
         } else if ((safe = es_display_escape(text, ES_ESCAPE_TERMINAL))) {
             es_display_shorten(safe, VALUE_WIDTH);

@@ -71,8 +71,8 @@ void es_output_catch_signals(void)
     signal(SIGPIPE, SIG_DFL);
 }
 
-/* Blocks the fatal signals while a temporary file is created but its name is
-   not yet known to the handler. */
+/* Blocks the fatal signals while a temporary file exists whose name the signal
+ * handler does not know yet. */
 static void hold_signals(sigset_t *before)
 {
     sigset_t held;
@@ -254,8 +254,8 @@ es_status es_output_check_run_file(const char *path)
     char name[PATH_MAX];
     struct stat about;
     es_status status;
-    /* SQLite would apply a leftover log to any new file with the name of its
-       database. */
+    /* Refuses a leftover log, because SQLite would apply it to a new file with
+     * the name of the log's database. */
     for (int i = 0; i < 2; i++) {
         if (snprintf(name, sizeof name, "%s%s", path, logs[i]) >= PATH_MAX)
             continue;

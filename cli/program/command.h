@@ -32,7 +32,7 @@ extern const es_topic es_run_file_topic;
 /** Tag of those options of a scan that the verb `summarise` also has. */
 #define ES_SUMMARY_TAG (1u << 30)
 
-/** Last row of every table of options. */
+/** Last row of every table of options: --help. */
 #define ES_HELP_OPTION                                                         \
     {                                                                          \
         "help", 'h', NULL, "print this and exit", .type = ES_OPTION_END,       \
@@ -104,8 +104,10 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
  */
 int es_command_width(void);
 
-/** Prints the message if `status` is an error. Returns the exit code of the
- *  program for `status`. */
+/**
+ * Returns the exit code of the program for `status`. Prints the message first
+ * if `status` is an error.
+ */
 int es_command_exit(es_status status);
 
 #endif

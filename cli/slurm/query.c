@@ -27,7 +27,8 @@ static char *text_of(int fd)
     return text;
 }
 
-/* Joins the lines "sbatch: error: A" and "sbatch: error: B" to "A; B". */
+/* Joins the lines of an error message: "sbatch: error: A" and "sbatch: error:
+ * B" become "A; B". */
 static void join_lines(char *out, size_t size, char *text, const char *program)
 {
     es_text joined = es_text_begin(out, size);

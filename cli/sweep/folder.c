@@ -126,8 +126,8 @@ es_status es_sweep_folder_can_resume(bool *out, const char *folder,
 
 /* --- locks ---------------------------------------------------------------- */
 
-/* Locks the folder, and writes the process and host into the lock file, for
- * other sweeps to report. */
+/* Locks the folder, and writes process id and host into the lock file, so that
+ * other sweeps can report them. */
 static es_status take_lock(int *lock, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -191,7 +191,8 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
     /* opened for writing, because some network file systems show locks only
      * then */
     int fd = open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) /* the folder may be read-only or belong to another user */
+    if (fd < 0) /* fails if the folder is read-only or belongs to another
+                   user */
         fd = open(file.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     *out = '\0';
     if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 &&

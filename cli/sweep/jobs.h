@@ -17,7 +17,7 @@
 #define ES_SWEEP_SCRIPT_ENDS "END"
 
 typedef enum es_sweep_queue {
-    ES_SWEEP_QUEUE_UNKNOWN, /* squeue was missing, or not queried */
+    ES_SWEEP_QUEUE_UNKNOWN, /* squeue is not installed or was not queried */
     ES_SWEEP_QUEUE_LEFT,
     ES_SWEEP_QUEUE_WAITS,
     ES_SWEEP_QUEUE_RUNS
@@ -56,8 +56,8 @@ es_status es_sweep_jobs_query(es_sweep_jobs *jobs) ES_MUST_USE;
 
 /**
  * Sets the stage of a view from Slurm's queue, unless the run's files show that
- * it is running or done. Returns the run's task, or NULL if it was not
- * submitted.
+ * the run is running or done. Returns the run's task, or NULL if the run was
+ * not submitted.
  */
 const es_sweep_task *es_sweep_jobs_amend(const es_sweep_jobs *jobs,
                                          es_sweep_view *view);

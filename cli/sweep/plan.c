@@ -157,8 +157,8 @@ static void write_value(es_json_writer *json, const char *key,
         es_json_write_text(json, key, value);
 }
 
-/* Makes the JSON object of the swept values. Its keys are spelled as in a
- * program's configuration, with _ instead of -. */
+/* Composes the JSON object of the swept values. Its keys have _ instead of -,
+ * as in a program's configuration. */
 static es_status make_config(char **out, const choice *chosen)
 {
     size_t size = 0;

@@ -63,8 +63,8 @@ typedef enum es_sweep_section {
 } es_sweep_section;
 
 /**
- * A key of the file: an option of entropy-train or sbatch, or a key of the
- * sweep itself.
+ * A key of the spec file with its values: an option of entropy-train or sbatch,
+ * or a key of [sweep].
  */
 typedef struct es_sweep_option {
     es_sweep_section section;
@@ -79,7 +79,7 @@ typedef struct es_sweep_spec {
     char *path;
     es_sweep_option *options; /* (n) options in the order of the file */
     size_t n;
-    size_t n_draws; /* number of draws for [random]; 0: not set */
+    size_t n_draws; /* number of draws for [random]; 0 if it is not set */
     bool is_wandb;  /* true if the spec was read from a sweep.yaml (wandb.h) */
     char **command; /* words of the key `command` with placeholders
                        (template.h), terminated by NULL; NULL without that

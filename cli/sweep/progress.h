@@ -10,12 +10,16 @@ typedef struct es_sweep_progress {
     bool live; /* true if standard error is a terminal, on which current runs
                   are drawn in place */
     int width, height;
-    size_t n_drawn; /* number of lines drawn in place */
+    size_t n_drawn; /* number of screen lines that are currently drawn in
+                       place */
 } es_sweep_progress;
 
 void es_sweep_progress_begin(es_sweep_progress *progress);
 
-/** Prints a permanent line. The text must be safe for a terminal. */
+/**
+ * Prints a formatted line above the runs drawn in place. The text must be safe
+ * for a terminal.
+ */
 void es_sweep_progress_line(es_sweep_progress *progress, const char *fmt, ...)
     ES_PRINTF(2, 3);
 

@@ -29,7 +29,8 @@ typedef struct worker {
     bool stop_requested;
     int64_t ended_at; /* time (es_now_ms) at which the training is terminated
                          if it has not stopped by then; 0: never */
-    int64_t written;  /* sum of the files' times and sizes, to detect changes */
+    int64_t written;  /* sum of the times and sizes of the run's files, to
+                         detect changes */
     double before;    /* share of the run's steps that were done before this
                          training started */
 } worker;

@@ -32,7 +32,7 @@ typedef struct es_sweep_request {
                                    per processor, or as many as Slurm allows */
     bool status, slurm, dry_run;
     bool all;       /* also show every run and the distances at the end */
-    bool no_stop;   /* do not stop doomed runs */
+    bool no_stop;   /* --no-stop: doomed runs are not stopped */
     size_t n_draws; /* number of draws of a random search; 0: the number in
                        the spec */
     size_t grace;   /* seconds after a stop request until a command is

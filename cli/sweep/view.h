@@ -10,7 +10,7 @@
 
 typedef enum es_sweep_stage {
     ES_SWEEP_WAITING,
-    ES_SWEEP_QUEUED,      /* in Slurm's queue */
+    ES_SWEEP_QUEUED,      /* waits in Slurm's queue */
     ES_SWEEP_INTERRUPTED, /* will be run again */
     ES_SWEEP_BROKEN,      /* the training failed; will be run again */
     ES_SWEEP_RUNNING,
@@ -33,7 +33,8 @@ typedef struct es_sweep_view {
     char bands[64];        /* number of heads in each quarter of the ceiling,
                               "1/2/3/0"; with 4 non-finite heads, "0/2/0/0
                               NaN 4" */
-    char flags[256];       /* current flags; for a broken run, the reason */
+    char flags[256];       /* names of the current flags; for a broken run,
+                              the reason why it broke */
     bool doomed;           /* true if the run has a critical flag, or if a
                               rule whose action is stop applies */
 } es_sweep_view;

@@ -30,7 +30,10 @@ typedef struct es_run_trends {
     size_t n;
 } es_run_trends;
 
-/** Returns true if the line is reported as rising or falling. */
+/**
+ * Returns true if the trend is significant, so that the line is reported as
+ * rising or falling.
+ */
 bool es_trend_is_named(const es_line_trend *line);
 
 struct es_trends {

@@ -303,8 +303,8 @@ es_status es_recorder_open(es_recorder **out, const es_recorder_options *given)
     return status;
 }
 
-/* Waits for the recorder's last words or its end. Gives up on a recorder that
- * neither answers nor makes progress for answer_ms. */
+/* Waits for the recorder's last words or its end. Gives up if the recorder
+ * neither answers nor makes progress for answer_ms milliseconds. */
 static es_answer await_end(es_recorder *recorder, es_run_status status)
 {
     const es_ring_words *words = recorder->ring.words;

@@ -43,26 +43,30 @@
 typedef struct es_recorder es_recorder;
 
 typedef struct es_recorder_options {
-    size_t size;            /* sizeof (es_recorder_options) */
+    size_t size;            /* size of this struct: sizeof
+                               (es_recorder_options) */
     const char *path;       /* path of the run file */
     const es_run_info *run; /* description of the run; copied; its size must
                                be set; a uuid of a run in the file resumes
                                that run */
     int64_t resume_step;    /* resumed run: first step that will be pushed
                                again */
-    const char *program; /* path of entropy-recorder; NULL: $ENTROPY_RECORDER,
-                            then the folder of this executable, then the
-                            installation of this library, then PATH */
-    size_t ring_bytes;   /* size of the ring, rounded up to a power of two;
-                            0: 8 MiB */
-    int wait_ms;         /* longest wait on a full ring, in milliseconds; 0:
-                            100; < 0: no wait */
-    int answer_ms;       /* longest wait at open and close for a recorder that
-                            makes no progress, in milliseconds; 0: 30000 */
-    int store;           /* an es_store; 0: chosen by the file system: on NFS
-                            and other file systems that hosts share, the run
-                            is recorded into the fragment RUN.esf instead of
-                            the run file */
+    const char *program;    /* path of the program entropy-recorder; NULL:
+                               searched for in $ENTROPY_RECORDER, the folder of
+                               this executable, the installation of this
+                               library, and PATH */
+    size_t ring_bytes;      /* size of the ring, rounded up to a power of two;
+                               0: 8 MiB */
+    int wait_ms;            /* maximum wait of a push for space in the ring, in
+                               milliseconds; 0 means 100; a negative value means
+                               no wait */
+    int answer_ms;          /* maximum wait at open and close for a recorder
+                               that makes no progress, in milliseconds; 0 means
+                               30000 */
+    int store;              /* an es_store; 0: chosen by the file system: on NFS
+                               and other file systems that hosts share, the run
+                               is recorded into the fragment RUN.esf instead of
+                               the run file */
 } es_recorder_options;
 
 /**
@@ -150,7 +154,7 @@ ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,
  */
 ES_API bool es_recorder_stop_requested(const es_recorder *recorder);
 
-/** Counts of frames (samples, maps and events) since es_recorder_open. */
+/** Numbers of frames (samples, maps and events) since es_recorder_open. */
 typedef struct es_recorder_report {
     size_t size;        /* size of the struct, set by the caller; on return
                            the number of bytes written */

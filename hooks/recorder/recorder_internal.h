@@ -43,7 +43,8 @@ typedef struct es_declared {
 
 struct es_recorder {
     es_ring ring;
-    uint32_t owner;      /* value of words->owner while the recorder lives */
+    uint32_t owner;      /* value that words->owner has while the recorder
+                            lives */
     unsigned char *mine; /* page that begins with a 1 and that the kernel
                             clears in a forked child */
     pid_t opener;        /* 0, or the pid of the process that opened the

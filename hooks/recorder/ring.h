@@ -47,7 +47,8 @@ typedef struct es_ring_words {
     _Atomic uint64_t dropped;           /* number of frames that did not fit */
     _Atomic uint32_t wants_space;       /* 1 while the producer waits for
                                            space */
-    _Atomic uint32_t closing;           /* set by es_ring_close */
+    _Atomic uint32_t closing;           /* mark and run status, set by
+                                           es_ring_close */
 
     _Alignas(64) _Atomic uint64_t tail; /* position of the end of the
                                            released space */
@@ -64,9 +65,12 @@ typedef struct es_ring_words {
     _Atomic uint32_t owner; /* id of the consumer's thread while it reads
                                frames; the kernel replaces the id when that
                                thread dies */
-    _Atomic uint32_t stop;  /* set by es_ring_request_stop */
+    _Atomic uint32_t stop;  /* mark that requests the training to stop, set
+                               by es_ring_request_stop */
 
-    unsigned char last_words[ES_RING_LAST_WORDS]; /* set by es_ring_say */
+    unsigned char last_words[ES_RING_LAST_WORDS]; /* last message of the
+                                                     consumer, set by
+                                                     es_ring_say */
 } es_ring_words;
 
 typedef struct es_ring {
@@ -177,7 +181,7 @@ bool es_ring_is_closed(const es_ring *ring, uint32_t *run_status);
 
 void es_ring_request_stop(es_ring *ring);
 
-/** Returns the position up to which frames are complete. */
+/** Returns the position at which the last complete frame ends. */
 uint64_t es_ring_head(const es_ring *ring);
 
 /**

@@ -70,7 +70,7 @@ typedef struct es_series_frame {
 
 void es_pack_series(es_pack *pack, es_series_frame *series);
 
-/** Payload of ES_FRAME_EVENT. */
+/** Payload of ES_FRAME_EVENT, whose header contains the step. */
 typedef struct es_event_frame {
     const char *kind, *message;
     int64_t severity;

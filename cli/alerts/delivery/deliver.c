@@ -54,7 +54,8 @@ static int64_t start_of(pid_t pid)
     size_t n = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[n] = '\0';
-    /* The name in parentheses may contain any character. */
+    /* The fields follow the last ')', because the program name in parentheses
+     * may contain any character. */
     const char *field = strrchr(line, ')');
     if (!field || sscanf(field + 1,
                          " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -94,7 +95,7 @@ static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
     if (!text)
         return ES_OUTCOME_AGAIN;
     size_t n = strlen(text), n_written = 0;
-    text[n++] = '\n'; /* replaces the terminating NUL */
+    text[n++] = '\n'; /* the line end replaces the terminating NUL */
     while (n_written < n && !*gone) {
         ssize_t done = write(STDOUT_FILENO, text + n_written, n - n_written);
         if (done < 0 && errno == EAGAIN)
@@ -281,7 +282,8 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
         outcome = act(action, &gone, delivery, options);
     bool delivered = outcome == ES_OUTCOME_DELIVERED;
     snprintf(note, sizeof note, "%s", es_message());
-    /* A delivery that fails repeatedly is reported the first time only. */
+    /* A delivery that fails repeatedly is reported only after its first
+     * failure. */
     if (!delivered && (outcome == ES_OUTCOME_FAILED || !delivery->tries))
         es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
     if (delivered && delivery->tries)
@@ -310,10 +312,11 @@ struct order {
     const es_deliver_options *options;
 };
 
-/* Runs in a separate session: signals that a terminal sends to the watcher
- * must not end it between claim and settlement. One delivery that always
- * fails does not block the others; after two consecutive failures the rest
- * would fail too. */
+/* Makes all deliveries of an action. Runs in a separate session, so that
+ * signals that a terminal sends to the watcher do not end this process between
+ * claim and settlement. A delivery that always fails does not block the others;
+ * but after two consecutive failures the pass ends, because the remaining
+ * deliveries would probably fail too. */
 static int deliver_all(void *argument)
 {
     const struct order *order = argument;

@@ -39,7 +39,7 @@ typedef struct es_deliver_options {
 enum {
     ES_DELIVER_DONE,  /* every possible delivery was made */
     ES_DELIVER_AGAIN, /* a delivery failed that may succeed later */
-    ES_DELIVER_GONE   /* standard output cannot be written */
+    ES_DELIVER_GONE   /* standard output can no longer be written */
 };
 
 /**

@@ -44,11 +44,14 @@ typedef struct parser {
     int section_line;
     bool had[N_SECTIONS];                      /* true for each section seen,
                                                   except rules */
-    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line of each threshold;
-                                                  0: not set */
-    int key_lines[N_KEYS];                     /* line of each key of the
-                                                  current rule; 0: not set */
-    int baseline_needed; /* first line that needs a baseline; 0: no such line */
+    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line on which each
+                                                  threshold is set; 0 if it
+                                                  is not set */
+    int key_lines[N_KEYS];                     /* line on which each key of
+                                                  the current rule is set; 0
+                                                  if it is not set */
+    int baseline_needed; /* first line with a rule that needs a baseline; 0
+                            without such a rule */
     es_status status;
 } parser;
 
@@ -508,8 +511,8 @@ static char *next_line(char *out, int size, void *user)
 es_status es_rules_file_parse(es_rules_file *out, const char *path,
                               const char *text, size_t n)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark of some
-                                                  editors */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which some
+                                                  editors write at the start */
     parser p = {.out = out, .path = path, .section = SECTION_NONE};
     es_rules_file_default(out);
     p.next = text;

@@ -1,5 +1,6 @@
 /**
- * The PostgreSQL databases of a watcher, each named by a URL, and their runs.
+ * Lists the runs in the PostgreSQL databases of a watcher. A URL names each
+ * database.
  */
 #ifndef ES_DATABASES_H
 #define ES_DATABASES_H
@@ -11,7 +12,8 @@ typedef struct es_watch_database {
     const char *root; /* URL of the database; borrowed */
     es_remote_watch *watch;
     es_paths urls;      /* URL of each run in the newest complete list */
-    int64_t *revisions; /* (urls.n) revision of each run */
+    int64_t *revisions; /* (urls.n) revision of each run, which changes with
+                           each push */
     bool lost;          /* true while the database is unreachable, which has
                            been reported */
 } es_watch_database;

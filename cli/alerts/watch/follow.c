@@ -102,8 +102,8 @@ static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
     return ES_OK;
 }
 
-/* Returns a checksum of an ended run that changes if the run is recorded
- * again. */
+/* Returns a checksum of an ended run. The checksum changes if the run is
+ * recorded again. */
 static uint32_t version_of(const es_run_info *info)
 {
     char text[128];

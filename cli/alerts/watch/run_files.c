@@ -16,9 +16,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TICK 0.1  /* seconds; longer than a clock tick of any file system */
-#define COPYING 3 /* seconds that a program may pause while it copies a file   \
-                   */
+#define TICK 0.1 /* seconds; longer than a clock tick of any file system */
+#define COPYING 3 /* seconds that a program may pause while it copies a file */
 /* CPU seconds per round for judging grown fragments. */
 #define JUDGING_MOST 0.015
 /* CPU seconds per round for searching; the last file may exceed it. */
@@ -267,8 +266,8 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
 }
 
 /* Reports a file that fails twice and has not changed for a while. A file that
- * may become readable without a change is then retried in each round. Lack of
- * memory fails the round and is reported as such. */
+ * may become readable without a change is then retried in each round. ES_ENOMEM
+ * is not noted here, because it fails the whole round. */
 static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {

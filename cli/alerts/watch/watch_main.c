@@ -1,4 +1,5 @@
-/* entropy-scan watch: options, help and exit codes of the watcher. */
+/* entropy-scan watch: parses the options of the watcher, runs it, and chooses
+ * the exit code. */
 #include "cli/alerts/delivery/words.h"
 #include "cli/alerts/watch/databases.h"
 #include "cli/alerts/watch/watcher.h"

@@ -27,8 +27,7 @@
 #define POLL_ABROAD 1 /* seconds between rounds while other hosts write */
 /* Maximum time between two attempts of a delivery in seconds. */
 #define AGAIN_MOST 300
-#define KNOWN_MOST 16384 /* number of remembered alert ids, which take 2 MiB   \
-                          */
+#define KNOWN_MOST 16384 /* number of remembered alert ids, which take 2 MiB */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
@@ -46,7 +45,8 @@ typedef struct watcher {
                           the ledger */
     size_t n_known;
     worker workers[ES_N_ACTIONS];
-    int64_t n_owed;                  /* see es_watcher_result */
+    int64_t n_owed;                  /* number of owed deliveries
+                                        (es_watcher_result) */
     es_ledger_counts before, counts; /* counts in the ledger at the start and
                                         now */
     int changes;       /* inotify descriptor; -1 if rounds start by the clock
@@ -81,7 +81,8 @@ static es_status open_ledger(watcher *w)
                      : es_ledger_open(&w->ledger, w->options->deliver.ledger);
 }
 
-/* Closes the ledger, which no child process may inherit. */
+/* Closes the ledger before child processes are started, because they must not
+ * inherit it. */
 static void close_ledger(watcher *w)
 {
     es_ledger_close(w->ledger);
@@ -201,10 +202,10 @@ static void report_unwatched(const char *object, int error)
                       : strerror(error));
 }
 
-/* Watches a folder. A file may have appeared after the round had read the
- * folder and before inotify watched it, so a new folder triggers another round.
- * Watch numbers of inotify increase; a folder that is already watched keeps its
- * number. */
+/* Watches a folder with inotify. A file may have appeared after the round had
+ * read the folder and before inotify watched it; therefore a new folder
+ * triggers another round. A new folder has a higher watch number than all
+ * before, because inotify's watch numbers increase. */
 static void watch_folder(watcher *w, const char *folder)
 {
     const int number =
@@ -303,8 +304,8 @@ static void start_workers(watcher *w)
     }
 }
 
-/* Collects the workers that have ended; a failure is retried after 1, 2, 4 ...
- * seconds. */
+/* Handles the workers that have ended. Failed deliveries are retried after 1,
+ * 2, 4 ... seconds. */
 static void end_workers(watcher *w, bool wait)
 {
     for (int i = 0; i < ES_N_ACTIONS; i++) {

@@ -270,7 +270,7 @@ static es_status commit_one_by_one(es_session *session, uint64_t end)
     return status;
 }
 
-/* Writes all frames that are in the ring now. */
+/* Writes all frames that are in the ring at the time of the call. */
 static es_status drain(es_session *session)
 {
     es_status status = ES_OK;

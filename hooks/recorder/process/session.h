@@ -69,9 +69,9 @@ typedef struct es_session {
 } es_session;
 
 /**
- * Opens the file and the run; ring, watch and hello must be set. Waits a little
- * for another writer to end: if a trainer was killed and restarted at once, its
- * old recorder is still closing the file.
+ * Opens the file and the run. The members ring, watch and hello must be set.
+ * Waits a little for another writer to end, because the old recorder of a
+ * trainer that was killed and restarted at once may still be closing the file.
  */
 es_status es_session_open(es_session *session) ES_MUST_USE;
 
@@ -120,7 +120,7 @@ es_status es_session_note(es_session *session, const char *kind,
                           es_severity severity, const char *message,
                           const char *data) ES_MUST_USE;
 
-/** Writes an event with the data {"NAME":NUMBER}. */
+/** Writes an event at the run's last step with the data {"NAME":NUMBER}. */
 es_status es_session_note_number(es_session *session, const char *kind,
                                  es_severity severity, const char *message,
                                  const char *name, int64_t number) ES_MUST_USE;

@@ -67,9 +67,9 @@ static bool trainer_maps_ring(pid_t trainer)
     return found;
 }
 
-/* Detects the trainer's death without a pidfd. A process that dies loses its
- * children at once, even if it is not reaped; the death of a process that is
- * not our parent frees its pid. */
+/* Detects the trainer's death without a pidfd. If the trainer is our parent, we
+ * get a new parent as soon as it dies, even before it is reaped; otherwise the
+ * trainer is dead once its pid no longer exists. */
 static bool trainer_is_dead(const es_watch *watch)
 {
     if (watch->is_child)

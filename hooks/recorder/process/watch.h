@@ -10,10 +10,9 @@
 #include <stdbool.h>
 
 /**
- * Makes the calling thread the owner of the ring: the kernel changes the word
- * `owner` the moment the thread dies, whatever the cause, and the training
- * process sees the change without a system call. Must be called once per
- * process.
+ * Makes the calling thread the owner of the ring. The kernel changes the word
+ * `owner` as soon as the thread dies for any reason, and the training process
+ * sees the change without a system call. Must be called once per process.
  */
 void es_watch_own(es_ring *ring);
 
