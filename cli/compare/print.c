@@ -437,7 +437,7 @@ static es_status print_configurations(FILE *stream, const layout *shown,
         has_settings =
             has_settings || shows_setting(&comparison->differences[i], true);
     fprintf(stream,
-            "%s%zu configuration%s%s, seeds taken together: mean and spread of "
+            "%s%zu configuration%s%s, seeds combined: mean and spread of "
             "the final %s, heads of all runs\n",
             order ? "" : "\n", n, n == 1 ? "" : "s",
             order ? ", best first" : "",
@@ -515,13 +515,14 @@ static void note_settings(FILE *stream, const es_comparison *comparison)
     if (before[0] == ',')
         fputc('\n', stream);
     if (n_hidden > 0)
-        fprintf(stream, "%zu more settings differ: --json has them\n",
+        fprintf(stream, "%zu more settings differ: --json lists them\n",
                 n_hidden);
     for (size_t i = 0; i < comparison->n_runs; i++)
         if (comparison->runs[i].summary->settings.cut) {
             es_print_escaped(stream, comparison->runs[i].summary->path,
                              ES_ESCAPE_TERMINAL);
-            fprintf(stream, ": more than %d settings: the rest is left out\n",
+            fprintf(stream,
+                    ": more than %d settings: the others are left out\n",
                     ES_SETTINGS_MOST);
         }
 }
@@ -557,8 +558,8 @@ static void print_notes(FILE *stream, const layout *shown)
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         onsets = onsets || shown->onsets[kind];
     if (onsets)
-        fputs("at: onset of the first error of a flag; w: of a warning; ( ): "
-              "over by the last step\n",
+        fputs("at: step of a flag's first error; w: of its first warning; ( ): "
+              "no longer active at the last step\n",
               stream);
     if (shown->cut)
         fputs("*: only runs with a finite perplexity\n", stream);

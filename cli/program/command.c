@@ -34,7 +34,8 @@ static const es_named_text environment[] = {
                     "NO_COLOR takes precedence"},
     {"TERM, COLORTERM", "what the terminal can display"},
     {"LC_ALL, LC_CTYPE, LANG", "whether the terminal displays UTF-8"},
-    {"XDG_STATE_HOME", "where watch stores which alerts it has delivered"},
+    {"XDG_STATE_HOME",
+     "folder in which watch records the alerts that it has delivered"},
     {"HOME",
      "without XDG_STATE_HOME, watch uses .local/state in this directory"},
     {NULL, NULL}};
@@ -49,8 +50,9 @@ static const es_named_text files[] = {
      "(nfs, lustre, ...), or with --store fragment; it is read like a run "
      "file, also while it is written; merge converts it to a run file"},
     {"RUN.db-wal, RUN.db-shm", "part of a run file while it is written"},
-    {"RUN.db.stop", "written by watch --stop: requests the training to end"},
-    {"$XDG_STATE_HOME/entropy-scan/watch", "which alerts watch has delivered"},
+    {"RUN.db.stop", "created by watch --stop: requests that the training stop"},
+    {"$XDG_STATE_HOME/entropy-scan/watch",
+     "record of the alerts that watch has delivered"},
     {NULL, NULL}};
 
 const es_program es_scan_program = {

@@ -80,12 +80,12 @@ es_option_reader es_command_salvage, es_command_recursive, es_command_color,
 
 /** Help text of --forecast, for verbs that judge runs but do not stop them. */
 #define ES_FORECAST_HELP                                                       \
-    "also judge by the rule that predicts a collapse or NaN; stop: use its "   \
-    "stricter threshold, the one for stopping a run"
+    "also apply the rule that predicts a collapse or NaN; stop: use its "      \
+    "stricter threshold for stopping a run"
 
 /** Help text of --rules. */
 #define ES_RULES_HELP                                                          \
-    "judge by the thresholds and rules in FILE (entropy-scan rules prints "    \
+    "apply the thresholds and rules in FILE (entropy-scan rules prints "       \
     "an example)"
 
 /**

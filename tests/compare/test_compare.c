@@ -515,7 +515,7 @@ TEST(hostile_configurations_do_no_harm)
     }
     assert_null(strstr(text, "\xc2\x9b"));
     assert_null(strstr(json, "\xc2\x9b"));
-    assert_non_null(strstr(text, "more settings differ: --json has them"));
+    assert_non_null(strstr(text, "more settings differ: --json lists them"));
     assert_non_null(strstr(text, "many.db: more than 4096 settings"));
 }
 

@@ -37,7 +37,7 @@ same_text '--dry-run prints the command lines' \
 code=$?
 "$scan" good/*.db --check -q
 same_text 'the exit code is that of --check' $? $code
-check 'the runs are compared' grep -q '^4 configurations, best first, seeds taken together' out
+check 'the runs are compared' grep -q '^4 configurations, best first, seeds combined' out
 check 'without --all no distances are printed' sh -c '! grep -q "^distances" out'
 check '--all shows the runs and distances, too' sh -c '"$0" sweep good.ini -o good --all 2>/dev/null | grep -q "^distances between"' "$scan"
 check 'the picture of bands is drawn' test -s good/bands.png

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TICK 0.1 /* seconds; longer than a clock tick of any file system */
-#define COPYING 3 /* seconds that a program may pause while it copies a file */
+#define TICK 0.1  /* seconds; longer than a clock tick of any file system */
+#define COPYING 3 /* seconds that a program may pause while copying a file */
 /* CPU seconds per round for judging grown fragments. */
 #define JUDGING_MOST 0.015
 /* CPU seconds per round for searching; the last file may exceed it. */

@@ -27,7 +27,7 @@
 #define POLL_ABROAD 1 /* seconds between rounds while other hosts write */
 /* Maximum time between two attempts of a delivery in seconds. */
 #define AGAIN_MOST 300
-#define KNOWN_MOST 16384 /* number of remembered alert ids, which take 2 MiB */
+#define KNOWN_MOST 16384 /* number of remembered alert ids (2 MiB) */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
