@@ -26,8 +26,8 @@ static void put_association(es_sheet *sheet, const char *title,
         es_sheet_put(sheet, "p", "%.2g", p);
 }
 
-/* Prints notes that explain each "-": an outcome does not vary, or too few runs
- * have the outcome. */
+/* Prints notes that explain each "-": the outcome does not vary, or too few
+ * runs have the outcome. */
 static void note_unknown(const es_importance *importance, FILE *stream)
 {
     for (int k = 0; k < ES_N_OUTCOMES; k++) {

@@ -175,8 +175,8 @@ void es_sheet_free(es_sheet *sheet)
     free(sheet->rows);
 }
 
-/* Makes room for one more element. No capacity is stored: it is the next power
- * of two of the number of elements. */
+/* Provides space for one more element. No capacity is stored: it is the next
+ * power of two of the number of elements. */
 static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
 {
     if (sheet->status == ES_OK && (n & (n - 1)) == 0)

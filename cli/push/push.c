@@ -17,7 +17,7 @@
 /* Maximum size of a group of small files in bytes. */
 #define GROUP_BYTES (8 << 20)
 
-/** What is known about a file from earlier rounds. */
+/** State of a file that earlier rounds have found. */
 typedef struct es_known_file {
     es_stamp stamp;
     bool is_done, is_reported;

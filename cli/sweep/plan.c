@@ -96,7 +96,8 @@ static es_status make_name(char **out, const choice *chosen)
 /* --- command lines --------------------------------------------------------*/
 
 /* Appends an option to the command line. An option without an argument has the
- * value true or false in the spec. `argv` must have room for two more words. */
+ * value true or false in the spec. `argv` must have space for two more
+ * words. */
 static es_status add_option(char **argv, const char *key, const char *value)
 {
     char dashed[256];

@@ -1,8 +1,8 @@
 /**
  * Draws the values of a random search from distributions. The same seed gives
- * the same values on every machine. A draw does not depend on later draws, and
- * a value does not depend on other keys; draws and keys can therefore be added
- * to a search without changing its earlier values.
+ * the same values on every machine. A draw depends on earlier draws, because no
+ * draw is repeated, but not on later draws; and the value of a key does not
+ * depend on the other keys. A search can therefore be extended later.
  */
 #ifndef ES_SWEEP_RANDOM_H
 #define ES_SWEEP_RANDOM_H

@@ -19,7 +19,7 @@ typedef enum es_action {
     ES_ACTION_PRINT,
     ES_ACTION_EXEC,
     ES_ACTION_WEBHOOK,
-    ES_ACTION_STOP, /* creates RUN.db.stop, which asks the run's recorder to
+    ES_ACTION_STOP, /* creates RUN.db.stop, which makes the run's recorder
                        stop the training (hooks/recorder/process) */
     ES_N_ACTIONS
 } es_action;

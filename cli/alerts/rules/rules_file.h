@@ -59,7 +59,7 @@ typedef enum es_forecast_choice {
 } es_forecast_choice;
 
 /**
- * Adds the rule "forecast" (analyzer/flags/forecast.h) if `choice` asks for it.
+ * Adds the rule "forecast" (analyzer/flags/forecast.h) if `choice` requires it.
  * Must be called after the file of --rules has been read, because reading
  * replaces all rules. Returns ES_OK; ES_EUSAGE if a rule of that name exists or
  * there are too many rules; ES_ENOMEM.
