@@ -125,9 +125,9 @@ const es_command es_sweep_command = {
         "slurm_job; scancel JOB ends all tasks. The output of a task is in\n"
         "DIR/slurm-JOB_TASK.out.\n"
         "\n"
-        "At the end the configurations are printed, with seeds taken\n"
-        "together, best first, and the runs that were stopped, failed or\n"
-        "broke, with the reasons; --all prints the output of entropy-scan\n"
+        "At the end the configurations are printed, best first, with seeds\n"
+        "combined; then the runs that were stopped, failed or broke, with\n"
+        "the reasons. --all prints the output of entropy-scan\n"
         "DIR/*.db --compare --check. DIR/bands.png and, if settings matter,\n"
         "DIR/importance.png are drawn. The exit code is that of --check; 4\n"
         "if a run broke.",

@@ -54,7 +54,7 @@ static es_status read_hello(es_hello *hello, unsigned char **data)
     struct stat file;
     if (fstat(ES_FD_HELLO, &file) != 0 || file.st_size <= 0 ||
         (uint64_t)file.st_size > ES_HELLO_MAX)
-        return es_fail(ES_EFORMAT, "no greeting from the training process");
+        return es_fail(ES_EFORMAT, "the training process sent no greeting");
     size_t size = (size_t)file.st_size;
     es_status status = es_alloc(data, size, 1, "the greeting");
     if (status < 0)
