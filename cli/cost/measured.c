@@ -183,8 +183,9 @@ es_status es_cost_print_measured(FILE *stream, const es_cost_entry *entry)
     es_print_escaped(stream, entry->path, ES_ESCAPE_TERMINAL);
     fputs(": ", stream);
     es_print_escaped(stream, entry->name, ES_ESCAPE_TERMINAL);
-    fputs(": one layer, measured, and the modelled cost from AERO's tables for "
-          "as many numbers\n",
+    fputs(": measured costs of one layer, and costs modelled from AERO's "
+          "tables for "
+          "the same number of values\n",
           stream);
     es_status status = es_sheet_print(&sheet, stream, &form);
     es_sheet_free(&sheet);

@@ -82,8 +82,8 @@ static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
     fputs("\n"
           "FFN, attention: FLOPs in billions. GB, minutes: modelled from "
           "AERO's tables 4 to 7;\n"
-          "saved: compared with the first line; 95%: interval of the number "
-          "before it.\n",
+          "saved: compared with the first model; 95%: interval of the value "
+          "to its left.\n",
           stream);
     for (size_t i = 0; i < n; i++) {
         const char *why = es_cost_unmodelled(&entries[i].model);
