@@ -100,7 +100,7 @@ END
 "$scan" import -q layer.csv -o layer.db || exit 1
 output 'measured costs are shown next to modelled ones' \
     '^softmax +32 +3\.20 +100000 +7 +1\.500 +0\.05 +0\.05-0\.06$' "$scan" cost layer.db
-output 'the run of a measurement is named' '^layer\.db: two parties: one layer, measured' "$scan" cost layer.db
+output 'the run of a measurement is named' '^layer\.db: two parties: measured costs of one layer' "$scan" cost layer.db
 output 'products of shares have no modelled cost' '^scores +- +1\.00 +- +- +- +- +-$' "$scan" cost layer.db
 output 'a measurement that failed is missing' '^GELU +96 +- +- +- +- +0\.33 +0\.28-0\.38$' "$scan" cost layer.db
 output 'an FFN is charged for its inputs and outputs' '^FFN +240 +2\.40 +10000 ' "$scan" cost layer.db
@@ -112,7 +112,7 @@ assert gelu["bytes"] is None and gelu["bytes_state"] == "missing"
 assert scores["numbers"] is None and scores["modelled_bytes"]["modelled"] is None
 assert ffn["numbers"] == 2 * 5 * 4 * 6 and ffn["seconds"] is None'
 check '--json has measured and modelled costs' json layer.db
-output 'the measurement in the samples is shown' 'CHEETAH d=256 H=4 T=128: one layer, measured' "$scan" cost "$root/samples/results/private-inference.db"
+output 'the measurement in the samples is shown' 'CHEETAH d=256 H=4 T=128: measured costs of one layer' "$scan" cost "$root/samples/results/private-inference.db"
 output 'an architecture has no measurements' '"measured":\[\]' "$scan" cost SM --json
 
 output 'polynomials have factors and levels' '^ *512 +11 +11 +11 +11 +12 +12 +12 +12$' "$scan" cost --polynomial

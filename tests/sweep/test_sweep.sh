@@ -177,7 +177,7 @@ await 'a checkpoint is written' has_later again 00000040
 kill -9 $(pgrep -P "$sweep")
 ends
 rm again/$saved.db
-exits 'checkpoints without their run file are refused' 4 'again/.*: is of another run' "$scan" sweep saved.ini -o again
+exits 'checkpoints without their run file are refused' 4 'again/.*: belongs to another run' "$scan" sweep saved.ini -o again
 
 # --- hostile input
 exits 'a command without a spec is refused' 2 'no spec' "$scan" sweep
