@@ -52,7 +52,7 @@ static bool anywhere(void)
 
 const es_crc32c_form es_crc32c_plain = {"plain", plain, anywhere};
 
-/* crc32c_x86.c is empty on other processors than x86-64. */
+/* On processors other than x86-64, crc32c_x86.c is empty. */
 #ifndef __x86_64__
 static bool nowhere(void)
 {

@@ -1,4 +1,4 @@
-/** CRC-32C (Castagnoli, RFC 3720), the checksum of a sample. */
+/** Computes CRC-32C (Castagnoli, RFC 3720), the checksum of samples. */
 #ifndef ES_CRC32C_H
 #define ES_CRC32C_H
 
@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 /**
- * Extends the checksum `crc` of preceding bytes by bytes (n); pass 0 for the
- * first bytes. The checksum of "123456789" is 0xe3069283. Any alignment, any
- * thread. Uses the fastest implementation that the processor supports and that
- * agrees with the portable one.
+ * Returns the checksum of the bytes that `crc` covers, followed by `bytes` (n);
+ * pass 0 as `crc` for the first bytes. The checksum of "123456789" is
+ * 0xe3069283. Any alignment, any thread. Uses the fastest implementation that
+ * the processor supports and that agrees with the portable one.
  */
 uint32_t es_crc32c(uint32_t crc, const void *bytes, size_t n);
 

@@ -103,8 +103,8 @@ AVX512 static inline __m512i load(const unsigned char *bytes)
     return _mm512_loadu_si512(bytes);
 }
 
-/* Returns `kept` shifted by the distance that `factors` stands for, plus
-   `next`. */
+/* Returns `kept`, shifted by the distance that `factors` encodes, plus `next`.
+ */
 AVX512 static inline __m512i fold(__m512i kept, __m512i factors, __m512i next)
 {
     return _mm512_ternarylogic_epi64(
@@ -134,7 +134,7 @@ AVX512 static inline uint64_t finish(__m512i kept)
     return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(all, 1));
 }
 
-/* Processes bytes (n >= BLOCK) except for the last 63 at most. */
+/* Processes n >= BLOCK bytes in blocks of 64; the last n % 64 bytes remain. */
 AVX512 static inline uint64_t
 take_blocks(uint32_t crc, const unsigned char **bytes, size_t *n)
 {

@@ -17,22 +17,22 @@
 /* The functions are defined here without the macros that set a size. */
 #undef es_cursor_next_of_run
 
-#define BATCHES_BYTES (1 << 20) /* for the copies of all lanes of a cursor */
+#define BATCHES_BYTES (1 << 20) /* limit of the row copies of a cursor */
 #define BATCH_ROWS 1024
 
 /** The read position in one series. */
 typedef struct lane {
     es_series series;
     sqlite3_stmt *statement;
-    int64_t step; /* of the current row; from - 1 before the first row */
+    int64_t step; /* step of the current row; `from` - 1 before the first row */
     int64_t to;
-    int64_t last; /* last step, found by a search from the end */
+    int64_t last; /* last step of the series when the cursor was opened */
     const float *values;
-    float *copy; /* (capacity, n_values) in a file that grows, else (n_values)
-                    for an unaligned row */
-    int64_t
-        *steps; /* (capacity) steps of the copies; NULL: rows are not copied */
-    size_t capacity, n_copied, at; /* rows; `at` is the index of the next one */
+    float *copy; /* copied rows: (capacity, n_values) in a file that grows, else
+                    (n_values), used for an unaligned row */
+    int64_t *steps; /* (capacity) steps of the copied rows; NULL if rows are not
+                       copied */
+    size_t capacity, n_copied, at; /* rows; `at`: next one */
 } lane;
 
 /**
@@ -42,8 +42,8 @@ typedef struct lane {
 struct es_cursor {
     es_reader *reader;
     bool of_run;
-    bool top_used; /* the caller has received the top's row: advance the top
-                      before the next row is returned */
+    bool top_used; /* the caller has received the top lane's row, so the top
+                      lane must advance first */
     lane *lanes;
     size_t n_lanes;
     lane **heap;
@@ -138,7 +138,7 @@ static es_status copy_rows(lane *l, es_reader *reader)
     l->n_copied = l->at = 0;
     sqlite3_bind_int64(l->statement, 2, l->step + 1);
     while (l->n_copied < l->capacity && status == ES_OK) {
-        l->copy = copy + l->n_copied * n; /* destination of an unaligned row */
+        l->copy = copy + l->n_copied * n; /* for an unaligned row */
         if ((status = step_row(l, reader)) != ES_OK)
             break;
         if (l->values != l->copy)
@@ -151,8 +151,8 @@ static es_status copy_rows(lane *l, es_reader *reader)
     return l->n_copied ? ES_OK : status;
 }
 
-/** Advances the lane in a file that grows. Rows may have been deleted since
- *  `last` was found, if the run was resumed at an earlier step. */
+/** Advances the lane in a file that grows. If the run was resumed at an earlier
+ * step, rows up to `last` may have been deleted. */
 static es_status advance_copy(lane *l, es_reader *reader)
 {
     es_status status = ES_OK;
@@ -197,8 +197,8 @@ static es_status reserve_copies(lane *l, size_t bytes)
     return es_alloc(&l->steps, l->capacity, sizeof *l->steps, "samples");
 }
 
-/** Starts a lane over the steps from..to of a series; `bytes` limits the
- *  copies of its rows. */
+/** Starts a lane over the steps from..to of a series; `bytes` limits the memory
+ * for copied rows. */
 static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
                             int64_t from, int64_t to, size_t bytes)
 {
@@ -302,7 +302,7 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
     es_status status;
     *out = NULL;
     if (run >= es_reader_n_runs(reader))
-        return es_fail(ES_EARGUMENT, "%s: no run of index %zu",
+        return es_fail(ES_EARGUMENT, "%s: no run with index %zu",
                        es_reader_path(reader), run);
     if ((status = create(out, reader, n)) < 0 ||
         (status = add_lanes(*out, run, n)) < 0) {
@@ -317,7 +317,7 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/** Advances the top, whose row the caller has received. */
+/** Advances the top lane, whose row the caller has received. */
 static es_status pass_top(es_cursor *cursor)
 {
     es_status status = advance(cursor->heap[0], cursor->reader);

@@ -18,8 +18,7 @@
 
 typedef struct es_damage_place es_damage_place;
 
-/* --- the list
-   --------------------------------------------------------------- */
+/* --- list of damaged places ----------------------------------------------- */
 
 static int compare(const es_damage_place *a, const es_damage_place *b)
 {
@@ -79,8 +78,8 @@ es_status es_damage_note_rows(es_reader *reader, const es_changed_rows *rows)
     return status;
 }
 
-/* The recorder (hooks/recorder/process/log.c) writes these events when
-   committed frames get lost. */
+/* The recorder (hooks/recorder/process/log.c) writes an event of this kind when
+ * frames that it had committed get lost. */
 es_status es_damage_note_lost(es_reader *reader)
 {
     es_status status = ES_OK;
@@ -120,7 +119,7 @@ es_status es_damage_note_frames(es_reader *reader)
     return status;
 }
 
-/** Finds the values in a file without checksums. */
+/** Finds a sample's values in a file of schema 1, which has no checksums. */
 static es_status find_unchecked(const void **bytes, const es_reader *reader,
                                 sqlite3_stmt *statement, int column,
                                 const es_series *series, int64_t step)
@@ -186,7 +185,7 @@ es_status es_reader_damaged(const es_reader *reader, size_t index,
 {
     size_t run;
     if (index >= reader->damage.n)
-        return es_fail(ES_EARGUMENT, "%s: no damaged sample of index %zu",
+        return es_fail(ES_EARGUMENT, "%s: no damaged sample with index %zu",
                        reader->database.path, index);
     const es_damage_place *place = &reader->damage.places[index];
     es_damaged found = {.run = place->run,
@@ -270,7 +269,7 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
         return status;
     for (size_t i = first; i < end; i++) {
         if (damage->places[i].n_frames)
-            continue; /* the file already has an event for them */
+            continue; /* lost frames already have an event in the file */
         while (own < *n && (*events)[own].step <= damage->places[i].step)
             damage->events[n_merged++] = (*events)[own++];
         if ((status = make_event(&damage->events[n_merged++],

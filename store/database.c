@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LONGEST_SUFFIX 16 /* bytes; "-journal" has 8 */
+#define LONGEST_SUFFIX 16 /* in bytes; the longest one, "-journal", has 8 */
 
 const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix)
 {
@@ -58,9 +58,9 @@ static es_status resolve(char **out, const char *path)
 }
 
 /**
- * Our writer never leaves a rollback journal. A journal is therefore the trace
- * of another program's crash, or an attempt to have foreign pages rolled into
- * the file.
+ * Refuses a run file with a rollback journal. Our writer never leaves a
+ * journal, so another program has crashed, or somebody wants SQLite to write
+ * the journal's pages into the file.
  */
 static es_status refuse_journal(const es_database *database)
 {
@@ -71,8 +71,8 @@ static es_status refuse_journal(const es_database *database)
                    database->path);
 }
 
-/** Checks a file that SQLite would write, lock or truncate as part of this
- *  database. `orphan`: the run file itself is missing or empty. */
+/** Checks the file with this suffix, which SQLite would write, lock or truncate
+ * together with the run file. `orphan`: the run file is missing or empty. */
 static es_status check_companion(const es_database *database,
                                  const char *suffix, const struct stat *st,
                                  bool orphan)
@@ -98,8 +98,8 @@ static es_status check_companion(const es_database *database,
     return ES_OK;
 }
 
-/** Checks the journal, the log and its index. `orphans`: there is no run
- *  file that they could belong to. */
+/** Checks the journal, the log and the log's index. `orphans`: the run file is
+ * missing or empty. */
 static es_status check_companions(const es_database *database, bool orphans)
 {
     static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
@@ -218,7 +218,8 @@ es_status es_database_fail(const es_database *database, int rc)
         /* fall through */
     case SQLITE_ERROR: /* our statements fail only if the file is damaged */
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* the step limit was exceeded, as by a crafted file
+    case SQLITE_INTERRUPT: /* the step limit was exceeded, for example by a
+                            * crafted file
                             */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state

@@ -1,8 +1,8 @@
 /**
  * Fragment files, RUN.esf: the append-only format of a recorder where SQLite's
- * log is not safe, on a file system that hosts share (mount.h). One writer, any
- * number of readers on any host, no locks between them: a reader relies only on
- * complete frames with a correct checksum.
+ * log is not safe, on a file system that hosts share (mount.h). One writer and
+ * any number of readers on any host work without locks, because a reader relies
+ * only on complete frames with a correct checksum.
  *
  * All numbers are little-endian. The file is a header followed by frames in the
  * order of their numbers, without gaps:
@@ -21,10 +21,10 @@
  *     0  u32  0x45534652
  *     4  u32  bytes of the payload, a multiple of 8, at most ES_ESF_MOST
  *     8  u64  sequence number, from 0 on
- *    16  i64  time of day when it was written, ms since 1970
+ *    16  i64  time at which the frame was written, ms since 1970
  *    24  u32  attempt: 1 for the first es_writer_run in this file, then
  *             incremented by each call that begins or resumes a run
- *    28  u32  number of its run, from 1 on
+ *    28  u32  number of the frame's run, from 1 on
  *    32  i64  resume: data of earlier attempts of the run at this step and
  *             above is no longer valid
  *    40  u32  1: the writer closed the file after this frame; else 0
@@ -60,13 +60,13 @@
 #define ES_ESF_SUFFIX ".esf"
 #define ES_ESF_HEADER_BYTES 64
 #define ES_ESF_FRAME_BYTES 56
-#define ES_ESF_MOST (16 << 20) /* bytes of one payload */
+#define ES_ESF_MOST (16 << 20) /* largest payload of a frame in bytes */
 #define ES_ESF_AGAIN_FIRST (1 << 17)
 #define ES_ESF_AGAIN_MOST (1 << 20)
-#define ES_ESF_BEAT_MS 5000 /* between two frames, at most */
+#define ES_ESF_BEAT_MS 5000 /* longest time between two frames */
 #define ES_ESF_SILENT_MS                                                       \
-    30000 /* a writer without a frame for so long counts as dead */
-#define ES_ESF_SETTLED_MS 60000 /* older data is visible to all hosts */
+    30000 /* a writer counts as dead if its last frame is older */
+#define ES_ESF_SETTLED_MS 60000 /* all hosts see data that is older */
 
 typedef struct es_esf_frame {
     uint32_t bytes;
@@ -83,7 +83,7 @@ uint32_t es_esf_header_write(unsigned char out[ES_ESF_HEADER_BYTES],
                              const char uuid[ES_UUID_SIZE]);
 
 /** Reads a header; returns true and the seed if it is valid and of this
- *  version. Sets `*newer` if it is valid but of a later version. */
+ *  version. Sets `*newer` if it is valid but of a newer version. */
 bool es_esf_header_read(uint32_t *seed, bool *newer,
                         const unsigned char in[ES_ESF_HEADER_BYTES]);
 

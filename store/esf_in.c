@@ -1,7 +1,7 @@
-/* Reads fragment files: finds complete frames from the end of the last reading
-   on, and passes their records to esf_replay.c. A torn frame is left for a
-   later reading; a damaged one is skipped and counted. The header describes the
-   functions. */
+/* Reads fragment files: each reading starts where the last one ended, finds
+ * complete frames and passes their records to esf_replay.c. A torn frame is
+ * left for a later reading; a damaged frame is skipped and counted. esf_in.h
+ * describes the functions. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,14 +14,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK 65536 /* bytes read, or searched for a frame, at a time */
+#define CHUNK 65536 /* bytes read at once, also while searching for a frame */
 #define SEARCH_MOST                                                            \
-    (64 << 20) /* limit of the bytes that one reading searches for frames */
+    (64 << 20) /* most bytes that one reading searches for frames behind       \
+                  damage */
 #define N_TAILS (sizeof((es_tails *)0)->known / sizeof *((es_tails *)0)->known)
 
 /* --- bytes ---------------------------------------------------------------- */
 
-/** Reads exactly n bytes. ES_OK, ES_DONE (the file is shorter), ES_EIO. */
+/** Reads exactly n bytes. Returns ES_OK, ES_DONE if the file is shorter, or
+ * ES_EIO. */
 static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
 {
     unsigned char *bytes = out;
@@ -42,7 +44,7 @@ static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
 }
 
 /** Returns n bytes, borrowed until the next call, and reads ahead up to the
- *  size that the file had when it was opened. Returns as read_at. */
+ *  size that the file had when it was opened. Same statuses as read_at. */
 static es_status read_on(unsigned char **out, es_esf *esf, size_t n, int64_t at)
 {
     const int64_t left = esf->size - at;
@@ -113,7 +115,8 @@ static es_status read_header(es_esf *esf)
 
 /* --- frames --------------------------------------------------------------- */
 
-/** Reads the head of a frame at `at`. ES_OK; ES_DONE: no frame begins there. */
+/** Reads the head of a frame at `at`. Returns ES_DONE if no frame begins there.
+ */
 static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
 {
     unsigned char *head;
@@ -126,8 +129,9 @@ static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
                : ES_DONE;
 }
 
-/** Reads the payload of a frame at `at` into esf->payload. ES_OK; ES_DONE:
- *  it is truncated; ES_EFORMAT without a message: it is damaged. */
+/** Reads the payload of a frame at `at` into esf->payload. Returns ES_DONE if
+ * the payload is truncated, and ES_EFORMAT without a message if it is damaged.
+ */
 static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                               int64_t at)
 {
@@ -143,7 +147,8 @@ static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                : ES_EFORMAT;
 }
 
-/** Finds how far the bytes behind the last frame have been searched. */
+/** Returns the stored place up to which the bytes behind the last frame have
+ * been searched. */
 static int64_t *find_tail(es_esf *esf)
 {
     es_tails *tails = &esf->tails;
@@ -160,9 +165,9 @@ static int64_t *find_tail(es_esf *esf)
 }
 
 /**
- * Stores how far the tail was searched. Bytes of this machine do not change
- * afterwards; in a file from another machine, earlier bytes may become visible
- * after later ones.
+ * Stores how far the tail was searched, so that the search can continue there.
+ * In a file written on another machine, earlier bytes may become visible after
+ * later ones; bytes written on this machine do not change.
  */
 static void remember_tail(es_esf *esf, int64_t at)
 {
@@ -171,8 +176,8 @@ static void remember_tail(es_esf *esf, int64_t at)
         *find_tail(esf) = at;
 }
 
-/** Moves *at to the next data behind a hole of a sparse file. False: no data
- *  follows. */
+/** Moves *at out of a hole of a sparse file to the next data. Returns false if
+ * no data follows. */
 static bool skip_hole(const es_esf *esf, int64_t *at)
 {
     const off_t data = lseek(esf->fd, *at, SEEK_DATA);
@@ -182,8 +187,8 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /**
- * Finds the first head of a frame from *at on. ES_DONE: there is none, or none
- * within the limit of bytes that one reading searches, not counting holes.
+ * Finds the first head of a frame from *at on. Returns ES_DONE if there is none
+ * within the bytes that one reading may search; holes do not count.
  */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
@@ -195,8 +200,8 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
             break;
         if (esf->looked >= most) {
             esf->tails.more = true;
-            if (!esf->tails.most) /* the search is not continued, so no writer
-                                     may continue the file */
+            if (!esf->tails.most) /* no later reading continues this search, so
+                                     a writer must not append to the file */
                 esf->is_behind = esf->has_lost = true;
             break;
         }
@@ -222,8 +227,8 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 
 /**
  * Returns true if all hosts see everything written before a frame: the frame or
- * the last change of the file is old enough. A date in the future is not waited
- * for.
+ * the last change of the file is old enough, or the frame is dated in the
+ * future.
  */
 static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
 {
@@ -232,8 +237,9 @@ static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
            now - esf->changed >= ES_ESF_SETTLED_MS;
 }
 
-/** Finds the next complete frame and reads its payload. `*n_lost`: number of
- *  damaged frames before it. ES_OK; ES_DONE: there is none yet. */
+/** Finds the next complete frame and reads its payload; sets `*n_lost` to the
+ * number of damaged frames before it. Returns ES_DONE if there is no complete
+ * frame yet. */
 static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
                             uint64_t *n_lost)
 {
@@ -293,7 +299,7 @@ es_status es_esf_take_frames(es_esf *esf)
     }
 }
 
-/** Returns true if the file still has the frame that was read last. */
+/** Returns true if the file still contains the frame that was read last. */
 static bool is_continued(const es_esf *esf)
 {
     unsigned char head[ES_ESF_FRAME_BYTES];
@@ -359,8 +365,8 @@ es_status es_esf_refresh(es_esf *esf)
         status = es_writer_commit(esf->writer);
     else
         es_writer_rollback(esf->writer);
-    esf->stale =
-        status < 0; /* place and tables differ: the next refresh starts over */
+    esf->stale = status < 0; /* the tables do not match esf->place: the next
+                                refresh starts over */
     return status;
 }
 

@@ -1,4 +1,4 @@
-/** Internals of reading fragments, for esf_in.c and esf_replay.c. */
+/** Internals shared by esf_in.c and esf_replay.c, which read fragments. */
 #ifndef ES_ESF_IN_INTERNAL_H
 #define ES_ESF_IN_INTERNAL_H
 
@@ -7,15 +7,15 @@
 #include "store/esf_pieces.h"
 #include "store/writer_internal.h"
 
-/** A series of the file, in the private database. */
+/** A series of the file and its key in the private database. */
 typedef struct es_esf_known {
-    int64_t id;     /* 0: its record was in a damaged frame */
-    uint32_t bytes; /* size of a sample */
+    int64_t id; /* series_id; 0 if the series' record was in a damaged frame */
+    uint32_t bytes; /* size of a sample's values in bytes */
 } es_esf_known;
 
 struct es_esf {
     es_database *database;
-    es_writer *writer; /* of the private database; NULL: there is none */
+    es_writer *writer; /* writes the private database; NULL without tables */
     /* Processes a frame: es_esf_replay, or a caller's replacement. */
     es_status (*take)(es_esf *esf, const es_esf_frame *frame, int64_t at,
                       uint64_t n_lost);
@@ -23,25 +23,26 @@ struct es_esf {
     int fd;     /* -1: no file yet, or closed by es_esf_rest */
     dev_t device;
     ino_t inode;
-    int64_t size;    /* of the file when it was last opened */
+    int64_t size;    /* bytes of the file when it was last opened */
     int64_t changed; /* time of the file's last change, in ms of es_esf_clock */
     es_esf_place place; /* expected place of the next frame */
     int64_t last;       /* place of the last frame */
     es_esf_frame last_frame;
-    bool is_behind; /* later frames wait for a missing one */
+    bool is_behind; /* complete frames wait for a missing frame before them */
     bool stale;     /* the tables do not match `place` */
     es_tails tails;
     int64_t looked; /* bytes searched by this reading */
     es_esf_pieces pieces;
-    unsigned char *payload; /* of the current frame; owned by `pieces` */
-    int64_t *runs;          /* (n_runs) run_id, by number - 1; 0: lost */
+    unsigned char *payload; /* current frame's; owned by `pieces` */
+    int64_t *runs; /* (n_runs) run_id at index run number - 1; 0 if its record
+                      is lost */
     size_t n_runs;
-    es_esf_known *series; /* (n_series) by number - 1 */
+    es_esf_known *series; /* (n_series) at index series number - 1 */
     size_t n_series;
     uint32_t attempt; /* attempt of the last replayed record */
-    int64_t step;     /* the highest so far: damage is reported at this step */
-    bool has_lost;    /* frames were damaged: unknown references may be to their
-                         records */
+    int64_t step;     /* highest step so far, at which damage is reported */
+    bool has_lost;   /* frames were damaged, so a reference to an unknown record
+                        is no error */
     bool has_missed; /* the current frame has records that refer to lost ones */
     uint64_t n_nobodys; /* number of lost frames before any run is known */
     es_esf_loss *losses;
@@ -53,34 +54,35 @@ struct es_esf {
 /* --- esf_in.c ------------------------------------------------------------- */
 
 /** Opens the file again. Sets `*continued` if it is the file that was read
- *  before and still has the last frame. ES_OK, ES_EIO. */
+ * before and still contains the frame that was read last. ES_OK, ES_EIO. */
 es_status es_esf_reopen(es_esf *esf, bool *continued) ES_MUST_USE;
 
-/** Processes all frames from esf->place on; tables must be in a transaction.
- *  ES_OK; ES_EIO, ES_ENOMEM; the errors of `take`. */
+/** Processes all frames from esf->place on. If there are tables, the caller has
+ * begun a transaction. ES_OK; ES_EIO, ES_ENOMEM; the errors of `take`. */
 es_status es_esf_take_frames(es_esf *esf) ES_MUST_USE;
 
-/** Closes the file and frees the buffers until it is opened again. */
+/** Closes the file and frees the buffers; es_esf_reopen opens the file again.
+ */
 void es_esf_rest(es_esf *esf);
 
 bool es_esf_is_of_this_machine(const es_esf *esf);
 
-/** Returns true if its last frame is older than ES_ESF_SILENT_MS. */
+/** Returns true if the file's last frame is older than ES_ESF_SILENT_MS. */
 bool es_esf_is_silent(const es_esf *esf);
 
 /* --- esf_replay.c --------------------------------------------------------- */
 
-/** Creates the private database with empty tables, and esf->writer. */
+/** Creates the private database with empty tables, and sets esf->writer. */
 es_status es_esf_make_tables(es_esf *esf) ES_MUST_USE;
 void es_esf_drop_tables(es_esf *esf);
 
-/** Empties the tables, and forgets everything about the file. */
+/** Empties the tables and discards everything known about the file. */
 es_status es_esf_forget(es_esf *esf) ES_MUST_USE;
 
 /**
- * Puts the records of a frame into the tables, within a transaction; first an
- * event if frames before it are lost. ES_OK; ES_EFORMAT: a record is invalid;
- * ES_ENOMEM, ES_EIO.
+ * Adds the records of a frame to the tables, within a transaction. If frames
+ * before it are lost, adds an event first. ES_OK; ES_EFORMAT: a record is
+ * invalid; ES_ENOMEM, ES_EIO.
  */
 es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
                         uint64_t n_lost) ES_MUST_USE;

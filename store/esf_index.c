@@ -1,7 +1,7 @@
-/* Index of the samples of a fragment, by series and step. Samples mostly arrive
-   in order of step and are appended; others are sorted when the transaction
-   ends or the index is read. Before committed entries change, a copy is kept
-   for a rollback. */
+/* Implements the index of a fragment's samples, by series and step. Samples
+ * mostly arrive in order of step and are appended; samples out of order are
+ * sorted when the transaction ends or the index is read. Before committed
+ * entries change, they are copied for a rollback. */
 #include "store/esf_index_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -27,8 +27,8 @@ static es_status reserve(lane *l)
     return status;
 }
 
-/** Copies the committed entries, before they change in any way other than by
- *  appending. */
+/** Copies the committed entries. Called before any change other than appending.
+ */
 static es_status save(lane *l)
 {
     if (l->is_saved)
@@ -51,8 +51,8 @@ static int by_step(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/** Sorts the entries; of several with the same step, the last in the file is
- *  kept. */
+/** Sorts the entries by step; keeps only the last of several entries with the
+ * same step. */
 static void put_in_order(lane *l)
 {
     size_t n = 0;

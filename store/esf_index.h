@@ -1,7 +1,7 @@
 /**
- * The samples of a fragment: an index in memory of their steps and places in
- * the file (16 bytes each), and the virtual table `sample` of the private
- * database, whose values are read from the file on request.
+ * Gives access to the samples of a fragment: an index in memory holds their
+ * steps and places in the file (16 bytes per sample), and the virtual table
+ * `sample` of the private database reads their values from the file on request.
  */
 #ifndef ES_ESF_INDEX_H
 #define ES_ESF_INDEX_H
@@ -12,18 +12,18 @@ typedef struct es_esf_index es_esf_index;
 
 /**
  * Creates an empty index and the table `sample` in a connection that has no
- * such table. The index lives as long as the connection. ES_OK, ES_ENOMEM,
- * ES_EIO.
+ * table of this name. The index lives as long as the connection. ES_OK,
+ * ES_ENOMEM, ES_EIO.
  */
 es_status es_esf_index_make(es_esf_index **out,
                             const es_database *database) ES_MUST_USE;
 
-/** Sets the file that values are read from; borrowed. -1: no file, all
- *  samples read as damaged. */
+/** Sets the descriptor of the file that values are read from; borrowed. With -1
+ * all samples read as damaged. */
 void es_esf_index_set_file(es_esf_index *index, int fd);
 
 /**
- * Adds a series of the private database, numbered from 1 on, with its run and
+ * Adds a series of the private database: its number (from 1 on), its run, and
  * the size of a sample in bytes. Adding it again is fine. ES_OK, ES_ENOMEM.
  */
 es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
@@ -34,20 +34,20 @@ es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
  * index form a transaction as in SQLite; es_esf_index_commit or
  * es_esf_index_roll_back ends it.
  *
- *   place  of the values in the file; an es_esf_sample precedes them
+ *   offset of the values in the file; an es_esf_sample precedes them
  *
  * ES_OK, ES_ENOMEM.
  */
 es_status es_esf_index_put(es_esf_index *index, int64_t series_id, int64_t step,
                            int64_t place) ES_MUST_USE;
-/** Removes a run's samples at this step and above. Does nothing for NULL,
- *  the index of a run file. */
+/** Removes a run's samples at `step` and above. Does nothing for NULL, the
+ * index of a run file. */
 es_status es_esf_index_cut(es_esf_index *index, int64_t run_id,
                            int64_t step) ES_MUST_USE;
 /** Removes everything, including series. */
 void es_esf_index_clear(es_esf_index *index);
 
-/** NULL, the index of a run file, is fine. */
+/** Ends the transaction. Does nothing for NULL, the index of a run file. */
 void es_esf_index_commit(es_esf_index *index);
 void es_esf_index_roll_back(es_esf_index *index);
 

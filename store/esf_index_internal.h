@@ -1,4 +1,5 @@
-/** The index of a fragment's samples, for esf_index.c and esf_table.c. */
+/** Declares the index of a fragment's samples for esf_index.c and esf_table.c.
+ */
 #ifndef ES_ESF_INDEX_INTERNAL_H
 #define ES_ESF_INDEX_INTERNAL_H
 
@@ -12,21 +13,22 @@ typedef struct es_esf_item {
 /** The samples of a series. */
 typedef struct es_esf_lane {
     int64_t run_id;
-    uint32_t bytes;     /* size of a sample */
-    es_esf_item *items; /* (n) in order of step, unless `mixed` */
+    uint32_t bytes;     /* size of a sample's values in bytes */
+    es_esf_item *items; /* (n) entries in order of step, unless `mixed` */
     size_t n, capacity;
-    bool mixed; /* some steps are out of order or occur twice */
+    bool mixed; /* some steps are out of order or occur more than once */
     size_t
         n_committed; /* number of committed items, unchanged unless is_saved */
-    es_esf_item *saved; /* (n_committed) if is_saved: the committed items */
+    es_esf_item
+        *saved; /* (n_committed) copy of the committed items, if is_saved */
     bool is_saved;
 } es_esf_lane;
 
 struct es_esf_index {
-    es_esf_lane *lanes; /* (n_lanes) by series_id - 1 */
+    es_esf_lane *lanes; /* (n_lanes) at index series_id - 1 */
     size_t n_lanes;
-    es_esf_lane
-        *past; /* (n_past) if is_cleared: the lanes before es_esf_index_clear */
+    es_esf_lane *past; /* (n_past) if is_cleared: the lanes from before
+                          es_esf_index_clear */
     size_t n_past;
     bool is_cleared;
     uint64_t
@@ -37,14 +39,14 @@ struct es_esf_index {
 /** Sorts the items. ES_OK, ES_ENOMEM. */
 es_status es_esf_lane_settle(es_esf_lane *lane) ES_MUST_USE;
 
-/** Returns the index of the first item of a settled lane at this step or
- *  above. */
+/** Returns the index of the first item at `step` or above; the lane must be
+ * settled. */
 size_t es_esf_lane_find(const es_esf_lane *lane, int64_t step);
 
 /* --- esf_table.c ---------------------------------------------------------- */
 
-/** The table `sample`, which exists without a CREATE; its user data is the
- *  index. */
+/** Implements the virtual table `sample`, which exists without a CREATE
+ * statement; its user data is the index. */
 extern const sqlite3_module es_esf_sample_module;
 
 #endif

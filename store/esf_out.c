@@ -1,7 +1,7 @@
 /* Appends to a fragment file: gathers records in memory, and writes each
-   transaction as one frame with one write and, if it must be durable, one
-   fdatasync. A failed write is overwritten by the next frame, because the file
-   logically ends with the last good frame. */
+ * transaction as one frame with one write and, for a durable file, one
+ * fdatasync. A failed write is overwritten by the next frame, because the file
+ * logically ends with the last good frame. */
 #include "store/esf_out.h"
 
 #include "analyzer/base/checked.h"
@@ -21,24 +21,26 @@
 typedef struct state {
     uint32_t attempt;
     int64_t run, resume;
-    size_t n_said; /* bytes of `said` */
+    size_t n_said; /* valid bytes in es_esf_out.said */
 } state;
 
 struct es_esf_out {
     const es_database *database;
     int fd; /* -1: the file is not created yet */
     bool durable;
-    unsigned char *buffer; /* (size) a header, a frame, then the payload */
-    size_t size, used;     /* used: bytes of the payload */
-    int64_t end;           /* end of the last good frame; 0: no header yet */
+    unsigned char
+        *buffer;       /* (size) header of the file, head of a frame, payload */
+    size_t size, used; /* used: bytes of the payload so far */
+    int64_t end; /* offset behind the last good frame; 0 without a header */
     uint64_t sequence;
     uint32_t seed;
     state now, saved;
     int64_t beat; /* monotonic ms of the last frame */
-    /* The records of the attempt's run and series, to be repeated. */
+    /* The records that describe the attempt's run and series, kept for
+     * repetition. */
     unsigned char *said;
-    size_t since, again; /* bytes since the last repetition, and bytes between
-                            repetitions */
+    size_t since, again; /* payload bytes since the last repetition; bytes
+                            between two repetitions */
 };
 
 /* --- opening and closing -------------------------------------------------- */
@@ -102,10 +104,11 @@ bool es_esf_out_has_moved(const es_esf_out *out)
 static es_status grow_payload(es_esf_out *out, size_t n)
 {
     if (n > ES_ESF_MOST - out->used)
-        return es_fail(ES_EARGUMENT,
-                       "%s: a transaction of more than %d MiB: commit more "
-                       "often, or write a run file (.db)",
-                       out->database->path, ES_ESF_MOST >> 20);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: transaction of more than %d MiB: commit more often, "
+            "or write a run file (.db)",
+            out->database->path, ES_ESF_MOST >> 20);
     const size_t wanted = HEAD + out->used + n;
     if (wanted <= out->size)
         return ES_OK;
@@ -116,8 +119,8 @@ static es_status grow_payload(es_esf_out *out, size_t n)
     return status;
 }
 
-/** Appends a record of n bytes, zero-filled to a multiple of 8, and sets
- *  *place to them. */
+/** Appends a record of n zero bytes, padded to a multiple of 8, and sets *place
+ * to its first byte. */
 static es_status reserve(es_esf_out *out, unsigned char **place,
                          es_esf_kind kind, size_t n)
 {
@@ -152,7 +155,7 @@ static es_status put(es_esf_out *out, es_esf_kind kind,
     return ES_OK;
 }
 
-/** Keeps the last record, which begins at `from`, for repetition. */
+/** Keeps a copy of the last record, which begins at `from`, for repetition. */
 static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
 {
     const size_t n = out->used - from;
@@ -167,7 +170,8 @@ static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
     return ES_OK;
 }
 
-/** Repeats the records at the beginning of a transaction, if it is time. */
+/** At the beginning of a transaction, repeats the kept records if their
+ * repetition is due. */
 static es_status say_again(es_esf_out *out)
 {
     if (out->used || out->since < out->again)
@@ -306,7 +310,7 @@ es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status run_status,
 
 /* --- frames --------------------------------------------------------------- */
 
-/** Creates the file, with a new uuid, and makes its header. */
+/** Creates the file with a new uuid, and prepares its header in the buffer. */
 static es_status create(es_esf_out *out)
 {
     char uuid[ES_UUID_SIZE];
@@ -322,7 +326,7 @@ static es_status create(es_esf_out *out)
     return ES_OK;
 }
 
-/** Syncs the folder, which contains the name of a new file. */
+/** Syncs the folder, so that the new file's name survives a power loss. */
 static void sync_folder(const es_esf_out *out)
 {
     char folder[PATH_MAX];
@@ -336,7 +340,7 @@ static void sync_folder(const es_esf_out *out)
     }
 }
 
-/** Writes a frame of the gathered records, even if there are none. */
+/** Writes the gathered records as a frame, even if there are none. */
 static es_status append(es_esf_out *out, bool closed)
 {
     es_status status;
@@ -364,7 +368,8 @@ static es_status append(es_esf_out *out, bool closed)
     if (!reason && out->durable && fdatasync(out->fd) != 0)
         reason = errno;
     if (reason) {
-        /* If it cannot be truncated, the next frame overwrites it. */
+        /* If the file cannot be truncated, the next frame overwrites the
+         * remains. */
         (void)!ftruncate(out->fd, out->end);
         return fail(out, "write", reason);
     }
@@ -396,7 +401,8 @@ void es_esf_out_rollback(es_esf_out *out)
     if (!out)
         return;
     if (out->now.attempt != out->saved.attempt)
-        out->saved.n_said = 0; /* the repeated records were overwritten */
+        out->saved.n_said =
+            0; /* a new attempt has overwritten the kept records */
     out->now = out->saved;
     out->used = 0;
 }

@@ -1,7 +1,7 @@
 /**
- * The writing half of fragment files (esf.h), for writer*.c: gathers records,
- * and a commit appends them as one frame. All functions do nothing and return
- * ES_OK for NULL, the value for a writer of an SQLite file.
+ * Writes fragment files (esf.h) for writer*.c: functions gather records, and a
+ * commit appends them as one frame. All functions do nothing and return ES_OK
+ * for NULL, the value for a writer of an SQLite file.
  */
 #ifndef ES_ESF_OUT_H
 #define ES_ESF_OUT_H
@@ -11,9 +11,9 @@
 
 typedef struct es_esf_out es_esf_out;
 
-/** The end of an earlier writer's frames. */
+/** The place where an earlier writer's frames end. */
 typedef struct es_esf_place {
-    int64_t end; /* 0: the file does not exist or is empty */
+    int64_t end; /* offset; 0 if the file does not exist or is empty */
     uint64_t sequence;
     uint32_t attempt, seed;
 } es_esf_place;
@@ -22,8 +22,8 @@ typedef struct es_esf_place {
  * Opens the file for appending and truncates a torn tail. A new file is created
  * by the first commit.
  *
- *   database  borrowed: its path and its file
- *   durable   each commit is on the disk before it returns
+ *   database  borrowed; its path and file are used
+ *   durable   true: the data is on the disk when a commit returns
  *
  * ES_OK, ES_EIO, ES_ENOMEM.
  */
@@ -34,11 +34,12 @@ es_status es_esf_out_open(es_esf_out **out, const es_database *database,
 void es_esf_out_free(es_esf_out *out);
 
 /**
- * Add records to the current transaction. A run begins an attempt; the records
- * that follow belong to it, and those of other runs fail with ES_EARGUMENT.
+ * Add records to the current transaction. A run record begins an attempt; the
+ * records that follow belong to this run, and records of other runs fail with
+ * ES_EARGUMENT.
  *
- *   run     its run_id, which is its number in the file
- *   resume  as in es_writer_run; < 0: the run is new
+ *   run     run_id, which is the run's number in the file
+ *   resume  same as in es_writer_run; < 0: the run is new
  *
  * ES_OK, ES_EARGUMENT (a transaction beyond ES_ESF_MOST bytes), ES_ENOMEM.
  */
@@ -59,13 +60,13 @@ es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status status,
 
 /**
  * Appends the gathered records, if there are any. On failure the file logically
- * ends where it did, and the records are discarded. ES_OK, ES_EIO.
+ * ends where it ended before, and the records are discarded. ES_OK, ES_EIO.
  */
 es_status es_esf_out_commit(es_esf_out *out) ES_MUST_USE;
 void es_esf_out_rollback(es_esf_out *out);
 
-/** Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. A failure
- *  shows in the next commit. */
+/** Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. After a failure
+ * the next commit fails. */
 void es_esf_out_beat(es_esf_out *out);
 
 /** Appends the mark that the writer has finished; es_esf_out_free must

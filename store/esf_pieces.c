@@ -1,5 +1,5 @@
-/* Reads a file in large pieces: for the replay of a fragment, which reads all
-   of it, and for its samples, which a scan reads one after the other. */
+/* Reads a file in large pieces, for the replay of a fragment, which reads the
+ * whole file, and for scans, which read samples one after the other. */
 #include "store/esf_pieces.h"
 
 #include "analyzer/base/checked.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/** Reads from `place` on until n bytes or the file's end. */
+/** Reads n bytes from `place` on, or fewer if the file ends. */
 static es_status fill(es_esf_pieces *pieces, int64_t place, size_t n)
 {
     pieces->place = place;

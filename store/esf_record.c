@@ -42,7 +42,7 @@ void es_esf_pack_series(es_pack *pack, void *series)
     es_pack_integer(pack, &record->phase);
 }
 
-/** Packs an integer of another type. */
+/** Packs a value whose member is not an int64_t, and returns the result. */
 static int64_t pack_as(es_pack *pack, int64_t value)
 {
     es_pack_integer(pack, &value);

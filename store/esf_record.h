@@ -1,5 +1,6 @@
-/** The records in a frame of a fragment file: the calls of es_writer in
- *  their order. Strings and integers have the form of analyzer/base/pack.h. */
+/** Describes the records in a frame of a fragment file: one record per call of
+ * es_writer, in order. Strings and integers have the form of
+ * analyzer/base/pack.h. */
 #ifndef ES_ESF_RECORD_H
 #define ES_ESF_RECORD_H
 
@@ -12,7 +13,7 @@ typedef enum es_esf_kind {
     ES_ESF_SERIES,     /* es_esf_series */
     ES_ESF_SAMPLE,     /* es_esf_sample, then its values */
     ES_ESF_EVENT,      /* es_event */
-    ES_ESF_MAP,        /* es_map, then its values */
+    ES_ESF_MAP,        /* es_map, then the map's values */
     ES_ESF_END,        /* es_esf_end */
     /* Repetitions of an earlier record of the attempt, for readers that found
        the original damaged; other readers skip them. */
@@ -22,15 +23,15 @@ typedef enum es_esf_kind {
 
 #define ES_ESF_RECORD_BYTES 8 /* kind and size */
 
-/** The writing process. Boot and host show whether its pid and its clock are
- *  those of this machine. */
+/** The writing process. Host and boot show whether the pid and the clock are
+ * those of this machine. */
 typedef struct es_esf_writer {
     const char *host, *boot; /* /proc/sys/kernel/random/boot_id */
     int64_t pid;
 } es_esf_writer;
 
-/** A run that begins or, with `resumed`, continues. For a resumed run only
- *  uuid, n_layer and n_head and the new config, program and host are used. */
+/** A run that begins or, if `resumed` is set, continues. For a resumed run only
+ * uuid, n_layer, n_head and the new config, program and host are used. */
 typedef struct es_esf_run {
     es_run_info info;
     int64_t resumed;
@@ -42,7 +43,7 @@ typedef struct es_esf_series {
     int64_t shape, phase;
 } es_esf_series;
 
-/** 24 bytes in front of the values. */
+/** Head of a sample, 24 bytes, followed by the values. */
 typedef struct es_esf_sample {
     int64_t series, step;
     int32_t crc; /* es_checksum_of_sample */

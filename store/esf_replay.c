@@ -1,6 +1,6 @@
-/* Replays a fragment's records into the private database, by the calls of
-   es_writer that wrote them. Only the values of samples stay in the file:
-   esf_index.c stores their places. */
+/* Replays a fragment's records into the private database, by the same calls of
+ * es_writer as in the recording process. The values of samples stay in the
+ * file; esf_index.c stores their places. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,7 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NUMBERS_MOST (1 << 20) /* largest number of a run or series */
+#define NUMBERS_MOST (1 << 20) /* highest accepted number of a run or series   \
+                                */
 
 /* --- the tables ----------------------------------------------------------- */
 
@@ -71,14 +72,15 @@ static es_status fail_record(const es_esf *esf, const record *r)
                    esf->database->path, (unsigned long long)r->frame->sequence);
 }
 
-/** Fails unless frames were lost, because their unknown contents may explain
- *  the record. */
+/** Fails unless frames were lost: a lost frame may have contained the record
+ * that this one refers to. */
 static es_status check_lost(const es_esf *esf, const record *r)
 {
     return esf->has_lost ? ES_OK : fail_record(esf, r);
 }
 
-/** Skips a record that refers to a lost one. */
+/** Skips a record that refers to a lost record; fails if no frames were lost.
+ */
 static es_status miss(es_esf *esf, const record *r)
 {
     esf->has_missed = true;
@@ -107,7 +109,7 @@ static es_status take_writer(es_esf *esf, const record *r)
     return ES_OK;
 }
 
-/** Returns the run_id; 0 if it is unknown. */
+/** Returns the run_id of the frame's run; 0 if it is unknown. */
 static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
 {
     return frame->run >= 1 && frame->run <= esf->n_runs
@@ -115,7 +117,8 @@ static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
                : 0;
 }
 
-/** Extends the array to number n; new elements are unknown (zero). */
+/** Extends the array to at least `number` elements; new elements are zero,
+ * which means unknown. */
 static es_status reserve(void *array, size_t *n, int64_t number, size_t size)
 {
     es_status status = ES_OK;
@@ -164,7 +167,8 @@ static es_status take_run(es_esf *esf, const record *r)
                                 r->frame->resume);
 }
 
-/** Adds a run whose first record was lost, from its repetition. */
+/** Adds a run whose first record was lost, from the repetition of that record.
+ */
 static es_status take_run_again(es_esf *esf, const record *r)
 {
     es_esf_run run = {.info = {.size = sizeof run.info}};
@@ -274,8 +278,9 @@ static es_status take_end(es_esf *esf, const record *r, int64_t run)
                              end.at);
 }
 
-/** Takes a record of a run. If the record that began the attempt is lost,
- *  the frame's `resume` still says which earlier samples are invalid. */
+/** Processes a record that belongs to a run. If the record that began the
+ * attempt is lost, the frame's `resume` still specifies which earlier samples
+ * are invalid. */
 static es_status take_of_run(es_esf *esf, const record *r)
 {
     const int64_t run = run_of(esf, r->frame);
@@ -325,7 +330,8 @@ static es_status take_record(es_esf *esf, const record *r)
 
 /* --- frames --------------------------------------------------------------- */
 
-/** Adds a loss; losses behind the same step are merged. */
+/** Adds n lost frames after a step of a run to the last loss of that step, or
+ * as a new loss. */
 static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 {
     es_esf_loss *last = esf->n_losses ? &esf->losses[esf->n_losses - 1] : NULL;
@@ -342,8 +348,9 @@ static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 }
 
 /**
- * Reports that n frames before this one are lost, by an event of the frame's
- * run, or else of the first known run. Postponed while no run is known.
+ * Reports that n frames before this one are lost, with an event of the frame's
+ * run or, if it is unknown, of the first known run. While no run is known, the
+ * report is postponed.
  */
 static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
                            uint64_t n)
@@ -357,7 +364,8 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
     if (!run)
         return ES_OK;
     snprintf(message, sizeof message,
-             "%llu frame%s of the fragment %s damaged: what %s held is missing",
+             "%llu frame%s of the fragment %s damaged: the data that %s held "
+             "is missing",
              (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are",
              n == 1 ? "it" : "they");
     snprintf(dedupe, sizeof dedupe, "damaged/frames/%llu",
@@ -373,7 +381,7 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
     return status < 0 ? status : es_writer_event(esf->writer, run, &event);
 }
 
-/** Counts this frame as lost, too, because it depends on lost ones. */
+/** Counts the current frame as lost, too, because it depends on lost frames. */
 static void note_missed(es_esf *esf)
 {
     if (esf->n_losses)

@@ -8,15 +8,16 @@
 
 #include <string.h>
 
-#define NEAR 2048   /* largest gap read over, bytes */
+#define NEAR                                                                   \
+    2048 /* bytes; a smaller gap between samples is read, not skipped */
 #define AHEAD 65536 /* bytes read in one piece */
 
 enum { SERIES, STEP, CRC, VALUE };
 
-/* idxNum: the arguments of xFilter, in this order, and the direction. */
+/* Bits of idxNum: the arguments of xFilter in this order, and the direction. */
 enum {
     BY_SERIES = 1,
-    BY_LEAST = 2, /* of the step; with BY_STEP the bounds are equal */
+    BY_LEAST = 2, /* lower bound of the step; BY_STEP sets both bounds */
     BY_MOST = 4,
     BY_STEP = 8,
     DOWN = 16
@@ -29,12 +30,12 @@ typedef struct table {
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
-    size_t lane, end; /* the current lane, and the end of the lanes to scan */
+    size_t lane, end; /* the current lane; index behind the last lane to scan */
     int64_t least, most; /* bounds of the steps */
     bool down;
     int64_t step; /* step of the current row */
-    size_t at;    /* index of the current item, if `generation` is that of the
-                     index */
+    size_t at; /* index of the current item, valid while `generation` equals the
+                  index's */
     uint64_t generation;
 } cursor;
 
@@ -73,7 +74,8 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
     switch (constraint->op) {
     case SQLITE_INDEX_CONSTRAINT_EQ:
         return BY_STEP;
-    case SQLITE_INDEX_CONSTRAINT_GT: /* SQLite checks the bound again */
+    case SQLITE_INDEX_CONSTRAINT_GT: /* rows equal to the bound: SQLite filters
+                                        again */
     case SQLITE_INDEX_CONSTRAINT_GE:
         return BY_LEAST;
     case SQLITE_INDEX_CONSTRAINT_LT:
@@ -86,7 +88,7 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
 
 static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    int chosen[BY_STEP + 1] = {0}; /* 1 + index of the constraint */
+    int chosen[BY_STEP + 1] = {0}; /* 1 + index of the constraint; 0: none */
     (void)base;
     for (int i = 0; i < info->nConstraint; i++)
         chosen[use_of(&info->aConstraint[i])] = i + 1;
@@ -116,7 +118,7 @@ static es_esf_index *index_of(const cursor *c)
     return ((const table *)c->base.pVtab)->index;
 }
 
-/** Finds the item of the current row; NULL if it was deleted. */
+/** Returns the item of the current row; NULL if the row was deleted. */
 static const es_esf_item *item_of(cursor *c)
 {
     const es_esf_index *index = index_of(c);
@@ -131,8 +133,8 @@ static const es_esf_item *item_of(cursor *c)
                                                            : NULL;
 }
 
-/** Moves to the first row of the lane within [least, most], or to the last
- *  one if `down`; to the next lanes if this one has none. */
+/** Moves to the first row within [least, most], or to the last one if `down`,
+ * in the current lane or in the first later lane with such a row. */
 static int find_row(cursor *c)
 {
     es_esf_index *index = index_of(c);
@@ -160,7 +162,7 @@ static int next_row(sqlite3_vtab_cursor *base)
     cursor *c = (cursor *)base;
     const es_esf_index *index = index_of(c);
     const bool here =
-        item_of(c) != NULL; /* else `at` is already the next item */
+        item_of(c) != NULL; /* if deleted, `at` is already the next item */
     const size_t at = c->down ? c->at - 1 : here ? c->at + 1 : c->at;
     const es_esf_lane *l =
         c->lane < index->n_lanes ? &index->lanes[c->lane] : NULL;
@@ -174,8 +176,8 @@ static int next_row(sqlite3_vtab_cursor *base)
     return find_row(c);
 }
 
-/** Sets a bound; ignores a value that is not an integer, because SQLite
- *  compares again. */
+/** Sets a bound; ignores a value that is not an integer, because SQLite filters
+ * the rows again. */
 static void set_bound(int64_t *bound, sqlite3_value *given)
 {
     if (sqlite3_value_type(given) == SQLITE_INTEGER)
@@ -231,8 +233,8 @@ static int row_number(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 
 /* --- values --------------------------------------------------------------- */
 
-/** Reads the sample's record and the values behind it from the file. *out is
- *  NULL if they are no longer there. */
+/** Reads the sample's record and the values behind it from the file. Sets *out
+ * to NULL if the file no longer contains them. */
 static int read_sample(unsigned char **out, cursor *c)
 {
     es_esf_index *index = index_of(c);

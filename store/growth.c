@@ -1,5 +1,5 @@
 /* Follows fragments that grow, without tables. Frames are checked as a reader
-   checks them; of the records only kinds and steps are read, and samples if the
+   checks them; only the kinds and steps of records are read, and samples if the
    caller wants them. */
 #include "store/growth.h"
 
@@ -12,22 +12,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEPT_MOST ((size_t)1 << 18) /* values kept of one look */
+#define KEPT_MOST ((size_t)1 << 18) /* most sample values kept from one look   \
+                                     */
 
-/* A series, indexed by its number in the file minus one. */
+/* A series that the reader knows. The index in the array is the series' number
+ * in the file minus 1. */
 typedef struct known {
-    char *name; /* NULL: the reader does not have this series */
+    char *name; /* NULL: unknown to the reader */
     es_phase phase;
     size_t run, n_values;
     uint32_t crc;
 } known;
 
 struct es_growth {
-    es_database database; /* only its file names are set */
+    es_database database; /* only the file names in it are set */
     es_esf esf;           /* without tables */
     es_growth_news news;
-    bool is_written; /* its writer was alive at the last check */
-    known *series;   /* (n_series); NULL: samples are not kept */
+    bool is_written; /* the fragment's writer was alive at the last check */
+    known *series;   /* (n_series); NULL if samples are not kept */
     size_t n_series;
     es_growth_sample *samples; /* (n_samples) found by the last look */
     size_t n_samples;
@@ -72,8 +74,8 @@ static es_status append(es_growth *growth, const known *from, int64_t step,
     return ES_OK;
 }
 
-/** Keeps a sample if it is intact and its series is known. Anything else
- *  needs a reader. */
+/** Keeps a sample if it is intact and its series is known. Otherwise reports
+ * ES_GROWTH_OTHER, so that the caller opens a reader. */
 static es_status keep(es_growth *growth, const es_esf_sample *sample,
                       const unsigned char *values, uint32_t bytes)
 {
@@ -91,7 +93,7 @@ static es_status keep(es_growth *growth, const es_esf_sample *sample,
     return ES_OK;
 }
 
-/** Scans one frame, in place of es_esf_replay. */
+/** Scans one frame; takes the place of es_esf_replay. */
 static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
                             uint64_t n_lost)
 {
@@ -115,7 +117,7 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
             is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;
         note(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
         if (!is_sample)
-            return ES_OK; /* a reader examines the whole frame */
+            return ES_OK; /* the caller's reader will examine the whole frame */
         memcpy(&sample, esf->payload + used, sizeof sample);
         if (sample.step > esf->step)
             esf->step = sample.step;
@@ -210,8 +212,8 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
 }
 
 /**
- * Returns true if the writer has died since the last check, or turns out to be
- * alive. For a writer that was alive, a recent heartbeat is proof enough.
+ * Returns true if the writer is alive but was not at the last check, or the
+ * reverse. For a writer that was alive, a recent heartbeat is sufficient proof.
  */
 static bool has_turned(const es_growth *growth)
 {

@@ -1,7 +1,7 @@
 /**
  * Follows growing fragments (esf.h), for programs that watch many of them.
- * About 1 KiB per fragment holds the state of a reader, without an open
- * descriptor; a look reads only what was appended since the last one.
+ * The state takes about 1 KiB per fragment and no open descriptor; a look reads
+ * only the bytes that were appended since the last look.
  */
 #ifndef ES_GROWTH_H
 #define ES_GROWTH_H
@@ -13,14 +13,14 @@ typedef struct es_growth es_growth;
 /** The changes since es_growth_begin, or since the last look that
  *  found something. */
 typedef enum es_growth_news {
-    ES_GROWTH_NONE,    /* nothing, or heartbeats only */
+    ES_GROWTH_NONE,    /* nothing new, or only heartbeats */
     ES_GROWTH_SAMPLES, /* samples only */
     ES_GROWTH_OTHER    /* events, series, runs, maps, an end, damage, a dead
                           writer, or another file: a reader has to be opened or
                           refreshed */
 } es_growth_news;
 
-/** An appended sample of a series that the reader knew. */
+/** An appended sample of a series that the reader had loaded. */
 typedef struct es_growth_sample {
     size_t run;       /* index of the run */
     const char *name; /* name of the series */
@@ -33,7 +33,7 @@ typedef struct es_growth_sample {
 /**
  * Opens a reader as es_reader_open does, but searches at most `most` bytes of a
  * fragment for whole frames behind damage. The search starts where the search
- * of `growth`, which follows the same path, has stopped; at the damage if
+ * of `growth`, which follows the same path, has stopped, or at the damage if
  * `growth` is NULL. es_growth_begin continues it.
  */
 es_status es_growth_open(es_reader **out, const char *path,
@@ -41,11 +41,11 @@ es_status es_growth_open(es_reader **out, const char *path,
 
 /**
  * Starts to follow a fragment from a reader's position; the reader may be
- * closed afterwards. The death of the writer from here on is news.
+ * closed afterwards. If the writer dies from now on, looks report it.
  *
  *   out      NULL if the reader has no fragment, or its writer has closed the
  *            fragment and all of it is searched
- *   samples  true: looks keep the samples for es_growth_samples
+ *   samples  true: each look keeps its samples for es_growth_samples
  *
  * ES_OK, ES_ENOMEM.
  */
@@ -56,14 +56,14 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
  * Opens the file, reads what was appended, and closes the file. On a file
  * system that hosts share, opening it fetches what another host wrote.
  *
- * ES_OK; ES_EIO, ES_EFORMAT, ES_ENOMEM: begin again with a new reader.
+ * ES_OK; after ES_EIO, ES_EFORMAT or ES_ENOMEM begin again with a new reader.
  */
 es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
 
 /**
  * Returns the n samples of the last look, in the order in which they were
- * appended; borrowed until the next look or until they are dropped. There are
- * none if the news is not ES_GROWTH_SAMPLES.
+ * appended; borrowed until the next look or until they are dropped. n is 0
+ * unless the look returned ES_GROWTH_SAMPLES.
  */
 const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth);
 void es_growth_drop_samples(es_growth *growth);
@@ -75,8 +75,8 @@ int64_t es_growth_last_step(const es_growth *growth);
  *  next look resumes it. */
 bool es_growth_is_searching(const es_growth *growth);
 
-/** Returns true if another machine writes the fragment, so that this kernel
- *  does not report its changes. */
+/** Returns true if another machine writes the fragment: the local kernel then
+ * does not notify of its changes. */
 bool es_growth_is_abroad(const es_growth *growth);
 
 /** Frees the state; NULL is fine. */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Keeps the first reason, which is the one to report. */
+/* Stores the reason for the message, unless an earlier reason is stored. */
 static int refuse(es_guard *guard, const char *suffix, const char *reason)
 {
     if (!guard->refusal[0])
@@ -20,7 +20,8 @@ static int refuse(es_guard *guard, const char *suffix, const char *reason)
     return SQLITE_PERM;
 }
 
-/* A file that does not exist yet is fine. */
+/* Refuses a file that is not a regular file of this user with a single name. A
+ * file that does not exist yet passes. */
 static int check_file(es_guard *guard, const char *path, const char *suffix)
 {
     struct stat st;
@@ -32,7 +33,7 @@ static int check_file(es_guard *guard, const char *path, const char *suffix)
         return refuse(guard, suffix, "is a hard link: remove it");
     if (st.st_uid != geteuid())
         return refuse(guard, suffix,
-                      "belongs to another user: name a file of your own");
+                      "belongs to another user: name a file that is yours");
     return SQLITE_OK;
 }
 
@@ -99,8 +100,8 @@ static int guarded_delete(sqlite3_vfs *vfs, const char *path, int sync)
                : refuse(guard, "-journal", "names another file: remove it");
 }
 
-/* Before SQLite rolls a journal back, it checks for the file that the journal
-   names. */
+/* SQLite calls this for the file that a journal names, before it rolls the
+ * journal back. */
 static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
                           int *out)
 {

@@ -52,8 +52,10 @@ es_status es_infile_open(int *fd, uint64_t *size, const char *path)
     if (status < 0)
         return status;
     if (!S_ISREG(about.st_mode))
-        return es_fail(ES_EIO, "%s: not a regular file: copy it into one",
-                       path);
+        return es_fail(
+            ES_EIO,
+            "%s: not a regular file: copy its contents into a regular file",
+            path);
     *size = (uint64_t)about.st_size;
     char head[32];
     const ssize_t n = pread(*fd, head, sizeof head, 0);
@@ -81,10 +83,10 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
 }
 
 /**
- * Returns true if no process has the FIFO open for writing, or has had it open
- * since it was opened here. A pipe whose writer has exited (POLLHUP) is at its
- * end, which is not an error. If there is a writer, *first may be set to the
- * first byte, else it is EOF.
+ * Returns true if no process has had the FIFO open for writing since it was
+ * opened here. A pipe whose writer has exited (POLLHUP) is at its end, which is
+ * not an error. If there is a writer, *first may be set to the first byte;
+ * otherwise it is EOF.
  */
 static bool is_unwritten(int *first, int fd)
 {
@@ -98,7 +100,7 @@ static bool is_unwritten(int *first, int fd)
     return n == 0;
 }
 
-/* Makes further reads wait for data. */
+/* Removes O_NONBLOCK, so that further reads wait for data. */
 static es_status make_blocking(int fd, const char *path)
 {
     int flags = fcntl(fd, F_GETFL);

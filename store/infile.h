@@ -1,6 +1,6 @@
 /**
  * Opens input files that a user names. No call waits for a FIFO without a
- * writer, and every caller states how many bytes it accepts.
+ * writer, and every caller states the number of bytes that it accepts.
  *
  * A file that is read in parts, or more than once, has to be a regular file. A
  * text of settings may also come from a pipe such as the shell's <(...), a
@@ -19,7 +19,7 @@
 /**
  * Opens a regular file for reading; never waits.
  *
- *   fd    to be closed, also on failure, unless it is -1
+ *   fd    descriptor, to be closed unless it is -1, also on failure
  *   size  size of the file, bytes
  *
  * ES_OK; ES_EIO: the file cannot be opened, or is not a regular file;
@@ -29,8 +29,8 @@ es_status es_infile_open(int *fd, uint64_t *size, const char *path) ES_MUST_USE;
 
 /**
  * Refuses a Git LFS pointer, the text that git leaves in place of a large file;
- * head[0..n) is the beginning of the file. ES_OK, or ES_EFORMAT: it is a
- * pointer.
+ * head[0..n) is the beginning of the file. Returns ES_OK, or ES_EFORMAT if the
+ * file is a pointer.
  */
 es_status es_infile_refuse_pointer(const void *head, size_t n,
                                    const char *path) ES_MUST_USE;
@@ -44,14 +44,14 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
  * Opens a file that can be read once from its beginning to its end: a regular
  * file, a pipe, a device, or a FIFO with a writer.
  *
- *   out   to be closed; NULL on failure
+ *   out   stream, to be closed; NULL on failure
  *
  * ES_OK; ES_EIO (no such file, a folder, a FIFO without a writer, ...);
  * ES_ENOMEM.
  */
 es_status es_infile_stream(FILE **out, const char *path) ES_MUST_USE;
 
-/** The largest accepted text, and the error for a larger one. */
+/** The size of the largest accepted text, and the error for larger texts. */
 typedef struct es_infile_limit {
     size_t bytes;
     const char *kind; /* "a rules file" */

@@ -1,7 +1,7 @@
 /**
- * What a run's configuration says about its layers (names, kinds, ceilings),
- * and what es_judge needs to know about a run. store/README.md describes the
- * JSON.
+ * Reads the description of the layers (names, kinds, ceilings) in a run's
+ * configuration, and the facts that es_judge needs about a run. store/README.md
+ * describes the JSON.
  */
 #ifndef ES_LAYERS_H
 #define ES_LAYERS_H
@@ -16,7 +16,7 @@ typedef enum es_layer_kind {
     ES_LAYER_CROSS,
     ES_LAYER_ENCODER,
     ES_LAYER_LINEAR,
-    ES_LAYER_SPARSE, /* keys are selected or compressed */
+    ES_LAYER_SPARSE, /* attention to selected or compressed keys */
     ES_N_LAYER_KINDS
 } es_layer_kind;
 
@@ -24,16 +24,17 @@ typedef enum es_layer_kind {
 const char *es_layer_kind_name(es_layer_kind kind);
 
 typedef struct es_layer {
-    char *name; /* of the layer's module; NULL: unknown. Untrusted: escape it */
+    char *name; /* name of the layer's module; NULL if unknown. Untrusted:
+                   escape it */
     es_layer_kind kind;
 } es_layer;
 
 typedef struct es_layers {
-    size_t n_layers, n_heads; /* size of the run */
+    size_t n_layers, n_heads; /* numbers of the run's layers and heads */
     es_layer *list;           /* (n_layers) */
-    double
-        *ceilings;  /* (L,H) nats, as in es_judge_run; NULL: the run has none */
-    bool has_kinds; /* at least one layer's kind is known */
+    double *ceilings; /* (L,H) nats, as in es_judge_run; NULL if the run has no
+                         ceilings */
+    bool has_kinds;   /* at least one layer's kind is known */
     size_t n_malformed; /* number of ill-formed members, which are ignored */
 } es_layers;
 
@@ -53,7 +54,7 @@ void es_layers_free(es_layers *layers); /* NULL is fine */
 bool es_layers_equal(const es_layers *a, const es_layers *b);
 
 /**
- * Fills in what es_judge needs to know about a run.
+ * Fills in the facts that es_judge needs about a run.
  *
  *   layers  the run's layers, whose ceilings are borrowed; or NULL
  *

@@ -1,7 +1,7 @@
 /**
- * Fragments: the run files of the ranks of one distributed training. Each is a
- * separate run file with the uuid of the whole run, and has in its
- * configuration
+ * Reads the descriptions of fragments, the run files of the ranks of one
+ * distributed training run. Each is a separate run file with the uuid of the
+ * whole run, and has in its configuration
  *
  *     "fragment": {"world": 4, "ranks": [1], "layer": 3, "head": 0}
  *

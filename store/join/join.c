@@ -1,6 +1,6 @@
-/* Joins the fragments of a distributed training: checks that they fit together,
-   computes the size of the whole run, and streams their samples in order of
-   step. */
+/* Joins the fragments of a distributed training run: checks that they fit
+ * together, computes the size of the whole run, and streams their samples in
+ * order of step. */
 #include "store/join/join.h"
 
 #include "analyzer/base/checked.h"
@@ -31,16 +31,17 @@ static es_status check_same_run(const es_fragment *a, const es_fragment *b)
                        "%s: a fragment of run %s, but %s belongs to run %s",
                        path_of(b), b->info.uuid, path_of(a), a->info.uuid);
     if (a->world != b->world)
-        return es_fail(ES_EFORMAT,
-                       "%s: a fragment of a training of %lld ranks, but %s is "
-                       "one of %lld, of the same run %s",
-                       path_of(b), (long long)b->world, path_of(a),
-                       (long long)a->world, a->info.uuid);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: a fragment of a run with %lld ranks, but %s has %lld "
+            "ranks for the same run %s",
+            path_of(b), (long long)b->world, path_of(a), (long long)a->world,
+            a->info.uuid);
     return ES_OK;
 }
 
-/** Enters the fragment into owners (world), which has the fragment of each
- *  rank, or NULL. */
+/** Enters the fragment into owners (world), the array of each rank's fragment.
+ * Fails if one of its ranks already has a fragment. */
 static es_status check_ranks(const es_fragment **owners,
                              const es_fragment *fragment)
 {
@@ -120,8 +121,8 @@ es_status es_join_fit(es_join_state *state)
 
 /* --- the run and its series ----------------------------------------------- */
 
-/** Returns running if a fragment is running, else failed, stopped or
- *  finished: the first of these that a fragment has. */
+/** Returns the first status of running, failed, stopped, finished that any
+ * fragment has. */
 static es_run_status status_of(const es_join_state *state)
 {
     static const es_run_status order[] = {ES_RUN_RUNNING, ES_RUN_FAILED,
@@ -133,8 +134,8 @@ static es_run_status status_of(const es_join_state *state)
     return ES_RUN_FINISHED;
 }
 
-/** Returns the number of sequences per step: the sum over all ranks that hold
- *  the same heads as the first fragment. */
+/** Returns the number of sequences per step, summed over all ranks that hold
+ * the same heads as the first fragment. */
 static int64_t batch_of(const es_join_state *state)
 {
     const es_fragment *first = state->parts[0].fragment;
@@ -173,7 +174,8 @@ static es_run_info info_of(const es_join_state *state)
     return info;
 }
 
-/** Adds the run, with the first fragment's configuration without "fragment". */
+/** Adds the run. Its configuration is the first fragment's without the member
+ * "fragment". */
 static es_status add_run(es_join_state *state)
 {
     const es_database *database = &state->writer->database;
@@ -263,7 +265,8 @@ static es_status advance(es_join_part *part)
     return part->is_over ? ES_OK : status;
 }
 
-/** Compares in the order of a run's cursor: step, name, training first. */
+/** Orders parts like the cursor of a run: by step, name and phase, training
+ * first. */
 static int compare(const es_join_part *a, const es_join_part *b)
 {
     if (a->step != b->step)
@@ -308,7 +311,8 @@ static es_status load_rows(es_join_part *part, es_join_rows *rows)
     return status == ES_ENOTFOUND ? ES_OK : status;
 }
 
-/** Returns the cell of the whole run that value i of a fragment belongs to. */
+/** Returns the index of the whole run's value that value i of a fragment
+ * contributes to. */
 static size_t place_of(const es_join_state *state, const es_fragment *fragment,
                        es_shape shape, size_t i)
 {
@@ -366,8 +370,8 @@ static es_status write_values(es_join_state *state, es_join_series *series,
     return es_writer_sample(state->writer, series->id, step, state->values, n);
 }
 
-/** Writes the next sample of the run, combined from all fragments that have
- *  it. */
+/** Writes the next sample of the run, combined from all fragments that have a
+ * sample of this series and step. */
 static es_status join_sample(es_join_state *state, const es_join_part *next)
 {
     const es_join_part key = {.step = next->step, .series = next->series};
@@ -392,8 +396,8 @@ static es_status join_sample(es_join_state *state, const es_join_part *next)
     return write_values(state, series, key.step);
 }
 
-/** Counts, after the last sample of a step, the fragments without attention
- *  that others have. */
+/** Called after the last sample of a step. Counts the step as missing for each
+ * fragment that lacks attention while other fragments have it. */
 static void count_gaps(es_join_state *state, int64_t step)
 {
     for (int phase = 0; phase < 2; phase++) {

@@ -1,4 +1,4 @@
-/** Joins the fragments of one distributed training into one run. */
+/** Joins the fragments of one distributed training run into one run. */
 #ifndef ES_JOIN_H
 #define ES_JOIN_H
 
@@ -10,40 +10,38 @@
 typedef void es_join_handler(void *user, const char *line);
 
 /**
- * Adds the run that the fragments (n) are parts of. L and H cover all of them
- * together, the uuid is theirs, and the other facts are those of the lowest
- * rank, except `batch`, the sum over the ranks that hold the same heads.
+ * Adds the run that the fragments (n) are parts of. L and H cover all fragments
+ * together, the uuid is the fragments', `batch` is the sum over the ranks that
+ * hold the same heads, and all other facts are those of the lowest rank.
  *
  * Fragments hold different layers or heads (stages of a pipeline, tensor
- * parallel), which are put side by side, or the same ones (data parallel),
- * whose samples of a step are combined to the values that all their rows
- * together give:
+ * parallel), which are placed side by side, or the same heads (data parallel),
+ * whose samples of a step are combined into the values that one rank with all
+ * the rows would have recorded:
  *
- *   statistics of heads  as in analyzer/heads: means weighted by the series
- *                        finite_rows, lowest of lowest, highest of highest,
- *                        counts added. A rank without finite rows does not
- *                        count in a mean; without the series finite_rows the
- *                        mean is missing
- *   loss, ce, ereg       the mean of the ranks that have it, like the
- *                        gradient: NaN if one is NaN
- *   finite_rows, tokens_per_s, nan_activations   the sum
- *   other series         kept if all ranks have the same value, else missing
+ *   statistics of heads  by the rules in analyzer/heads: means weighted by the
+ * series finite_rows, minimum of minima, maximum of maxima, sum of counts. A
+ * rank without finite rows does not count in a mean; without the series
+ * finite_rows the mean is missing loss, ce, ereg       the unweighted mean over
+ * the ranks that have the series, like the gradient; NaN if one is NaN
+ * finite_rows, tokens_per_s, nan_activations   the sum other series kept if all
+ * ranks have the same value, else missing
  *
- * No values are made up: a step that a rank lacks has the values of the other
- * ranks, and an event of the kind "gap" gives the number of steps that the rank
- * lacks; another lists the ranks without a fragment. Values that no rule can
- * combine stay missing, with an event of the kind "unjoined". Events keep their
- * text, after "rank 1: ".
+ * No values are invented: a step that a rank lacks has the values of the other
+ * ranks, and an event of the kind "gap" reports the number of steps that the
+ * rank lacks; another event lists the ranks without a fragment. Values that no
+ * rule can combine stay missing, with an event of the kind "unjoined". Events
+ * keep their text, preceded by "rank 1: ".
  *
- *   writer   outside a transaction: everything is one transaction
+ *   writer   not in a transaction; everything is written in one transaction
  *   handler  called with the message of each event of those two kinds; may be
  *            NULL
  *
  * ES_OK; ES_DONE: the run already exists, nothing is written; ES_EFORMAT: the
- * fragments do not fit: different uuids or numbers of ranks, a rank twice,
- * layers and heads that overlap, series of different shapes; ES_EARGUMENT (n is
- * 0, L or H is too large for a run); the errors of reading and writing. Memory
- * grows with n and L*H, not with steps.
+ * fragments do not fit together (different uuids or numbers of ranks, a
+ * duplicate rank, overlapping layers and heads, a series with different
+ * shapes); ES_EARGUMENT (n is 0, L or H is too large for a run); the errors of
+ * reading and writing. Memory grows with n and L*H, not with steps.
  */
 es_status es_join(es_writer *writer, const es_fragment *fragments, size_t n,
                   es_join_handler *handler, void *user) ES_MUST_USE;

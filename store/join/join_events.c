@@ -1,5 +1,5 @@
-/* Writes the events of a joined run: those of its fragments, each with its
-   rank, and new ones that count the missing steps, ranks and values. */
+/* Writes the events of a joined run: the fragments' events, each with its rank,
+ * and new events that count the missing steps, ranks and values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "store/join/join_internal.h"
@@ -10,8 +10,8 @@
 
 #define SHOWN_RANKS 16 /* largest number of ranks in a message */
 
-/** Joins prefix and text, to be freed; omits the prefix if the result would
- *  be too long. */
+/** Concatenates prefix and text; the result is to be freed. Omits the prefix if
+ * the result would be too long. */
 static es_status prefixed(char **out, const char *prefix, const char *text)
 {
     *out = NULL;
@@ -137,7 +137,7 @@ static es_status report_missing(const es_join_state *state,
     if (series->n_missing == 0)
         return ES_OK;
     snprintf(message, sizeof message,
-             "%s%s: left missing at %lld steps, from step %lld: %s",
+             "%s%s: missing at %lld steps, first at step %lld: %s",
              series->name,
              series->phase == ES_PHASE_EVAL ? " of evaluations" : "",
              (long long)series->n_missing, (long long)series->first_missing,

@@ -4,7 +4,7 @@
 
 #include "store/join/join.h"
 
-/** How the values of several fragments for one cell are combined. */
+/** The rule that combines the values of several fragments for one cell. */
 typedef enum es_join_rule {
     ES_JOIN_MEAN_OF_ROWS, /* weighted by finite_rows */
     ES_JOIN_LOWEST,
@@ -16,49 +16,50 @@ typedef enum es_join_rule {
 
 es_join_rule es_join_rule_of(const char *series, es_shape shape);
 
-/** One value of the whole run while the fragments' values are added. Zeroed
- *  first. */
+/** Accumulates one value of the whole run from the fragments' values. Starts as
+ * zero. */
 typedef struct es_join_cell {
-    double sum, weight; /* for extremes: the extreme, and 0 */
+    double sum, weight; /* for minima and maxima: the extreme, and 0 */
     float first;
     uint32_t n;        /* number of values that are not missing */
-    bool has_no_value; /* the rows of a value are unknown, or the values differ
+    bool has_no_value; /* no combined value: unknown number of rows, or the
+                        * values differ
                         */
 } es_join_cell;
 
-/** Adds a value; a missing one changes nothing. `rows`: number of its finite
- *  rows, below 0 if unknown; only used by ES_JOIN_MEAN_OF_ROWS. */
+/** Adds a value; a missing one changes nothing. `rows`: number of finite rows
+ * behind the value, below 0 if unknown; used only by ES_JOIN_MEAN_OF_ROWS. */
 void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
                  double rows);
 
 /**
- * Returns the combined value: the added value bit by bit if there was one;
- * missing if there was none, or if the values cannot be combined, which sets
- * *has_no_rule.
+ * Returns the combined value. A single added value is returned bit by bit.
+ * Returns missing if no value was added, or if the values cannot be combined;
+ * the latter sets *has_no_rule.
  */
 float es_join_value(const es_join_cell *cell, es_join_rule rule,
                     bool *has_no_rule);
 
-/** finite_rows of a fragment at a step. */
+/** The series finite_rows of a fragment at a step. */
 typedef struct es_join_rows {
     float *values; /* (L,H of the fragment) or NULL */
-    int64_t step;  /* -1: nothing was loaded yet */
+    int64_t step;  /* step of `values`; -1 before the first load */
     bool is_there;
 } es_join_rows;
 
-/** Steps at which other fragments have attention but this one has not. */
+/** Steps at which other fragments have attention but this fragment has not. */
 typedef struct es_join_gap {
-    bool has_attention; /* at the current step */
+    bool has_attention; /* this fragment has attention at the current step */
     int64_t n, first, last;
 } es_join_gap;
 
 /** A fragment whose samples are being streamed. */
 typedef struct es_join_part {
     const es_fragment *fragment;
-    bool has_replica; /* another fragment holds the same heads */
+    bool has_replica; /* the same heads are in another fragment, too */
     es_cursor *cursor;
-    bool is_over; /* the cursor is at its end; else these describe its next
-                     sample: */
+    bool is_over; /* the cursor is at its end; if not, the next members describe
+                     its next sample */
     int64_t step;
     const float *values; /* (series.n_values) */
     es_series series;
@@ -74,7 +75,7 @@ typedef struct es_join_series {
     es_join_rule rule;
     int64_t id;
     int64_t n_missing,
-        first_missing; /* steps with a value that could not be combined */
+        first_missing; /* steps with values that cannot be combined */
 } es_join_series;
 
 typedef struct es_join_state {
@@ -87,13 +88,13 @@ typedef struct es_join_state {
     size_t n_series;
     es_join_cell *cells; /* (n_layer * n_head) */
     float *values;       /* (n_layer * n_head) */
-    int64_t n_steps[2];  /* steps with attention, by phase */
+    int64_t n_steps[2];  /* number of steps with attention, by phase */
     es_join_handler *handler;
     void *user;
 } es_join_state;
 
-/** Sorts the parts by rank, and computes L and H. ES_OK, or ES_EFORMAT as in
- *  es_join. */
+/** Sorts the parts by rank, and computes L and H. Returns ES_OK, or ES_EFORMAT
+ * if the fragments do not fit together. */
 es_status es_join_fit(es_join_state *state) ES_MUST_USE;
 
 /** Writes all samples, in order of step. */

@@ -25,7 +25,7 @@ cp middle.esf young.esf
 python3 "$bytes" age young.esf -3600
 
 # says NAME CODE COMMAND...: checks the exit code, and that one line reports the damage
-line='damaged frames? \(after step [0-9]+ first\): what (it|they) held is missing'
+line='damaged frames? \(after step [0-9]+ first\): the data that (it|they) held is missing'
 says() {
     local name=$1 want=$2 text code
     shift 2

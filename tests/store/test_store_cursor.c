@@ -83,7 +83,7 @@ TEST(a_run_is_streamed_in_order_of_step_and_series)
     es_assert_status(ES_EARGUMENT, "several series",
                      es_cursor_next(c, &step, &values));
     es_cursor_close(c);
-    es_assert_status(ES_EARGUMENT, "no run of index 1",
+    es_assert_status(ES_EARGUMENT, "no run with index 1",
                      es_cursor_open_run(&c, r, 1));
     assert_null(c);
 }

@@ -208,7 +208,7 @@ TEST(nan_missing_and_zero_stay_distinct)
     }
     es_reader_close(r);
     assert_string_equal(es_rank_said,
-                        "entropy: left missing at 1 steps, from step 7: "
+                        "entropy: missing at 1 steps, first at step 7: "
                         "a rank has no finite_rows to weigh its means "
                         "by\n");
 }
@@ -248,7 +248,7 @@ TEST(run_series_are_combined_or_equal_or_missing)
     assert_int_equal(n, 1);
     assert_string_equal(events[0].kind, "unjoined");
     assert_string_equal(events[0].message,
-                        "accuracy: left missing at 1 steps, from step 2: the "
+                        "accuracy: missing at 1 steps, first at step 2: the "
                         "ranks differ, and no rule combines them");
     es_reader_close(r);
 }

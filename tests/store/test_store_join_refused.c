@@ -74,16 +74,16 @@ TEST(invalid_descriptions_of_fragments_are_refused)
     } cases[] = {
         {"2", "[0]", "[]", NULL},
         {"1e9", "[1]", "0", NULL},
-        {"2", "1", "0", "ranks is empty"},
-        {"2", "[]", "0", "ranks is empty"},
-        {"2", "[0, 1, 1]", "0", "longer than world"},
-        {"2", "[2]", "0", "ranks has an entry out of range"},
-        {"2", "[\"x\"]", "0", "ranks has an entry out of range"},
+        {"2", "1", "0", "\"ranks\" is empty"},
+        {"2", "[]", "0", "\"ranks\" is empty"},
+        {"2", "[0, 1, 1]", "0", "longer than \"world\""},
+        {"2", "[2]", "0", "\"ranks\" has an entry out of range"},
+        {"2", "[\"x\"]", "0", "\"ranks\" has an entry out of range"},
         {"2", "[1, 1]", "0", "not in ascending order"},
-        {"99999999", "[1]", "0", "world is out of range"},
-        {"0", "[]", "0", "world is out of range"},
-        {"2", "[1]", "-1", "layer or head is out of range"},
-        {"2", "[1]", "4096", "layer or head is out of range"},
+        {"99999999", "[1]", "0", "\"world\" is out of range"},
+        {"0", "[]", "0", "\"world\" is out of range"},
+        {"2", "[1]", "-1", "\"layer\" or \"head\" is out of range"},
+        {"2", "[1]", "4096", "\"layer\" or \"head\" is out of range"},
     };
     const es_rank_file f = {"a.db", .ranks = ""};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -209,7 +209,9 @@ TEST(a_file_that_is_cut_fails)
 TEST(a_path_that_is_neither_a_folder_nor_a_file_fails)
 {
     expect_failure("/tmp/no such case", ": No such file or directory");
-    expect_failure("/dev/null", ": not a regular file: copy it into one");
+    expect_failure(
+        "/dev/null",
+        ": not a regular file: copy its contents into a regular file");
 }
 
 /* --- damaged folders ----------------------------------------------------- */
