@@ -14,8 +14,7 @@
     __attribute__((target("sse4.2,crc32,pclmul,avx512f,avx512bw,avx512dq,"     \
                           "avx512vl,vpclmulqdq")))
 
-/* --- the last bytes, with the CRC-32C instruction
-   -------------------------- */
+/* --- the last bytes, with the CRC-32C instruction ------------------------- */
 
 /* The instruction has a latency of three cycles and a throughput of one a
    cycle, so the callers process several words in parallel before they come

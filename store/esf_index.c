@@ -227,8 +227,7 @@ void es_esf_index_roll_back(es_esf_index *index)
     index->generation++;
 }
 
-/* --- creation
-   --------------------------------------------------------------- */
+/* --- creation ------------------------------------------------------------- */
 
 void es_esf_index_set_file(es_esf_index *index, int fd)
 {

@@ -1,6 +1,6 @@
 /* Detects file systems that hosts share, from statfs's magic number and from
    the text of /proc/self/mountinfo, which also names the layers of an overlay.
-   The header describes the functions; only es_mount_of_file reads the system's
+   mount.h describes the functions; only es_mount_of_file reads the system's
    state. */
 #include "store/mount.h"
 
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#define OVERLAYS_MOST 8 /* stacked on each other */
+#define OVERLAYS_MOST 8 /* overlays stacked on each other */
 
-/** Type names as in mountinfo; magic numbers from linux/magic.h and from
- *  file systems outside the kernel. */
+/** Shared file systems: type names as in mountinfo; magic numbers from
+ * linux/magic.h or, for file systems outside the kernel, from their sources. */
 static const struct {
     const char *type;
     unsigned long magic;
@@ -35,7 +35,8 @@ static const struct {
 
 #define N_SHARED (sizeof shared / sizeof *shared)
 
-/** A type such as fuse.sshfs is shared; fuseblk, a local disk, is not. */
+/** Returns true if file systems of this type are shared: fuse.sshfs is, but
+ * fuseblk, a local disk, is not. */
 static bool is_shared(const char *type)
 {
     if (strncmp(type, "fuse.", 5) == 0)
@@ -56,10 +57,9 @@ static const char *type_of(unsigned long magic)
 
 /* --- mountinfo ------------------------------------------------------------ */
 
-/** The relevant fields of a line, borrowed and still escaped. */
+/** Relevant fields of a line of mountinfo, borrowed and still escaped. */
 typedef struct mount {
-    const char *point, *type,
-        *options; /* `options` are those of the super block */
+    const char *point, *type, *options; /* `options`: of the super block */
     size_t n_point, n_type, n_options;
 } mount;
 
@@ -71,7 +71,7 @@ static const char *next_field(const char **field, size_t *n, const char *at)
     return at + *n;
 }
 
-/** Returns false if the line is not one of mountinfo. */
+/** Parses a line of mountinfo; returns false if it has another form. */
 static bool read_line(mount *out, const char *line)
 {
     const char *field;
@@ -80,7 +80,7 @@ static bool read_line(mount *out, const char *line)
     for (int i = 0; i < 5; i++)
         at = next_field(i == 4 ? &out->point : &field,
                         i == 4 ? &out->n_point : &n, at);
-    do /* skip options and optional fields up to a dash */
+    do /* a dash ends the options and optional fields, which are skipped */
         at = next_field(&field, &n, at);
     while (n > 0 && !(n == 1 && *field == '-'));
     if (n == 0)
@@ -97,7 +97,8 @@ static bool is_octal(const char *text, size_t n)
            text[2] >= '0' && text[2] <= '7' && text[3] >= '0' && text[3] <= '7';
 }
 
-/** Replaces octal escapes such as \040 (a blank). Truncates to `size`. */
+/** Copies text (n), decodes octal escapes such as \040 (a blank), and truncates
+ * to `size`. */
 static void unescape(char *out, size_t size, const char *text, size_t n)
 {
     size_t used = 0;
@@ -121,7 +122,7 @@ static bool is_below(const char *folder, const char *point)
            (folder[n] == '\0' || folder[n] == '/');
 }
 
-/** Finds the mount that contains a folder; false if there is none. */
+/** Finds the mount that contains a folder; returns false if there is none. */
 static bool find_mount(mount *out, const char *mountinfo, const char *folder)
 {
     char point[PATH_MAX];
@@ -144,8 +145,8 @@ static bool find_mount(mount *out, const char *mountinfo, const char *folder)
     return found;
 }
 
-/** Finds the folder that an overlay writes to, or else the first that it
- *  reads; false if the options name neither. */
+/** Finds the folder that an overlay writes to or, if there is none, the first
+ * one that it reads; returns false if the options name neither. */
 static bool find_upper(char out[PATH_MAX], const mount *overlay)
 {
     static const char *const names[] = {"upperdir=", "lowerdir="};
@@ -192,8 +193,7 @@ void es_mount_judge(char type[ES_MOUNT_TYPE_SIZE], const char *mountinfo,
     snprintf(type, ES_MOUNT_TYPE_SIZE, "%s", type_of(magic));
 }
 
-/* --- this machine
-   ----------------------------------------------------------- */
+/* --- this machine --------------------------------------------------------- */
 
 void es_mount_of_file(char type[ES_MOUNT_TYPE_SIZE], const char *path)
 {
@@ -214,7 +214,8 @@ void es_mount_of_file(char type[ES_MOUNT_TYPE_SIZE], const char *path)
     snprintf(why, sizeof why, "%s", es_message());
     if (es_infile_load(&text, &n, given ? given : "/proc/self/mountinfo",
                        &limit) < 0)
-        es_fail(ES_EIO, "%s", why); /* the magic number alone decides */
+        es_fail(ES_EIO, "%s",
+                why); /* without the table, the magic number alone decides */
     es_mount_judge(type, text, (unsigned long)about.f_type & 0xffffffff,
                    absolute);
     free(text);

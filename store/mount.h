@@ -1,7 +1,7 @@
 /**
  * Detects file systems that several machines may write to. SQLite's write-ahead
  * log is unsafe there: its index is shared memory, which two hosts do not
- * share, and a reader may run on another host than the writer.
+ * share, and reader and writer may run on different hosts.
  */
 #ifndef ES_MOUNT_H
 #define ES_MOUNT_H
@@ -9,10 +9,10 @@
 #include "analyzer/base/status.h"
 
 #define ES_MOUNT_TYPE_SIZE 32
-#define ES_MOUNT_UNKNOWN 0 /* magic number that is not known */
+#define ES_MOUNT_UNKNOWN 0 /* the type has no known magic number */
 
-/** Names a text in the form of /proc/self/mountinfo to be read instead, to
- *  try the behaviour on a network file system. */
+/** Environment variable with the path of a file that is read instead of
+ * /proc/self/mountinfo, to simulate a network file system. */
 #define ES_MOUNTINFO_VARIABLE "ENTROPY_MOUNTINFO"
 
 /**
@@ -27,8 +27,8 @@
  *   magic      statfs's f_type of the folder
  *   folder     absolute, without symbolic links
  *
- * Uses nothing but its arguments. If several mounts have the same mount point,
- * the last one counts, as in the kernel.
+ * The result depends only on the arguments. If several mounts have the same
+ * mount point, the last one counts, as in the kernel.
  */
 void es_mount_judge(char type[ES_MOUNT_TYPE_SIZE], const char *mountinfo,
                     unsigned long magic, const char *folder);

@@ -18,25 +18,27 @@
 
 struct es_outfile {
     FILE *stream;
-    char *path;      /* the final file, with links followed */
-    char *temporary; /* NULL: `stream` writes to `path` directly */
+    char *path;      /* path of the final file, with links resolved */
+    char *temporary; /* path of the temporary file; NULL: `stream` writes to
+                        `path` directly */
     int held; /* descriptor of the temporary file, or -1. It stays open until
                  the file has its final name: a temporary file that no process
                  has open counts as left over */
 };
 
 #define N_TRIES 100  /* attempts to find a free name */
-#define MAX_LINKS 40 /* links to follow, as many as the kernel */
+#define MAX_LINKS 40 /* longest chain of links; the kernel has the same limit  \
+                      */
 
-/** Length of the path's directory including its last slash; 0 if there is
- *  none. */
+/** Returns the length of the path's directory with its last slash; 0 without a
+ * directory. */
 static size_t directory_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/** Replaces *path, a symbolic link, by its target. */
+/** Replaces *path, which names a symbolic link, by the link's target. */
 static es_status follow_link(char **path)
 {
     char target[PATH_MAX];
@@ -72,8 +74,8 @@ static es_status follow_links(char **path)
     return es_fail(ES_EIO, "%s: too many symbolic links", *path);
 }
 
-/** Returns the open descriptor that a path like /dev/fd/3 names; -1 for
- *  other paths. */
+/** Returns the open descriptor that a path such as /dev/fd/3 names; -1 for
+ * other paths. */
 static int named_descriptor(const char *path)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -114,7 +116,7 @@ static es_status write_directly(es_outfile *file, int fd)
     file->stream = fdopen(fd, "w");
     if (file->stream)
         return ES_OK;
-    int reason = errno; /* EINVAL: opened for reading only */
+    int reason = errno; /* EINVAL: `fd` is open only for reading */
     close(fd);
     return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
                    strerror(reason));
@@ -155,7 +157,8 @@ static int create_beside(es_outfile *file)
     return -1;
 }
 
-/** Copies the folder of a path's file; false if its name is too long. */
+/** Writes the folder that contains the path's file to `out`; returns false if
+ * it is too long. */
 static bool folder_of(char out[PATH_MAX], const char *path)
 {
     size_t n = directory_length(path);
@@ -203,10 +206,11 @@ static es_status open_path(es_outfile *file)
 {
     struct stat st;
     int fd = named_descriptor(file->path);
-    if (fd >= 0) /* the descriptor is duplicated, not opened again: existing
-                    content stays */
+    if (fd >= 0) /* the named descriptor is duplicated, not opened again, so
+                    existing content stays */
         return write_directly(file, fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    /* stat() first: the kernel knows which links must not be followed. */
+    /* stat() comes first, because the kernel refuses links that must not be
+     * followed. */
     bool exists = stat(file->path, &st) == 0;
     if (!exists && errno != ENOENT)
         return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
@@ -217,7 +221,8 @@ static es_status open_path(es_outfile *file)
     if (!exists)
         return open_beside(file, NULL);
     if (S_ISDIR(st.st_mode))
-        return es_fail(ES_EIO, "%s: is a directory: name a file in it",
+        return es_fail(ES_EIO,
+                       "%s: is a directory: name a file in the directory",
                        file->path);
     if (!S_ISREG(st.st_mode))
         return write_directly(file, open_special(file->path));
@@ -252,8 +257,8 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
     return ES_OK;
 }
 
-/** Calls fsync; a descriptor that cannot be synced (a pipe, some file
- *  systems) is no error. */
+/** Calls fsync; returns 0 if the descriptor cannot be synced (a pipe, some file
+ * systems). */
 static int sync_descriptor(int fd)
 {
     if (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS)
@@ -261,7 +266,7 @@ static int sync_descriptor(int fd)
     return -1;
 }
 
-/** Syncs the file's directory: only then does its new name survive a crash. */
+/** Syncs the file's directory, so that the file's new name survives a crash. */
 static int sync_directory(const char *path)
 {
     char name[PATH_MAX];
@@ -269,7 +274,7 @@ static int sync_directory(const char *path)
         return 0;
     int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return 0; /* the directory is writable but not readable */
+        return 0; /* a directory without read permission cannot be synced */
     int failed = sync_descriptor(fd);
     int reason = errno;
     close(fd);
@@ -277,8 +282,8 @@ static int sync_directory(const char *path)
     return failed;
 }
 
-/** Finds the reason of an earlier failed write. stdio does not keep it, so
- *  the write is provoked once more. */
+/** Returns the errno of an earlier failed write. stdio does not keep it, so the
+ * write is repeated to get the error again. */
 static int find_reason(const es_outfile *file)
 {
     int fd = fileno(file->stream);
@@ -312,7 +317,7 @@ es_status es_outfile_close(es_outfile *file)
         status =
             es_fail(ES_EIO, "%s: cannot write: %s", shown, strerror(reason));
     } else if (file->temporary && rename(file->temporary, file->path) != 0) {
-        status = es_fail(ES_EIO, "%s: cannot replace it: %s", shown,
+        status = es_fail(ES_EIO, "%s: cannot replace the file: %s", shown,
                          strerror(errno));
     } else if (file->temporary) {
         free(file->temporary);

@@ -1,4 +1,4 @@
-/** Output files that appear whole or not at all. */
+/** Writes output files that appear whole or not at all. */
 #ifndef ES_OUTFILE_H
 #define ES_OUTFILE_H
 
@@ -16,8 +16,8 @@ typedef struct es_outfile es_outfile;
  *
  * A link is followed to its target. The new file has the mode of the file that
  * it replaces, else 0666 minus the umask. Temporary files of killed processes
- * are removed from the folder: store/leftover.h. A file that is not a regular
- * one (a FIFO, a device, /dev/stdout) is written directly.
+ * are removed from the folder: store/leftover.h. A FIFO, a device or
+ * /dev/stdout is written directly.
  *
  * ES_OK, ES_EIO (a directory, not writable, ...) or ES_ENOMEM.
  */
@@ -26,13 +26,13 @@ es_status es_outfile_open(es_outfile **out, FILE **stream,
 
 /**
  * Flushes and syncs the file, renames it to `path`, and syncs the directory;
- * standard output is only flushed. Fails and removes the temporary file if any
- * earlier write has failed. Frees. ES_OK or ES_EIO.
+ * standard output is only flushed. If any earlier write has failed, removes the
+ * temporary file and fails. Frees `file` in every case. ES_OK or ES_EIO.
  */
 es_status es_outfile_close(es_outfile *file) ES_MUST_USE;
 
-/** Removes the temporary file and its companions, leaves `path` alone, and
- *  frees. NULL is fine. */
+/** Removes the temporary file and its companions and frees `file`; an existing
+ * file at `path` is unchanged. NULL is fine. */
 void es_outfile_abandon(es_outfile *file);
 
 /** Closes the file if `status` is ES_OK, and abandons it otherwise. Returns
@@ -42,7 +42,8 @@ es_status es_outfile_finish(es_outfile *file, es_status status) ES_MUST_USE;
 /**
  * Returns the path of the temporary file, which is empty at first, for callers
  * that open the file by name (es_writer) and sync it themselves; they may also
- * replace it. NULL if there is none: standard output, a FIFO, a device.
+ * replace it. Returns NULL for standard output, a FIFO or a device, which have
+ * no temporary file.
  */
 const char *es_outfile_temporary(const es_outfile *file);
 

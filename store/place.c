@@ -26,8 +26,8 @@ bool es_place_beside(char out[PATH_MAX], const char *path)
                     path) < PATH_MAX;
 }
 
-/** Fails if the run is in the run file already: a run is either in its
- *  fragment or in its run file, not in both. */
+/** Fails if the run file already contains the run: a run is stored either in
+ * its fragment or in its run file, never in both. */
 static es_status check_run_file(const es_place *place, const char *path,
                                 const char *uuid)
 {
@@ -45,9 +45,8 @@ static es_status check_run_file(const es_place *place, const char *path,
             status =
                 es_fail(ES_EIO,
                         "%s: has the run already, which a fragment%s%s cannot "
-                        "continue: record into another file, or give --store "
-                        "sqlite if no "
-                        "other host reads it",
+                        "continue: record into another file, or use --store "
+                        "sqlite if no other host reads the file",
                         path, place->type[0] ? " on " : "", place->type);
     }
     es_reader_close(reader);
@@ -60,7 +59,7 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
     char fragment[PATH_MAX];
     *out = (es_place){.folds = false};
     if ((unsigned)store > ES_STORE_FRAGMENT)
-        return es_fail(ES_EARGUMENT, "%s: no such store: %d", path, (int)store);
+        return es_fail(ES_EARGUMENT, "%s: unknown store: %d", path, (int)store);
     if (snprintf(out->path, PATH_MAX, "%s", path) >= PATH_MAX ||
         !es_place_beside(fragment, path))
         return es_fail(ES_EARGUMENT, "%s: %s", path, strerror(ENAMETOOLONG));
@@ -75,7 +74,8 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
     return check_run_file(out, path, uuid);
 }
 
-/** Copies the fragment's runs while the fragment's lock is held. */
+/** Copies the fragment's runs into the run file and removes the fragment. The
+ * caller holds the fragment's lock. */
 static es_status move(const char *fragment, const char *run_file)
 {
     es_reader *reader = NULL;
@@ -93,7 +93,7 @@ static es_status move(const char *fragment, const char *run_file)
         status =
             es_fail(ES_EFORMAT,
                     "%s: kept next to %s: some of its runs are damaged, or "
-                    "already there",
+                    "already in that file",
                     fragment, run_file);
     if (status == ES_OK && unlink(fragment) != 0)
         status =

@@ -1,6 +1,6 @@
 /* Fetches samples from PostgreSQL: whole small runs, several at once, or a
-   piece of one series. They are sorted by series and step here; the server
-   would sort them on its disk. */
+   piece of one series. The samples are sorted by series and step in this
+   process, because the server would sort them on its disk. */
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,15 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_OF 64         /* runs per query */
-#define BLOCK_RUNS_MOST 256 /* limit of the list of runs in a query */
+#define STEPS_OF 64         /* runs per query for steps */
+#define BLOCK_RUNS_MOST 256 /* most runs listed in one query */
 #define FROM_SAMPLE                                                            \
     " FROM entropy_scan.sample WHERE run_id = %" PRId64                        \
     " AND series = %" PRId64 " AND month = '%s' AND step BETWEEN %" PRId64     \
     " AND %" PRId64
 
-/* --- fetched rows
-   ----------------------------------------------------------- */
+/* --- fetched rows --------------------------------------------------------- */
 
 void es_remote_rows_release(es_remote_rows *rows)
 {
@@ -48,7 +47,7 @@ static void sort(es_remote_rows *rows)
         }
 }
 
-/** Grows the buffer for n more bytes. */
+/** Grows the data buffer for n more bytes. */
 static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
 {
     if (rows->n_data + n <= *capacity)
@@ -61,7 +60,8 @@ static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
     return status;
 }
 
-/** Finds a series of a run by its number; (size_t)-1 if it was added later. */
+/** Finds a series of a run by its number; (size_t)-1 if the series was added
+ * after the runs were loaded. */
 static size_t find_series(const es_remote *remote, const es_remote_run *run,
                           int64_t number)
 {
@@ -79,7 +79,8 @@ static size_t find_series(const es_remote *remote, const es_remote_run *run,
                : (size_t)-1;
 }
 
-/** Takes a row of run_id, series, step, crc and, if requested, value. */
+/** Adds a row with run_id, series, step, crc and, if requested, value to the
+ * fetched samples. */
 static es_status take_row(es_remote_rows *rows, size_t *capacity,
                           const es_remote *remote, es_remote_copy *copy,
                           bool with_values)
@@ -109,7 +110,7 @@ static es_status take_row(es_remote_rows *rows, size_t *capacity,
     return ES_OK;
 }
 
-/** Takes all rows of a running query. */
+/** Receives all rows of a running query. */
 static es_status take_rows(es_remote_rows **out, const es_remote *remote,
                            es_remote_copy *copy, bool with_values)
 {
@@ -132,8 +133,8 @@ static es_status take_rows(es_remote_rows **out, const es_remote *remote,
 
 /* --- queries -------------------------------------------------------------- */
 
-/** Prints lists for the runs [first, end): their numbers, or (run, series)
- *  pairs of the wanted series, such as (1,2); and their months. */
+/** Writes SQL lists for the runs [first, end): their months, and either their
+ * numbers or (run, series) pairs of the wanted series, such as (1,2). */
 static es_status list_runs(char **ids, char **months, const es_remote *remote,
                            size_t first, size_t end, bool with_series)
 {

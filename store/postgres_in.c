@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FETCHED 1000 /* rows at a time */
+#define FETCHED 1000 /* rows fetched at once */
 
 /* --- the tables ----------------------------------------------------------- */
 
@@ -44,15 +44,15 @@ es_status es_remote_begin(const es_remote *remote)
                        "entropy-scan",
                        remote->postgres->base, version, ES_POSTGRES_VERSION);
     if (version < 1)
-        return es_fail(ES_EFORMAT, "%s: schema %d: not a database of runs",
+        return es_fail(ES_EFORMAT, "%s: not a database of runs (schema %d)",
                        remote->postgres->base, version);
     return ES_OK;
 }
 
 /* --- rows ----------------------------------------------------------------- */
 
-/** Destination of the rows of a query; `take` renumbers them for the private
- *  database. */
+/** Destination of the rows of a query; `take` replaces their numbers by those
+ * of the private database. */
 typedef struct target {
     es_remote *remote;
     sqlite3_stmt *insert;
@@ -74,8 +74,8 @@ static int64_t number_of(const target *t, int column)
     return text ? strtoll(text, NULL, 10) : ES_UNKNOWN;
 }
 
-/** Binds columns [from, to) of the row to the parameters of the same number
- *  plus 1. A STRICT table converts a number's text to a number. */
+/** Binds columns [from, to) of the row as text, column i to parameter i + 1.
+ * The STRICT table converts texts of numbers to numbers. */
 static void bind(const target *t, int from, int to)
 {
     for (int i = from; i < to; i++)
@@ -119,7 +119,8 @@ static es_status place_runs(es_remote *remote)
     return ES_OK;
 }
 
-/** Finds the run whose id is in column 0; NULL if it was added later. */
+/** Finds the run whose id is in column 0; NULL if the run was added after the
+ * runs were loaded. */
 static es_remote_run *run_of(const target *t)
 {
     return es_remote_find_run(t->remote, number_of(t, 0));
@@ -151,8 +152,8 @@ static size_t values_of(const char *shape, const es_remote_run *run)
     return 0;
 }
 
-/** Finds or adds the kind of a series. There are about as many kinds as
- *  standard series. */
+/** Finds or adds the kind of a series. The search is linear, because there are
+ * only about as many kinds as standard series. */
 static es_status find_kind(size_t *out, es_remote *remote, const char *name,
                            const char *phase)
 {
@@ -240,10 +241,10 @@ static es_status fetch_rows(target *t, const char *name)
 }
 
 /**
- * Loads the rows of a query. The query ends where conditions on
- * entropy_scan.run may be appended; `order` is its ORDER BY.
+ * Loads the rows of a query. The text of the query must end where conditions on
+ * entropy_scan.run can be appended; `order` is the ORDER BY clause.
  *
- *   insert   a statement; parameter 1 is the number of the run
+ *   insert   INSERT statement; parameter 1 is the run's new number
  */
 static es_status load(es_remote *remote, const char *name, const char *query,
                       const char *order, const char *insert_sql,
@@ -279,8 +280,8 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     return status;
 }
 
-/* The order in which es_paths_expand lists the files that the runs were pushed
-   from. */
+/* Loads the runs in the order in which es_paths_expand lists the files that
+ * they were pushed from. */
 #define BY_SOURCE " ORDER BY run.source || '.db' COLLATE \"C\", run.run_id"
 #define OF_RUNS " JOIN entropy_scan.run USING (run_id) WHERE true"
 
@@ -412,8 +413,8 @@ bool es_remote_is_run_written(const es_remote *remote, int64_t run_id)
     return remote->runs[run_id - 1].is_written;
 }
 
-/** Conditions on members of the configuration stay in the URL: they are
- *  applied when the run is read. */
+/** The URL keeps the conditions on members of the configuration, which are
+ * applied when the run is read. */
 es_status es_remote_run_url(char **out, const es_remote *remote,
                             const char *uuid)
 {

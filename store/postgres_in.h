@@ -3,20 +3,22 @@
  * runs that a URL names are loaded into a private database, which no other
  * connection sees. Its `sample` is a virtual table whose rows are fetched on
  * request: for small runs all samples of several runs at once, for large runs a
- * piece of one series. One transaction reads everything, so that the data is
- * that of the moment when the URL was opened or refreshed.
+ * piece of one series. One transaction reads everything, so that all data is
+ * from the moment when the URL was opened or refreshed.
  */
 #ifndef ES_POSTGRES_IN_H
 #define ES_POSTGRES_IN_H
 
 #include "store/store_internal.h"
 
-/** A run without a push for so many seconds counts as no longer written. */
+/** After this many seconds without a push, a run no longer counts as being
+ * written. */
 #define ES_REMOTE_SILENT_S 900
 
 /**
- * Creates the private database of a zeroed database, as its handle, and loads
- * the runs. Call es_remote_close, then es_database_close, also on failure.
+ * Creates the private database, sets the handle of the zeroed `database` to it,
+ * and loads the runs. Call es_remote_close, then es_database_close, also on
+ * failure.
  *
  * ES_OK; the errors of es_postgres_url_read and es_postgres_open; ES_EFORMAT:
  * the database lacks our tables; ES_EVERSION; ES_EUSAGE: where= is invalid.
@@ -24,22 +26,23 @@
 es_status es_remote_open(es_remote **out, es_database *database,
                          const char *url) ES_MUST_USE;
 
-/** Loads the current state; reconnects if the connection was lost. */
+/** Loads the current state of the runs; reconnects if the connection was lost.
+ */
 es_status es_remote_refresh(es_remote *remote) ES_MUST_USE;
 
-/** Call it before the database is disconnected. NULL is fine. */
+/** Frees `remote`. Call it before es_database_close. NULL is fine. */
 void es_remote_close(es_remote *remote);
 
-/** Returns true if a run is still being written: it has not ended, and was
- *  pushed to recently. */
+/** Returns true if any run is still being written: it has not ended, and was
+ * pushed recently. */
 bool es_remote_is_written(const es_remote *remote);
 
-/** Returns true if one run is still being written, by its number in the
- *  private database. */
+/** Returns true if the run with this number in the private database is still
+ * being written. */
 bool es_remote_is_run_written(const es_remote *remote, int64_t run_id);
 
-/** Loads the attention maps of one run, by its number in the private
- *  database, and drops those of another run. */
+/** Loads the attention maps of the run with this number in the private
+ * database, and drops the maps of any other run. */
 es_status es_remote_load_maps(es_remote *remote, int64_t run_id,
                               const char *uuid) ES_MUST_USE;
 

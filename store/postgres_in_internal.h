@@ -1,4 +1,4 @@
-/** Internals of reading runs from PostgreSQL, for postgres_*.c. */
+/** Internals shared by postgres_*.c, which read runs from PostgreSQL. */
 #ifndef ES_POSTGRES_IN_INTERNAL_H
 #define ES_POSTGRES_IN_INTERNAL_H
 
@@ -6,15 +6,17 @@
 #include "store/postgresql/postgres.h"
 
 #define ES_REMOTE_BLOCK_BYTES                                                  \
-    (8 << 20) /* limit of the samples fetched at once */
+    (8 << 20) /* bytes of samples fetched at once, at most */
 #define ES_REMOTE_PIECE_BYTES                                                  \
-    (1 << 18) /* samples of one series of a large run */
+    (1 << 18) /* bytes of samples fetched at once from a series of a large run \
+               */
 #define ES_REMOTE_CONDITIONS 16
 
-/** A name and phase that series of several runs share. */
+/** A kind of series: a name and phase that series of several runs share. */
 typedef struct es_remote_kind {
     char *name;     /* first letter of the phase, then the series' name */
-    bool is_wanted; /* true: fetched together with the next runs */
+    bool is_wanted; /* series of this kind are fetched together with the next
+                       runs */
 } es_remote_kind;
 
 /** A series; its number in the private database is its index + 1. */
@@ -22,9 +24,8 @@ typedef struct es_remote_series {
     size_t run, kind; /* indexes */
     int64_t number;
     size_t n_values;
-    int64_t
-        n_samples; /* as its pusher stored it; only used to estimate sizes */
-    int64_t first, last; /* steps; ES_UNKNOWN: no samples */
+    int64_t n_samples; /* count in the database; only used to estimate sizes */
+    int64_t first, last; /* first and last step; ES_UNKNOWN without samples */
     bool has_steps;      /* `first` and `last` are known */
 } es_remote_series;
 
@@ -48,8 +49,8 @@ typedef struct es_remote_row {
     uint32_t series; /* index */
     int32_t crc;
     int64_t step;
-    size_t at,
-        n; /* place and size in `data`, bytes; n is 0 for an invalid value */
+    size_t at, n; /* offset and size in `data`, bytes; n is 0 if the value is
+                     invalid */
 } es_remote_row;
 
 /** Fetched samples, in order of series and step. */
@@ -60,9 +61,9 @@ typedef struct es_remote_rows {
     unsigned char *data; /* (n_data) float32, little-endian */
     size_t n_data;
     size_t first_run,
-        end_run;    /* the runs whose series are here whole; 0, 0: none */
-    bool *has_kind; /* (remote->n_kinds) the kinds of series that are here;
-                       NULL: none */
+        end_run; /* runs [first_run, end_run) are complete here; 0, 0: no run */
+    bool *has_kind; /* (remote->n_kinds) true for kinds of series that are
+                       complete here; or NULL */
 } es_remote_rows;
 
 /** A condition on a member of the configuration. */
@@ -70,7 +71,7 @@ typedef struct es_remote_condition {
     char *key, *text;
     unsigned relation;
     double number; /* NaN: not a number */
-    bool seen;     /* at least one run has the member */
+    bool seen;     /* at least one run's configuration has the member */
 } es_remote_condition;
 
 struct es_remote {
@@ -78,30 +79,32 @@ struct es_remote {
     es_postgres *postgres;
     es_database *database;
     char *where;       /* SQL of the conditions on columns: "" or " AND ..." */
-    char **parameters; /* (n_parameters) of `where` */
+    char **parameters; /* (n_parameters) parameters of the SQL in `where` */
     int n_parameters;
     es_remote_condition *conditions; /* (n_conditions) */
     size_t n_conditions;
-    es_remote_run
-        *runs; /* (n_runs) in the order in which their files would be listed */
-    es_remote_place *places; /* (n_runs) by id */
+    es_remote_run *runs; /* (n_runs) in the order of a list of their files */
+    es_remote_place *places; /* (n_runs) sorted by id */
     size_t n_runs;
-    es_remote_series *series; /* (n_series) by run, number */
+    es_remote_series *series; /* (n_series) sorted by run and number */
     size_t n_series;
     es_remote_kind *kinds; /* (n_kinds) */
     size_t n_kinds;
-    es_remote_rows *block;        /* samples of several runs; NULL: none yet */
-    int64_t maps_of;              /* run whose maps are loaded; 0: none */
-    char refusal[ES_MESSAGE_MAX]; /* reason of a query's failure, or "" */
+    es_remote_rows
+        *block;      /* samples of several runs; NULL before the first fetch */
+    int64_t maps_of; /* number of the run whose maps are loaded; 0: none */
+    char refusal[ES_MESSAGE_MAX]; /* reason why a query has failed, or "" */
 };
 
 /* --- postgres_in.c -------------------------------------------------------- */
 
 /** Begins a transaction. ES_OK; ES_EFORMAT: the database lacks our tables;
- *  ES_EVERSION: they are newer; the errors of es_postgres_take_snapshot. */
+ * ES_EVERSION: the tables are newer; the errors of es_postgres_take_snapshot.
+ */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
-/** Finds a run by its number in PostgreSQL; NULL if it was added later. */
+/** Finds a run by its number in PostgreSQL; NULL if the run was added after the
+ * runs were loaded. */
 es_remote_run *es_remote_find_run(const es_remote *remote, int64_t id);
 
 /* --- postgres_where.c ----------------------------------------------------- */
@@ -112,16 +115,17 @@ void es_remote_where_free(es_remote *remote);
 
 /* --- postgres_copy.c ------------------------------------------------------ */
 
-/** Reads the rows of a COPY ... TO STDOUT (FORMAT binary), one at a time.
- *  Zeroed at first. */
+/** State of reading the rows of a COPY ... TO STDOUT (FORMAT binary), one at a
+ * time. Starts as zero. */
 typedef struct es_remote_copy {
     es_postgres *postgres;
-    char *message; /* owned by libpq; NULL: none */
+    char *message; /* current message, owned by libpq; or NULL */
     size_t at, size;
     bool is_begun, is_under_way;
 } es_remote_copy;
 
-/** Begins a COPY of `query`, a format for numbers only. */
+/** Begins a COPY of `query`, a printf format whose arguments are only numbers.
+ */
 es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
                                const char *query, ...)
     ES_PRINTF(3, 4) ES_MUST_USE;
@@ -130,27 +134,27 @@ es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
  *  there are no more; the errors of es_postgres_fail; ES_EFORMAT. */
 es_status es_remote_copy_next(es_remote_copy *copy, int n_fields) ES_MUST_USE;
 
-/** Returns the row's next field (n bytes), borrowed until the next row; NULL
- *  if it is NULL or missing. */
+/** Returns the row's next field (n bytes), borrowed until the next row; NULL if
+ * the field is NULL or missing. */
 const char *es_remote_copy_field(es_remote_copy *copy, size_t *n);
 
-/** Returns the next field as an integer of 2, 4 or 8 bytes; ES_UNKNOWN for
- *  NULL and for any other length. */
+/** Returns the next field, an integer of 2, 4 or 8 bytes; ES_UNKNOWN for NULL
+ * and for any other length. */
 int64_t es_remote_copy_integer(es_remote_copy *copy);
 
-/** Reads the next field, a real[], as float32 into values (n). False: it is
- *  not an array of n values. */
+/** Reads the next field, a real[], as float32 into values (n). Returns false if
+ * it is not an array of n values. */
 bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values,
                           size_t n);
 
-/** Reads the remaining data, so that the connection can be used again. Must
- *  always be called. */
+/** Reads the remaining data, so that the connection can be used again. Must be
+ * called after every es_remote_copy_begin. */
 void es_remote_copy_end(es_remote_copy *copy);
 
 /* --- postgres_fetch.c ----------------------------------------------------- */
 
-/** Finds the first and last steps of all series of a run, and of the runs
- *  after it. */
+/** Finds the first and last steps of all series of a run and of some runs after
+ * it. */
 es_status es_remote_find_steps(es_remote *remote, size_t run) ES_MUST_USE;
 
 /** Returns the approximate size in bytes of all samples of a series, or of
@@ -172,12 +176,14 @@ es_status es_remote_fetch_piece(es_remote_rows **out, es_remote *remote,
                                 size_t most, bool falling,
                                 bool with_values) ES_MUST_USE;
 
-/** Releases one use; frees after the last. NULL is fine. */
+/** Decrements the use count of the rows, and frees them when it is 0. NULL is
+ * fine. */
 void es_remote_rows_release(es_remote_rows *rows);
 
 /* --- postgres_sample.c ---------------------------------------------------- */
 
-/** Adds the virtual table `sample`. Returns SQLite's result code. */
+/** Adds the virtual table `sample` to the private database. Returns SQLite's
+ * result code. */
 int es_remote_add_sample(es_remote *remote);
 
 #endif

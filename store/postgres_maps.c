@@ -1,5 +1,5 @@
-/* Loads the attention maps of a run from PostgreSQL when they are requested:
-   they are large, and few readers need them. */
+/* Loads the attention maps of a run from PostgreSQL on request, because they
+ * are large and few readers need them. */
 #include "store/postgres_in_internal.h"
 
 #include "store/map.h"

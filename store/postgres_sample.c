@@ -1,31 +1,33 @@
 /* Implements the virtual table `sample` for runs in PostgreSQL: a scan fetches
-   its samples. Scanning a whole series, or several samples of a run, fetches
-   all of a small run and of the runs after it. */
+ * the samples that it needs. For small runs, it fetches the same kinds of
+ * series of the following runs in the same query. */
 #include "store/postgres_in_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SERIES_ID, STEP, CRC, VALUE };
-/* The plan that xBestIndex passes to xFilter; the arguments have this order. */
+/* Bits of the plan that xBestIndex passes to xFilter. The arguments of xFilter
+ * have the same order. */
 enum { BY_SERIES = 1, FROM = 2, TO = 4, FALLING = 8, WITH_VALUES = 16 };
-#define FIRST_PIECE 16 /* samples: a statement may need only one */
+#define FIRST_PIECE                                                            \
+    16 /* samples in the first piece: a statement may need only one */
 
 typedef struct sample_table {
-    sqlite3_vtab base; /* first: SQLite passes it back */
+    sqlite3_vtab base; /* must be first: SQLite passes its address */
     es_remote *remote;
 } sample_table;
 
 typedef struct sample_cursor {
-    sqlite3_vtab_cursor base; /* first: SQLite passes it back */
+    sqlite3_vtab_cursor base; /* must be first: SQLite passes its address */
     int plan;
-    size_t series, end_series; /* index of the current series, and the end of
-                                  the series to scan */
+    size_t series, end_series; /* index of the current series, and index behind
+                                  the last one to scan */
     int64_t from, to;          /* remaining range of steps */
     size_t n_pieces;           /* pieces of the series fetched so far */
-    es_remote_rows *rows;      /* NULL: at the end */
+    es_remote_rows *rows;      /* samples fetched last; NULL at the end */
     size_t at, n;              /* remaining rows: [at, n) */
-    bool is_whole;             /* no more samples of this series follow */
+    bool is_whole; /* the fetched rows reach the end of the series */
     sqlite3_int64 rowid;
 } sample_cursor;
 
@@ -34,8 +36,7 @@ static es_remote *remote_of(const sample_cursor *cursor)
     return ((sample_table *)cursor->base.pVtab)->remote;
 }
 
-/* --- position
-   --------------------------------------------------------------- */
+/* --- position ------------------------------------------------------------- */
 
 /** Sets [at, n) to the rows of the series within [from, to]. */
 static void narrow(sample_cursor *cursor)
@@ -66,10 +67,9 @@ static bool has_run(const es_remote_rows *rows, size_t run)
 }
 
 /**
- * Finds out if the series is in the block, and fetches the block of the run if
- * that is worthwhile: from the second run on, if this kind of series was
- * scanned before. A single sample of many values is not worth fetching the
- * others.
+ * Sets *found if the series is in the block. Fetches the run's block first if a
+ * series of this kind was scanned in an earlier run. A query for a single
+ * sample with many values does not count as a scan.
  */
 static es_status find_block(bool *found, sample_cursor *cursor)
 {
@@ -82,7 +82,8 @@ static es_status find_block(bool *found, sample_cursor *cursor)
         return ES_OK;
     if (cursor->from < cursor->to || series->n_values == 1)
         kind->is_wanted = true;
-    if (is_there && kind->is_wanted) /* the runs after it will need it, too */
+    if (is_there &&
+        kind->is_wanted) /* later runs will need this kind of series, too */
         remote->block->end_run = series->run + 1;
     if (is_there || !kind->is_wanted ||
         es_remote_run_bytes(remote, series->run) > ES_REMOTE_BLOCK_BYTES)
@@ -91,7 +92,7 @@ static es_status find_block(bool *found, sample_cursor *cursor)
     return es_remote_fetch_runs(remote, series->run);
 }
 
-/** Finds the series' first or last step, which is known without its samples. */
+/** Sets *step to the series' first or last step, which needs no samples. */
 static es_status find_end(sample_cursor *cursor, int64_t *step)
 {
     es_remote *remote = remote_of(cursor);
@@ -188,7 +189,7 @@ static void begin_series(sample_cursor *cursor, int64_t from, int64_t to)
     cursor->is_whole = false;
 }
 
-/** Moves on until there is a row, or the end. */
+/** Advances until the cursor has a row or is at its end. */
 static es_status settle(sample_cursor *cursor)
 {
     es_status status;
@@ -208,8 +209,8 @@ static es_status settle(sample_cursor *cursor)
     return ES_OK;
 }
 
-/** Converts a status to a result code of SQLite; keeps the message for
- *  es_database_fail. */
+/** Converts a status to a result code of SQLite, and stores the message for
+ * es_database_fail. */
 static int result_of(sample_cursor *cursor, es_status status)
 {
     es_remote *remote = remote_of(cursor);
@@ -255,8 +256,8 @@ static int sample_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/** Finds the constraint of a column with one of two operators; -1 if there
- *  is none. */
+/** Finds the constraint of a column with one of two operators; returns -1 if
+ * there is none. */
 static int find_constraint(const sqlite3_index_info *info, int column, int op,
                            int other)
 {
@@ -268,7 +269,7 @@ static int find_constraint(const sqlite3_index_info *info, int column, int op,
     return -1;
 }
 
-/** Treats > and < as >= and <=, because SQLite checks again. */
+/** Treats > and < like >= and <=, because SQLite filters the rows again. */
 static int sample_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     const int eq = SQLITE_INDEX_CONSTRAINT_EQ;
@@ -378,8 +379,8 @@ static int sample_eof(sqlite3_vtab_cursor *base)
     return ((sample_cursor *)base)->rows == NULL;
 }
 
-/* The values stay valid as long as the row, because the cursor holds a use of
-   the rows. */
+/* Returns the values without copying: they stay valid as long as the row,
+ * because the cursor holds a reference to the rows. */
 static int sample_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                          int column)
 {

@@ -10,12 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#define AGAIN_MOST 60 /* longest pause between two connection attempts, s */
+#define AGAIN_MOST                                                             \
+    60 /* longest pause between two connection attempts in seconds */
 
 struct es_remote_watch {
-    es_remote remote; /* only its URL and conditions are used */
+    es_remote remote; /* only the URL and the conditions in it are used */
     int n_tries;      /* number of consecutive failed attempts */
-    time_t again;     /* monotonic seconds: earliest time of the next attempt */
+    time_t again;     /* earliest time of the next attempt, monotonic seconds */
     char problem[ES_MESSAGE_MAX];
 };
 

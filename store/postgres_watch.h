@@ -1,7 +1,7 @@
 /**
- * Watches the runs of a PostgreSQL database: which runs there are, which have
- * changed, and when an alert arrives. A separate connection stays open with
- * LISTEN; if it is lost, it is reopened after 1, 2, 4 ... 60 s.
+ * Watches the runs of a PostgreSQL database: lists the runs, detects changed
+ * ones, and waits for alerts. A separate connection stays open with LISTEN; if
+ * it is lost, it is reopened after 1, 2, 4 ... 60 s.
  */
 #ifndef ES_POSTGRES_WATCH_H
 #define ES_POSTGRES_WATCH_H
@@ -12,8 +12,8 @@
 
 typedef struct es_remote_watch es_remote_watch;
 
-/** Does not connect. ES_OK, ES_EUSAGE (the URL or its where= is invalid),
- *  ES_EIO (no libpq), ES_ENOMEM. */
+/** Creates a watch without connecting. ES_OK, ES_EUSAGE (the URL or its where=
+ * is invalid), ES_EIO (no libpq), ES_ENOMEM. */
 es_status es_remote_watch_open(es_remote_watch **out,
                                const char *url) ES_MUST_USE;
 
@@ -23,7 +23,7 @@ void es_remote_watch_close(es_remote_watch *watch);
 /**
  * Called for each run.
  *
- *   url       of one run, borrowed during the call
+ *   url       URL of one run, borrowed during the call
  *   revision  changes with each push that changes the run
  *
  * A return value other than ES_OK ends the iteration.
@@ -35,8 +35,8 @@ typedef es_status es_remote_watch_handler(void *user, const char *url,
  * Calls `handler` for each run that the URL names, in alphabetical order of
  * their URLs.
  *
- * ES_OK; ES_EIO: the database cannot be reached, or it is too early to retry:
- * the message is that of the last attempt; the errors of es_postgres_fail; the
+ * ES_OK; ES_EIO: the database is unreachable, or it is too early to retry (then
+ * with the last attempt's message); the errors of es_postgres_fail; the
  * handler's return value.
  */
 es_status es_remote_watch_list(es_remote_watch *watch,
@@ -46,12 +46,12 @@ es_status es_remote_watch_list(es_remote_watch *watch,
 /** Returns a descriptor to poll for input; -1 if there is no connection. */
 int es_remote_watch_fd(const es_remote_watch *watch);
 
-/** Reads the received data. True: an alert arrived, or the connection was
- *  lost. */
+/** Reads the received data. Returns true if an alert has arrived or the
+ * connection is lost. */
 bool es_remote_watch_heard(es_remote_watch *watch);
 
-/** Returns a number that differs whenever any of the URL's runs has changed;
- *  0 if it is unknown. */
+/** Returns a number that changes whenever any of the URL's runs changes; 0 if
+ * the state is unknown. */
 int64_t es_remote_state(const char *url);
 
 #endif

@@ -1,6 +1,6 @@
 /* Implements where= of a database's URL: conditions as in --where.
-   Conditions on columns of the run are applied by the server, those on
-   members of the configuration here. Texts and numbers are sent to the
+   The server applies conditions on columns of the run; this file applies
+   conditions on members of the configuration. Texts and numbers are sent to the
    server as parameters. */
 #include "store/postgres_in_internal.h"
 #include "store/reader_internal.h"
@@ -22,7 +22,8 @@
     "are run, arch, family, status, layers, heads, d_model, ctx, "             \
     "vocab, batch, seed, last_step, uuid, program, host, started, ended"
 
-/* Names as in --where, and further columns that every run has. */
+/* Columns that conditions may name: the names of --where, and further columns
+ * that every run has. */
 static const struct {
     const char *name, *column;
     bool is_text;
@@ -39,7 +40,8 @@ static const struct {
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-/** A condition as written; `sign` is NULL if it has none. */
+/** The parts of a condition as written; `sign` is NULL if the text has no
+ * relation. */
 typedef struct condition {
     char *name, *value;
     const char *sign;
@@ -51,7 +53,7 @@ static es_status fail_condition(const char *text, const char *why)
     return es_fail(ES_EUSAGE, "where=%.60s: %s", text, why);
 }
 
-/** Splits the text, which it overwrites. */
+/** Splits a condition into its parts; overwrites the text. */
 static es_status take_apart(condition *out, char *text)
 {
     const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
@@ -79,7 +81,8 @@ static es_status make_regex(char **out, const char *pattern)
     for (const char *c = pattern; *c; c++) {
         const char *end = *c == '[' ? strchr(c + 1 + (c[1] == '!'), ']') : NULL;
         if (end &&
-            end == c + 1 + (c[1] == '!')) /* a ] as the first character */
+            end ==
+                c + 1 + (c[1] == '!')) /* a ] in first place is a character */
             end = strchr(end + 1, ']');
         if (end) {
             *to++ = *c++;
@@ -109,7 +112,8 @@ static es_status make_regex(char **out, const char *pattern)
     return ES_OK;
 }
 
-/** Writes a condition on a text. Times are compared as texts. */
+/** Writes the SQL of a condition on a text column. Times are compared as texts.
+ */
 static es_status write_text(FILE *sql, char **parameter, const condition *c,
                             const char *column, int n)
 {
@@ -179,8 +183,9 @@ static es_status add_member(es_remote *remote, const condition *c)
 /** The conditions of one run, evaluated as its members are visited. */
 typedef struct choice {
     es_remote *remote;
-    int rank[ES_REMOTE_CONDITIONS]; /* 2: the member of that name, 1: one inside
-                                       an object, 0: none */
+    int rank[ES_REMOTE_CONDITIONS]; /* match so far: 2: a member with the full
+                                       name, 1: a member inside an object, 0:
+                                       none */
     bool holds[ES_REMOTE_CONDITIONS];
 } choice;
 
@@ -238,7 +243,8 @@ static es_status leave_out(es_remote *remote, size_t run)
     return es_database_execute(remote->database, sql);
 }
 
-/* Before any run is left out, the reader's runs are ours, in the same order. */
+/* Until a run is left out, the reader has the same runs as `remote`, in the
+ * same order. */
 es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
 {
     es_status status = ES_OK;
@@ -253,10 +259,10 @@ es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
     }
     for (size_t i = 0; i < remote->n_conditions && status == ES_OK; i++)
         if (remote->n_runs && !remote->url.run && !remote->conditions[i].seen)
-            return es_fail(
-                ES_EUSAGE,
-                "where=%.40s: no run's configuration has it; " COMPUTED,
-                remote->conditions[i].key);
+            return es_fail(ES_EUSAGE,
+                           "where=%.40s: no run's configuration has this "
+                           "member; " COMPUTED,
+                           remote->conditions[i].key);
     return status;
 }
 

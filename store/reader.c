@@ -1,6 +1,6 @@
 /* Implements readers of run files: runs, configurations, series and single
    samples. The small tables are kept in memory (reader_load.c); samples are
-   read on request. The header describes the functions. */
+   read on request. reader.h describes the functions. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -19,7 +19,8 @@
 
 /* --- opening and closing ------------------------------------------------- */
 
-/* The unary + saves time: see ES_RUN_COLUMNS in store_internal.h. */
+/* The unary + before a column saves time: see ES_RUN_COLUMNS in
+ * store_internal.h. */
 static const char *const sql_text[ES_N_READER_SQL] = {
     [ES_SQL_STEP_UP] = "SELECT +step FROM sample WHERE series_id = ?1"
                        " AND step BETWEEN ?2 AND ?3 ORDER BY step LIMIT 1",
@@ -30,7 +31,7 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                          " AND step BETWEEN ?2 AND ?3 ORDER BY step",
 };
 
-/** Finds a statement; prepares it on its first use. */
+/** Returns the prepared statement `sql`; prepares it on first use. */
 static es_status find_statement(sqlite3_stmt **out, es_reader *reader, int sql)
 {
     es_status status = ES_OK;
@@ -46,7 +47,8 @@ int64_t es_reader_newest(const es_reader *reader, int64_t series_id, int64_t to)
     const es_contents *contents = &reader->contents;
     for (size_t i = contents->n_runs; reader->frozen && i-- > 0;) {
         const es_stored_run *run = &contents->runs[i];
-        if (run->info.status != ES_RUN_RUNNING) /* the run does not grow */
+        if (run->info.status !=
+            ES_RUN_RUNNING) /* a run that has ended does not grow */
             continue;
         for (size_t k = 0; k < run->n_series; k++)
             if (contents->series[run->first_series + k].id == series_id)
@@ -87,8 +89,8 @@ void es_reader_end_query(es_reader *reader, sqlite3_stmt *query)
         sqlite3_finalize(query);
 }
 
-/** Loads the small tables. If the URL's where= tests the configuration, runs
- *  that do not match are left out. */
+/** Loads the small tables. If where= in a URL tests the configuration, runs
+ * that do not match are left out. */
 static es_status load_contents(es_contents *contents, es_reader *reader)
 {
     es_remote *remote = reader->source.remote;
@@ -114,8 +116,9 @@ static es_status let_go(es_reader *reader)
     return es_database_execute(&reader->database, "ROLLBACK");
 }
 
-/** Sets reader->grows if its file is a run file that is being written. It is
- *  false for fragments and PostgreSQL databases, which are held in memory. */
+/** Sets reader->grows to true if the file is a run file that is being written.
+ * It is false for fragments and PostgreSQL databases, whose tables are in
+ * memory. */
 static es_status find_growth(es_reader *reader)
 {
     const es_run_source *source = &reader->source;
@@ -241,7 +244,7 @@ const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run)
 {
     if (run < reader->contents.n_runs)
         return &reader->contents.runs[run];
-    es_fail(ES_EARGUMENT, "%s: no run of index %zu: it has %zu",
+    es_fail(ES_EARGUMENT, "%s: no run with index %zu: the file has %zu",
             reader->database.path, run, reader->contents.n_runs);
     return NULL;
 }
@@ -259,8 +262,8 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
-/** Loads the events. Events that cannot be read count as one damaged row of
- *  unknown id. */
+/** Loads the events. Events that cannot be read count together as one damaged
+ * row of unknown id. */
 static es_status load_events(es_reader *reader)
 {
     struct es_changed_row unknown = {ES_ROW_EVENT, 0, 0, ES_UNKNOWN};
@@ -348,13 +351,15 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
     if (!run)
         return ES_EARGUMENT;
     if (series >= run->n_series)
-        return es_fail(ES_EARGUMENT, "%s: no series of index %zu: it has %zu",
+        return es_fail(ES_EARGUMENT,
+                       "%s: no series with index %zu: the run has %zu",
                        reader->database.path, series, run->n_series);
     es_status status = es_database_check_owner(&reader->database);
     if (status < 0)
         return status;
     es_series found = reader->contents.series[run->first_series + series];
-    /* The other members are set even if the steps cannot be found. */
+    /* The other members are set first: they are valid even if the steps cannot
+     * be found. */
     if ((status = es_sized_give(out, &found, sizeof found, "es_series")) < 0 ||
         (status = find_ends(reader, found.id, &found.first_step,
                             &found.last_step)) < 0)
@@ -374,7 +379,7 @@ es_status es_reader_find(es_reader *reader, size_t index, const char *name,
         if (series->phase == phase && strcmp(series->name, name) == 0)
             return es_reader_series(reader, index, i, out);
     }
-    /* The message lists as many of the run's series as fit. */
+    /* The message lists as many of the run's series as fit into it. */
     char wanted[ES_MAX_NAME + 1], list[ES_MESSAGE_MAX / 2] = "none";
     size_t used = 0;
     es_text_escape(wanted, sizeof wanted, name, ES_ESCAPE_TERMINAL);
@@ -427,7 +432,7 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
 
 /* --- one sample ---------------------------------------------------------- */
 
-/** The message names the first, the last and the nearest step. */
+/** Fails with a message that names the first, the last and the nearest step. */
 static es_status fail_no_step(es_reader *reader, const es_series *series,
                               int64_t step)
 {

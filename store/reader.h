@@ -1,5 +1,6 @@
 /**
- * Reads a run file: finished, being written, or left behind by a crash.
+ * Reads a run file: a finished one, one that is being written, or one that a
+ * crash has left.
  *
  * Every file is untrusted. A reader writes, creates and memory-maps nothing:
  * its folder does not change, and if another program truncates the file or its
@@ -45,11 +46,11 @@ typedef struct es_cursor es_cursor;
 ES_API es_status es_reader_open(es_reader **out, const char *path) ES_MUST_USE;
 
 /**
- * Opens a run file so that samples that a writer adds later are not visible
- * until the reader is refreshed or closed. A file without a writer stays locked
- * for reading, which saves taking the lock for every query: half of the time of
+ * Same as es_reader_open, but samples that a writer adds later are not visible
+ * until the reader is refreshed. A file without a writer stays locked for
+ * reading, which saves taking the lock for every query and halves the time of
  * reading a short run. A file that is being written is not locked, because its
- * log could not shrink. Returns as es_reader_open.
+ * log could not shrink.
  */
 es_status es_reader_open_held(es_reader **out, const char *path) ES_MUST_USE;
 
@@ -58,15 +59,17 @@ ES_API void es_reader_close(es_reader *reader);
 
 /**
  * Reads the runs, series and events of a growing file again. Everything
- * borrowed becomes invalid, including the names in an open cursor's series; run
- * indexes stay. On failure the reader is unchanged. Returns as es_reader_open.
+ * borrowed becomes invalid, including the names in an open cursor's series; the
+ * indexes of runs stay the same. On failure the reader is unchanged. Same
+ * statuses as es_reader_open.
  */
 ES_API es_status es_reader_refresh(es_reader *reader) ES_MUST_USE;
 
-/** The path that the reader was opened with; borrowed. */
+/** Returns the path that the reader was opened with; borrowed. */
 ES_API const char *es_reader_path(const es_reader *reader);
 
-/** Number of runs in the file, in order of run_id. */
+/** Returns the number of runs in the file. Their indexes are in order of
+ * run_id. */
 ES_API size_t es_reader_n_runs(const es_reader *reader);
 
 /** Returns run `index` (0-based). Strings are borrowed and valid until
@@ -76,15 +79,15 @@ ES_API es_status es_reader_run(es_reader *reader, size_t index,
 #define es_reader_run(reader, index, out)                                      \
     es_reader_run(reader, index, es_run_info_sized(out))
 
-/** Returns the configuration's "steps"; ES_UNKNOWN if there is none. ES_OK,
- *  ES_EARGUMENT, ES_ENOMEM. */
+/** Returns the member "steps" of the configuration; ES_UNKNOWN if it is
+ * missing. ES_OK, ES_EARGUMENT, ES_ENOMEM. */
 ES_API es_status es_reader_planned_steps(es_reader *reader, size_t run,
                                          int64_t *out) ES_MUST_USE;
 
 /**
- * Returns the configuration's "ceiling", nats: the largest possible mean
- * entropy of a head, if it is not that of causal attention, ln(T!)/T. NaN if
- * there is none. ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * Returns the member "ceiling" of the configuration in nats: the largest
+ * possible mean entropy of a head. Returns NaN if it is missing, which stands
+ * for the value of causal attention, ln(T!)/T. ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
 ES_API es_status es_reader_ceiling(es_reader *reader, size_t run,
                                    double *out) ES_MUST_USE;
@@ -92,7 +95,7 @@ ES_API es_status es_reader_ceiling(es_reader *reader, size_t run,
 /**
  * Returns a run's configuration as one JSON object without blanks, however the
  * file spells it; to be freed. *out is NULL if the run has no configuration, or
- * text that is not a JSON object. Strings in it may be invalid UTF-8.
+ * text that is not a JSON object. Its strings may be invalid UTF-8.
  *
  * ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
@@ -110,22 +113,23 @@ typedef enum es_config_kind {
 /** One member of a configuration. New fields are only added at the end.
  *  Strings are borrowed, valid during the call, and may be invalid UTF-8. */
 typedef struct es_config_member {
-    const char *key; /* inside an object with its path: "optimizer.lr" */
+    const char
+        *key; /* with the path of nested objects, such as "optimizer.lr" */
     es_config_kind kind;
-    const char *text; /* a text itself; other values as JSON, but "Inf" or
-                         "-Inf" for a number too large for a double */
-    double number;    /* for ES_CONFIG_NUMBER; NaN for the other kinds */
+    const char *text; /* a string without quotes; other values as JSON, but
+                         "Inf" or "-Inf" for a number too large for a double */
+    double number;    /* value of an ES_CONFIG_NUMBER; NaN for other kinds */
 } es_config_member;
 
-/** Must not call the reader. A return value other than ES_OK ends the
- *  iteration. */
+/** Receives each member. Must not call the reader. A return value other than
+ * ES_OK ends the iteration. */
 typedef es_status es_config_handler(void *user, const es_config_member *member);
 
 /**
  * Calls `handler` for each member of a run's configuration, in its order.
- * Nested objects are flattened, and their members follow the others. A key may
- * occur twice. No call if the run has no configuration, or text that is not a
- * JSON object.
+ * Nested objects are flattened, and their members come last. A key may occur
+ * twice. `handler` is not called if the run has no configuration, or if its
+ * text is not a JSON object.
  *
  * ES_OK, ES_EARGUMENT, ES_ENOMEM; the handler's return value.
  */
@@ -139,9 +143,9 @@ typedef struct es_series {
     const char *name, *unit; /* never NULL */
     es_shape shape;
     es_phase phase;
-    size_t n_values; /* in one sample */
-    uint32_t crc;    /* private to the reader: seed of its checksums */
-    int64_t first_step, last_step; /* ES_UNKNOWN: no sample yet */
+    size_t n_values; /* number of values in one sample */
+    uint32_t crc;    /* seed of the series' checksums, private to the reader */
+    int64_t first_step, last_step; /* both ES_UNKNOWN without samples */
 } es_series;
 
 static inline es_series *es_series_sized(es_series *out)
@@ -156,8 +160,8 @@ ES_API size_t es_reader_n_series(const es_reader *reader, size_t run);
 
 /**
  * Returns series `index` of a run; strings are borrowed as for es_reader_run.
- * The steps are current; finding them costs two queries, whatever the number of
- * samples.
+ * The first and last step are current; finding them costs two queries,
+ * independent of the number of samples.
  */
 ES_API es_status es_reader_series(es_reader *reader, size_t run, size_t index,
                                   es_series *out) ES_MUST_USE;
@@ -184,9 +188,9 @@ ES_API es_status es_reader_count(es_reader *reader, const es_series *series,
  *   values  (n) written; n is the series' n_values
  *   found   set to the sample's step
  *
- * ES_OK, also if the sample is damaged: see below; ES_ENOTFOUND (the message
- * names the first, last and nearest step); ES_EFORMAT if the BLOB has the wrong
- * length in a file without checksums.
+ * ES_OK, also if the sample is damaged (see es_damaged); ES_ENOTFOUND (the
+ * message names the first, last and nearest step); ES_EFORMAT if the BLOB has
+ * the wrong length in a file without checksums.
  */
 ES_API es_status es_reader_sample(es_reader *reader, const es_series *series,
                                   int64_t step, float *values, size_t n,
@@ -196,9 +200,10 @@ ES_API es_status es_reader_sample(es_reader *reader, const es_series *series,
  * Streams the samples of a series, steps from..to inclusive, in order of step,
  * without loading them all; ES_STEP_FIRST and ES_STEP_LAST are fine.
  *
- * A cursor sees the file as it was at its first sample, and keeps a writer from
- * shrinking its log: do not keep one open for long. In a forked child it may
- * only be closed, which for speed is not checked.
+ * A cursor sees the file as it was when the first sample was read, and keeps a
+ * writer from shrinking its log: do not keep a cursor open for long. In a
+ * forked child a cursor may only be closed; for speed, other calls are not
+ * detected.
  */
 ES_API es_status es_cursor_open(es_cursor **out, es_reader *reader,
                                 const es_series *series, int64_t from,
@@ -218,7 +223,8 @@ ES_API void es_cursor_close(es_cursor *cursor);
 /**
  * Streams all samples of a run in order of (step, series), series in order of
  * their index, as es_judge and exports need them. Memory grows with the number
- * of series, not of steps. `series` is set to the sample's series.
+ * of series, not of steps. Each call of es_cursor_next sets `series` to the
+ * sample's series.
  */
 ES_API es_status es_cursor_open_run(es_cursor **out, es_reader *reader,
                                     size_t run) ES_MUST_USE;
@@ -232,7 +238,7 @@ ES_API es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
  *  on. Without checksums a flipped bit in a value is not detected. */
 ES_API bool es_reader_has_checksums(const es_reader *reader);
 
-/** The small tables, whose rows have checksums, too. */
+/** The small tables of a run file, whose rows have checksums. */
 typedef enum es_row_table {
     ES_ROW_NONE,
     ES_ROW_RUN,
@@ -244,7 +250,7 @@ typedef enum es_row_table {
 ES_API const char *es_row_table_name(es_row_table table);
 
 /**
- * Damage in the file, which is one of:
+ * One place of damage in the file. It is one of:
  *
  *   - a sample whose values, step or series do not match its checksum; readers
  *     return missing values for it
@@ -252,7 +258,7 @@ ES_API const char *es_row_table_name(es_row_table table);
  *   - a row of run, series or event that differs from what was recorded:
  *     damaged, deleted, or edited by hand, which a checksum cannot
  *     distinguish; readers use the row as it is
- *   - frames that the recorder wrote, but that are no longer in the file
+ *   - frames that the recorder committed, but that are no longer in the file
  */
 typedef struct es_damaged {
     size_t size;
@@ -261,15 +267,15 @@ typedef struct es_damaged {
     const char *series; /* borrowed as for es_reader_run */
     es_phase phase;
     uint64_t
-        n_frames; /* 0: a sample or a row; else the number of frames, `step` is
-                     the highest step before them, and `series` is "" */
+        n_frames; /* number of damaged frames, with the highest step before them
+                     in `step` and "" in `series`; 0 for a sample or a row */
     es_row_table
-        table; /* ES_ROW_NONE, or the table of the row; then `series` is "", and
-                  `step` is ES_UNKNOWN except for an event */
-    int64_t row;  /* run_id, series_id or event_id of that row */
-    bool is_lost; /* n_frames were committed, but lost during the recording: the
-                     file or its log was removed or truncated. `step` is the
-                     highest of them */
+        table; /* table of the damaged row, with "" in `series` and, except for
+                  an event, ES_UNKNOWN in `step`; else ES_ROW_NONE */
+    int64_t row;  /* run_id, series_id or event_id of the row */
+    bool is_lost; /* n_frames were committed but lost during the recording,
+                     because the file or its log was removed or truncated.
+                     `step` is the highest step in them */
 } es_damaged;
 
 static inline es_damaged *es_damaged_sized(es_damaged *out)
@@ -278,28 +284,30 @@ static inline es_damaged *es_damaged_sized(es_damaged *out)
     return out;
 }
 
-#define ES_MAX_DAMAGED 4096 /* maximum number that is remembered */
+#define ES_MAX_DAMAGED 4096 /* most places of damage that a reader remembers   \
+                             */
 
 /**
- * Number of damaged samples and rows read since the reader was opened, and of
- * places with damaged or lost frames; at most ES_MAX_DAMAGED. A sample that was
- * read twice counts once. Rows of events and lost frames count after
- * es_reader_events has read them.
+ * Returns the number of damaged samples and rows read since the reader was
+ * opened, plus the places with damaged or lost frames; at most ES_MAX_DAMAGED.
+ * A sample that was read twice counts once. Rows of events and lost frames
+ * count after es_reader_events has read them.
  */
 ES_API size_t es_reader_n_damaged(const es_reader *reader);
 
-/** Returns entry `index`, in order of (run, step). ES_OK, ES_EARGUMENT. */
+/** Returns place of damage `index`, in order of (run, step). ES_OK,
+ * ES_EARGUMENT. */
 ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,
                                    es_damaged *out) ES_MUST_USE;
 #define es_reader_damaged(reader, index, out)                                  \
     es_reader_damaged(reader, index, es_damaged_sized(out))
 
 /**
- * Returns the events of a run in order of (step, event_id), those without a
+ * Returns the events of a run in order of (step, event_id), events without a
  * step first. Each damaged sample or row that was read adds an event of the
  * kind "damaged", which is not in the file.
  *
- *   events  (n) borrowed as for es_reader_run, and until the next call
+ *   events  (n) borrowed as for es_reader_run, at most until the next call
  *
  * ES_OK, ES_EARGUMENT, ES_EFORMAT, ES_EIO, ES_ENOMEM.
  */

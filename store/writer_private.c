@@ -55,8 +55,7 @@ int64_t es_writer_beat_ms(const es_writer *writer)
     return writer->out ? ES_ESF_BEAT_MS : -1;
 }
 
-/* --- attaching to a private database
-   ---------------------------------------- */
+/* --- attaching to a private database -------------------------------------- */
 
 es_status es_writer_attach(es_writer **out, const es_database *database)
 {

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- known runs
-   ------------------------------------------------------------ */
+/* --- known runs ----------------------------------------------------------- */
 
 es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id)
 {

@@ -1,5 +1,6 @@
-/* Loads libpq when the first database is opened, because it brings in OpenSSL
-   and Kerberos, which run files do not need. It stays loaded. */
+/* Loads libpq when the first database is opened: libpq loads OpenSSL and
+ * Kerberos, which programs that only read run files do not need. libpq stays
+ * loaded. */
 #include "store/postgresql/libpq.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /**
- * The functions of libpq, PostgreSQL's client library, that store/ uses. The
- * library is loaded when a database is opened: programs and libraries can be
- * built and run without it. Names, numbers and signatures are those of
- * libpq-fe.h, whose binary interface has not changed since PostgreSQL 9; a test
- * compares the two.
+ * Declares the functions of libpq, PostgreSQL's client library, that store/
+ * uses. libpq is loaded when a database is opened, so programs can be built and
+ * run without it. Names, numbers and signatures are those of libpq-fe.h, whose
+ * binary interface has not changed since PostgreSQL 9; a test compares them
+ * with libpq-fe.h.
  */
 #ifndef ES_LIBPQ_H
 #define ES_LIBPQ_H
@@ -86,11 +86,11 @@ typedef struct es_libpq {
     ES_LIBPQ(ES_LIBPQ_MEMBER)
 } es_libpq;
 
-/** Filled in by es_libpq_load. */
+/** The loaded functions, set by es_libpq_load. */
 extern es_libpq es_pq;
 
-/** Loads libpq unless it is loaded already. ES_OK; ES_EIO: there is no
- *  libpq.so.5. Any thread. */
+/** Loads libpq unless it is already loaded. ES_OK; ES_EIO: libpq.so.5 is not
+ * installed. Any thread. */
 es_status es_libpq_load(void) ES_MUST_USE;
 
 #endif

@@ -10,12 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- the state of this process
-   --------------------------------------------- */
+/* --- the state of this process -------------------------------------------- */
 
-/* A connection costs a process on the server, so the last closed one is kept
- * for the next open of the same database. The passwords of URLs are kept,
- * too. */
+/* State of this process. Each connection costs a process on the server, so the
+ * connection closed last is kept and reused when the same database is opened
+ * again. The passwords of URLs are kept, too. */
 static struct {
     pthread_mutex_t mutex;
     es_postgres *idle;
@@ -25,8 +24,8 @@ static struct {
     size_t n_known;
 } ours = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/** Finds the connection string with the password. *conninfo is borrowed for
- *  ever, or belongs to url. */
+/** Finds the connection string with the password. *conninfo is never freed, or
+ * belongs to `url`. */
 static es_status look_up(const char **conninfo, const es_postgres_url *url)
 {
     size_t i = 0;
@@ -56,7 +55,8 @@ static es_status look_up(const char **conninfo, const es_postgres_url *url)
     if (i == ours.n_known)
         ours.known[ours.n_known++].base = base;
     else
-        free(base); /* the old string may be in use, so it is not freed */
+        free(base); /* the old password's string may be in use, so it is not
+                       freed */
     ours.known[i].conninfo = copy;
     *conninfo = copy;
     return ES_OK;
@@ -91,8 +91,8 @@ es_status es_postgres_hide_password(char *text)
     return status;
 }
 
-/** Takes the idle connection if it fits; NULL if it does not, or the server
- *  has closed it. */
+/** Takes over the idle connection; returns NULL if it is for another database,
+ * or the server has closed it. */
 static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
 {
     es_postgres *idle = ours.idle;
@@ -100,7 +100,8 @@ static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
         strcmp(idle->base, url->base) != 0)
         return NULL;
     ours.idle = NULL;
-    /* Pending input shows whether the server has closed it. */
+    /* Reading pending input shows whether the server has closed the connection.
+     */
     if (is_writer ? es_postgres_execute(idle, "SELECT 1") == ES_OK
                   : es_pq.consumeInput(idle->connection) &&
                         !es_postgres_is_lost(idle))
@@ -135,7 +136,7 @@ static es_status fail_connection(const es_postgres *postgres)
 }
 
 static const struct {
-    const char *state; /* SQLSTATE, or its beginning */
+    const char *state; /* SQLSTATE, or the first characters of it */
     es_status status;
     const char *remedy;
 } remedies[] = {
@@ -217,7 +218,7 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
     }
     es_libpq_option *options = es_pq.conninfoParse(conninfo, NULL);
     for (es_libpq_option *o = options; o && o->keyword && n < CAPACITY - 2; o++)
-        if (o->val) { /* if a keyword occurs twice, libpq uses the last */
+        if (o->val) { /* libpq uses the last of equal keywords */
             keywords[n] = o->keyword;
             values[n++] = o->val;
         }
@@ -234,7 +235,8 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
         return es_fail(ES_EVERSION, "%s: PostgreSQL %d: 12 or later is needed",
                        postgres->base,
                        es_pq.serverVersion(postgres->connection) / 10000);
-    /* A writer's plans are made, and cached, while the tables are small. */
+    /* Without this, PostgreSQL would plan sequential scans while the tables are
+     * small, and keep these plans when the tables have grown. */
     return es_postgres_execute(
         postgres, postgres->is_writer
                       ? "SET TimeZone = 'UTC'; SET DateStyle = ISO;"

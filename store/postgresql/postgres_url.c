@@ -1,6 +1,6 @@
 /* Parses the name of a PostgreSQL database: a URL, whose parameters `where` and
-   `run` are ours, or libpq's pairs. Its shown form has no passwords, however
-   they were written. */
+   `run` are ours, or libpq's pairs. The form that messages show has no
+   passwords, in whatever way they were written. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
@@ -43,7 +43,8 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/** Decodes %XX in text (n), to be freed. ES_EUSAGE: an invalid one. */
+/** Decodes %XX in text (n); *out is to be freed. ES_EUSAGE: a % without two
+ * hexadecimal digits. */
 static es_status decode(char **out, const char *text, size_t n)
 {
     es_status status = es_alloc(out, n + 1, 1, "a URL");
@@ -85,7 +86,8 @@ static es_status take_ours(char **field, const char *keyword, const char *value,
                : status;
 }
 
-/** Adds one KEYWORD=VALUE (n) to the strings that it belongs to. */
+/** Adds one KEYWORD=VALUE, text (n), to the strings of the URL that contain it.
+ */
 static es_status take_parameter(es_postgres_url *url, const char *text,
                                 size_t n)
 {
@@ -115,15 +117,17 @@ done:
     return status;
 }
 
-/** Takes everything before the parameters (n): user:password@hosts/database. */
+/** Adds user:password@hosts/database, the text (n) before the parameters, to
+ * the strings of the URL. */
 static es_status take_place(es_postgres_url *url, const char *text, size_t n)
 {
     const size_t begin = scheme_of(text);
     const char *at = memchr(text + begin, '@', n - begin);
     const char *slash = memchr(text + begin, '/', n - begin);
     const char *end = text + n;
-    /* An unescaped @ in a password would end it too early, and leave a part of
-     * it in the name of the host, which messages show. */
+    /* Refuses an unescaped @ in a password: it would end the password too
+     * early, and the rest would appear in the name of the host, which messages
+     * show. */
     if (at &&
         (memchr(at + 1, '@', (size_t)(end - at - 1)) || (slash && slash < at)))
         return es_fail(ES_EUSAGE,
@@ -182,8 +186,8 @@ static es_status show_pairs(es_postgres_url *url,
     return es_copy_text(&url->shown, shown);
 }
 
-/** Checks the result with libpq, whose own message is dropped because it may
- *  contain the password. */
+/** Lets libpq check the result. libpq's message is not shown, because it may
+ * contain the password. */
 static es_status check(es_postgres_url *url, bool is_url)
 {
     char *words = NULL;
@@ -192,7 +196,7 @@ static es_status check(es_postgres_url *url, bool is_url)
         es_pq.freemem(words);
     if (!options)
         return is_url ? es_fail(ES_EUSAGE,
-                                "%s: not a URL that libpq reads: " EXAMPLE
+                                "%s: not a URL that libpq accepts: " EXAMPLE
                                 "?service=NAME, special characters as %%XX, "
                                 "parameters of libpq, where= and run=",
                                 url->shown)

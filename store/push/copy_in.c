@@ -59,7 +59,7 @@ es_status es_copy_in_begin(es_copy_in *copy, es_postgres *postgres,
                            const char *sql)
 {
     static const char header[19] =
-        "PGCOPY\n\377\r\n"; /* no flags, no extension */
+        "PGCOPY\n\377\r\n"; /* the zeros: no flags, no extension */
     PGresult *result = es_pq.exec(postgres->connection, sql);
     if (!result || es_pq.resultStatus(result) != ES_PGRES_COPY_IN)
         return es_postgres_fail(postgres, result);
@@ -174,8 +174,7 @@ void es_copy_in_abandon(es_copy_in *copy)
 {
     if (!copy->postgres)
         return;
-    copy->status =
-        ES_EARGUMENT; /* the message of the earlier failure is kept */
+    copy->status = ES_EARGUMENT; /* the earlier failure has set the message */
     (void)es_pq.putCopyEnd(copy->postgres->connection, "given up");
     (void)finish(copy);
 }

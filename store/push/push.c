@@ -13,7 +13,8 @@
 
 /* --- the tables ----------------------------------------------------------- */
 
-/** Queries one integer; `missing` for NULL. */
+/** Runs a query for one integer; *out is `missing` if the result is NULL or has
+ * no row. */
 static es_status query_integer(int64_t *out, es_postgres *postgres,
                                const char *sql, int64_t missing)
 {
@@ -27,8 +28,8 @@ static es_status query_integer(int64_t *out, es_postgres *postgres,
     return status;
 }
 
-/* to_regclass() is not used: it may cache for a whole transaction that the
-   tables do not exist. */
+/* Finds out if the tables exist. to_regclass() is not used, because within a
+ * transaction it may keep reporting that they do not. */
 static es_status are_there(bool *out, es_postgres *postgres)
 {
     int64_t there = 0;
@@ -41,7 +42,8 @@ static es_status are_there(bool *out, es_postgres *postgres)
     return status;
 }
 
-/* If several pushers find no tables, one creates them and the others wait. */
+/* Creates the tables. If several pushers find no tables, one creates them while
+ * the others wait for the lock. */
 static es_status make_tables(es_pusher *pusher)
 {
     bool there;
@@ -134,7 +136,8 @@ bool es_pusher_may_retry(const es_pusher *pusher, es_status status)
            es_postgres_is_lost(pusher->postgres);
 }
 
-/* Messages about a database begin with its URL. */
+/* A message about the database, not the file, begins with the database's URL.
+ */
 bool es_pusher_is_blamed(const es_pusher *pusher, es_status status)
 {
     const char *base = pusher->url->base;

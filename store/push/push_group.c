@@ -1,7 +1,7 @@
-/* Pushes several new runs in one transaction: their rows with one INSERT, in
-   order of uuid so that two pushers cannot deadlock; then their samples,
-   series, events and alerts with one COPY each. Runs that do not fit are left
-   to push_run.c, and so are all of them if anything fails. */
+/* Pushes several new runs in one transaction: one INSERT adds their rows, in
+ * order of uuid so that two pushers cannot deadlock; then one COPY per table
+ * adds their samples, series, events and alerts. push_run.c pushes the runs
+ * that do not fit, or all of them if anything fails. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -15,12 +15,11 @@
 typedef struct group {
     es_pusher *pusher;
     es_push_job *jobs;    /* (n) in order of uuid */
-    es_push_item **items; /* (n) the items of the jobs */
+    es_push_item **items; /* (n) the item of each job */
     size_t n;
 } group;
 
-/* --- the selection
-   --------------------------------------------------------- */
+/* --- the selection -------------------------------------------------------- */
 
 static es_status print_uuids(char **out, const group *g)
 {
@@ -45,7 +44,7 @@ static void leave(group *g, size_t i)
     memmove(&g->items[i], &g->items[i + 1], n * sizeof(es_push_item *));
 }
 
-/* Leaves out the runs that the database has. */
+/* Removes the runs that the database already has from the group. */
 static es_status leave_known(group *g)
 {
     char *text = NULL;
@@ -113,8 +112,8 @@ static es_status choose(group *g, es_push_item *items, size_t n,
 
 /* --- the transaction ------------------------------------------------------ */
 
-/* Creates the months first: a pusher that waits for a month then holds no lock
-   on a run. */
+/* Creates the months' partitions before the runs are inserted, so that a pusher
+ * that waits for a month holds no lock on a run. */
 static es_status add_months(const group *g)
 {
     es_status status = ES_OK;

@@ -1,4 +1,4 @@
-/** Declarations shared by the files of a push. */
+/** Declarations shared by push*.c. */
 #ifndef ES_PUSH_INTERNAL_H
 #define ES_PUSH_INTERNAL_H
 
@@ -10,8 +10,7 @@
 
 /** The pushed part of a series, with a digest of its steps and checksums. */
 typedef struct es_push_place {
-    int64_t n,
-        last; /* number of samples; step of the last one, or ES_UNKNOWN */
+    int64_t n, last; /* last: step of the last of n samples, or ES_UNKNOWN */
     uint32_t digest;
 } es_push_place;
 
@@ -21,7 +20,7 @@ typedef struct es_pushed_series {
     es_phase phase;
     es_shape shape;
     es_push_place place;
-    bool is_found; /* the file has it, too */
+    bool is_found; /* the file has this series, too */
 } es_pushed_series;
 
 typedef enum es_push_part_kind {
@@ -32,7 +31,8 @@ typedef enum es_push_part_kind {
     ES_N_PUSH_PARTS
 } es_push_part_kind;
 
-/** A part of a run without series; the digest is 0 if it is empty. */
+/** Size and digest of the run's row, its events or its maps; the digest of an
+ * empty part is 0. */
 typedef struct es_push_part {
     int64_t n;
     uint32_t digest;
@@ -40,11 +40,11 @@ typedef struct es_push_part {
 
 /** The state of a run in the database. */
 typedef struct es_pushed {
-    int64_t run_id; /* 0: the run is not there */
+    int64_t run_id; /* 0: the run is not in the database */
     int64_t revision, n_layer, n_head;
     char run[24]; /* run_id as text */
     char month[ES_DATE_SIZE];
-    double low_below; /* nats; NaN: unknown */
+    double low_below; /* nats; NaN if unknown */
     char *source;
     es_pushed_series *series;
     size_t n_series;
@@ -67,18 +67,18 @@ void es_push_place_add(es_push_place *place, int64_t step, int32_t crc);
 int32_t es_push_crc(const es_series *series, int64_t step, const float *values);
 
 typedef enum es_push_difference {
-    ES_PUSH_AGREES,  /* the file has everything that was pushed */
-    ES_PUSH_ENDS,    /* the file ends earlier, and agrees up to there */
-    ES_PUSH_DIFFERS, /* they differ from some sample on */
+    ES_PUSH_AGREES,  /* the file has all samples that were pushed */
+    ES_PUSH_ENDS,    /* the file ends earlier and agrees up to its end */
+    ES_PUSH_DIFFERS, /* file and database differ from some sample on */
     ES_PUSH_LACKS    /* the database has lost samples that were pushed */
 } es_push_difference;
 
 /**
  * Compares the pushed samples of a series with the file.
  *
- *   place  written: the part on which they agree
- *   cut    written: if they do not agree, the step from which on the database's
- *          samples have to be deleted
+ *   place  written: the part on which database and file agree
+ *   cut    written if they differ: the first step of which the database's
+ * samples have to be deleted
  */
 es_status es_push_compare(es_push_difference *out, es_push_place *place,
                           int64_t *cut, es_postgres *postgres,
@@ -88,8 +88,8 @@ es_status es_push_compare(es_push_difference *out, es_push_place *place,
 
 /**
  * Computes digests of the events and maps (ES_PUSH_EVENT to ES_PUSH_MAP_EVAL)
- * of a file: `whole` (ES_N_PUSH_PARTS) over all of them, `begun` over as many
- * as were pushed.
+ * of a file: `whole` (ES_N_PUSH_PARTS) over all of them, `begun`
+ * (ES_N_PUSH_PARTS) over the first ones, as many as were pushed.
  */
 es_status es_push_measure(es_push_part *whole, es_push_part *begun,
                           const es_pushed *pushed, es_reader *reader,
@@ -104,9 +104,9 @@ es_status es_push_put_events(es_copy_in *copy, int64_t run_id, int64_t n_kept,
                              es_push_counts *counts) ES_MUST_USE;
 
 /**
- * Writes the new events or maps: appends to the pushed ones if those are still
- * the first in the file, else replaces all. A file that grows may have more
- * maps than were measured, so `whole` is set to the written ones.
+ * Writes the new events or maps: appends to the pushed rows if the file still
+ * begins with them, else replaces all rows. `whole` is set to the written maps,
+ * because a growing file may have more maps than were measured.
  */
 es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
                          const es_pushed *pushed, const es_push_part *begun,
@@ -120,12 +120,12 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
 /** One series of the file that is being pushed. */
 typedef struct es_push_lane {
     es_series series;
-    int32_t number; /* in the database */
+    int32_t number; /* series number in the database */
     es_push_place
         place;   /* the state in the database at the end of the transaction */
-    int64_t cut; /* delete from this step on; ES_UNKNOWN: nothing */
+    int64_t cut; /* first step to delete; ES_UNKNOWN: delete nothing */
     bool is_new, has_more, has_changed;
-    bool has_low; /* entropies of heads with a known ceiling */
+    bool has_low; /* low heads are counted: entropies with a known ceiling */
 } es_push_lane;
 
 /** One run that is being pushed. */
@@ -140,28 +140,28 @@ typedef struct es_push_job {
     es_run_info info;
     es_layers *layers; /* or NULL */
     es_judge_run judged;
-    double ceiling; /* nats: the largest of the heads; or NaN */
+    double ceiling; /* largest ceiling of a head in nats, or NaN */
     char *config;
     uint32_t about; /* digest of the run's row */
     es_pushed pushed;
     es_push_lane *lanes;  /* (n_lanes) */
-    size_t n_lanes, lane; /* lane: index of the current one */
+    size_t n_lanes, lane; /* lane: index of the current lane */
     es_cursor *cursor;
     es_push_part whole[ES_N_PUSH_PARTS], begun[ES_N_PUSH_PARTS];
-    es_push_counts added; /* in this transaction */
+    es_push_counts added; /* counts of this transaction */
     bool is_elsewhere;    /* the run was pushed from another file */
 } es_push_job;
 
-/** Finds out what has to be done, without a lock. ES_OK; ES_DONE: nothing;
- *  ES_EFORMAT: see es_push_run; the errors of es_postgres_fail. */
+/** Plans the push of a run, without a lock. ES_OK; ES_DONE: there is nothing to
+ * push; ES_EFORMAT: see es_push_run; the errors of es_postgres_fail. */
 es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 
-/** Finds out what has to be done for a run that is not in the database.
- *  Returns as es_push_plan. */
+/** Plans the push of a run that is not in the database. Same statuses as
+ * es_push_plan. */
 es_status es_push_plan_new(es_push_job *job) ES_MUST_USE;
 
-/** Reads the facts about the run that the plan needs; call es_push_forget in
- *  any case. */
+/** Reads the facts about the run that the plan needs; call es_push_forget
+ * afterwards, also on failure. */
 es_status es_push_prepare(es_push_job *job) ES_MUST_USE;
 
 /** es_push_forget frees the plan, es_push_job_free the whole job. */
@@ -171,7 +171,7 @@ void es_push_job_free(es_push_job *job);
 /**
  * es_push_begin_samples begins a COPY into sample; es_push_put_samples writes
  * samples from the job's position on, up to a transaction's limit. ES_DONE: all
- * of them are written.
+ * samples are written.
  */
 es_status es_push_begin_samples(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;
@@ -181,10 +181,11 @@ es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;
 es_status es_push_begin_series(es_pusher *pusher) ES_MUST_USE;
 void es_push_put_series(es_push_job *job);
 
-/** Returns true if series `i` of the database is no longer in the file. */
+/** Returns true if the pushed series with index `i` is no longer in the file.
+ */
 bool es_push_is_vanished(const es_push_job *job, size_t i);
 
-/** Enters the alerts of the job's finder. */
+/** Enters the alerts that the job's finder finds. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
 /** Enter the alerts of a new run with a COPY: es_push_begin_alerts begins
@@ -193,8 +194,9 @@ es_status es_push_begin_alerts(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_alerts(es_push_job *job) ES_MUST_USE;
 
 /**
- * The run's row: es_push_insert_run adds it (ES_DONE: another process has just
- * added it), es_push_update_run sets its columns when all data is written.
+ * es_push_insert_run adds the run's row (ES_DONE: another process has just
+ * added it); es_push_update_run sets the row's columns when all data is
+ * written.
  */
 es_status es_push_insert_run(es_push_job *job) ES_MUST_USE;
 es_status es_push_update_run(const es_push_job *job) ES_MUST_USE;
@@ -208,10 +210,10 @@ es_status es_push_insert_runs(es_push_job *jobs, size_t n) ES_MUST_USE;
 es_status es_push_measure_run(uint32_t *digest,
                               const es_push_job *job) ES_MUST_USE;
 
-/** Only push.c and push_run.c use the members of es_pusher. */
+/** A pusher. Only push.c and push_run.c use these members directly. */
 struct es_pusher {
     const es_postgres_url *url;
-    es_postgres *postgres; /* NULL: to be opened */
+    es_postgres *postgres; /* NULL while there is no connection */
     double low_share;
     bool in_transaction;
     es_copy_in copy;
@@ -224,6 +226,7 @@ es_status es_pusher_connect(es_pusher *pusher) ES_MUST_USE;
  *  es_push_keep. */
 es_status es_pusher_begin(es_pusher *pusher) ES_MUST_USE;
 es_status es_pusher_commit(es_pusher *pusher) ES_MUST_USE;
-void es_pusher_rollback(es_pusher *pusher); /* keeps the message */
+void es_pusher_rollback(
+    es_pusher *pusher); /* does not change the error message */
 
 #endif

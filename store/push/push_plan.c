@@ -1,5 +1,6 @@
-/* Plans the push of one run: where each of its series continues, and from which
-   step on the database's samples have to be deleted. Takes no lock. */
+/* Plans the push of one run: finds the step at which each series continues, and
+ * the step from which on the database's samples have to be deleted. Takes no
+ * lock. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -37,8 +38,9 @@ static es_status refuse_elsewhere(const es_push_job *j)
                    j->info.uuid);
 }
 
-/* A file at another path may extend the pushed data, and may be an older copy
-   of it; only the file that was pushed may replace samples. */
+/* Plans a series that is in the database. A file at another path may continue
+ * the pushed series or be an older copy; only the file from which the run was
+ * pushed may replace samples. */
 static es_status plan_known(es_push_lane *l, const es_push_job *j,
                             es_pushed_series *known)
 {
@@ -101,7 +103,7 @@ bool es_push_is_vanished(const es_push_job *j, size_t i)
     return !known->is_found && known->place.n && !j->is_elsewhere;
 }
 
-/* ES_DONE: there is nothing to do. */
+/* Plans all series of the run. ES_DONE: there is nothing to push. */
 static es_status find_work(es_push_job *j)
 {
     bool has_work = !j->pushed.run_id;
@@ -119,7 +121,7 @@ static es_status find_work(es_push_job *j)
         has_work |= es_push_is_vanished(j, i);
     if (has_work)
         return ES_OK;
-    if (j->is_elsewhere) /* an equal or older copy */
+    if (j->is_elsewhere) /* the file is an equal or older copy */
         return ES_DONE;
     if ((status = es_push_measure(j->whole, j->begun, &j->pushed, j->reader,
                                   j->run)) < 0)

@@ -1,6 +1,6 @@
 /* Pushes the events, attention maps and alerts of a run, which are few. Events
-   and maps are compared by one digest, and replaced if it differs; an alert is
-   entered once, identified by its id. */
+ * and maps are compared by a digest, and replaced if the digest differs; an
+ * alert is entered once, identified by its id. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
@@ -20,7 +20,8 @@ static uint32_t add_text(uint32_t digest, const char *text)
     return es_crc32c(digest, text ? text : "\001", text ? strlen(text) + 1 : 2);
 }
 
-/* The digest is never 0, the digest of an empty list. */
+/* Adds an event to the part's digest. The result is never 0, which is the
+ * digest of an empty list. */
 static void add_event(es_push_part *part, const es_event *event)
 {
     const int64_t numbers[] = {event->step, event->severity, event->layer,
@@ -99,7 +100,8 @@ static bool goes_on(const es_pushed *pushed, const es_push_part *begun,
            pushed->parts[kind].digest == begun[kind].digest;
 }
 
-/** Finds how many rows are kept; deletes the table's rows if none are. */
+/** Sets *n_kept to the number of pushed rows with which the file still begins;
+ * if they differ, sets it to 0 and deletes the run's rows. */
 static es_status keep(int64_t *n_kept, es_postgres *postgres,
                       const es_pushed *pushed, const es_push_part *begun,
                       es_push_part_kind kind, const char *rows)
@@ -179,9 +181,10 @@ es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
 typedef struct map_target {
     es_copy_in *copy;
     int64_t run_id;
-    int64_t kept[ES_N_PUSH_PARTS]; /* number still to be skipped */
-    map_measure
-        measure; /* of the written maps, which may be more than were measured */
+    int64_t kept[ES_N_PUSH_PARTS]; /* maps still to be skipped because they are
+                                      pushed */
+    map_measure measure; /* measures the written maps, which may be more than in
+                            the plan */
     es_push_counts *counts;
 } map_target;
 
@@ -304,7 +307,8 @@ es_status es_push_begin_alerts(es_pusher *pusher)
         " step, line, data) FROM STDIN (FORMAT binary)");
 }
 
-/* The COPY fails if two alerts have the same id. */
+/* Adds the alerts of a new run to the COPY, which fails if two alerts have the
+ * same id. */
 es_status es_push_put_alerts(es_push_job *job)
 {
     const es_push_alert *alerts = NULL;

@@ -1,7 +1,7 @@
-/* Pushes one run. It is planned without a lock and then written in
-   transactions of at most 16 MiB. Each transaction begins by incrementing
-   the run's revision; if another pusher has changed it since, the run is
-   planned again. */
+/* Pushes one run: plans without a lock, then writes in transactions of at most
+ * 16 MiB. Each transaction begins by incrementing the run's revision; if
+ * another pusher has changed the revision since the plan was made, the run is
+ * planned again. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/flags/bands.h"
@@ -24,10 +24,10 @@ static int32_t days_of(const char *month)
     return (int32_t)((timegm(&t) - 946684800) / 86400);
 }
 
-/* --- the beginning of a transaction
-   ------------------------------------------ */
+/* --- the beginning of a transaction --------------------------------------- */
 
-/* ES_DONE: the run has been pushed or deleted since the plan was made. */
+/* Locks the run by incrementing its revision. ES_DONE: the run has been pushed
+ * or deleted since the plan was made. */
 static es_status lock_run(es_push_job *j)
 {
     char revision[24];
@@ -88,7 +88,7 @@ static es_status cut(es_push_job *j)
 
 /* --- samples -------------------------------------------------------------- */
 
-/* Counts low heads, each relative to its own ceiling. */
+/* Counts the heads whose entropy is low relative to the head's ceiling. */
 static int32_t count_low(const es_push_job *j, const float *values, size_t n)
 {
     int32_t low = 0;
@@ -186,8 +186,7 @@ static es_status copy_samples(es_push_job *j)
     return copied < 0 ? copied : status;
 }
 
-/* --- the end of a transaction
-   ----------------------------------------------- */
+/* --- the end of a transaction --------------------------------------------- */
 
 es_status es_push_begin_series(es_pusher *pusher)
 {
@@ -295,7 +294,8 @@ static es_status finish(es_push_job *j)
     return es_push_update_run(j);
 }
 
-/* ES_OK: there is more to do; ES_DONE: everything is written. */
+/* Pushes one transaction. ES_OK: there is more to push; ES_DONE: everything is
+ * written. */
 static es_status push_batch(es_push_job *j, bool *is_stale)
 {
     es_status begun, status, copied;
@@ -337,8 +337,8 @@ void es_push_job_free(es_push_job *j)
     j->config = NULL;
 }
 
-/* *is_stale: another process has pushed the run in the meantime, and nothing
-   was done. */
+/* Plans and pushes the run. Sets *is_stale if another process has pushed the
+ * run in the meantime; nothing is pushed then. */
 static es_status push_once(es_push_job *j, bool *is_stale)
 {
     *is_stale = false;

@@ -1,6 +1,6 @@
-/* Loads the state of a run in the database, and finds how far a series of
-   the file agrees with it: by a digest, and sample by sample if the digests
-   differ. */
+/* Loads the state of a run in the database, and compares a series of the file
+ * with the pushed samples: by a digest, and sample by sample if the digests
+ * differ. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -20,8 +20,7 @@ const char *es_push_part_name(es_push_part_kind kind)
     return part_names[kind];
 }
 
-/* --- the state of the database
-   ---------------------------------------------- */
+/* --- the state of the database -------------------------------------------- */
 
 static int64_t number_of(const PGresult *result, int row, int column)
 {
@@ -161,7 +160,7 @@ static es_status measure(es_push_place *out, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** Streams the samples of a series in the database. */
+/** The stream of a series' samples in the database. */
 typedef struct stored {
     es_postgres *postgres;
     int64_t step;
@@ -214,8 +213,8 @@ static es_status stored_end(stored *s, es_status status)
     return status;
 }
 
-/** Reads the stored samples and those of the file in order of step, up to the
- *  first difference. */
+/** Reads the samples of the database and of the file in order of step, up to
+ * the first difference. */
 static es_status walk(es_push_difference *out, es_push_place *place,
                       int64_t *cut, stored *s, es_cursor *cursor,
                       const es_series *series)

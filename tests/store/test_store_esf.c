@@ -27,8 +27,7 @@ static int make(void **state)
     return 0;
 }
 
-/* --- equal to a run file
-   --------------------------------------------------- */
+/* --- equal to a run file -------------------------------------------------- */
 
 static void write_all(const char *path)
 {
@@ -376,8 +375,7 @@ TEST(late_blocks_give_old_data_and_never_wrong_data)
     free(bytes);
 }
 
-/* --- damage
-   ---------------------------------------------------------------- */
+/* --- damage --------------------------------------------------------------- */
 
 /** Counts the events of the kind "damaged". */
 static int count_damage(const char *path)

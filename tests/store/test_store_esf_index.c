@@ -88,8 +88,7 @@ static int chance(both *s, int n)
     return (int)(s->random % (uint64_t)n);
 }
 
-/* --- operations on index and list
-   ------------------------------------------- */
+/* --- operations on index and list ----------------------------------------- */
 
 static void put(both *s, int series, int step, int record)
 {

@@ -239,8 +239,7 @@ TEST(the_death_of_a_writer_is_news_once)
     es_writer_abandon(w);
 }
 
-/* --- a long foreign tail
-   --------------------------------------------------- */
+/* --- a long foreign tail -------------------------------------------------- */
 
 enum { STEP_BYTES = 1 << 20, TAIL = 12 }; /* MiB */
 

@@ -436,8 +436,7 @@ TEST(a_damaged_sample_has_the_value_of_the_other_ranks)
     es_reader_close(r);
 }
 
-/* --- the run
-   --------------------------------------------------------------- */
+/* --- the run -------------------------------------------------------------- */
 
 TEST(events_keep_their_rank_and_place)
 {

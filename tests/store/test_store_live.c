@@ -235,8 +235,7 @@ TEST(writers_take_turns)
     assert_plain_file(run_db);
 }
 
-/* --- concurrent readers
-   ------------------------------------------------------ */
+/* --- concurrent readers --------------------------------------------------- */
 
 TEST(reader_sees_what_is_committed)
 {

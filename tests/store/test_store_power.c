@@ -101,8 +101,7 @@ static void record(const char *path)
     note();
 }
 
-/* --- the remaining data
-   ---------------------------------------------------- */
+/* --- the remaining data --------------------------------------------------- */
 
 /** Fails unless every sample of a series is correct and there are no gaps;
  *  returns their number. */

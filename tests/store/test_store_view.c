@@ -241,8 +241,7 @@ TEST(a_file_in_log_mode_needs_no_log)
     assert_true(fingerprint(*state) == before);
 }
 
-/* --- truncated shared memory
-   ----------------------------------------------- */
+/* --- truncated shared memory ---------------------------------------------- */
 
 TEST(shared_memory_may_be_truncated)
 {

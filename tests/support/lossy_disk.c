@@ -251,8 +251,7 @@ size_t lossy_disk_n_steps(void)
     return n_steps;
 }
 
-/* --- power loss
-   ------------------------------------------------------------ */
+/* --- power loss ----------------------------------------------------------- */
 
 static void resize(disk_file *file, size_t n)
 {
