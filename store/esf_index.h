@@ -34,7 +34,7 @@ es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
  * index form a transaction as in SQLite; es_esf_index_commit or
  * es_esf_index_roll_back ends it.
  *
- *   offset of the values in the file; an es_esf_sample precedes them
+ *   place  offset of the values in the file; an es_esf_sample precedes them
  *
  * ES_OK, ES_ENOMEM.
  */

@@ -20,8 +20,8 @@ typedef struct es_place {
  *
  *   path   the user's; a path that ends in ".esf" always means a fragment
  *   store  ES_STORE_AUTO chooses a fragment on a file system that hosts share,
- * or if an earlier fragment exists without a run file uuid   uuid of the run;
- * NULL for a new run
+ *          or if an earlier fragment exists without a run file
+ *   uuid   uuid of the run; NULL for a new run
  *
  * ES_OK; ES_EIO: the run is already in the run file, and a fragment cannot
  * continue it; ES_EARGUMENT (unknown store, path too long).

@@ -284,8 +284,9 @@ static inline es_damaged *es_damaged_sized(es_damaged *out)
     return out;
 }
 
-#define ES_MAX_DAMAGED 4096 /* most places of damage that a reader remembers   \
-                             */
+#define ES_MAX_DAMAGED                                                         \
+    4096 /* most places of damage that a reader remembers                      \
+          */
 
 /**
  * Returns the number of damaged samples and rows read since the reader was
@@ -322,10 +323,10 @@ ES_API es_status es_reader_is_written(const es_reader *reader,
 
 /**
  * Limits the memory that SQLite may allocate in the whole process, so that no
- * crafted file can exhaust it; for programs, not for libraries. Beyond the
- * limit calls fail with ES_ENOMEM. A reader needs about 1 MiB, whatever the
- * number of steps, plus a few times the size of a sample; a writer needs 3 MiB.
- * 0: no limit.
+ * crafted file can exhaust the memory; 0 means no limit. Programs may call
+ * this, libraries should not. Calls that would exceed the limit fail with
+ * ES_ENOMEM. A reader needs about 1 MiB, independent of the number of steps,
+ * plus a few times the size of a sample; a writer needs 3 MiB.
  */
 ES_API void es_reader_cap_memory(size_t bytes);
 

@@ -1,6 +1,6 @@
-/* Reads the configurations of runs with SQLite's JSON functions, on a
-   connection without a file, so that the statements are prepared once and not
-   for each reader. One idle connection is kept for the next call. */
+/* Reads the configurations of runs with SQLite's JSON functions. Uses a
+   connection without a file, so that the statements are prepared only once and
+   not for each reader. One idle connection is kept for the next call. */
 #include "store/layers.h"
 #include "store/reader_internal.h"
 
@@ -13,19 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ill-formed JSON makes a statement fail, which parsed_status() forgives.
-   json_valid() is not called first: before SQLite 3.42 it returns 0 when memory
-   is short, and the run would seem to have no configuration. */
+/* Ill-formed JSON makes a statement fail, which parsed_status() turns into no
+   rows. json_valid() is not used: before SQLite 3.42 it returns 0 when memory
+   is short, and the run would then seem to have no configuration. */
 
-/* The members of the object ?1; no rows if ?1 is not an object. */
+/* Yields the members of the object ?1; no rows if ?1 is not an object. */
 #define MEMBERS "json_each(CASE json_type(?1) WHEN 'object' THEN ?1 END)"
 #define MEMBER_COLUMNS                                                         \
     "key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN 'true'"     \
     " WHEN 'false' THEN 'false' ELSE value END, value"
 
-/* The elements of the array "layers" if it contains an object: another
-   program's configuration may use this name for a number or a list of
-   numbers. */
+/* Yields the elements of the array "layers" if it contains an object. Other
+   programs' configurations may use the name for a number or a list of numbers.
+   */
 #define LAYERS                                                                 \
     "json_each(CASE WHEN json_type(?1, '$.layers') = 'array' AND EXISTS"       \
     " (SELECT 1 FROM json_each(?1, '$.layers') WHERE type = 'object')"         \
@@ -35,10 +35,11 @@
 enum {
     SQL_NUMBER,  /* the value at path ?2 of the JSON ?1 */
     SQL_CONFIG,  /* the object ?1 without blanks; NULL if ?1 is not an object */
-    SQL_MEMBERS, /* members of an object without nested objects, as most are */
-    SQL_NESTED,  /* members of any object */
+    SQL_MEMBERS, /* members of an object without nested objects, the usual case
+                  */
+    SQL_NESTED,  /* members of an object with nested objects */
     SQL_LAYERS,  /* the elements of the array "layers" */
-    SQL_CEILINGS, /* the numbers of each layer: one, or one per head */
+    SQL_CEILINGS, /* ceilings of each layer: one number, or one per head */
     N_SQL
 };
 
@@ -95,8 +96,8 @@ static void put_back(parser *p)
     close_parser(atomic_exchange(&spare, p));
 }
 
-/** Takes a connection for exclusive use until put_back, and one of its
- *  statements. */
+/** Takes a connection for exclusive use until put_back is called; *statement is
+ *  one of its statements. */
 static es_status take(parser **out, sqlite3_stmt **statement,
                       const es_reader *reader, int sql)
 {
@@ -107,7 +108,7 @@ static es_status take(parser **out, sqlite3_stmt **statement,
         return status;
     p->database.path = reader->database.path;
     p->database.owner =
-        getpid(); /* a connection without a file may be used after a fork */
+        getpid(); /* without a file, a child process may use it */
     if (!p->database.handle)
         status = es_database_open_private(&p->database);
     if (status == ES_OK && !p->statements[sql])
@@ -129,13 +130,14 @@ static void end(parser *p, sqlite3_stmt *statement)
     put_back(p);
 }
 
-/** Translates a result of sqlite3_step: text that is not JSON gives no rows. */
+/** Converts a result of sqlite3_step to a status; text that is not JSON counts
+ *  as the end of the rows. */
 static es_status parsed_status(const parser *p, int rc)
 {
     return rc == SQLITE_ERROR ? ES_OK : es_database_status(&p->database, rc);
 }
 
-/** Finds the configuration of a run; *out is NULL if it has none. */
+/** Finds the configuration of a run; sets *out to NULL if the run has none. */
 static es_status find_config(const char **out, const es_reader *reader,
                              size_t index)
 {
@@ -151,7 +153,7 @@ static es_status find_config(const char **out, const es_reader *reader,
 
 /**
  * Reads a number of a run's configuration into `integer` if it is an integer,
- * and into `real` if it is any number; either may be NULL. Both are left alone
+ * and into `real` if it is any number; either may be NULL. Neither is changed
  * if there is no number.
  */
 static es_status read_number(es_reader *reader, size_t index, const char *path,
@@ -287,8 +289,7 @@ const char *es_layer_kind_name(es_layer_kind kind)
     return kind_names[kind];
 }
 
-/* Returns ES_LAYER_UNKNOWN for an unknown name, which a later version may
-   define. */
+/* Returns ES_LAYER_UNKNOWN for a name that this version does not know. */
 static es_layer_kind layer_kind_of(const char *name)
 {
     for (int i = 1; i < ES_N_LAYER_KINDS; i++)
@@ -339,8 +340,8 @@ static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
     return ES_OK;
 }
 
-/* Reads a row of SQL_CEILINGS: a number for all heads of a layer, or for the
-   next head. */
+/* Reads a row of SQL_CEILINGS: the ceiling of all heads of a layer, or of the
+   head with number `head`. */
 static es_status read_ceiling(es_layers *to, size_t head, sqlite3_stmt *s)
 {
     const size_t n_heads = to->n_heads, n_values = to->n_layers * n_heads;

@@ -1,21 +1,22 @@
-/** Internals of the reader, for reader*.c and cursor.c. */
+/** Internals of the reader, shared by reader*.c, cursor.c and damage.c. */
 #ifndef ES_READER_INTERNAL_H
 #define ES_READER_INTERNAL_H
 
 #include "store/reader.h"
 #include "store/store_internal.h"
 
-/* Limits of a run file: a damaged B-tree can pretend to have endless rows. */
-#define ES_MAX_ROWS 4000000         /* rows of run, of series, of event */
+/* Limits of a run file. They are needed because a damaged B-tree can seem to
+   have endless rows. */
+#define ES_MAX_ROWS 4000000         /* rows of run, series or event */
 #define ES_MAX_ALL_TEXT (256 << 20) /* bytes of all strings together */
 
-/** Strings that are freed together. */
+/** A pool of strings that are freed together. */
 typedef struct es_strings {
     struct es_strings_block *blocks;
     size_t total;
 } es_strings;
 
-/** One run and its part of the arrays below. */
+/** One run and its range in the arrays of es_contents and es_stored_events. */
 typedef struct es_stored_run {
     int64_t id;
     es_run_info info;
@@ -29,17 +30,18 @@ typedef struct es_damage {
         size_t run;
         int64_t step;
         es_row_table table;
-        int64_t id;        /* of the row; for a sample its series_id */
-        uint64_t n_frames; /* 0: a sample or a row; else id is 0 */
+        int64_t id;        /* id of the row; series_id of a sample */
+        uint64_t n_frames; /* number of damaged frames (id is 0); 0 for a sample
+                              or a row */
         bool is_lost;      /* the frames were lost during the recording */
     } * places;
     size_t n;
-    es_event
-        *events; /* of one run: those in the file, and one for each damage */
+    es_event *events; /* one run's events in the file, plus one for each damaged
+                         place */
     struct es_damage_texts *texts;
 } es_damage;
 
-/** The rows that differ from what was recorded. */
+/** List of the rows that differ from what was recorded. */
 typedef struct es_changed_rows {
     struct es_changed_row {
         es_row_table table;
@@ -55,8 +57,7 @@ typedef struct es_contents {
     es_changed_rows changed;
     es_stored_run *runs;
     size_t n_runs;
-    es_series
-        *series; /* in order of run, name, phase; their steps are not set */
+    es_series *series; /* in order of run, name, phase; without steps */
     size_t n_series;
 } es_contents;
 
@@ -83,23 +84,25 @@ struct es_reader {
     es_contents contents;
     es_stored_events events;
     es_damage damage;
-    bool held;   /* in a transaction: es_reader_open_held of a file without a
-                    writer */
-    bool grows;  /* the file has a writer: no statement may stay open between
-                    calls */
-    bool frozen; /* es_reader_open_held of a file that grows: newer samples are
+    bool held;  /* in a transaction, because es_reader_open_held found no writer
+                 */
+    bool grows; /* the file has a writer, so no statement may stay open between
+                   calls */
+    bool frozen; /* es_reader_open_held found a writer, so newer samples are
                     hidden */
-    sqlite3_stmt *statements[ES_N_READER_SQL]; /* NULL before their first use */
+    sqlite3_stmt
+        *statements[ES_N_READER_SQL]; /* each is NULL before its first use */
     sqlite3_stmt *spare[ES_SPARE_QUERIES];
     size_t n_spare;
 };
 
-/** Opens a reader as es_reader_open does; `tails` has the state of an
- *  earlier search in the fragment. */
+/** Same as es_reader_open, but `tails` has the state of an earlier search in
+ *  the fragment. */
 es_status es_reader_open_with(es_reader **out, const char *path,
                               const es_tails *tails) ES_MUST_USE;
 
-/** Returns run `run`; NULL with the message set if there is no such index. */
+/** Returns the run with index `run`; NULL, with the error message set, if the
+ *  index is too large. */
 const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
 
 /**
@@ -111,20 +114,22 @@ es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
                           int64_t series_id, int64_t from,
                           int64_t to) ES_MUST_USE;
 
-/** NULL is fine. Must not be called in a forked child. */
+/** Ends a query; NULL is fine. Must not be called in a forked child. */
 void es_reader_end_query(es_reader *reader, sqlite3_stmt *query);
 
-/** Fills in zeroed contents. ES_OK, ES_EFORMAT, ES_EIO, ES_ENOMEM. */
+/** Loads the small tables into zeroed contents. ES_OK, ES_EFORMAT, ES_EIO,
+ *  ES_ENOMEM. */
 es_status es_contents_load(es_contents *contents,
                            const es_database *database) ES_MUST_USE;
 void es_contents_free(es_contents *contents);
 
-/** Finds a series by its id, and the index of its run. If there is no such
- *  series, returns NULL and leaves *run alone. */
+/** Finds a series by its id, and the index of its run. If there is no series of
+ *  this id, returns NULL and does not change *run. */
 const es_series *
 es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
 
-/** Fills in zeroed events, and each run's range of them. */
+/** Loads the events into zeroed `events`, and sets the range of events of each
+ *  run. */
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
@@ -141,9 +146,9 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
                               int64_t *step) ES_MUST_USE;
 
 /**
- * Finds the value of a sample in `column` of a row; its checksum is in the next
- * column. *bytes may be unaligned and is valid as long as the row. A damaged
- * sample is noted, and *bytes is NULL.
+ * Finds a sample's value in `column` of a row, followed by the column of the
+ * checksum. *bytes may be unaligned and is valid as long as the row. If the
+ * sample is damaged, adds it to the list of damage and sets *bytes to NULL.
  *
  * ES_OK; ES_EFORMAT: the file has no checksums, and the value is not a BLOB of
  * the series' size; ES_ENOMEM.
@@ -152,16 +157,17 @@ es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step) ES_MUST_USE;
 
-/** Notes the damaged frames of the reader's fragment; its runs must be
- *  loaded. ES_OK, ES_ENOMEM. */
+/** Adds the damaged frames of the reader's fragment to the list of damage. The
+ *  runs must be loaded. ES_OK, ES_ENOMEM. */
 es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
 
-/** Notes rows that differ from what was recorded. ES_OK, ES_ENOMEM. */
+/** Adds rows that differ from what was recorded to the list of damage. ES_OK,
+ *  ES_ENOMEM. */
 es_status es_damage_note_rows(es_reader *reader,
                               const es_changed_rows *rows) ES_MUST_USE;
 
-/** Notes the frames that were lost while the runs were recorded; the events
- *  must be loaded. ES_OK, ES_ENOMEM. */
+/** Adds the frames that were lost while the runs were recorded to the list of
+ *  damage. The events must be loaded. ES_OK, ES_ENOMEM. */
 es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 
 /** Copies the result of es_value_find to values (n); NULL gives missing
@@ -169,7 +175,7 @@ es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 void es_value_copy(float *values, const void *bytes, size_t n);
 
 /** Replaces the n events of a run by a list that also has one event for each
- *  of its damaged samples, in order of step. ES_OK, ES_ENOMEM. */
+ *  damaged place of the run, in order of step. ES_OK, ES_ENOMEM. */
 es_status es_damage_add_events(es_reader *reader, size_t run,
                                const es_event **events, size_t *n) ES_MUST_USE;
 void es_damage_free(es_damage *damage);
@@ -181,13 +187,13 @@ void es_damage_free(es_damage *damage);
 bool es_remote_reads_config(const es_remote *remote);
 
 /**
- * Deletes from the private database the reader's runs that fail the conditions
- * on members of the configuration.
+ * Deletes the reader's runs that do not meet the conditions on members of the
+ * configuration from the private database.
  *
- *   n   number of deleted runs; if it is not 0, what the reader has loaded of
- *       runs is invalid
+ *   n   number of deleted runs; if it is not 0, the reader has to load its
+ *       contents again
  *
- * ES_OK; ES_EUSAGE: no run has such a member; the errors of
+ * ES_OK; ES_EUSAGE: no run has a member that a condition names; the errors of
  * es_reader_config_each.
  */
 es_status es_remote_leave_out(size_t *n, es_remote *remote,

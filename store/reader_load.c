@@ -46,7 +46,7 @@ static char *strings_reserve(es_strings *strings, size_t n)
 
 /* --- rows ---------------------------------------------------------------- */
 
-/** The row being read, and the storage for its strings; keeps the first
+/** The current row and the storage for its strings; `status` keeps the first
  *  failure. */
 typedef struct row {
     const es_database *database;
@@ -67,7 +67,8 @@ static void fail_row(row *r, int column, const char *problem)
                     name && *name == '+' ? name + 1 : name, problem);
 }
 
-/** Returns the text in a column, cut at a NUL; NULL for NULL. */
+/** Returns a copy of the text in a column up to the first NUL byte; NULL if the
+ *  column is NULL. */
 static const char *take_text(row *r, int column)
 {
     if (r->status < 0 ||
@@ -96,7 +97,7 @@ static const char *take_required_text(row *r, int column)
     return text ? text : "";
 }
 
-/** Returns the integer in a column; ES_UNKNOWN for NULL. */
+/** Returns the integer in a column; ES_UNKNOWN if the column is NULL. */
 static int64_t take_number(row *r, int column)
 {
     int type = sqlite3_column_type(r->statement, column);
@@ -134,7 +135,8 @@ static const char *phase_name(int i)
     return es_phase_name((es_phase)i);
 }
 
-/** Calls `take` for each row of a query; ES_EFORMAT after ES_MAX_ROWS. */
+/** Calls `take` for each row of a query; fails with ES_EFORMAT after
+ *  ES_MAX_ROWS rows. */
 static es_status each_row(const es_database *database, es_strings *strings,
                           const char *table, const char *sql,
                           void (*take)(row *, void *), void *user)
@@ -156,7 +158,7 @@ static es_status each_row(const es_database *database, es_strings *strings,
     return r.status;
 }
 
-/** Reserves memory for element n of an array that grows element by element. */
+/** Reserves memory for one more element of an array of n elements. */
 static bool reserve(row *r, void *array, size_t n, size_t size)
 {
     if (r->status == ES_OK)
@@ -166,8 +168,7 @@ static bool reserve(row *r, void *array, size_t n, size_t size)
 
 /* --- checksums ----------------------------------------------------------- */
 
-/* The two statements that read a table: without its checksums, and with
-   them. */
+/* The two statements that read a table: without and with checksums. */
 #define WITH_CHECKSUMS(columns, table, id, tail)                               \
     {                                                                          \
         "SELECT " columns ", NULL FROM " table tail,                           \
@@ -185,10 +186,10 @@ static void list_changed(row *r, es_changed_rows *changed, es_row_table table,
 }
 
 /**
- * Returns true if the n columns after the id are as they were recorded. The
- * checksum is the last column; a row without a checksum comes from another
- * program and counts as recorded. Call it before any column is read, because
- * reading may convert a value.
+ * Returns true if the n columns after the id match the checksum in the last
+ * column. A row without a checksum comes from another program and counts as
+ * unchanged. Call this before any column is read, because reading may convert a
+ * value.
  */
 static bool is_as_recorded(const row *r, int n)
 {
@@ -262,11 +263,11 @@ static const char *const series_sql[] =
 
 typedef struct series_target {
     es_contents *contents;
-    size_t run; /* current run; the rows are in the order of runs */
+    size_t run; /* index of the current run; rows are in order of runs */
 } series_target;
 
-/** Finds the run that a row of (id, run_id, ...) belongs to; NULL if there
- *  is none. */
+/** Returns the run that a row (id, run_id, ...) belongs to; NULL if the run
+ *  does not exist. */
 static es_stored_run *find_run(row *r, es_contents *contents, size_t *run)
 {
     int64_t id = sqlite3_column_int64(r->statement, 1);
@@ -315,7 +316,7 @@ static void take_series(row *r, void *user)
     contents->series[contents->n_series++] = series;
 }
 
-/* Checksums without a row: their rows were deleted. */
+/* Selects the checksums whose rows were deleted. */
 static const char gone_sql[] =
     "SELECT id, of_table FROM row_checksum WHERE CASE of_table"
     " WHEN 'run' THEN id NOT IN (SELECT run_id FROM run)"
@@ -327,7 +328,8 @@ static const char *table_name(int i)
     return es_row_table_name((es_row_table)(i + ES_ROW_RUN));
 }
 
-/* The run of a deleted row is unknown; it is reported for the first run. */
+/* Adds a deleted row to the list. Its run is unknown, so it is reported for the
+   first run. */
 static void take_gone(row *r, void *user)
 {
     es_contents *contents = user;
@@ -335,8 +337,8 @@ static void take_gone(row *r, void *user)
     list_changed(r, &contents->changed, (es_row_table)table, 0, ES_UNKNOWN);
 }
 
-/* Loads run and series in one transaction (the open one, or a separate one), so
-   that each series belongs to a run that was read. */
+/* Loads run and series in one transaction, so that each series belongs to a run
+   that was read. Begins a transaction if none is open. */
 es_status es_contents_load(es_contents *contents, const es_database *database)
 {
     series_target target = {.contents = contents};
@@ -395,8 +397,8 @@ typedef struct event_target {
     size_t run;
 } event_target;
 
-/** Returns the event's key without the run's uuid, which precedes it in the
- *  file. */
+/** Returns the event's key without the prefix, the run's uuid, that it has in
+ *  the file. */
 static const char *take_dedupe(row *r, int column, const es_stored_run *run)
 {
     const char *key = take_text(r, column);
@@ -413,8 +415,8 @@ static void take_event(row *r, void *user)
     const bool as_recorded = is_as_recorded(r, ES_N_EVENT_COLUMNS);
     es_stored_run *run = find_run(r, target->contents, &target->run);
     if (!run && target->run < target->contents->n_runs)
-        fail_row(r, 1, "refers to no run"); /* otherwise it is of a run that was
-                                               added later */
+        fail_row(r, 1, "refers to no run"); /* behind the last run: an event of
+                                               a run added later */
     if (!run)
         return;
     if (!reserve(r, &events->events, events->n_events, sizeof *events->events))

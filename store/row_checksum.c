@@ -1,6 +1,5 @@
 /* Computes the checksum of a row of run, series or event, for the writer and
-   for readers. A row that was changed after it was recorded no longer matches
-   it. */
+   for readers, which thus detect rows that were changed after recording. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"
 
@@ -13,8 +12,7 @@ int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n)
         crc = es_crc32c(crc, &type, 1);
         if (type == SQLITE_NULL)
             continue;
-        const void
-            *bytes = /* NULL for an empty text, whose integer value is 0 */
+        const void *bytes = /* NULL if the text is empty; number is then 0 */
             type == SQLITE_INTEGER ? NULL : sqlite3_column_blob(statement, i);
         const int64_t number = bytes ? sqlite3_column_bytes(statement, i)
                                      : sqlite3_column_int64(statement, i);

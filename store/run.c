@@ -1,5 +1,5 @@
-/* Names, sizes and standard series of runs, and uuids and times in the form in
-   which the store writes them. Does not use SQLite. */
+/* Implements the names, sizes and standard series of runs, and makes uuids and
+   times in the store's form. Does not use SQLite. */
 #include "store/run.h"
 
 #include "analyzer/heads/details.h"
@@ -42,14 +42,17 @@ size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head)
     return 0;
 }
 
-/* Standard series that are neither head statistics nor details. */
+/* The standard series in addition to those of analyzer/heads. */
 static const es_series_line others[] = {
-    {"finite_rows", "rows", "rows that were finite", ES_SHAPE_HEAD},
-    {"theta", "", "learnt EReg threshold of a head", ES_SHAPE_HEAD},
+    {"finite_rows", "rows", "number of attention rows without NaN or Inf",
+     ES_SHAPE_HEAD},
+    {"theta", "",
+     "learnt threshold of a head in the entropy regularisation (EReg)",
+     ES_SHAPE_HEAD},
     {"t_mean", "", "mean temperature of a head", ES_SHAPE_HEAD},
     {"t_min", "", "lowest temperature", ES_SHAPE_HEAD},
     {"t_max", "", "highest temperature", ES_SHAPE_HEAD},
-    {"qk_clip", "", "factor of QK-Clip", ES_SHAPE_HEAD},
+    {"qk_clip", "", "factor by which QK-Clip scales the logits", ES_SHAPE_HEAD},
     {"alpha", "", "divisor of the FFN's output", ES_SHAPE_LAYER},
     {"beta", "", "factor of the residual", ES_SHAPE_LAYER},
     {"slope", "", "learnt slope of the activation", ES_SHAPE_LAYER},
@@ -57,7 +60,7 @@ static const es_series_line others[] = {
      ES_SHAPE_LAYER},
     {"act_rms", "", "root mean square of activations", ES_SHAPE_LAYER},
     {"router_entropy", "nats",
-     "entropy of a router's probabilities, mean of "
+     "entropy of a router's probabilities, mean over "
      "tokens",
      ES_SHAPE_LAYER},
     {"load_balancing_loss", "",
@@ -136,7 +139,7 @@ es_status es_uuid_make(char out[ES_UUID_SIZE])
     ssize_t n;
     do
         n = getrandom(b, sizeof b,
-                      0); /* 16 bytes are returned whole or not at all */
+                      0); /* getrandom returns 16 bytes completely or fails */
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof b)
         return es_fail(ES_EIO, "cannot get random numbers: %s",

@@ -1,4 +1,4 @@
-/** The types that describe a run, independent of SQLite. */
+/** Declares the types that describe a run. Does not depend on SQLite. */
 #ifndef ES_RUN_H
 #define ES_RUN_H
 
@@ -25,7 +25,8 @@ typedef enum es_phase { ES_PHASE_TRAIN, ES_PHASE_EVAL } es_phase;
 
 /** The file format of a recording while it is written. */
 typedef enum es_store {
-    ES_STORE_AUTO, /* a fragment if hosts share the file system, else SQLite */
+    ES_STORE_AUTO, /* a fragment on a file system that hosts share, else SQLite
+                    */
     ES_STORE_SQLITE,  /* the run file itself, with a write-ahead log */
     ES_STORE_FRAGMENT /* RUN.esf, an append-only fragment */
 } es_store;
@@ -34,24 +35,26 @@ typedef enum es_store {
 
 #define ES_MAX_LAYERS 4096
 #define ES_MAX_HEADS 4096
-#define ES_MAX_VALUES (1 << 20)     /* values of one sample: L*H at most */
-#define ES_MAX_SERIES 4096          /* series of one run */
-#define ES_MAX_NAME 255             /* bytes of a series' name or unit */
-#define ES_MAX_TEXT (1 << 20)       /* bytes of any other string */
+#define ES_MAX_VALUES (1 << 20)     /* most values of one sample: L*H */
+#define ES_MAX_SERIES 4096          /* most series of one run */
+#define ES_MAX_NAME 255             /* most bytes of a series' name or unit */
+#define ES_MAX_TEXT (1 << 20)       /* most bytes of any other string */
 #define ES_MAX_STEP (INT64_MAX - 1) /* steps are 0..ES_MAX_STEP */
 
 /** One run. Strings are borrowed; NULL means unknown except where noted.
  *  `size` is sizeof (es_run_info); the caller of a library function sets it. */
 typedef struct es_run_info {
     size_t size;
-    const char *uuid; /* 36 characters; NULL: a new one is made */
-    const char *name; /* never NULL when read; UTF-8 */
-    const char
-        *arch; /* canonical notation if the architecture is one of ours */
-    const char *family;      /* "gpt2", "llama", ... */
-    int64_t n_layer, n_head; /* known, 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
+    const char *uuid;   /* 36 characters; NULL: a new one is made */
+    const char *name;   /* never NULL when read; UTF-8 */
+    const char *arch;   /* notation of the architecture, canonical if known to
+                           this program */
+    const char *family; /* "gpt2", "llama", ... */
+    int64_t n_layer,
+        n_head; /* never unknown: 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
     int64_t d_model, ctx, vocab, batch, seed; /* or ES_UNKNOWN */
-    const char *config;  /* JSON object; "steps" is the planned number */
+    const char
+        *config; /* JSON object; "steps" is the planned number of steps */
     const char *program; /* name and version of the recording program */
     const char *host;
     const char *started_at, *ended_at; /* ISO 8601, UTC; written by the store */
@@ -69,11 +72,11 @@ typedef struct es_event {
     const char *message;
     const char *data;   /* JSON */
     const char *dedupe; /* unique within the run */
-    const char *at;     /* ISO 8601, UTC; when written, NULL means now */
+    const char *at;     /* ISO 8601, UTC; for a writer, NULL means now */
 } es_event;
 
-#define ES_MAP_MAX 64  /* cells per side of an attention map */
-#define ES_MAP_MEAN -1 /* in place of a head: the mean over a layer's heads */
+#define ES_MAP_MAX 64  /* most cells per side of an attention map */
+#define ES_MAP_MEAN -1 /* value of `head` for the mean over a layer's heads */
 
 /** Identifies an attention map (store/map.h). */
 typedef struct es_map {
@@ -88,11 +91,11 @@ ES_API const char *es_run_status_name(es_run_status status); /* "running" */
 ES_API const char *es_shape_name(es_shape shape);            /* "head" */
 ES_API const char *es_phase_name(es_phase phase);            /* "train" */
 
-/** Number of values of one sample: 1, L or L*H. */
+/** Returns the number of values of one sample: 1, L or L*H. */
 ES_API size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head);
 
-/** Returns the shape and unit of a standard series; run shape and "" for any
- *  other. Returns 1 if the series is a standard one, else 0. */
+/** Sets the shape and unit of a standard series and returns 1. For any other
+ *  series, sets ES_SHAPE_RUN and "" and returns 0. */
 ES_API int es_series_standard(es_shape *shape, const char **unit,
                               const char *name);
 
@@ -103,18 +106,17 @@ typedef struct es_series_line {
     es_shape shape;
 } es_series_line;
 
-/** Returns standard series i, those with head statistics first; false after
- *  the last one. */
+/** Sets *out to standard series i, head statistics first; returns false after
+ *  the last series. */
 bool es_series_standard_at(es_series_line *out, size_t i);
 
-/** Returns true for one element of a parameter that is recorded whole, such
- *  as "t.5". Lists for people omit these series, because there are too many. */
+/** Returns true if the series is one element of a parameter array, such as
+ *  "t.5". Lists for people omit these series, because there are too many. */
 bool es_series_is_member(const char *name);
 
 #define ES_UUID_SIZE 37 /* with the terminating NUL */
 
-/** Returns true for 36 hexadecimal digits and dashes, the only requirement
- *  for a uuid. */
+/** Returns true if `text` is a uuid: 36 hexadecimal digits and dashes. */
 ES_API bool es_uuid_is(const char *text);
 
 /** Makes a new random uuid (RFC 4122, version 4). ES_OK or ES_EIO. */

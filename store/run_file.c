@@ -26,7 +26,7 @@ es_status es_run_file_open(es_database *database, es_run_source *source,
             access(fragment, F_OK) != 0)
             return es_fail(ES_EIO, "%s: no such file", path);
         es_database_close(
-            database); /* the recording went into a fragment next to it */
+            database); /* the recording is in a fragment next to RUN.db */
         database->tails = tails;
         return es_run_file_open(database, source, fragment);
     }

@@ -1,6 +1,6 @@
-/* Returns where one of a reader's runs is stored, and whether it is still being
-   written. For run files and fragments this holds for the whole file, for
-   PostgreSQL databases for each run. */
+/* Finds the place where one of a reader's runs is stored, and whether the run
+   is still being written. All runs of a run file or fragment share one answer;
+   each run of a PostgreSQL database has its own. */
 #include "store/run_place.h"
 
 #include "analyzer/base/checked.h"

@@ -1,12 +1,12 @@
-/** Returns where one of a reader's runs is stored, so that a caller can open
- *  it again. */
+/** Finds the place where one of a reader's runs is stored, so that a caller can
+ *  open the run again. */
 #ifndef ES_RUN_PLACE_H
 #define ES_RUN_PLACE_H
 
 #include "store/reader.h"
 
 typedef struct es_run_place {
-    char *path;    /* for es_reader_open; to be freed */
+    char *path;    /* path or URL for es_reader_open; to be freed */
     size_t number; /* number of the run in `path`, from 1 */
     size_t n_runs; /* number of runs in `path` */
 } es_run_place;
@@ -22,9 +22,9 @@ es_status es_reader_place(es_run_place *out, const es_reader *reader,
                           size_t run) ES_MUST_USE;
 
 /**
- * Sets *out to true if a run is still being written: as es_reader_is_written
- * for a file; in PostgreSQL, if the run was pushed to recently and has not
- * ended.
+ * Sets *out to true if a run is still being written: for a file, the result of
+ * es_reader_is_written; in PostgreSQL, true if the run has not ended and was
+ * pushed recently.
  */
 es_status es_reader_is_run_written(const es_reader *reader, size_t run,
                                    bool *out) ES_MUST_USE;

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* The type ANY stores a number as a number and 'NaN' as a text. */
+/* A column of type ANY stores numbers as numbers and 'NaN' as a text. */
 const char es_run_row_sql[] =
     "CREATE TABLE IF NOT EXISTS summary(\n"
     "  run_id INTEGER PRIMARY KEY REFERENCES run,\n"

@@ -1,4 +1,5 @@
-/** A summary of a run in one row, for plain SQL without reading any BLOB. */
+/** Writes a summary of a run as one row, so that plain SQL need not read BLOBs.
+ *  */
 #ifndef ES_RUN_ROW_H
 #define ES_RUN_ROW_H
 
@@ -8,24 +9,24 @@
 /** The SQL that creates the table `summary`. */
 extern const char es_run_row_sql[];
 
-/** The numbers of a run. A float that was not recorded is es_missing(). */
+/** The summary of a run. A float that was not recorded is es_missing(). */
 typedef struct es_run_row {
-    int64_t step; /* step of the numbers; or ES_UNKNOWN */
+    int64_t step; /* step of the values, or ES_UNKNOWN */
     float loss, ppl, eval_loss, eval_ppl;
-    double ceiling, largest; /* nats; NaN: unknown */
-    es_bands bands; /* bands relative to the ceiling; n_heads is 0 if there are
-                       none */
+    double ceiling, largest; /* nats; NaN if unknown */
+    es_bands bands; /* number of heads in each band of the ceiling; n_heads is 0
+                       without entropies */
     es_severity severity; /* highest severity of the current flags */
-    const char *flags;    /* the current flags in words, or "ok" */
+    const char *flags;    /* the current flags as text, or "ok" */
 } es_run_row;
 
 /**
  * Writes the row of a run into the table `summary`, and creates the table if it
- * does not exist: a fifth table, which readers of run files ignore. A number
- * that was not recorded is NULL; one that is not finite is the text 'NaN',
- * 'inf' or '-inf'; `WHERE eval_ppl < 20` therefore selects neither.
+ * does not exist; readers of run files ignore this table. A number that was not
+ * recorded is NULL, and one that is not finite is the text 'NaN', 'inf' or
+ * '-inf', so `WHERE eval_ppl < 20` selects neither.
  *
- *   uuid  of a run in the file
+ *   uuid  uuid of a run in the file
  *
  * ES_OK; ES_ENOTFOUND: no such run; ES_EIO, ES_ELOCKED.
  */

@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-/* The table sample has a rowid: without a rowid SQLite keeps at most a quarter
- * of a page in place, and the samples of 16 x 16 heads would take four times
- * their size. The column crc precedes the value; behind a long value SQLite
- * would read through all of its pages to find the crc.
+/* The table sample has a rowid: in a table without rowids, SQLite keeps at most
+   a quarter of a page of each row in place, and the samples of 16 x 16 heads
+   would take four times their size. The column crc precedes the value: if crc
+   came after a long value, SQLite would read all pages of the value to find
+   crc.
  *
  * The table row_checksum is optional: files without it are read and resumed as
  * they are, and programs that do not know it ignore it. Checksums are in a
@@ -93,7 +94,8 @@ static bool is_optional(size_t table)
     return strcmp(tables[table].name, "row_checksum") == 0;
 }
 
-/* Schema 1 had no checksums and was otherwise the same. */
+/* The table sample of schema 1, which had no checksums and was otherwise the
+   same. */
 static const char sample_1[] =
     "CREATE TABLE sample(\n"
     "  series_id INTEGER NOT NULL REFERENCES series,\n"
@@ -129,7 +131,7 @@ es_status es_schema_image(unsigned char **out, size_t *n)
     sqlite3_close(handle);
     if (status < 0)
         return status;
-    /* Offsets 18 and 19 of an SQLite file: 2 means WAL. */
+    /* Turns on WAL mode: the value 2 at offsets 18 and 19 of an SQLite file. */
     image[18] = image[19] = 2;
     *out = image;
     *n = (size_t)size;
@@ -202,8 +204,8 @@ static int find_table(const char *name)
     return -1;
 }
 
-/** Checks one row (type, name, table, sql) of the schema. Sets the bit of
- *  one of our tables in `seen`. Foreign tables and views are skipped. */
+/** Checks one row (type, name, table, sql) of the schema. For one of our
+ *  tables, sets its bit in `seen`; skips other tables and views. */
 static es_status check_object(const es_database *database,
                               sqlite3_stmt *statement, unsigned *seen)
 {
@@ -212,7 +214,8 @@ static es_status check_object(const es_database *database,
         column[i] = (const char *)sqlite3_column_text(statement, i);
         if (!column[i] && i < 3)
             return es_fail(ES_EFORMAT,
-                           "%s: damaged: schema without names: restore a copy",
+                           "%s: damaged: an object of its schema has no name: "
+                           "restore a copy",
                            database->path);
     }
     int ours = find_table(column[2]);
@@ -220,7 +223,7 @@ static es_status check_object(const es_database *database,
         return ES_OK;
     bool index = strcmp(column[0], "index") == 0;
     if (index && !column[3])
-        return ES_OK; /* an automatic index of a UNIQUE constraint */
+        return ES_OK; /* the automatic index of a UNIQUE constraint */
     if (strcmp(column[0], "table") != 0)
         return es_fail(
             ES_EFORMAT,

@@ -20,12 +20,14 @@ typedef void es_join_handler(void *user, const char *line);
  * the rows would have recorded:
  *
  *   statistics of heads  by the rules in analyzer/heads: means weighted by the
- * series finite_rows, minimum of minima, maximum of maxima, sum of counts. A
- * rank without finite rows does not count in a mean; without the series
- * finite_rows the mean is missing loss, ce, ereg       the unweighted mean over
- * the ranks that have the series, like the gradient; NaN if one is NaN
- * finite_rows, tokens_per_s, nan_activations   the sum other series kept if all
- * ranks have the same value, else missing
+ *                        series finite_rows, minimum of minima, maximum of
+ *                        maxima, sum of counts. A rank without finite rows does
+ *                        not count in a mean; without the series finite_rows
+ *                        the mean is missing
+ *   loss, ce, ereg       the unweighted mean over the ranks that have the
+ *                        series, like the gradient; NaN if one is NaN
+ *   finite_rows, tokens_per_s, nan_activations   the sum
+ *   other series         kept if all ranks have the same value, else missing
  *
  * No values are invented: a step that a rank lacks has the values of the other
  * ranks, and an event of the kind "gap" reports the number of steps that the

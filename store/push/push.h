@@ -23,8 +23,9 @@ typedef struct es_pusher es_pusher;
  *
  *   url        borrowed until es_pusher_close
  *   low_share  a head whose entropy is below this share of the ceiling counts
- * as low; like collapse_head of the flags. Low heads are counted when entropies
- * are written. A run keeps the share of its first push
+ *              as low; like collapse_head of the flags. Low heads are counted
+ *              when entropies are written. A run keeps the share of its first
+ *              push
  *
  * ES_OK; ES_EVERSION: the tables have a newer schema; the errors of
  * es_postgres_open and es_postgres_fail.
@@ -88,7 +89,7 @@ typedef es_status es_push_alert_finder(void *user, const es_push_alert **alerts,
  * samples stay and are counted, and a later push continues.
  *
  *   finder  finds the run's alerts, called with `user`; or NULL. Existing
- * alerts are skipped; listeners are notified of new alerts
+ *           alerts are skipped; listeners are notified of new alerts
  *
  * ES_OK; ES_EFORMAT: the run in the database has other numbers of layers or
  * heads, a series with another shape, or different samples pushed from another

@@ -78,7 +78,7 @@ typedef enum es_push_difference {
  *
  *   place  written: the part on which database and file agree
  *   cut    written if they differ: the first step of which the database's
- * samples have to be deleted
+ *          samples have to be deleted
  */
 es_status es_push_compare(es_push_difference *out, es_push_place *place,
                           int64_t *cut, es_postgres *postgres,

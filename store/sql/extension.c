@@ -1,6 +1,6 @@
 /* entropyscan_sqlite.so: makes es_values available in any program that loads
- * SQLite extensions, such as sqlite3 with .load. It uses the loading program's
- * SQLite and does not link with another one. */
+   SQLite extensions, such as sqlite3 with .load. The extension uses the loading
+   program's SQLite and is not linked with a separate SQLite. */
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
 
@@ -16,15 +16,16 @@ int sqlite3_entropyscan_init(sqlite3 *handle, char **message,
 {
     SQLITE_EXTENSION_INIT2(api);
     if (sqlite3_libversion_number() < 3031000) {
-        *message = sqlite3_mprintf("es_values needs SQLite 3.31, this is %s",
-                                   sqlite3_libversion());
+        *message = sqlite3_mprintf(
+            "es_values needs SQLite 3.31 or later, but this is %s",
+            sqlite3_libversion());
         return SQLITE_ERROR;
     }
     return sqlite3_create_module_v2(handle, "es_values", &values_module, NULL,
                                     NULL);
 }
 
-/* The entry point that SQLite uses if none is named. */
+/* The default entry point of an SQLite extension. */
 int sqlite3_extension_init(sqlite3 *handle, char **message,
                            const sqlite3_api_routines *api)
 {

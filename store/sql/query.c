@@ -16,7 +16,8 @@ struct es_query {
     es_sql_sources sources;
     sqlite3 *handle;
     sqlite3_stmt *statement;
-    const char *refused; /* what the authorizer denied last; NULL: nothing */
+    const char *
+        refused; /* action that the authorizer denied last, in words; or NULL */
 };
 
 /* --- permissions --------------------------------------------------------- */
@@ -29,7 +30,8 @@ static bool is_one_of(const char *text, const char *const *list)
     return false;
 }
 
-/* Returns what is refused, in words; NULL if the action is allowed. */
+/* Returns a description of the action if it is refused; NULL if it is allowed.
+ */
 static const char *find_refusal(int action, const char *first,
                                 const char *second)
 {
@@ -132,8 +134,9 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
 
 static es_status open_handle(es_query *query)
 {
-    /* Connecting a virtual table counts as CREATE TABLE, which is denied later,
-       so all of them are connected here. */
+    /* The first use of a virtual table counts as CREATE TABLE, which the
+       authorizer denies. All virtual tables are therefore used here, before the
+       authorizer is set. */
     static const char connect[] =
         "SELECT 1 FROM run, series, sample, event, es_values WHERE 0;"
         "PRAGMA query_only=ON";
@@ -147,7 +150,7 @@ static es_status open_handle(es_query *query)
     }
     if (rc == SQLITE_OK)
         rc = es_sql_add_values(query->handle, &query->sources);
-    if (rc == SQLITE_OK) /* sorting uses no file, and memory is capped */
+    if (rc == SQLITE_OK) /* sorting must not use a file; memory is limited */
         rc = sqlite3_exec(query->handle, "PRAGMA temp_store=MEMORY", NULL, NULL,
                           NULL);
     if (rc == SQLITE_OK)
@@ -239,7 +242,7 @@ es_status es_query_prepare(es_query *query, const char *sql)
     if (!query->statement)
         return es_fail(ES_EUSAGE, "the query is empty");
     if (sqlite3_column_count(query->statement) ==
-        0) { /* such as REINDEX without a table */
+        0) { /* no columns, such as REINDEX without a table */
         query->refused = "a statement that writes";
         return fail_query(query, SQLITE_AUTH);
     }

@@ -1,13 +1,13 @@
 /**
- * Read-only SQL over run files: the tables run, series, sample and event, the
- * function es_values (values.inc.h) and the views of views.c, over all files
- * together.
+ * Runs read-only SQL over run files: the tables run, series, sample and event,
+ * the function es_values (values.inc.h) and the views of views.c cover all
+ * files together.
  *
- * Query and files are both untrusted. A file is opened as by es_reader_open,
- * and only its four tables are accessible. An authorizer allows only SELECT and
- * other reading: no ATTACH, no PRAGMA that sets anything, no extension, nothing
- * is written. A query may run for ever: the caller has to be ready for an
- * interrupting signal, or to stop stepping it.
+ * Query and files are both untrusted. A file is opened in the same way as by
+ * es_reader_open, and only its four tables are accessible. An authorizer allows
+ * only SELECT and other reading: no ATTACH, no PRAGMA that sets anything, no
+ * extension, nothing is written. A query may run for ever: the caller must be
+ * able to stop it, by a signal or by not fetching further rows.
  */
 #ifndef ES_SQL_QUERY_H
 #define ES_SQL_QUERY_H
@@ -17,16 +17,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The run_id, series_id and event_id of each file are larger by this number
- *  than those of the file before it. */
+/** Offset added to the run_id, series_id and event_id of each file, relative to
+ *  the preceding file. */
 #define ES_SQL_FILE_IDS (INT64_C(1) << 40)
 
 #define ES_SQL_MAX_FILES 1000
 
 typedef struct es_query es_query;
 
-/** Opens run files. ES_OK; the errors of es_reader_open; ES_EUSAGE (more
- *  than ES_SQL_MAX_FILES); ES_ENOMEM. */
+/** Opens run files. ES_OK; the errors of es_reader_open; ES_EUSAGE (more than
+ *  ES_SQL_MAX_FILES files); ES_ENOMEM. */
 es_status es_query_open(es_query **out, const char *const *paths,
                         size_t n) ES_MUST_USE;
 
@@ -43,8 +43,8 @@ es_status es_query_next(es_query *query) ES_MUST_USE;
 
 size_t es_query_n_columns(const es_query *query);
 
-/** Returns a column's name, "" if there is none; borrowed until the next
- *  es_query_prepare. */
+/** Returns the name of a column, or "" for an index out of range; borrowed
+ *  until the next es_query_prepare. */
 const char *es_query_name(const es_query *query, size_t column);
 
 typedef enum es_cell_kind {
@@ -55,8 +55,7 @@ typedef enum es_cell_kind {
     ES_CELL_BLOB
 } es_cell_kind;
 
-/** A value of the current row; text and bytes are borrowed until the next
- *  row. */
+/** A value of the current row; `bytes` is borrowed until the next row. */
 typedef struct es_cell {
     es_cell_kind kind;
     int64_t integer;
@@ -69,10 +68,10 @@ typedef struct es_cell {
 
 void es_query_cell(es_cell *out, const es_query *query, size_t column);
 
-/** Returns the version of the loaded SQLite: "3.40.1". */
+/** Returns the version of the loaded SQLite, such as "3.40.1". */
 const char *es_query_sqlite(void);
 
-/** The views as SQL, for any program that has a run file open. */
+/** The SQL that creates the views, for any program that has a run file open. */
 extern const char es_sql_views[];
 
 #endif

@@ -1,8 +1,8 @@
 /* Implements the tables run, series, sample and event of a query, each over all
- * of its run files. They are virtual tables: the query's own connection has no
- * file open, so that only the four tables of a file are accessible. Numbers of
- * runs, series and events of different files do not collide: those of file k
- * are larger by k times ES_SQL_FILE_IDS. */
+   of its run files. They are virtual tables: the query's connection has no file
+   open, so that only the four tables of a file are accessible. k times
+   ES_SQL_FILE_IDS is added to the numbers of runs, series and events of file k,
+   so that the numbers of different files do not collide. */
 #include "store/sql/query.h"
 #include "store/sql/source.h"
 #include "store/store_internal.h"
@@ -10,12 +10,13 @@
 #include <string.h>
 
 typedef struct table_form {
-    const char *name, *declaration, *columns; /* columns of schema 2 */
-    const char *columns_1; /* columns of schema 1; NULL: as schema 2 */
+    const char *name, *declaration, *columns; /* columns: list for schema 2 */
+    const char *columns_1; /* list for schema 1; NULL if equal to schema 2 */
     int n_columns;
-    const char *keys[3]; /* by column: names of the columns whose conditions can
-                            be pushed down */
-    unsigned ids; /* bits: columns with a run_id, series_id or event_id */
+    const char *keys[3]; /* name of each column whose conditions can be pushed
+                            down; else NULL */
+    unsigned
+        ids; /* bit set of the columns with a run_id, series_id or event_id */
 } table_form;
 
 static const table_form forms[] = {
@@ -127,7 +128,8 @@ static const char *operator_of(unsigned char op, bool is_id)
     }
 }
 
-/* idxStr: "COLUMN OPERATOR" for each right-hand side. */
+/* Sets idxStr to "COLUMN OPERATOR" for each right-hand side that xFilter gets.
+ */
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const table_form *form = ((union_table *)base)->module.form;
@@ -217,7 +219,8 @@ static int prepare(union_cursor *cursor, const es_sql_source *source)
     return rc;
 }
 
-/* Moves to the next row; in the next file if there are no more in this one. */
+/* Moves to the next row, continuing with the next file when a file has no more
+   rows. */
 static int settle(union_cursor *cursor)
 {
     const es_sql_source *source;
@@ -254,7 +257,8 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan,
     for (int i = 0; i < argc && rc == SQLITE_OK; i++) {
         int column = plan[3 * i] - 'a';
         bool is_id = form->ids >> column & 1;
-        /* SQLite itself compares values that are not integers. */
+        /* This bound is skipped: SQLite compares values that are not integers
+           itself. */
         if (is_id && sqlite3_value_type(argv[i]) != SQLITE_INTEGER)
             continue;
         sqlite3_value *copy = sqlite3_value_dup(argv[i]);
@@ -307,7 +311,7 @@ static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* Without xCreate: the table exists from the start, and no other can be
+/* xCreate is NULL: the tables exist from the start, and no others can be
    created. */
 static const sqlite3_module union_module = {
     .iVersion = 1,

@@ -1,5 +1,5 @@
-/* Adds es_values to the connections that this program opens: see
- * values.inc.h. */
+/* Adds the function es_values (values.inc.h) to the connections that this
+   program opens. */
 #include "store/sql/source.h"
 
 #include "store/sql/values.inc.h"

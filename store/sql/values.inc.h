@@ -1,5 +1,6 @@
 /**
- * es_values, a table-valued function: every value of every sample as a row.
+ * Implements es_values, a table-valued function that returns every value of
+ * every sample as a row.
  *
  *     SELECT step, layer, head, value FROM es_values('entropy')
  *     WHERE step BETWEEN 100 AND 200 AND state = 'value';
@@ -12,9 +13,9 @@
  * Included by values.c, for our connections, and by extension.c, which uses the
  * sqlite3_ functions of the loading program. Conditions on step, run_id,
  * series_id, run, series and phase become conditions of the query below, so
- * that only the wanted steps are read; those on layer and head select values
- * within a sample. SQLite checks every condition again. A file is untrusted
- * here as well: lengths and limits are checked before values are read.
+ * that only the wanted steps are read; conditions on layer and head select
+ * values within a sample. SQLite checks every condition again. Files are
+ * untrusted: lengths and limits are checked before values are read.
  */
 #include "analyzer/base/value.h"
 #include "store/sql/source.h"
@@ -66,9 +67,9 @@ static const char *const conditions[N_COLUMNS] = {
 };
 
 typedef struct values_table {
-    sqlite3_vtab base; /* first: owned by SQLite */
+    sqlite3_vtab base; /* must be first: SQLite passes its address */
     es_sql_sources *sources;
-    es_sql_sources own; /* for the extension: the connection itself */
+    es_sql_sources own; /* used by the extension: only the connection itself */
     es_sql_source source;
     char *schema;
 } values_table;
@@ -76,19 +77,19 @@ typedef struct values_table {
 typedef struct values_cursor {
     sqlite3_vtab_cursor base;
     char *where;           /* conditions of the current query */
-    sqlite3_value **given; /* (n_given) their right-hand sides */
-    bool *is_id;           /* (n_given) true for run_id or series_id */
+    sqlite3_value **given; /* (n_given) right-hand sides of the conditions */
+    bool *is_id; /* (n_given) true for a condition on run_id or series_id */
     int n_given;
     size_t source; /* index of the source that is being read */
     sqlite3_stmt *query;
     sqlite3_int64 row_number;
 
-    /* The sample of the query's current row: */
-    const unsigned char *bytes; /* n * 4; NULL: damaged */
-    size_t n, at;               /* at: index of the row's value */
+    /* The following members describe the sample of the query's current row. */
+    const unsigned char *bytes; /* (4 n), or NULL if damaged */
+    size_t n, at;               /* n values; at: index of the current one */
     size_t n_heads;
     es_shape shape;
-    sqlite3_int64 layer, head; /* wanted; -1: any */
+    sqlite3_int64 layer, head; /* wanted layer and head; -1: any */
 } values_cursor;
 
 /* --- the table ------------------------------------------------------------*/
@@ -108,8 +109,8 @@ static int values_disconnect(sqlite3_vtab *base)
     return SQLITE_OK;
 }
 
-/* argv: module, schema, table and, for CREATE VIRTUAL TABLE, the schema of an
-   attached run file. */
+/* Creates the table. argv has the module, schema and table and, for CREATE
+   VIRTUAL TABLE, the schema of an attached run file. */
 static int values_connect(sqlite3 *db, void *sources, int argc,
                           const char *const *argv, sqlite3_vtab **out,
                           char **message)
@@ -136,7 +137,8 @@ static int values_connect(sqlite3 *db, void *sources, int argc,
 
 /* --- planning -------------------------------------------------------------*/
 
-/* Returns the operator of a condition that the query can take over, or NULL. */
+/* Returns the SQL operator of a condition that can become part of the query;
+   else NULL. */
 static const char *operator_of(sqlite3_index_info *info, int i)
 {
     int column = info->aConstraint[i].iColumn;
@@ -172,7 +174,8 @@ static double factor_of(int column, const char *comparison)
     return column == COLUMN_LAYER || column == COLUMN_HEAD ? 0.3 : 0.1;
 }
 
-/* idxStr: "COLUMN OPERATOR" for each right-hand side that xFilter gets. */
+/* Sets idxStr to "COLUMN OPERATOR" for each right-hand side that xFilter gets.
+ */
 static int values_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     (void)base;
@@ -290,7 +293,7 @@ static uint32_t series_crc(sqlite3_stmt *query)
                                  name ? name : "");
 }
 
-/* Takes the sample of the query's row. */
+/* Reads the sample of the query's row into the cursor. */
 static int take_sample(values_cursor *cursor)
 {
     sqlite3_stmt *query = cursor->query;
@@ -318,7 +321,7 @@ static int take_sample(values_cursor *cursor)
     return SQLITE_OK;
 }
 
-/* Returns true if the current value is of the wanted layer and head. */
+/* Returns true if the current value belongs to the wanted layer and head. */
 static bool is_wanted(const values_cursor *cursor)
 {
     sqlite3_int64 at = (sqlite3_int64)cursor->at;
@@ -359,8 +362,8 @@ static int settle(values_cursor *cursor)
     }
 }
 
-/* Returns the wanted layer or head; -1 if the value is not an integer >= 0,
-   because SQLite compares by itself. */
+/* Returns the wanted layer or head; -1 if the value is not an integer >= 0, in
+   which case only SQLite compares. */
 static sqlite3_int64 index_of(sqlite3_value *value)
 {
     return sqlite3_value_type(value) == SQLITE_INTEGER &&

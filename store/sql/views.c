@@ -1,7 +1,8 @@
-/* The views of run files in plain SQL. `entropy-scan sql` has them, and
- * `entropy-scan sql --views` prints them for other programs, which need only
- * SQLite. They are temporary: the file does not change. A float32 is decoded
- * with integer operations, and every step of its scaling is exact. */
+/* Defines the views of run files in plain SQL. `entropy-scan sql` provides
+   them, and `entropy-scan sql --views` prints them for other programs, which
+   need only SQLite. The views are temporary, so the file does not change. A
+   float32 is decoded with integer operations, and every step of its scaling is
+   exact. */
 #include "store/sql/query.h"
 
 #define DIGIT(place) "instr('123456789ABCDEF', substr(hex, " #place ", 1))"
@@ -9,12 +10,12 @@
 const char es_sql_views[] =
     "-- Views of entropy-scan over a run file, for any program with SQLite:\n"
     "--   sqlite3 -readonly -init views.sql run.db 'SELECT * FROM run_series'\n"
-    "-- They are temporary, nothing is written. If the extension\n"
+    "-- They are temporary: nothing is written. If the extension\n"
     "-- entropyscan_sqlite or `entropy-scan sql` is available, es_values has "
     "the\n"
     "-- rows of sample_value, faster, and checks the checksums.\n"
     "\n"
-    "-- Every series: its samples and steps.\n"
+    "-- One row per series: number of samples, first and last step.\n"
     "CREATE TEMP VIEW IF NOT EXISTS run_series AS\n"
     "SELECT run.name AS run, series.name AS series, phase, shape, unit,\n"
     "    count(sample.step) AS n_samples, min(sample.step) AS first_step,\n"
@@ -23,7 +24,7 @@ const char es_sql_views[] =
     "    LEFT JOIN sample ON sample.series_id = series.series_id\n"
     "GROUP BY series.series_id;\n"
     "\n"
-    "-- What happened, with the run's name and the severity's.\n"
+    "-- Events, with the name of the run and of the severity.\n"
     "CREATE TEMP VIEW IF NOT EXISTS run_event AS\n"
     "SELECT run.name AS run, step, kind, CASE severity WHEN 0 THEN 'none'\n"
     "    WHEN 1 THEN 'info' WHEN 2 THEN 'warning' WHEN 3 THEN 'error'\n"
@@ -31,7 +32,7 @@ const char es_sql_views[] =
     "    run.run_id\n"
     "FROM event JOIN run ON run.run_id = event.run_id;\n"
     "\n"
-    "-- Every value as a row. state is 'value', 'nan', 'missing' or "
+    "-- One row per value. state is 'value', 'nan', 'missing' or "
     "'damaged';\n"
     "-- value is NULL unless state is 'value'.\n"
     "CREATE TEMP VIEW IF NOT EXISTS sample_value AS\n"
