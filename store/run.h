@@ -53,8 +53,7 @@ typedef struct es_run_info {
     int64_t n_layer,
         n_head; /* never unknown: 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
     int64_t d_model, ctx, vocab, batch, seed; /* or ES_UNKNOWN */
-    const char
-        *config; /* JSON object; "steps" is the planned number of steps */
+    const char *config;  /* JSON object; "steps": planned steps */
     const char *program; /* name and version of the recording program */
     const char *host;
     const char *started_at, *ended_at; /* ISO 8601, UTC; written by the store */

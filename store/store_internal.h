@@ -14,53 +14,53 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* Samples are bound and returned in memory order. */
+/* Samples are stored in the byte order of memory, so it must be that of the
+   file format. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "a sample is little-endian float32");
 
 /* --- database.c ---------------------------------------------------------- */
 
-#define ES_BUSY_MS 5000 /* longest wait for another process's lock, ms */
+#define ES_BUSY_MS 5000 /* longest wait for another process's lock in ms */
 
 /**
  * Progress of the search for whole frames behind damage in a fragment; lets a
- * later search resume where an earlier one stopped. Zero: no search yet,
- * default limit.
+ * later search resume where an earlier one stopped. All zero: no search has
+ * been made, and the default limit applies.
  */
 typedef struct es_tails {
-    int64_t most;  /* bytes searched at a time; 0: the default */
-    uint32_t seed; /* identifies the file */
-    bool more;     /* the last search stopped at the limit `most` */
+    int64_t most;  /* bytes that one search may read; 0: the default */
+    uint32_t seed; /* checksum seed, which identifies the file */
+    bool more;     /* the last search stopped because of `most` */
     struct {
-        int64_t end;      /* end of a whole frame */
-        int64_t searched; /* no whole frame begins between `end` and here */
-    } known[8];           /* (n) if there are more, the oldest are forgotten */
+        int64_t end;      /* end of a whole frame, before the damage */
+        int64_t searched; /* no whole frame begins in [end, searched) */
+    } known[8];           /* (n) entries; the oldest are overwritten */
     unsigned n;
 } es_tails;
 
-/** A connection, with what messages and checks need to know about it. */
+/** A connection, with the data that messages and checks need. */
 typedef struct es_database {
     sqlite3 *handle;
     char *path;  /* as given by the user; messages begin with it */
-    char *file;  /* absolute, symbolic links of its directory resolved */
-    pid_t owner; /* the process that opened it */
+    char *file;  /* absolute path; links in the directory are resolved */
+    pid_t owner; /* process that opened the connection */
     bool state;  /* true for a watcher's state, false for a run file */
-    const char
-        *refusal; /* NULL, or a guard's text: "", or what it refused and why */
-    int schema;   /* schema version of the run file, set by es_schema_check */
+    const char *refusal; /* NULL, or the guard's `refusal` */
+    int schema; /* schema version of the run file, set by es_schema_check */
     bool has_row_checksums; /* the file has the table row_checksum */
     struct es_esf_index
         *samples;   /* samples of a fragment; owned by the handle */
-    es_tails tails; /* of a fragment: state to start its search with */
+    es_tails tails; /* initial state of the search in a fragment */
 } es_database;
 
-/** Fills in a zeroed `database`. ES_OK, ES_EIO (no such directory),
- *  ES_ENOMEM; es_database_close frees it in either case. */
+/** Sets the paths of a zeroed `database`. ES_OK, ES_EIO (no such directory),
+ *  ES_ENOMEM; call es_database_close in every case. */
 es_status es_database_locate(es_database *database,
                              const char *path) ES_MUST_USE;
 
 /**
- * Examines the file and its companions.
+ * Checks the file and its companions.
  *
  *   size  bytes of the file; -1 if it does not exist
  *
@@ -75,19 +75,20 @@ es_status es_database_inspect(const es_database *database,
                               int64_t *size) ES_MUST_USE;
 
 /**
- * Opens the located file, read-only or for writing, hardened. A reader creates
- * and changes nothing in the folder; it is returned within a transaction, so
- * that the first reads take its locks once. A file is checked read-only before
- * it is opened for writing: a foreign file is never recovered, rolled back or
- * locked.
+ * Opens the located file, read-only or for writing, and hardens the connection.
+ * A reader creates and changes nothing in the folder; its connection is
+ * returned within a transaction, so that the locks are taken only once for the
+ * first reads. A file is checked read-only before it is opened for writing: a
+ * foreign file is never recovered, rolled back or locked.
  *
  * ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
  */
 es_status es_database_open(es_database *database, bool writing) ES_MUST_USE;
 
 /**
- * Opens a private database, which only this connection sees and which uses a
- * file only if it grows; hardened, without tables. ES_OK, ES_EIO, ES_ENOMEM.
+ * Opens a private database, which only this connection sees, and which SQLite
+ * keeps in memory until it is large. It is hardened and has no tables. ES_OK,
+ * ES_EIO, ES_ENOMEM.
  */
 es_status es_database_open_private(es_database *database) ES_MUST_USE;
 
@@ -97,14 +98,15 @@ es_status es_database_harden(const es_database *database) ES_MUST_USE;
 
 /**
  * Closes the connection; its statements must be finalised. In a forked child
- * the connection is only forgotten: closing it would drop the parent's locks.
+ * the connection is abandoned without closing it, because closing would drop
+ * the parent's locks.
  */
 void es_database_disconnect(es_database *database);
 
 /** Disconnects, and frees the paths. */
 void es_database_close(es_database *database);
 
-/** ES_OK, or ES_EFORK in a process other than the one that opened the
+/** Returns ES_OK, or ES_EFORK in a process other than the one that opened the
  *  database. */
 es_status es_database_check_owner(const es_database *database) ES_MUST_USE;
 
@@ -112,7 +114,8 @@ es_status es_database_check_owner(const es_database *database) ES_MUST_USE;
 int es_write_at(int fd, const unsigned char *bytes, size_t n,
                 int64_t at) ES_MUST_USE;
 
-/** Calls es_fail for SQLite's result code rc: path, reason and remedy. */
+/** Calls es_fail for SQLite's result code rc, with a message of path, reason
+ *  and remedy. */
 es_status es_database_fail(const es_database *database, int rc);
 
 /** Calls es_database_fail, or returns ES_OK if rc is SQLITE_OK, SQLITE_ROW
@@ -124,13 +127,13 @@ es_status es_database_execute(const es_database *database,
 es_status es_database_prepare(const es_database *database, sqlite3_stmt **out,
                               const char *sql) ES_MUST_USE;
 
-/** Prepares each of sql (n) into out (n), until one fails; NULL is skipped. */
+/** Prepares the statements sql (n) into out (n), until one fails; skips NULL.
+ *  */
 es_status es_database_prepare_all(const es_database *database,
                                   sqlite3_stmt **out, const char *const *sql,
                                   size_t n) ES_MUST_USE;
 
-/** Finalises statements (n); NULL is fine. In a forked child they are only
- *  forgotten. */
+/** Finalises statements (n); NULL is fine. Does nothing in a forked child. */
 void es_database_finalise_all(const es_database *database,
                               sqlite3_stmt **statements, size_t n);
 
@@ -138,11 +141,10 @@ void es_database_finalise_all(const es_database *database,
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;
 
-/** Returns the path of FILE-suffix; "", which names no file, if it is too
- *  long. */
+/** Returns the path of `file` with the suffix; "" if the path is too long. */
 const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix);
 
-/** lstat of FILE-suffix; 0 or an errno. */
+/** Calls lstat for `file` with the suffix. Returns 0 or an errno. */
 int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 
 /* --- run_file.c ---------------------------------------------------------- */
@@ -150,8 +152,8 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 typedef struct es_esf es_esf;       /* esf_in.h */
 typedef struct es_remote es_remote; /* postgres_in.h */
 
-/** The fragment or PostgreSQL database that the private database is filled
- *  from; both are NULL for a run file. */
+/** The fragment or PostgreSQL database whose contents the private database has;
+ *  both are NULL for a run file. */
 typedef struct es_run_source {
     es_esf *fragment;
     es_remote *remote;
@@ -170,8 +172,8 @@ typedef struct es_run_source {
 es_status es_run_file_open(es_database *database, es_run_source *source,
                            const char *path) ES_MUST_USE;
 
-/** Makes data that was written in the meantime visible; call it before
- *  reading again. */
+/** Makes data visible that was written since the source was opened or
+ *  refreshed. */
 es_status es_run_file_refresh(es_database *database,
                               const es_run_source *source) ES_MUST_USE;
 
@@ -186,7 +188,7 @@ void es_run_file_close(es_database *database, es_run_source *source);
 /* --- view.c -------------------------------------------------------------- */
 
 /** Returns the name of the read-only VFS, which the first call registers;
- *  NULL if SQLite has no VFS "unix", or memory is short. Any thread. */
+ *  NULL if SQLite has no VFS "unix", or if memory is short. Any thread. */
 const char *es_view_name(void);
 
 /* --- schema.c ------------------------------------------------------------ */
@@ -198,7 +200,8 @@ es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
  *  `sample`, which is a virtual table of the connection. */
 es_status es_schema_make_private(es_database *database) ES_MUST_USE;
 
-/** ES_OK, or ES_EFORMAT if `id` is not the application_id of a run file. */
+/** Returns ES_OK, or ES_EFORMAT if `id` is not the application_id of a run
+ *  file. */
 es_status es_schema_check_id(const es_database *database,
                              uint32_t id) ES_MUST_USE;
 
@@ -217,9 +220,9 @@ es_status es_map_insert(const es_database *database, int64_t run_id,
 /* --- checksum.c ---------------------------------------------------------- */
 
 /**
- * Computes the initial value for the checksums of a series' samples. It
- * identifies the series by uuid, phase and name. The series_id is not used: a
- * merge changes it, and it is meaningless if the row of the series is damaged.
+ * Computes the initial value for the checksums of a series' samples from uuid,
+ * phase and name. The series_id is not used, because a merge changes it, and
+ * because it is meaningless if the row of the series is damaged.
  */
 uint32_t es_checksum_of_series(const char *uuid, es_phase phase,
                                const char *name);
@@ -231,10 +234,10 @@ int32_t es_checksum_of_sample(uint32_t series, int64_t step, const void *value,
 
 /* --- row_checksum.c ------------------------------------------------------ */
 
-/* The columns that the checksum of a row covers, in this order:
- * es_checksum_of_columns. The unary + keeps SQLite from looking up and copying
- * the column's origin, which takes a twentieth of the time of reading a short
- * run. */
+/* The columns that the checksum of a row covers, in the order for
+   es_checksum_of_columns. The unary + keeps SQLite from looking up and copying
+   the column's origin, which takes a twentieth of the time of reading a short
+   run. */
 #define ES_RUN_COLUMNS                                                         \
     "+uuid, +name, +arch, +family, +n_layer, +n_head, +d_model, +ctx, +vocab," \
     " +batch, +seed, +config, +program, +host, +started_at, +ended_at,"        \
@@ -254,26 +257,27 @@ int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n);
 
 /* --- guard.c ------------------------------------------------------------- */
 
-/** A guarded VFS for one connection. Zeroed at first; must outlive the
+/** A guarded VFS for one connection. Starts as zero; must outlive the
  *  connection. */
 typedef struct es_guard {
-    sqlite3_vfs vfs;   /* first: SQLite passes it back */
+    sqlite3_vfs vfs;   /* must be first: SQLite passes its address */
     sqlite3_vfs *base; /* SQLite's default VFS */
     const char *file;
     char name[32];
-    char refusal[128]; /* "", or what was refused and why, for messages */
+    char refusal[128]; /* reason of the first refusal for messages, or "" */
 } es_guard;
 
 /**
- * Calls sqlite3_open_v2 through a guard: SQLite then touches nothing but `file`
- * and its rollback journal, and only if each is a regular file with a single
- * name that belongs to this user; a write-ahead log is refused. The guard
- * checks every open for the life of the connection.
+ * Calls sqlite3_open_v2 through a guard: SQLite then accesses only `file` and
+ * its rollback journal, and only if each is a regular file with a single name
+ * that belongs to this user; a write-ahead log is refused. The guard checks
+ * every open during the life of the connection.
  *
- *   file   absolute, links of its directory resolved; borrowed until the end
+ *   file   absolute path, links in the directory resolved; borrowed until the
+ *          connection is closed
  *
- * Returns SQLite's result code; SQLITE_PERM comes from the guard: see
- * `refusal`.
+ * Returns SQLite's result code; SQLITE_PERM means that the guard refused, and
+ * guard->refusal has the reason.
  */
 int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
                   int flags) ES_MUST_USE;
@@ -284,9 +288,9 @@ int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
  *  contains the pid. Only SQLite locks the run file itself. */
 typedef struct es_lock {
     int fd;           /* -1: not held */
-    bool is_optional; /* set before taking the lock: do without one if the file
+    bool is_optional; /* set by the caller: succeed without a lock if the file
                          system has no locks */
-    char *path;       /* NULL: not held */
+    char *path;       /* path of the lock file; NULL while not held */
     pid_t owner;
     struct es_lock *next; /* list of the locks that this process holds */
 } es_lock;
@@ -303,14 +307,14 @@ typedef struct es_lock {
 es_status es_lock_take(es_lock *lock, const char *file,
                        const char *shown) ES_MUST_USE;
 
-/** Releases the lock; removes the lock file if `remove` is true, which it
- *  must not be in a forked child. */
+/** Releases the lock; removes the lock file if `remove` is true. `remove` must
+ *  be false in a forked child. */
 void es_lock_release(es_lock *lock, bool remove);
 
 /**
- * Sets *held to true if a live process holds the lock. Takes and creates
- * nothing. Arguments as for es_lock_take. ES_OK; ES_EIO: the state of the lock
- * cannot be read; ES_ENOMEM.
+ * Sets *held to true if a live process holds the lock. Does not take the lock
+ * or create a file. Arguments as for es_lock_take. ES_OK; ES_EIO: the state of
+ * the lock cannot be read; ES_ENOMEM.
  */
 es_status es_lock_check(bool *held, const char *file,
                         const char *shown) ES_MUST_USE;
@@ -320,8 +324,8 @@ bool es_lock_is_ours(const char *file);
 
 /* --- values -------------------------------------------------------------- */
 
-/** Reserves memory for element n of an array that grows only by this function;
- *  `array` is the address of its pointer. ES_OK, ES_ENOMEM. */
+/** Reserves memory for element n of an array that only this function grows;
+ *  `array` is the address of the pointer to the array. ES_OK, ES_ENOMEM. */
 es_status es_reserve_next(void *array, size_t n, size_t size) ES_MUST_USE;
 
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text);

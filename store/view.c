@@ -1,16 +1,17 @@
 /*
- * An SQLite VFS for readers of run files. It writes nothing, creates nothing
- * and maps nothing, so that a reader does not change the folder, and a file
- * that another program truncates causes an error and not a SIGBUS.
+ * Implements an SQLite VFS for readers of run files. It writes nothing, creates
+ * nothing and maps nothing, so that a reader does not change the folder, and a
+ * file that another program truncates causes an error and not a SIGBUS.
  *
- * Everything is passed to the system's VFS except the shared memory of a
- * write-ahead log, FILE-shm. SQLite keeps the index of the log and the readers'
- * marks in this memory, and locks bytes of the file. Here the index is a copy,
- * which is refreshed by pread at SQLite's memory barriers, while the locks are
- * real: a writer sees this reader like any other, and keeps the frames that it
- * needs. SQLite gets the memory as read-only (SQLITE_READONLY). If no live
- * process maintains the memory (SQLITE_READONLY_CANTINIT), SQLite builds a
- * separate index from the log, in its own memory.
+ * All calls pass through to the system's VFS except those for the shared memory
+ * of a write-ahead log, FILE-shm. SQLite keeps the index of the log and the
+ * readers' marks in this memory, and locks bytes of the file. This VFS gives
+ * SQLite a copy of the index, which is refreshed by pread at SQLite's memory
+ * barriers. The locks are real: a writer sees this reader like any other
+ * reader, and keeps the frames that the reader needs. SQLite gets the memory as
+ * read-only (SQLITE_READONLY). If no live process maintains the memory
+ * (SQLITE_READONLY_CANTINIT), SQLite builds a separate index from the log, in
+ * its own memory.
  *
  * Formats: sqlite.org/walformat.html, sections 2.1 to 2.3; protocol: SQLite's
  * readonly_shm, since 3.22. Without FILE-shm (a copied pair of files) there is
@@ -36,28 +37,29 @@
 
 enum {
     LOG_HEADER_BYTES = 32,
-    PAGE_BYTES = 32768, /* the index grows by pages of this size */
+    PAGE_BYTES = 32768, /* the index grows in pages of this size */
     HEADER_BYTES =
         48, /* size of the index header, of which there are two copies */
-    SHARED_BYTES =
-        136, /* both headers, and the state of checkpoints and readers */
+    SHARED_BYTES = 136, /* size of both headers and of the state of checkpoints
+                           and readers */
     INITIALISED =
         12, /* offset of a header byte that is not 0 once initialised */
     LOCK_BASE = 120,     /* offset of the first lock byte in FILE-shm */
     WRITE_LOCK = 0,      /* SQLite's number of the writer's lock */
-    LIVE_BYTE = 128,     /* locked by each process that uses the memory */
-    MAX_PAGES = 1 << 14, /* enough for a log of 256 GiB */
+    LIVE_BYTE = 128,     /* byte that each process using the memory locks */
+    MAX_PAGES = 1 << 14, /* most pages; enough for a log of 256 GiB */
 };
 
-/** A main file or a log. The system VFS's file follows it in memory. */
+/** An open main file or log. The object of the system's VFS follows in memory.
+ *  */
 typedef struct view_file {
     sqlite3_file head;
     sqlite3_file *real;
     const char *path;      /* path of a main file; owned by SQLite */
-    int shm;               /* descriptor of FILE-shm; -1: none */
+    int shm;               /* descriptor of FILE-shm, or -1 */
     bool live;             /* other processes maintain the memory */
     bool stale;            /* the copy could not be refreshed */
-    unsigned char **pages; /* (n_pages) copies; NULL: not mapped yet */
+    unsigned char **pages; /* (n_pages) copies; NULL if not yet requested */
     int n_pages;
 } view_file;
 
@@ -91,7 +93,7 @@ static bool is_log_header(const unsigned char *header)
 /**
  * Reports a log without frames, or with a header that a power loss has damaged,
  * as empty: SQLite does not accept the salts of such a header, and would wait
- * for the salts that it knows.
+ * for the salts in the index.
  */
 static int view_size(sqlite3_file *file, sqlite3_int64 *size)
 {
@@ -177,9 +179,10 @@ static bool read_page(const view_file *view, int page)
 }
 
 /**
- * Refreshes the copy. The header is read first, because everything that it
- * refers to was written before it. SQLite compares the header again after its
- * last barrier, and starts again if it has changed.
+ * Refreshes the copy of the index. The header is read first, because a writer
+ * writes everything that the header refers to before the header. SQLite
+ * compares the header again after its last barrier, and starts again if it has
+ * changed.
  */
 static void refresh(view_file *view)
 {
@@ -214,8 +217,8 @@ static int lock_bytes(const view_file *view, short type, int first, int n)
                                               : SQLITE_IOERR_SHMLOCK;
 }
 
-/** Finds the type of the lock by another process that would block a write
- *  lock on this byte. */
+/** Sets *type to the type of another process's lock that would block a write
+ *  lock on this byte, or to F_UNLCK. */
 static int find_lock(const view_file *view, int byte, short *type)
 {
     struct flock lock = {
@@ -226,7 +229,8 @@ static int find_lock(const view_file *view, int byte, short *type)
     return SQLITE_OK;
 }
 
-/** Returns true if both headers of the index are now in FILE-shm and agree. */
+/** Returns true if FILE-shm now has both headers of the index, and they agree.
+ *  */
 static bool header_is_sound(const view_file *view)
 {
     unsigned char now[2 * HEADER_BYTES];
@@ -236,11 +240,11 @@ static bool header_is_sound(const view_file *view)
 }
 
 /**
- * SQLite takes this lock if the two headers differ, and gives up if they still
- * differ once it has the lock. They also differ if a writer was between
- * updating the two, or the copy was refreshed at that moment. SQLite then has
- * to retry, which it does if it gets SQLITE_BUSY. While the lock is held, no
- * writer is between the two headers.
+ * Takes the writer's lock for SQLite. SQLite takes this lock if the two headers
+ * differ, and gives up if they still differ once it has the lock. The headers
+ * also differ for a moment while a writer updates them. SQLite then has to
+ * retry, which it does after SQLITE_BUSY. While the lock is held, no writer can
+ * be between the two updates.
  */
 static int lock_against_writer(view_file *view)
 {
@@ -289,8 +293,8 @@ static int open_shm(view_file *view)
     return SQLITE_CANTOPEN;
 }
 
-/** Sets *sound if the index can be used. SQLITE_BUSY: a writer is changing
- *  it. */
+/** Sets *sound to true if the index can be used. SQLITE_BUSY: a writer is
+ *  changing the index. */
 static int check_index(const view_file *view, bool *sound)
 {
     short type = F_UNLCK;
@@ -305,8 +309,8 @@ static int check_index(const view_file *view, bool *sound)
     return rc;
 }
 
-/** Finds out if other processes maintain the memory. If they do, takes a
- *  lock that keeps the next process from initialising it again. */
+/** Sets view->live if other processes maintain the shared memory. If so, takes
+ *  a lock that keeps the next process from initialising the memory again. */
 static int join_living(view_file *view)
 {
     short type = F_UNLCK;
@@ -316,7 +320,7 @@ static int join_living(view_file *view)
     if (rc != SQLITE_OK || type == F_UNLCK)
         return rc;
     if (type == F_WRLCK)
-        return SQLITE_BUSY; /* another process is initialising it */
+        return SQLITE_BUSY; /* another process is initialising the memory */
     rc = lock_bytes(view, F_RDLCK, LIVE_BYTE, 1);
     if (rc == SQLITE_OK)
         rc = check_index(view, &view->live);
@@ -325,7 +329,7 @@ static int join_living(view_file *view)
     return rc;
 }
 
-/** Returns a page of the copy, read at the first use; *out stays NULL if
+/** Returns a page of the copy and reads it at the first use; *out stays NULL if
  *  FILE-shm ends before the page. */
 static int copy_page(view_file *view, int page, void volatile **out)
 {
@@ -374,7 +378,8 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
     return rc == SQLITE_OK ? SQLITE_READONLY : rc;
 }
 
-/** Never removes FILE-shm: `remove` concerns the process that created it. */
+/** Never removes FILE-shm: only the process that created the file may remove
+ *  it. */
 static int view_shm_unmap(sqlite3_file *file, int remove)
 {
     view_file *view = view_of(file);
@@ -386,8 +391,8 @@ static int view_shm_unmap(sqlite3_file *file, int remove)
     view->n_pages = 0;
     if (view->shm >= 0) {
         lock_bytes(view, F_UNLCK, LOCK_BASE, LIVE_BYTE + 1 - LOCK_BASE);
-        if (!es_lock_is_ours(view->path)) /* else the descriptor stays open, to
-                                             keep the locks */
+        if (!es_lock_is_ours(
+                view->path)) /* closing would drop this process's locks */
             close(view->shm);
     }
     view->shm = -1;
@@ -405,7 +410,8 @@ static int view_close(sqlite3_file *file)
 /* --- the VFS ------------------------------------------------------------- */
 
 static const sqlite3_io_methods methods = {
-    .iVersion = 2, /* no xFetch: pages of the file are never mapped */
+    .iVersion =
+        2, /* version 2 has no xFetch, so SQLite maps no pages of the file */
     .xClose = view_close,
     .xRead = view_read,
     .xWrite = refuse_write,
@@ -436,11 +442,12 @@ static int view_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     struct stat st;
     *view = (view_file){.shm = -1, .real = (sqlite3_file *)(view + 1)};
     if (!(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)))
-        return SQLITE_CANTOPEN; /* a journal or a temporary file */
+        return SQLITE_CANTOPEN; /* a journal or a temporary file, which readers
+                                   do not need */
     if (flags & SQLITE_OPEN_MAIN_DB)
         view->path = path;
     else if (lstat(path, &st) != 0 && errno == ENOENT)
-        path = "/dev/null"; /* an absent log has no frames */
+        path = "/dev/null"; /* a missing log is the same as an empty one */
     flags &= ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     int rc = system_vfs(vfs)->xOpen(system_vfs(vfs), path, view->real,
                                     flags | SQLITE_OPEN_READONLY, got);
@@ -458,14 +465,14 @@ static int refuse_delete(sqlite3_vfs *vfs, const char *path, int sync)
 static sqlite3_vfs view_vfs;
 static bool registered;
 
-/** Uses "unix" by name: the host program's default VFS may lock in another
- *  way. */
+/** Registers the VFS on top of the VFS "unix", not the default VFS, which the
+ *  host program may have replaced by one that locks differently. */
 static void register_view(void)
 {
     sqlite3_vfs *real = sqlite3_vfs_find("unix");
     if (!real)
         return;
-    view_vfs = *real; /* none of the inherited functions uses pAppData */
+    view_vfs = *real; /* the copied functions do not use pAppData */
     view_vfs.pNext = NULL;
     view_vfs.zName = VIEW_NAME;
     view_vfs.pAppData = real;

@@ -1,6 +1,6 @@
-/* Implements writers of run files: opening, transactions, closing. The header
-   describes the functions. Each transaction begins and ends with a check of the
-   log (writer_log.c), and closing leaves one plain file. */
+/* Implements the opening, transactions and closing of writers of run files.
+   writer.h describes the functions. Each transaction begins and ends with a
+   check of the log (writer_log.c), and closing leaves one plain file. */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -84,8 +84,7 @@ es_status es_writer_prepare(es_writer *writer)
          i <= ES_SQL_RESUME_CHECKSUMS && !writer->database.has_row_checksums;
          i++)
         sql[i] = NULL;
-    if (writer->database.samples) /* es_writer_place and es_writer_cut_run do
-                                     without these statements */
+    if (writer->database.samples) /* the index replaces these statements */
         sql[ES_SQL_SAMPLE] = sql[ES_SQL_RESUME_SAMPLES] = NULL;
     es_status status = es_database_prepare_all(
         &writer->database, writer->statements, sql, ES_N_SQL);
@@ -152,8 +151,9 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
 
 /* --- opening ------------------------------------------------------------- */
 
-/** Fills the temporary file of an es_outfile in place. A new file under the
- *  same name would not be open in any process, and would count as left over. */
+/** Writes the image into the temporary file of an es_outfile. The file is not
+ *  replaced: no process would have the new file open, so that it would count as
+ *  left over. */
 static es_status fill_temporary(const char *path, const unsigned char *image,
                                 size_t n)
 {
@@ -166,7 +166,8 @@ static es_status fill_temporary(const char *path, const unsigned char *image,
                : ES_OK;
 }
 
-/** Creates a run file, or replaces an empty one; the new file appears whole. */
+/** Creates a run file, or replaces an empty file; the new file appears whole.
+ *  */
 static es_status create_file(const es_database *database)
 {
     unsigned char *image = NULL;
@@ -181,7 +182,7 @@ static es_status create_file(const es_database *database)
     } else if (status == ES_OK &&
                (status = es_outfile_open(&file, &stream, database->file)) ==
                    ES_OK) {
-        fwrite(image, 1, n, stream); /* close reports a failure */
+        fwrite(image, 1, n, stream); /* es_outfile_close reports a failure */
         status = es_outfile_close(file);
     }
     sqlite3_free(image);
@@ -206,7 +207,8 @@ static es_status query_log(const es_database *database, const char *sql,
     return status;
 }
 
-/** Switches to WAL by way of MEMORY, for the reason given at settle(). */
+/** Switches to WAL, through the mode MEMORY for the reason given at settle().
+ *  */
 static es_status start_log(const es_database *database)
 {
     bool is_log = false;
@@ -287,8 +289,8 @@ es_status es_writer_check_place(const es_writer *writer)
     return ES_OK;
 }
 
-/** If another file has replaced ours, the log next to it may be its log, and
- *  must stay. */
+/** If another file has replaced ours, the log next to the file may belong to
+ *  the other file, so it is not removed. */
 static bool keep_log_of_other(es_writer *writer)
 {
     int yes = 1;
@@ -300,9 +302,9 @@ static bool keep_log_of_other(es_writer *writer)
 }
 
 /**
- * Moves the log into the file and makes it a plain file. The journal of this
+ * Moves the log into the file, which then is a plain file. The journal of this
  * last change is kept in memory: the change is within one disk sector, and a
- * journal left behind would make readers refuse the file.
+ * journal left on the disk would make readers refuse the file.
  */
 static es_status settle(es_writer *writer)
 {
@@ -329,10 +331,10 @@ static void release(es_writer *writer, bool remove)
     es_esf_out_free(writer->out);
     es_database_disconnect(&writer->database);
     if (broken || (ours && remove)) {
-        /* Removes a log with a hole, and the index that does not know of the
-         * hole: without them the file is in the state of the last complete
-         * checkpoint. A full disk can leave both behind as well when a file is
-         * given up. */
+        /* Removes a log with a hole together with its index, which does not
+           know of the hole: without them the file is in the state of the last
+           complete checkpoint. If a file is abandoned on a full disk, both may
+           be left, too. */
         char path[PATH_MAX];
         unlink(es_beside(path, writer->database.file, "-wal"));
         unlink(es_beside(path, writer->database.file, "-shm"));
@@ -384,7 +386,7 @@ void es_writer_abandon(es_writer *writer)
     char why[ES_MESSAGE_MAX];
     snprintf(why, sizeof why, "%s", es_message());
     es_writer_rollback(writer);
-    bool useless = writer->fresh; /* a file without a run is of no use */
+    bool useless = writer->fresh; /* a new file without a run is removed */
     if (writer->ready && writer->database.owner == getpid()) {
         useless = useless && !has_moved(writer);
         if (settle(writer) < 0)
@@ -414,7 +416,8 @@ static es_status save_last_steps(es_writer *writer)
     return ES_OK;
 }
 
-/** Rolls back without setting a message: the failure before it has set one. */
+/** Rolls back without setting a message, because the preceding failure has set
+ *  one. */
 static void roll_back(es_writer *writer)
 {
     sqlite3_stmt *s = writer->statements[ES_SQL_ROLLBACK];
@@ -449,7 +452,7 @@ static es_status commit(es_writer *writer)
         return status;
     }
     es_esf_index_commit(writer->database.samples);
-    /* Everything added since begin is now in the file. */
+    /* The runs and series added since begin are now in the file. */
     for (size_t i = 0; i < writer->n_runs; i++) {
         writer->runs[i].saved_step = writer->runs[i].last_step;
         writer->runs[i].pending = false;
@@ -461,8 +464,8 @@ static es_status commit(es_writer *writer)
     return ES_OK;
 }
 
-/** Checks the log first: pages that SQLite read from a log with a hole would
- *  be out of date. */
+/** Begins a transaction after a check of the log: pages that SQLite reads from
+ *  a log with a hole are out of date. */
 static es_status begin(es_writer *writer)
 {
     es_status status;

@@ -1,10 +1,11 @@
 /**
  * Writes a run file. Only the recorder process, import and merge use a writer.
  *
- * One writer per file: a lock file next to it (RUN.db-lock, containing the pid)
- * is held from open to close. WAL and synchronous=FULL while open; a clean
- * close leaves one plain file in journal_mode=DELETE. At no moment, not even if
- * the writer is killed, is there a half-made file or a rollback journal.
+ * A file has at most one writer, which holds the lock file RUN.db-lock, with
+ * its pid, from open to close. While open, the file is in WAL mode with
+ * synchronous=FULL; a clean close leaves one plain file in journal_mode=DELETE.
+ * At no time, not even if the writer is killed, does an incomplete file or a
+ * rollback journal exist.
  *
  * A writer belongs to one thread at a time and to the process that opened it:
  * in a forked child every call returns ES_EFORK, and close and abandon free the
@@ -22,21 +23,21 @@ typedef struct es_writer es_writer;
 
 typedef enum es_durability {
     ES_DURABLE, /* synchronous=FULL */
-    ES_FAST     /* synchronous=NORMAL: for measurements, and for files that are
-                   renamed into place only when complete */
+    ES_FAST /* synchronous=NORMAL: for benchmarks, and for files that get their
+               name only when complete */
 } es_durability;
 
 /**
  * Opens `path` for writing; creates it if it does not exist.
  *
  * A path that ends in ".esf" is a fragment (esf.h), which is created by the
- * first commit. In a fragment a run begins a transaction; its series, samples
- * and events are written before the next run begins, and a transaction has at
- * most 16 MiB. A writer on another host counts as alive for half a minute after
- * its last heartbeat (ES_ELOCKED).
+ * first commit. In a fragment, es_writer_run must be the first call of a
+ * transaction, all data of a run must be written before the next run, and a
+ * transaction has at most 16 MiB. A writer on another host counts as alive for
+ * half a minute after its last heartbeat (ES_ELOCKED).
  *
- * A symbolic link is refused. A new file appears whole, with no run in it. A
- * file of schema 1 stays one: data added to it has no checksums either.
+ * A symbolic link is refused. A new file appears whole, without runs. A file of
+ * schema 1 keeps its schema: data added to it has no checksums.
  *
  * ES_OK; ES_ELOCKED (names the pid of the other writer); ES_EIO; ES_EFORMAT
  * (not a run file: it is left untouched); ES_EVERSION; ES_ENOMEM.
@@ -46,8 +47,8 @@ es_status es_writer_open(es_writer **out, const char *path,
 
 /**
  * Environment variable with a JSON object. Its members are added to a run's
- * configuration unless they are there already; a sweep describes its runs with
- * it. A value that is not a JSON object is ignored.
+ * configuration unless the configuration already has them; a sweep uses the
+ * variable to describe its runs. A value that is not a JSON object is ignored.
  */
 #define ES_RUN_CONFIG_VARIABLE "ENTROPY_RUN_CONFIG"
 
@@ -74,20 +75,22 @@ es_status es_writer_run(es_writer *writer, int64_t *run_id,
 /**
  * Finds or creates a series of a run that es_writer_run returned.
  *
- *   unit  NULL: the usual unit (es_series_standard); ignored if the series
+ *   unit  NULL means the unit of es_series_standard; ignored if the series
  *         exists
  *
- * ES_OK; ES_EFORMAT if it exists with another shape; ES_EARGUMENT; ES_EIO.
+ * ES_OK; ES_EFORMAT if the series exists with another shape; ES_EARGUMENT;
+ * ES_EIO.
  */
 es_status es_writer_series(es_writer *writer, int64_t *series_id,
                            int64_t run_id, const char *name, es_shape shape,
                            es_phase phase, const char *unit) ES_MUST_USE;
 
 /**
- * Everything written between begin and commit is stored together or not at all:
- * a commit that fails, or that follows a failed write, rolls back. A rollback
- * also discards the runs and series created since begin, with their ids.
- * Without begin, each call is a separate transaction.
+ * Begin, commit and roll back a transaction. Everything written between begin
+ * and commit is stored together or not at all: a commit that fails, or that
+ * follows a failed write, rolls back. A rollback also discards the runs and
+ * series created since begin, with their ids. Without begin, each call is a
+ * separate transaction.
  *
  * ES_OK, ES_EARGUMENT (begin twice, commit without begin), ES_EIO, ES_ELOCKED.
  */
@@ -96,53 +99,57 @@ es_status es_writer_commit(es_writer *writer) ES_MUST_USE;
 void es_writer_rollback(es_writer *writer);
 
 /**
- * Writes one sample: n float32, exactly the series' number of values, kept bit
- * by bit. A second sample of the same step replaces the first.
+ * Writes one sample: n float32, where n is the series' number of values, stored
+ * bit by bit. A second sample of the same step replaces the first.
  *
  *   step  0..ES_MAX_STEP
  *
- * ES_OK; ES_EARGUMENT: nothing is changed, the transaction continues; ES_EIO.
+ * ES_OK; ES_EARGUMENT: nothing is changed, and the transaction can continue;
+ * ES_EIO.
  */
 es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
 
-/** Adds an event. It is ignored if the run already has an event with its
+/** Adds an event. Does nothing if the run already has an event with the same
  *  dedupe key. ES_OK, ES_EARGUMENT, ES_EIO. */
 es_status es_writer_event(es_writer *writer, int64_t run_id,
                           const es_event *event) ES_MUST_USE;
 
-/** Sets the status and, unless it is running, ended_at. */
+/** Sets the run's status and, unless the status is running, ended_at. */
 es_status es_writer_end_run(es_writer *writer, int64_t run_id,
                             es_run_status status) ES_MUST_USE;
 
 /**
- * ES_OK; ES_EIO if the path no longer names the file that is being written,
- * because it was removed, moved or replaced. Writing continues in the old file.
- * Two system calls.
+ * Checks that the path still names the file that is being written. ES_EIO: the
+ * file was removed, moved or replaced; writing continues in the old file. Two
+ * system calls.
  */
 es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
 
 /**
- * State of the write-ahead log, for programs that write for hours alongside
- * readers.
+ * The state of the write-ahead log, for programs that write for hours while
+ * readers are active.
  *
  * is_broken: another program truncated or overwrote the log. Everything
- * committed since es_writer_is_settled was last true is lost; every call fails,
- * and close or abandon leave the run file as it was then. Reads every frame of
- * the log: call it after a failure. Keeps es_message unless it returns true.
+ * committed since es_writer_is_settled last returned true is lost; every call
+ * fails, and close or abandon leave the run file in the state of that time. The
+ * check reads every frame of the log, so call it only after a failure.
+ * es_message changes only if it returns true.
  *
- * is_away: the log's name is gone, or names another file. es_writer_settle or
- * close can still move the log's contents into the run file. Two system calls.
+ * is_away: the log was removed or renamed, or its name is another file's.
+ * es_writer_settle or close can still move the log's contents into the run
+ * file. Two system calls.
  */
 bool es_writer_log_is_broken(es_writer *writer);
 bool es_writer_log_is_away(const es_writer *writer);
 int64_t es_writer_log_bytes(const es_writer *writer);
 
-/** Returns a process of another program that is reading the file at this
- *  moment; 0 if there is none, or /proc/locks does not show it. */
+/** Returns the pid of another process that is reading the file at this moment;
+ *  0 if there is none, or if /proc/locks does not show one. */
 pid_t es_writer_log_reader(const es_writer *writer);
 
-/** Returns true if everything committed is in the run file itself. */
+/** Returns true if all committed data is in the run file itself, not only in
+ *  the log. */
 bool es_writer_is_settled(const es_writer *writer);
 
 /** Moves the log into the run file. ES_OK; ES_ELOCKED: a reader prevents it;
@@ -150,10 +157,10 @@ bool es_writer_is_settled(const es_writer *writer);
 es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**
- * Empties a log that has outgrown 8 MiB because there always is a reader; call
- * it between transactions. Waits for readers to finish, at most 500 naps of 1
- * ms and only while has_time returns true, and retries later, at increasing
- * intervals. A reader that never finishes cannot be forced.
+ * Empties a log that has grown beyond 8 MiB because there always is a reader;
+ * call it between transactions. Waits for readers to finish, at most 500 times
+ * 1 ms and only while has_time returns true; later calls retry at increasing
+ * intervals. A reader that never finishes keeps the log from being emptied.
  */
 void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user);
@@ -168,14 +175,14 @@ int64_t es_writer_beat_ms(const es_writer *writer);
 
 /**
  * Commits, checkpoints, switches to journal_mode=DELETE, releases the lock and
- * frees the writer, even if it fails. Fails as es_writer_check_place does. If
- * readers hold the file so that it stays in WAL mode, that is not a failure.
- * NULL is fine.
+ * frees the writer, even on failure. Fails if es_writer_check_place fails.
+ * Readers may keep the file in WAL mode, which is no failure. NULL is fine.
  */
 es_status es_writer_close(es_writer *writer) ES_MUST_USE;
 
 /** For error paths: rolls back, closes, frees; removes the file if this
- *  writer created it and committed nothing. Keeps es_message. NULL is fine. */
+ *  writer created it and committed nothing. Does not change es_message. NULL is
+ *  fine. */
 void es_writer_abandon(es_writer *writer);
 
 #endif

@@ -1,4 +1,4 @@
-/** Internals of the writer, for writer*.c and merge.c. */
+/** Internals of the writer, shared by writer*.c and merge.c. */
 #ifndef ES_WRITER_INTERNAL_H
 #define ES_WRITER_INTERNAL_H
 
@@ -24,7 +24,7 @@ enum {
     ES_SQL_ADD_SERIES,
     ES_SQL_COUNT_SERIES,
     ES_SQL_IS_JSON,
-    /* For row_checksum; NULL in a file without this table: */
+    /* Statements for row_checksum; NULL in a file without this table: */
     ES_SQL_RUN_ROW,
     ES_SQL_SERIES_ROW,
     ES_SQL_EVENT_ROW,
@@ -33,50 +33,51 @@ enum {
     ES_N_SQL
 };
 
-/** A run that this writer writes. */
+/** A run that this writer has added or resumed. */
 typedef struct es_written_run {
     char uuid[ES_UUID_SIZE]; /* for checksums */
     int64_t id, n_layer, n_head;
-    int64_t last_step;  /* including the current transaction */
-    int64_t saved_step; /* last step in the file */
+    int64_t last_step;  /* last step, including the current transaction */
+    int64_t saved_step; /* last step that is stored in the file */
     bool has_ended;     /* the run's status is not "running" */
-    bool pending;       /* added since begin: a rollback discards it */
+    bool pending;       /* added since begin, so a rollback discards it */
 } es_written_run;
 
 typedef struct es_written_series {
     int64_t id;
-    size_t run; /* index of its run */
+    size_t run; /* index of the series' run */
     size_t n_values;
     uint32_t crc; /* es_checksum_of_series */
     bool pending;
 } es_written_series;
 
-#define ES_CLOSING_BUSY_MS 100 /* a reader may hold the file for hours */
+#define ES_CLOSING_BUSY_MS                                                     \
+    100 /* short, because a reader may hold the file for hours */
 
 /** The state of the write-ahead log. */
 typedef struct es_log {
-    bool none; /* true for the private database of a fragment: the rest is zero
-                */
-    bool is_known; /* from the first commit on, device and inode are set */
-    dev_t device;  /* of FILE-wal at that time; 0: it did not exist */
+    bool none;     /* private database of a fragment: other members are zero
+                    */
+    bool is_known; /* device and inode are set, after the first commit */
+    dev_t device;  /* FILE-wal's at the first commit; 0 if it did not exist */
     ino_t inode;
     int n_frames;  /* number of frames after the last commit */
     int next;      /* number of frames at which the next checkpoint is due */
-    uint32_t salt; /* of the log whose frames were checked */
+    uint32_t salt; /* salt of the log whose frames were checked */
     uint32_t n_checked; /* number of checked frames */
-    bool settled;       /* everything committed is in the run file itself */
+    bool settled;       /* all committed data is in the run file itself */
     bool broken;        /* the log has lost frames that were committed to it */
-    int64_t
-        retry; /* monotonic ms: earliest time of the next attempt to empty it */
-    int64_t pause; /* ms between attempts */
+    int64_t retry;      /* earliest time of the next attempt to empty the log,
+                           monotonic ms */
+    int64_t pause;      /* ms between attempts */
 } es_log;
 
 struct es_writer {
     es_database database;
     es_log log;
     es_lock lock;
-    es_esf_out *out; /* NULL, or the fragment being written: the database then
-                        holds its runs, series and events */
+    es_esf_out *out; /* NULL, or the fragment being written; its runs, series
+                        and events are then in `database` */
     sqlite3_stmt *statements[ES_N_SQL];
     es_written_run *runs;
     size_t n_runs;
@@ -85,18 +86,18 @@ struct es_writer {
     bool ready;          /* completely open */
     bool in_transaction; /* begin was called */
     bool spoilt;         /* a call failed since begin: commit will fail */
-    bool fresh;          /* created by this writer, nothing committed yet */
+    bool fresh; /* this writer created the file and has committed nothing */
 };
 
 /* --- writer_log.c -------------------------------------------------------- */
 
-/** Turns off SQLite's automatic checkpoints, and counts the log's frames. */
+/** Replaces SQLite's automatic checkpoints by a count of the log's frames. */
 es_status es_log_open(es_writer *writer) ES_MUST_USE;
 
 /**
- * Within a write transaction: checks that the log still has the length of
- * everything committed. Called when a transaction begins, and just before the
- * log grows, which would hide a truncation. One system call.
+ * Checks, within a write transaction, that the log is still long enough for all
+ * committed frames. Called when a transaction begins, and before the log grows,
+ * because growth would hide a truncation. One system call.
  *
  * ES_OK; ES_EIO: another program truncated or overwrote the log; from now on
  * nothing may be read from it or copied out of it (log.broken).
@@ -115,27 +116,27 @@ void es_log_after_commit(es_writer *writer);
 
 /* --- writer.c ------------------------------------------------------------ */
 
-/** Prepares the writer's statements, which makes it ready. */
+/** Prepares the writer's statements. */
 es_status es_writer_prepare(es_writer *writer) ES_MUST_USE;
 
 /** Steps a statement that returns no rows, and resets it. */
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);
 
 /**
- * Brackets the database work of a public function: uses a separate transaction
- * unless one is open. After es_writer_enter has returned ES_OK, call
- * es_writer_leave with the outcome; it returns the outcome, or the commit's
- * failure.
+ * Enclose the database work of a public function: es_writer_enter begins a
+ * transaction unless one is open. After it has returned ES_OK, call
+ * es_writer_leave with the status of the work; it ends that transaction and
+ * returns the status, or the failure of the commit.
  */
 es_status es_writer_enter(es_writer *writer, bool *own) ES_MUST_USE;
 es_status es_writer_leave(es_writer *writer, bool own,
                           es_status status) ES_MUST_USE;
 
-/** ES_EARGUMENT if text has more than `longest` bytes; NULL is fine. */
+/** Returns ES_EARGUMENT if text has more than `longest` bytes; NULL is fine. */
 es_status es_writer_check_text(const es_writer *writer, const char *name,
                                const char *text, size_t longest) ES_MUST_USE;
 
-/** ES_EARGUMENT if text is neither NULL nor well-formed JSON. */
+/** Returns ES_EARGUMENT if text is neither NULL nor well-formed JSON. */
 es_status es_writer_check_json(const es_writer *writer, const char *name,
                                const char *text) ES_MUST_USE;
 
@@ -151,33 +152,34 @@ es_status es_writer_seal(es_writer *writer, int row, int64_t id) ES_MUST_USE;
 es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
                             const es_run_info *info) ES_MUST_USE;
 
-/** Resumes a run of this shape as es_writer_run does, but ignores the
- *  environment's configuration. */
+/** Resumes a run with the same L and H. Same as es_writer_run, but ignores
+ *  ENTROPY_RUN_CONFIG. */
 es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
                                const es_run_info *info,
                                int64_t step) ES_MUST_USE;
 
-/** Deletes a run's data at this step and above. */
+/** Deletes a run's data at `step` and above. */
 es_status es_writer_cut_run(es_writer *writer, int64_t run_id,
                             int64_t step) ES_MUST_USE;
 
-/** Ends a run as es_writer_end_run does, at the given time; NULL: the run is
+/** Same as es_writer_end_run, but at the given time; NULL if the run is
  *  running. */
 es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status status, const char *at) ES_MUST_USE;
 
-/** Adds a sample to a private database: `place` is the position of its
- *  values. */
+/** Adds a sample to a private database; `place` is the offset of the values in
+ *  the fragment. */
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
                           int64_t place) ES_MUST_USE;
 
 /* --- writer_private.c ---------------------------------------------------- */
 
-/** es_writer_open of a path that ends in ".esf". */
+/** Implements es_writer_open for a path that ends in ".esf". */
 es_status es_writer_open_fragment(es_writer *writer, const char *path,
                                   es_durability durability) ES_MUST_USE;
 
-/** Opens a fragment: es_writer_open for a path that ends in ".esf". */
+/** Creates a writer for the private database into which a fragment's records
+ *  are replayed. */
 es_status es_writer_attach(es_writer **out,
                            const es_database *database) ES_MUST_USE;
 void es_writer_detach(es_writer *writer);
@@ -185,13 +187,13 @@ void es_writer_detach(es_writer *writer);
 /** Deletes everything in the private database, within a transaction. */
 es_status es_writer_forget(es_writer *writer) ES_MUST_USE;
 
-/** Finds the run with this uuid: *run_id is 0 if there is none. */
+/** Finds the run with this uuid; sets *run_id to 0 if there is none. */
 es_status es_writer_find_run(es_writer *writer, int64_t *run_id,
                              int64_t *n_layer, int64_t *n_head,
                              const char *uuid) ES_MUST_USE;
 
-/** Finds a run by its id; NULL with the message set if this writer has not
- *  opened it. */
+/** Finds a run by its id; returns NULL with an error message if this writer has
+ *  not added or resumed it. */
 es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id);
 
 #endif

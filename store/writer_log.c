@@ -1,9 +1,9 @@
 /* Manages the write-ahead log of a file that is being written. SQLite trusts
    its index in shared memory: if another program truncated the log, SQLite
-   would continue after a hole and copy the hole into the run file. The log's
-   length is therefore compared with the index before each transaction and
-   commit, and its frames before each checkpoint, which is made here. Relies on
-   the format of both files (sqlite.org/walformat.html). */
+   would continue after a hole and copy the hole into the run file. This file
+   therefore compares the log's length with the index before each transaction
+   and commit, and makes the checkpoints, before which it compares all frames.
+   Relies on the format of both files (sqlite.org/walformat.html). */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/kernel.h"
@@ -16,13 +16,16 @@
 
 #define LOG_HEADER 32
 #define FRAME_HEADER 24
-#define CHECKPOINT_FRAMES 1000 /* 4 MiB, as in SQLite */
-#define AGAIN_FRAMES 256 /* additional frames if readers left some to copy */
+#define CHECKPOINT_FRAMES                                                      \
+    1000 /* frames until a checkpoint, 4 MiB; SQLite's default */
+#define AGAIN_FRAMES                                                           \
+    256 /* frames until the next attempt after readers blocked a checkpoint */
 #define EMPTY_FRAMES                                                           \
-    2000 /* so many that readers must have kept the log from restarting */
-#define LOG_BYTES "4194304" /* size that a restarting log is truncated to */
-#define PATIENCE 500        /* naps of 1 ms per attempt, waiting for readers */
-#define SHORTEST_PAUSE_MS 1000 /* between two attempts */
+    2000 /* with more frames, readers must have kept the log from restarting   \
+          */
+#define LOG_BYTES "4194304" /* bytes to which a restarting log is truncated */
+#define PATIENCE 500        /* waits of 1 ms for readers per attempt */
+#define SHORTEST_PAUSE_MS 1000 /* shortest time between two attempts */
 #define LONGEST_PAUSE_MS 8000
 
 /** The first bytes of the index, in the machine's byte order. */
@@ -54,8 +57,8 @@ static es_status fail_broken(es_writer *writer)
                    writer->database.path);
 }
 
-/** Reads the index, within a write transaction. False: there is no index
- *  yet, or the log is empty. */
+/** Reads the index, within a write transaction. Returns false if there is no
+ *  index yet, or the log is empty. */
 static bool read_index(const es_writer *writer, es_log_index *index)
 {
     void volatile *region = NULL;
@@ -84,7 +87,8 @@ static uint32_t big_endian(const unsigned char *bytes)
            (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/** Checks that the frames first..last, counted from 1, match the index. */
+/** Checks that frames first..last of the log, counted from 1, match the index.
+ *  */
 static int compare_frames(sqlite3_file *log, const es_log_index *index,
                           uint32_t first, uint32_t last, bool *same)
 {
@@ -144,8 +148,8 @@ es_status es_log_check(es_writer *writer)
                         &index);
 }
 
-/** Checks each frame that was not checked before. No other process can
- *  restart the log while we hold the writer's lock. */
+/** Checks all frames that were not checked before. While this process holds the
+ *  writer's lock, no other process can restart the log. */
 static es_status check_all(es_writer *writer)
 {
     es_log_index index;
@@ -158,8 +162,8 @@ static es_status check_all(es_writer *writer)
     if (read_index(writer, &index)) {
         bool restarted = log->n_checked == 0 || index.salt[0] != log->salt ||
                          index.n_frames < log->n_checked;
-        /* The last checked frame is read again: its checksum covers all
-           frames. */
+        /* The last checked frame is read again, because its checksum covers all
+           earlier frames. */
         status = compare(writer, &index, restarted ? 1 : log->n_checked);
         log->salt = index.salt[0];
         log->n_checked = status == ES_OK ? index.n_frames : 0;
@@ -243,7 +247,7 @@ static int count_frames(void *user, sqlite3 *handle, const char *name, int n)
 
 es_status es_log_open(es_writer *writer)
 {
-    /* Replaces SQLite's automatic checkpoints. */
+    /* This hook replaces SQLite's automatic checkpoints. */
     sqlite3_wal_hook(writer->database.handle, count_frames, writer);
     return es_database_execute(&writer->database,
                                "PRAGMA journal_size_limit=" LOG_BYTES);
@@ -278,7 +282,8 @@ void es_log_after_commit(es_writer *writer)
     if (log->n_frames < CHECKPOINT_FRAMES)
         log->next = CHECKPOINT_FRAMES;
     else if (log->n_frames >= log->next) {
-        /* A failure either shows in the next transaction or does not matter. */
+        /* The result is ignored: the next transaction detects a failure that
+           matters. */
         (void)!es_log_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE);
         log->next = log->n_frames + AGAIN_FRAMES;
     }
@@ -301,9 +306,9 @@ bool es_writer_is_settled(const es_writer *writer)
     return writer->log.none || writer->log.settled;
 }
 
-/** Limits the waiting of one attempt to empty the log. */
+/** Limits how long one attempt to empty the log waits. */
 typedef struct patience {
-    int naps; /* naps left; the time of the copying does not count */
+    int naps; /* remaining waits of 1 ms; the copying time does not count */
     bool (*has_time)(void *user);
     void *user;
 } patience;

@@ -1,7 +1,7 @@
-/* Implements writers of private databases: one that loads a fragment's records
-   into a private database, and one that appends to a fragment. The latter's
-   private database holds the runs, series and events that the writer knows, but
-   no samples. */
+/* Implements two writers of private databases. The first loads a fragment's
+   records into a private database. The second appends to a fragment; its
+   private database holds the fragment's runs, series and events, but no
+   samples. */
 #include "store/esf_in.h"
 #include "store/esf_index.h"
 #include "store/writer_internal.h"
@@ -13,8 +13,8 @@
 
 /* --- fragments ------------------------------------------------------------ */
 
-/** Finds the end of the existing frames, and loads their runs, series and
- *  events into the private database. */
+/** Finds the end of the fragment's existing frames, and loads their runs,
+ *  series and events into the private database. */
 static es_status read_past(es_database *database, es_esf_place *place)
 {
     int64_t size = 0;

@@ -1,4 +1,4 @@
-/* Writes runs: adds a run, resumes one from a step, ends it. */
+/* Adds runs to a file, resumes runs from a step, and ends them. */
 #include "store/esf_index.h"
 #include "store/map.h"
 #include "store/writer_internal.h"
@@ -16,7 +16,7 @@ es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id)
     for (size_t i = writer->n_runs; i-- > 0;)
         if (writer->runs[i].id == run_id)
             return &writer->runs[i];
-    es_fail(ES_EARGUMENT, "%s: no run %lld was opened for writing",
+    es_fail(ES_EARGUMENT, "%s: run %lld was not opened for writing",
             writer->database.path, (long long)run_id);
     return NULL;
 }
@@ -203,7 +203,8 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
         (status = find_last_step(writer, run_id, &last)) < 0 ||
         (status = es_esf_out_run(writer->out, run_id, info, step)) < 0)
         return status;
-    /* saved_step is an impossible step, so that commit writes the last step. */
+    /* saved_step differs from every step, so that commit writes the last step.
+     */
     return know_run(writer,
                     &(es_written_run){.id = run_id,
                                       .n_layer = info->n_layer,
@@ -214,8 +215,8 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
                     info->uuid);
 }
 
-/** Adds to `config` the members of the environment's object that it lacks.
- *  *out is to be freed; NULL: `config` is complete as it is. */
+/** Adds the members of ENTROPY_RUN_CONFIG that `config` lacks. Sets *out to the
+ *  result, to be freed, or to NULL if `config` lacks none. */
 static es_status complete_config(es_writer *writer, char **out,
                                  const char *config)
 {

@@ -1,5 +1,5 @@
-/* Writes series, samples and events. A sample gets its checksum here, and a
-   rowid that keeps the samples of a series together. */
+/* Writes series, samples and events. Gives each sample a checksum, and a rowid
+   that keeps the samples of a series together. */
 #include "store/esf_index.h"
 #include "store/writer_internal.h"
 
@@ -139,7 +139,7 @@ es_status es_writer_series(es_writer *writer, int64_t *series_id,
         return es_fail(ES_EARGUMENT, "%s: a series needs a name",
                        writer->database.path);
     if ((unsigned)shape > ES_SHAPE_HEAD || (unsigned)phase > ES_PHASE_EVAL)
-        return es_fail(ES_EARGUMENT, "%s: series %s: no such shape or phase",
+        return es_fail(ES_EARGUMENT, "%s: series %s: unknown shape or phase",
                        writer->database.path, name);
     es_status status;
     if ((status = es_writer_check_text(writer, "a series' name", name,
@@ -161,7 +161,7 @@ static const es_written_series *known_series(const es_writer *writer,
     size_t at = lower_bound(writer, series_id);
     if (at < writer->n_series && writer->series[at].id == series_id)
         return &writer->series[at];
-    es_fail(ES_EARGUMENT, "%s: no series %lld was opened for writing",
+    es_fail(ES_EARGUMENT, "%s: series %lld was not opened for writing",
             writer->database.path, (long long)series_id);
     return NULL;
 }
@@ -182,8 +182,8 @@ static es_status put_sample(es_writer *writer, const es_written_series *series,
     /*
      * The rowid is chosen so that the samples of a series are adjacent: a scan
      * then reads only that series' pages. Nothing else relies on the rowid; if
-     * it is taken (steps beyond 32 bits, or a file after VACUUM), SQLite
-     * chooses another.
+     * the rowid is already used (steps beyond 32 bits, or a file after VACUUM),
+     * SQLite chooses another.
      */
     if (series->id > 0 && series->id <= INT32_MAX)
         sqlite3_bind_int64(s, 4,
@@ -224,7 +224,7 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
     status = put_sample(writer, series, step, values);
     es_written_run *run = &writer->runs[series->run];
     if (status == ES_OK && step > run->last_step)
-        run->last_step = step; /* ES_UNKNOWN is below every step */
+        run->last_step = step; /* ES_UNKNOWN is less than every step */
     return es_writer_leave(writer, own, status);
 }
 

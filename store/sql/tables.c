@@ -15,8 +15,7 @@ typedef struct table_form {
     int n_columns;
     const char *keys[3]; /* name of each column whose conditions can be pushed
                             down; else NULL */
-    unsigned
-        ids; /* bit set of the columns with a run_id, series_id or event_id */
+    unsigned ids; /* bits of the columns with ids of runs, series, events */
 } table_form;
 
 static const table_form forms[] = {
