@@ -1,13 +1,13 @@
-/* A stand-in for the library of the "cuda" back-end, to be loaded by
- * entropy-train: it wraps the CPU's operations and simulates the faults of a
- * device. The variable WRAPPED selects one:
+/* Replaces the library of the "cuda" back-end in tests of entropy-train: wraps
+   the CPU's operations and simulates the faults of a device. The environment
+   variable WRAPPED selects a fault:
  *
  *   no-device  no device can be opened
- *   fails      the device fails at the fifth wait; from then on all memory
- *              is NaN
- *   fp16       the device has fp16, with a scaled loss
+ *   fails      the device fails when it is waited for the fifth time; all
+ *              memory is NaN from then on
+ *   fp16       the device supports fp16, with a scaled loss
  *
- * If built with STAMP, it claims to be of another build. */
+ * If built with STAMP, the library claims to be from another build. */
 #include "hooks/trainer/model/ops.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static es_status open_device(es_backend **out, int n_threads)
     return es_cpu_ops.open(out, n_threads);
 }
 
-/* Memory can only be released while its back-end is open. */
+/* Releases memory, which is possible only while the back-end is open. */
 static void release(es_backend *backend, es_mem *memory)
 {
     if (!backend)

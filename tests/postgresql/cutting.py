@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Simulates a network that fails repeatedly: forwards a port to 127.0.0.1:PORT, and
-resets each connection after a random number of bytes, below BYTES, to the server.
+"""Simulates a network that fails repeatedly: forwards a port to 127.0.0.1:PORT, and resets each connection after a random number of bytes below BYTES has been sent to the server.
 
     cutting.py PORT BYTES SEED    prints its own port, and runs until it is killed
 """

@@ -39,7 +39,7 @@ def numbers(chance, n):
 
 
 def write_old(path, uuid, name, n_samples, layers, heads, chance):
-    """Writes a run file without checksums, which merge then adds."""
+    """Writes a run file of schema 1, without checksums; merge adds them later."""
     text = f"# uuid: {uuid}\n# name: {name}\n# ctx: 64\nstep,layer,head,entropy\n"
     text += "".join(f"0,{i},{k},1\n" for i in range(layers) for k in range(heads))
     subprocess.run([SCAN, "import", "-q", "-", "-o", path], input=text, text=True, check=True)
@@ -122,7 +122,7 @@ def rows(sql):
 
 
 def as_array(value):
-    """Returns the binary form of a real[] with these little-endian float32."""
+    """Returns PostgreSQL's binary form of a real[] whose elements are these little-endian float32."""
     n = len(value) // 4
     values = array.array("I", value)
     values.byteswap()

@@ -1,6 +1,6 @@
-/* Tests the names of PostgreSQL databases: what is passed to libpq, what is
-   shown and what is refused; and compares our declarations of libpq with its
-   header. */
+/* Tests the parsing of URLs and other names of PostgreSQL databases: the string
+   for libpq, the string for messages, and refused names. Also compares our
+   declarations of libpq with libpq-fe.h. */
 #include "store/postgresql/postgres.h"
 #include "tests/support/test.h"
 
@@ -103,8 +103,8 @@ TEST(only_postgresql_urls_are_recognised)
 }
 
 #ifdef HAS_HEADER
-/* These functions differ only in the name of a type; the test compares its
-   members. */
+/* Our declaration of these functions differs from libpq's only in the name of a
+   type; the test compares the members of the two types instead. */
 static bool is_apart(const char *name)
 {
     static const char *const apart[] = {"conninfoParse", "conninfoFree",

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Every command that reads run files reads the runs of a PostgreSQL database by its URL,
-# with the same bits and the same pictures. Also tests conditions in the URL, and that
-# every failure is one line and exit code 3.
+# Tests that every command that reads run files also reads the runs of a
+# PostgreSQL database by its URL, with the same bits and the same pictures;
+# that conditions in the URL select runs; and that every failure gives one line
+# and exit code 3.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 plan_dir
 trap 'postgres_stop immediate; rm -rf "$dir"' EXIT
 postgres_or_end 'runs of a database are read'
 . tests/support/watching.sh
-# The fourth run is larger than the amount that is fetched at once.
+# The fourth run is larger than the 8 MiB that a reader fetches at once.
 SCAN=$scan "$root/tests/postgresql/runs.py" make runs 3 40 3 4 >/dev/null
 SCAN=$scan "$root/tests/postgresql/runs.py" make large 1 600 64 66 7 >/dev/null
 cp "$root"/samples/runs/sm*.db runs
@@ -20,32 +21,32 @@ without_path() { sed -E 's#"(path|file)":"[^"]*",?##g; s#^(postgresql:|runs)[^ ,
 "$scan" export --format jsonl runs -o files.jsonl
 "$scan" export --format jsonl "$(where 'layers!=64')" -o url.jsonl
 check 'samples have the bits of the files: NaN, missing and zero stay distinct' cmp files.jsonl url.jsonl
-check 'and all three occur' grep -q 'null.*"NaN' files.jsonl
+check 'NaN, missing and zero occur in the files' grep -q 'null.*"NaN' files.jsonl
 "$scan" export --format npz large/0/run-0.db -o files.npz
 "$scan" export --format npz "$(where layers=64)" -o url.npz
-check 'also for a run that is fetched in pieces' cmp files.npz url.npz
-same_text '--json equals that of the files' "$("$scan" runs --json | without_path)" \
+check 'samples of a run that is fetched in pieces have the bits of the files' cmp files.npz url.npz
+same_text '--json prints the same for the database as for the files' "$("$scan" runs --json | without_path)" \
     "$("$scan" "$(where 'layers!=64')" --json | without_path)"
-same_text 'so does --compare' "$("$scan" runs --compare | without_path)" \
+same_text '--compare prints the same for the database as for the files' "$("$scan" runs --compare | without_path)" \
     "$("$scan" "$(where 'layers!=64')" --compare | without_path)"
 for figure in heatmap overview loss raster; do
     "$scan" -q runs/sm-ln-g.db runs/sm.db --figure $figure -o files-$figure.png
     "$scan" -q "$(where 'seed=1 program=entropy-train*')" --figure $figure -o url-$figure.png
 done
-check 'a heatmap equals that of the files' cmp files-heatmap.png url-heatmap.png
-check 'so do curves of the loss' cmp files-loss.png url-loss.png
-check 'so does a raster' cmp files-raster.png url-raster.png
+check 'a heatmap equals the heatmap of the files' cmp files-heatmap.png url-heatmap.png
+check 'curves of the loss equal the curves of the files' cmp files-loss.png url-loss.png
+check 'a raster equals the raster of the files' cmp files-raster.png url-raster.png
 output 'a run is opened by its single URL' '^1$' sh -c \
     '"$0" "$("$0" "$1" --jsonl | sed -n "1s/.*\"path\":\"\([^\"]*\)\".*/\1/p")" --jsonl | wc -l' "$scan" "$postgres_url"
 check 'a report is written' "$scan" report "$(where arch=SM)" -o report.html
 query='SELECT count(*), min(step), max(crc) FROM sample JOIN series USING (series_id) WHERE run_id = 1'
-same_text 'sql returns the same' "$("$scan" sql runs/sm.db "$query")" "$("$scan" sql "$(where arch=SM)" "$query")"
+same_text 'sql returns the same rows as for the file' "$("$scan" sql runs/sm.db "$query")" "$("$scan" sql "$(where arch=SM)" "$query")"
 check 'a picture is named after the database' sh -c '"$0" -q "$1" --heatmap && ls runs-heatmap.png' "$scan" "$(where 'data=build/*')"
-same_text 'sql over values returns the same' "$("$scan" sql runs/sm.db "SELECT sum(value) FROM es_values('entropy')")" \
+same_text 'es_values returns the same values as for the file' "$("$scan" sql runs/sm.db "SELECT sum(value) FROM es_values('entropy')")" \
     "$("$scan" sql "$(where arch=SM)" "SELECT sum(value) FROM es_values('entropy')")"
 check 'merge writes the runs to a run file' "$scan" merge -q "$(where arch=SM)" -o back.db
-same_text 'with the same bits' "$("$scan" export --format jsonl runs/sm.db | sum)" "$("$scan" export --format jsonl back.db | sum)"
-output 'files and databases go together' '^3$' sh -c '"$0" runs/sm.db "$1" --jsonl | wc -l' "$scan" "$(where 'arch=SM*')"
+same_text 'the merged run has the same bits' "$("$scan" export --format jsonl runs/sm.db | sum)" "$("$scan" export --format jsonl back.db | sum)"
+output 'a command reads files and databases together' '^3$' sh -c '"$0" runs/sm.db "$1" --jsonl | wc -l' "$scan" "$(where 'arch=SM*')"
 
 # --- conditions
 names() { "$scan" "$(where "$1")" --jsonl 2>&1 | sed -E 's/.*"name":"([^"]*)".*/\1/' | sort | tr '\n' ' '; }
@@ -75,13 +76,13 @@ output '--where restricts the runs further' '^1$' sh -c '"$0" "$1" --where "eval
 
 # --- failures
 port=$PGPORT
-exits 'no server' 3 '127.0.0.1:1/runs: connection to server .*refused: check host' \
+exits 'an unreachable server is reported' 3 '127.0.0.1:1/runs: connection to server .*refused: check host' \
     "$scan" postgresql://es@127.0.0.1:1/runs
-exits 'no such database' 3 'database "nope" does not exist: check' "$scan" "postgresql://es@127.0.0.1:$port/nope"
-exits 'a wrong password' 3 'password authentication failed.*check' env PGPASSWORD=pearl "$scan" "$postgres_url"
-exits 'no password' 3 'no password supplied: give a password by ~/.pgpass' env -u PGPASSWORD "$scan" "$postgres_url"
-exits 'no tables' 3 'not a database of runs: entropy-scan push makes one' "$scan" "postgresql://es@127.0.0.1:$port/postgres"
-exits 'a URL of another form' 2 'as %40' "$scan" "postgresql://es:pearl@x@127.0.0.1/runs"
+exits 'a missing database is reported' 3 'database "nope" does not exist: check' "$scan" "postgresql://es@127.0.0.1:$port/nope"
+exits 'a wrong password is reported' 3 'password authentication failed.*check' env PGPASSWORD=pearl "$scan" "$postgres_url"
+exits 'a missing password is reported' 3 'no password supplied: give a password by ~/.pgpass' env -u PGPASSWORD "$scan" "$postgres_url"
+exits 'a database without our tables is reported' 3 'not a database of runs: entropy-scan push makes one' "$scan" "postgresql://es@127.0.0.1:$port/postgres"
+exits 'a URL with an unescaped @ is refused' 2 'as %40' "$scan" "postgresql://es:pearl@x@127.0.0.1/runs"
 exits 'a failing database does not affect the others' 4 'refused' "$scan" postgresql://127.0.0.1:1/runs runs/sm.db
 echo "127.0.0.1:*:*:es:$PGPASSWORD" >pgpass && chmod 600 pgpass
 check 'a password comes from ~/.pgpass' env -u PGPASSWORD PGPASSFILE=pgpass "$scan" -q "$(where arch=SM)"
@@ -93,15 +94,15 @@ env -u PGPASSWORD "$scan" "$secret" --json --heatmap=secret.svg >secret.json 2>s
 env -u PGPASSWORD "$scan" report "$secret" -o secret.html 2>>secret.err
 env -u PGPASSWORD "$scan" "${secret%\*}xx" 2>>secret.err
 check 'outputs and messages are written with a password in the URL' test -s secret.html -a -s secret.svg -a -s secret.json -a -s secret.err
-check 'the password is in none of them' sh -c '! grep -l sesame secret.*'
+check 'no output or message contains the password' sh -c '! grep -l sesame secret.*'
 psql -qc 'UPDATE entropy_scan.about SET schema = 2'
-exits 'a newer schema' 3 'schema 2 is newer than this program.s 1: upgrade' "$scan" "$postgres_url"
+exits 'a newer schema is refused' 3 'schema 2 is newer than this program.s 1: upgrade' "$scan" "$postgres_url"
 psql -qc 'UPDATE entropy_scan.about SET schema = 1'
 psql -qc "UPDATE entropy_scan.sample SET value[1] = 3 WHERE step = 20 AND run_id = (SELECT run_id FROM entropy_scan.run WHERE name = 'SM')"
 exits 'a sample that differs from what was pushed is damaged' 3 'damaged' "$scan" export --format jsonl "$(where arch=SM)"
 PGOPTIONS='-c idle_in_transaction_session_timeout=1' \
     exits 'a lost connection is reported' 3 'try again' "$scan" export --format npz "$(where layers=64)" -o half.npz
-check 'and leaves no partial output' sh -c '! ls -a | grep -F half.npz'
+check 'a lost connection leaves no partial output' sh -c '! ls -a | grep -F half.npz'
 mkfifo pipe
 "$scan" export --format jsonl "$(where layers=64)" >pipe 2>stopped.err &
 exporter=$!
@@ -111,7 +112,7 @@ postgres_stop immediate
 cat <&9 >/dev/null
 wait $exporter
 same_text 'a server that stops during an export: exit code 3' 3 $?
-file_has 'and one line' stopped.err 'postgresql://es@127.0.0.1:[0-9]+/runs.*: .*(try again|check)'
+file_has 'a server that stops during an export: one line' stopped.err 'postgresql://es@127.0.0.1:[0-9]+/runs.*: .*(try again|check)'
 exec 9<&-
 postgres_again
 
@@ -130,9 +131,9 @@ collapsing second
 "$scan" push -q second.db --to "$postgres_url"
 check 'watch connects again' until_true has alerts collapse 2
 same_text 'the lost server was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'reachable again$')"
-same_text 'and no alert is repeated' 2 "$(grep -c . alerts)"
+same_text 'no alert is repeated after the reconnection' 2 "$(grep -c . alerts)"
 kill $watcher
 wait $watcher 2>/dev/null
-exits 'watch --once --check' 1 '' "$scan" watch --once --check --state other.db "$(where 'arch=SM layers=2')"
-exits 'a database has no training to stop' 2 '--stop' "$scan" watch --once --stop --state other.db "$postgres_url"
+exits 'watch --once --check finds the alert' 1 '' "$scan" watch --once --check --state other.db "$(where 'arch=SM layers=2')"
+exits '--stop is refused for a database' 2 '--stop' "$scan" watch --once --stop --state other.db "$postgres_url"
 finish

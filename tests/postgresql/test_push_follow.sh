@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs entropy-scan push --follow during trainings that write a run file and a fragment and
-# are killed and resumed from a checkpoint, while the server stops and starts again.
+# Tests entropy-scan push --follow during two training runs, which write a run
+# file and a fragment. They are killed and resumed from a checkpoint, and the
+# server stops and starts again.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 . tests/support/background.sh
@@ -22,7 +23,7 @@ follower=$!
 start "${small[@]}" --steps 1000000 --store fragment --name frag --out files/frag.db
 check 'a fragment is pushed as it grows' until_true has_more frag 100
 seen=$(n_samples frag)
-check 'and continues to be pushed' until_true has_more frag "$seen"
+check 'the growing fragment continues to be pushed' until_true has_more frag "$seen"
 postgres_stop immediate
 postgres_again || fail 'the server starts again' # not in a subshell, with which the server would end
 seen=$(n_samples frag)
@@ -36,7 +37,7 @@ check 'the samples that it wrote again replace the old ones' until_true has_ende
 start "${small[@]}" --steps 120 --store sqlite --name wal --out files/wal.db
 check 'a run file is pushed, too' until_true has_more wal 10
 finish_training
-check 'to its end' until_true has_ended wal
+check 'a run file is pushed to its end' until_true has_ended wal
 compare() { SCAN=$scan "$root/tests/postgresql/runs.py" compare files 2>&1; }
 is_all_pushed() { compare | grep -qE '^2 runs, [0-9]* samples, .* the same$'; }
 await 'everything recorded is pushed' is_all_pushed
@@ -44,6 +45,6 @@ kill $follower
 wait $follower 2>/dev/null
 same_text 'a stopped follower ends by the signal' 143 $?
 output 'the database equals the recordings' '^2 runs, [0-9]* samples, .* the same$' compare
-output 'it has the attention maps, too' '^[1-9]' sql 'SELECT count(*) FROM entropy_scan.attention_map'
+output 'the database has the attention maps, too' '^[1-9]' sql 'SELECT count(*) FROM entropy_scan.attention_map'
 exits 'nothing is left to push' 0 ' 0 new runs, 0 continued, 2 unchanged' "$scan" push files --to "$postgres_url"
 finish

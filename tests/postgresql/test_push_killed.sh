@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs eight concurrent pushers that are killed, or whose server crashes, disk is full or
-# network fails: afterwards each run is there once, every bit as in the files. PUSH_RUNS,
-# PUSH_SAMPLES and PUSH_KILLS set the size; PUSH_FOLDER keeps the run files.
+# Tests eight concurrent pushers that are killed, or whose server crashes,
+# whose disk is full or whose network fails: afterwards the database has each
+# run once, with every bit of the files. PUSH_RUNS, PUSH_SAMPLES and PUSH_KILLS
+# set the size; PUSH_FOLDER keeps the run files.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 plan_dir

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Run files with damaged samples: the samples are shown as missing and reported in one
-# line, with exit code 3 (4 for one of several files) unless --salvage is given. Damage
-# never raises a false alert.
+# Tests run files with damaged samples: the samples are shown as missing and
+# reported in one line, with exit code 3 (4 if other files are readable) unless
+# --salvage is given. Damage never raises a false alert.
 . tests/support/tap.sh
 . tests/support/schema.sh
 plan_dir
@@ -46,7 +46,7 @@ printf '[rule loss]\nseries = loss\naggregate = run\nabove = 100\n[rule heads]\n
 json() { "$scan" --json "$@" 2>/dev/null; }
 member() { grep -o "\"$1\":\[[^]]*\]" <<<"$2" | head -1; }
 
-check 'a sound file is fine' "$scan" sound.db
+check 'a file without damage is accepted' "$scan" sound.db
 for file in middle last loss; do
     says "$file: the table" 3 "$scan" $file.db
     says "$file: --salvage" 0 "$scan" --salvage $file.db
@@ -68,7 +68,7 @@ for file in middle last loss; do
 done
 says 'a figure of a series that the table does not read' 3 \
     "$scan" -q --step 0 --curves=curves.png last.db
-same_text 'JSON names the sample' \
+same_text 'JSON lists the damaged sample' \
     '"damaged":[{"series":"entropy","phase":"train","step":30}]' \
     "$(member damaged "$(json middle.db)")"
 shows() { "$scan" --salvage "$@" 2>/dev/null | sed -n 2p; } # the run's line of the table
@@ -78,15 +78,15 @@ done
 output 'a run that ends damaged is not called ok' ' unknown \(damaged\)$' shows last.db
 output 'JSON gives the reason for unknown flags' '"flags":\[\],"flags_state":"damaged"' \
     "$scan" --salvage --json last.db
-same_text '--where flag=ok excludes it' '' "$(shows --where flag=ok last.db)"
-output '--where flag=unknown finds it' ' unknown \(damaged\)$' shows --where flag=unknown last.db
+same_text '--where flag=ok excludes a run that ends damaged' '' "$(shows --where flag=ok last.db)"
+output '--where flag=unknown finds a run that ends damaged' ' unknown \(damaged\)$' shows --where flag=unknown last.db
 same_text 'the last step, damaged, is missing: no head has a band' \
     '"counts":[0,0,0,0]' "$(grep -o '"counts":\[[^]]*\]' <<<"$(json last.db)")"
 
-# Export writes NA for the sample, and no other byte differs.
+# Export writes NA for the damaged sample, and all other bytes are the same.
 "$scan" export sound.db >sound.csv
 "$scan" export --salvage loss.db >loss.csv 2>/dev/null
-same_text 'export: NA where it was' '30,,,,NA' \
+same_text 'export writes NA for a damaged sample' '30,,,,NA' \
     "$(diff <(grep -v '^#' sound.csv) <(grep -v '^#' loss.csv) | sed -n 's/^> //p')"
 
 # --- edited rows are shown and reported
@@ -105,7 +105,7 @@ says 'an edited row: export' 3 "$scan" export renamed.db
 says 'an edited row: report' 3 "$scan" report -q renamed.db -o renamed.html
 says 'an edited row: merge' 3 "$scan" merge -q renamed.db -o renamed-all.db
 output 'an edited row is shown as it is' better "$scan" --salvage renamed.db
-same_text 'JSON names the row' '"damaged":[{"row":"run","id":1,"step":null,"step_state":"missing"}]' \
+same_text 'JSON lists the edited row' '"damaged":[{"row":"run","id":1,"step":null,"step_state":"missing"}]' \
     "$(member damaged "$(json renamed.db)")"
 sqlite3 renamed.db 'DELETE FROM row_checksum'
 check 'the command in the message accepts the edit' "$scan" renamed.db
@@ -118,19 +118,20 @@ says 'lost frames: --check' 3 "$scan" --check lost.db
 says 'lost frames: report' 3 "$scan" report -q lost.db -o lost.html
 says 'lost frames: export' 3 "$scan" export lost.db
 says 'lost frames: watch' 3 "$scan" watch --once --check --state lost.state lost.db
-same_text 'JSON gives their number' '"damaged":[{"lost":30,"step":29}]' \
+same_text 'JSON has the number of lost frames' '"damaged":[{"lost":30,"step":29}]' \
     "$(member damaged "$(json lost.db)")"
 line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
 
-# Merge writes missing values and an event, not a damaged value with a valid checksum.
+# Merge writes missing values and an event for a damaged sample. It must not
+# write the damaged value with a valid checksum.
 says 'merge' 3 "$scan" merge -q middle.db -o all.db
 "$scan" import -q run.csv --ctx 64 -o other.db # another run
 says 'merge of several' 4 "$scan" merge -q other.db middle.db -o several.db
 says 'merge --salvage' 0 "$scan" merge -q --salvage middle.db -o all.db
 check 'the merged file is intact' "$scan" all.db
-same_text 'its event' 'damaged|30' \
+same_text 'the merged file has an event for the damaged sample' 'damaged|30' \
     "$(sqlite3 all.db "SELECT kind, step FROM event WHERE kind = 'damaged'")"
-same_text 'and missing values' a207c07fa207c07fa207c07fa207c07fa207c07fa207c07f \
+same_text 'the merged file has missing values for the damaged sample' a207c07fa207c07fa207c07fa207c07fa207c07fa207c07f \
     "$(sqlite3 all.db "SELECT lower(hex(value)) FROM sample WHERE step = 30
         AND length(value) = 24")"
 
@@ -169,9 +170,9 @@ output 'JSON says that schema 1 has no checksums' '"checksums":false' \
 check 'a file of schema 1 is accepted' "$scan" old.db "$runs/sm-ln-g.db"
 output 'JSON says that schema 2 has checksums' '"checksums":true' "$scan" --json "$runs/sm.db"
 "$scan" merge -q old.db -o two.db
-same_text 'merged into schema 2' 2 "$(sqlite3 two.db 'PRAGMA user_version')"
-same_text 'with the same values' "$("$scan" export old.db | md5sum)" \
+same_text 'a file of schema 1 is merged into schema 2' 2 "$(sqlite3 two.db 'PRAGMA user_version')"
+same_text 'the merged file has the values of the file of schema 1' "$("$scan" export old.db | md5sum)" \
     "$("$scan" export two.db | md5sum)"
-same_text 'equal to those of the original run' "$("$scan" export "$runs/sm.db" | md5sum)" \
+same_text 'the values equal those of the original run' "$("$scan" export "$runs/sm.db" | md5sum)" \
     "$("$scan" export two.db | md5sum)"
 finish

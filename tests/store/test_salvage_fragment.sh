@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Fragments with damaged frames are reported like run files with damaged samples: in one
-# line, with exit code 3 (4 for one of several files) unless --salvage is given. They are
-# never called "ok" by mistake.
+# Tests fragments with damaged frames. They are reported like run files with
+# damaged samples: in one line, with exit code 3 (4 if other files are
+# readable) unless --salvage is given. A fragment that ends damaged is never
+# called "ok".
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -10,7 +11,8 @@ bytes=$PWD/tests/support/fragment_bytes.py
 own_corpus "$dir/own.tok" || exit 1
 echo '22 1 0:1 / / rw - nfs4 filer:/ rw' >"$dir/mounts"
 cd "$dir" || exit 1
-# Three attempts; all frames with samples of one attempt are damaged.
+# Records a run in three attempts. In the damaged files, all frames with
+# samples of one attempt are damaged.
 go=(--threads 1 -q --checkpoint ck --out sound.db)
 on_nfs() { ENTROPY_MOUNTINFO=$dir/mounts "$train" "$@" "${go[@]}" 2>/dev/null; }
 on_nfs --arch SM+LN+G --data own.tok --n-layer 3 --n-head 2 --d-model 16 --ctx 16 \
@@ -25,7 +27,7 @@ cp middle.esf young.esf
 python3 "$bytes" age young.esf -3600
 
 # says NAME CODE COMMAND...: checks the exit code, and that one line reports the damage
-line='damaged frames? \(after step [0-9]+ first\): the data that (it|they) held is missing'
+line='damaged frames? \(after step [0-9]+ first\): the samples in (it|they|them) are missing'
 says() {
     local name=$1 want=$2 text code
     shift 2
@@ -41,7 +43,7 @@ says() {
 steps() { "$scan" export "$1" --series loss --format jsonl --salvage 2>/dev/null |
     grep -o '"step":[0-9]*' | cut -d: -f2 | xargs; }
 
-check 'a sound fragment is fine' "$scan" sound.esf
+check 'a fragment without damage is accepted' "$scan" sound.esf
 for file in middle last; do
     says "$file: the table" 3 "$scan" $file.esf
     says "$file: --salvage" 0 "$scan" --salvage $file.esf
@@ -57,9 +59,9 @@ for file in middle last; do
     says "$file: merge --salvage" 0 "$scan" merge -q --salvage $file.esf -o $file.db
     check "$file: the merged file is intact" "$scan" $file.db
 done
-same_text 'damaged samples are absent, the others are there' \
+same_text 'export lacks the damaged samples and has all others' \
     "$(echo $(seq 0 19) $(seq 40 59))" "$(steps middle.esf)"
-output 'JSON gives the place' '"damaged":\[{"frames":[0-9]+,"step":19}\]' \
+output 'JSON lists the place of the damage' '"damaged":\[{"frames":[0-9]+,"step":19}\]' \
     "$scan" --json --salvage middle.esf
 same_text 'the merged file has the event' 'damaged|19' \
     "$("$scan" sql middle.db "SELECT kind || '|' || step FROM event WHERE kind = 'damaged'" |
@@ -71,33 +73,33 @@ check 'a run that continues after the damage may be ok' \
 
 # --- a gap that late blocks of another host may still fill
 check 'a recent gap is not reported as damage' "$scan" young.esf
-same_text 'and no sample after it is shown' "$(echo $(seq 0 19))" "$(steps young.esf)"
+same_text 'no sample after a recent gap is shown' "$(echo $(seq 0 19))" "$(steps young.esf)"
 
 output 'a reader reports that the file is incomplete' \
-    'young.esf: not all of it can be read: frames are damaged, or not seen by this host yet' \
+    'young.esf: cannot be read completely: frames are damaged, or not visible to this host yet' \
     bash -c '"$1" young.esf 2>&1' - "$scan"
 
 # --- of several copies of a run, merge takes the one with most readable samples
 merged() { sqlite3 "$1" 'SELECT count(DISTINCT step) FROM sample'; }
 skipped='middle.esf: 1 of its runs skipped: another file has a copy'
-exits 'merge: a damaged copy before a sound one' 0 "$skipped" \
+exits 'merge skips a damaged copy before a complete one' 0 "$skipped" \
     "$scan" merge middle.esf sound.esf -o keep.db
-same_text 'all samples are there' 60 "$(merged keep.db)"
-exits 'merge: a damaged copy after a sound one' 0 "$skipped" "$scan" merge sound.esf middle.esf -o behind.db
-same_text 'all samples are there, too' 60 "$(merged behind.db)"
+same_text 'the merged file has all samples' 60 "$(merged keep.db)"
+exits 'merge skips a damaged copy after a complete one' 0 "$skipped" "$scan" merge sound.esf middle.esf -o behind.db
+same_text 'the merged file has all samples, too' 60 "$(merged behind.db)"
 cp keep.db before.db
-exits 'merge: no sample is lost' 3 'keep.db: 1 of its runs are in none of the inputs, or with fewer' \
+exits 'merge does not replace a file by one with fewer samples' 3 'keep.db: 1 of its runs are missing from the inputs, or have' \
     "$scan" merge --salvage middle.esf -o keep.db
-check 'the file is unchanged' cmp keep.db before.db
+check 'a refused merge leaves the file unchanged' cmp keep.db before.db
 "$scan" merge -q --salvage middle.esf -o fewer.db && cp fewer.db holes.db || exit 1
-check 'merge: a file with fewer samples is replaced' "$scan" merge sound.esf -o fewer.db
-same_text 'and has all samples' 60 "$(merged fewer.db)"
+check 'merge replaces a file with fewer samples' "$scan" merge sound.esf -o fewer.db
+same_text 'the replaced file has all samples' 60 "$(merged fewer.db)"
 sqlite3 fewer.db 'UPDATE sample SET crc = crc + 1 WHERE step >= 20' || exit 1
-exits 'merge: of copies with equally many samples, the more readable one is taken' 0 \
+exits 'merge takes the copy with the most readable samples' 0 \
     'fewer.db: 1 of its runs skipped' "$scan" merge fewer.db holes.db -o best.db
 same_text 'the merged file has the samples of that copy' "$(merged holes.db)" "$(merged best.db)"
-exits 'merge: a fragment that may be incomplete is reported' 4 \
-    'young.esf: not all of it can be read' "$scan" merge -q young.esf -o young.db
+exits 'merge reports a fragment that may be incomplete' 4 \
+    'young.esf: cannot be read completely' "$scan" merge -q young.esf -o young.db
 head -c -10 sound.esf >torn.esf
-check 'merge: a torn tail is ignored' "$scan" merge torn.esf -o torn.db
+check 'merge ignores a torn tail' "$scan" merge torn.esf -o torn.db
 finish
