@@ -1,5 +1,5 @@
-/* Tests a watcher's ledger: each alert is entered once, each delivery made by
-   one process. */
+/* Tests a watcher's ledger: each alert is entered once, and each delivery is
+   made by one process. */
 #include "store/ledger.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
@@ -111,7 +111,8 @@ TEST(a_delivery_has_one_claimant)
         strstr(es_message(), "claim.db: the delivery is no longer"));
 }
 
-/* Claims as many deliveries as it can, and writes a byte for each. */
+/* Claims as many deliveries as possible, and writes one byte to `to` for each.
+ */
 static void claim_all(const char *path, int to)
 {
     es_ledger *ledger = NULL;
@@ -159,7 +160,8 @@ TEST(processes_that_race_share_the_work)
     assert_int_equal(n, 2 * ALERTS);
 }
 
-/* Enters alerts until it is killed. No alert may be entered partly or twice. */
+/* Enters alerts until the process is killed. No alert may be entered partly or
+   twice. */
 static void enter_for_ever(const char *path, int says_the_first)
 {
     es_ledger *ledger = NULL;
@@ -287,8 +289,8 @@ static void run_sql(sqlite3 *handle, const char *sql)
     assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
-/* Makes the file NAME as a kill within a transaction leaves it: changed pages,
-   and the journal with their old contents. */
+/* Makes the file `name` in the state that a kill within a transaction leaves:
+   changed pages, and a journal with the old contents of these pages. */
 static char *make_hot(void **state, const char *name)
 {
     sqlite3 *handle = NULL;
@@ -342,8 +344,8 @@ static void put_big_endian(unsigned char *to, uint32_t value)
         to[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* Appends the name of a super-journal, as SQLite does for a transaction over
-   several databases. */
+/* Appends the name of a super-journal to a journal, as SQLite does for a
+   transaction over several databases. */
 static void name_super_journal(const char *journal, const char *name)
 {
     static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9,
@@ -458,8 +460,8 @@ TEST(files_of_other_users_are_refused)
     assert_refused(path, ES_EIO, "owner.db: belongs to another user");
 }
 
-/* Makes page `number` an inner page of a table whose children are all page
-   `child`; the file may grow by it. */
+/* Writes page `number`, an inner page of a table whose children are all page
+   `child`; the file may grow. */
 static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
 {
     enum { SIZE = 4096, N = 250, CELLS = SIZE - 5 * N };
@@ -470,13 +472,14 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
         page[12 + 2 * i] = (unsigned char)(at >> 8);
         page[13 + 2 * i] = (unsigned char)at;
         put_big_endian(page + at, child);
-        page[at + 4] = (unsigned char)(i / 2); /* the key, in one byte */
+        page[at + 4] = (unsigned char)(i / 2); /* the cell's key, in one byte */
     }
     assert_int_equal(fseek(file, (long)(number - 1) * SIZE, SEEK_SET), 0);
     assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);
 }
 
-/* 251^3 leaves of a dozen rows would take hours without the step limit. */
+/* Reading 251^3 leaf pages with a dozen rows each would take hours without the
+   step limit. */
 TEST(a_file_of_endless_pages_is_refused)
 {
     es_ledger_counts counts;

@@ -6,7 +6,8 @@
 
 /* --- CRC-32C ------------------------------------------------------------- */
 
-/** RFC 3720, appendix B.4, and the usual check value for "123456789". */
+/** The expected values are from RFC 3720, appendix B.4, and the usual check
+ *  value for "123456789". */
 TEST(published_checksums_are_computed)
 {
     unsigned char bytes[32] = {0};
@@ -41,7 +42,8 @@ TEST(all_implementations_agree_at_every_length)
         bytes[i] = (unsigned char)(i * i * 31 + i / 7);
     for (int f = 0; f < 3; f++) {
         if (!forms[f]->is_supported()) {
-            print_message("%s: this machine has it not\n", forms[f]->name);
+            print_message("%s: not available on this machine\n",
+                          forms[f]->name);
             continue;
         }
         assert_true(es_crc32c_agrees(forms[f]));
@@ -56,7 +58,8 @@ static bool always(void)
     return true;
 }
 
-/** Agrees with the portable implementation except beyond byte 700. */
+/** A wrong implementation: agrees with the portable one only up to 700 bytes.
+ *  */
 static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
 {
     crc = es_crc32c_plain.update(crc, bytes, n);
@@ -78,7 +81,7 @@ static void assert_damaged(es_reader *r, const es_series *s, int64_t step)
     float values[6];
     int64_t found;
     es_damaged damaged;
-    for (int i = 0; i < 2; i++) /* two reads count once */
+    for (int i = 0; i < 2; i++) /* the second read must not count again */
         es_assert_ok(es_reader_sample(r, s, step, values, s->n_values, &found));
     for (size_t i = 0; i < s->n_values; i++)
         assert_true(es_is_missing(values[i]));
@@ -108,7 +111,7 @@ TEST(damaged_samples_are_missing)
          "entropy", 8},
         {"UPDATE sample SET crc = crc + 1 WHERE series_id = 2 AND step = 0",
          "alpha", 0},
-        /* correct at another step; correct in another series */
+        /* checksums that are correct at another step or in another series */
         {"UPDATE sample SET (crc, value) = (SELECT crc, value FROM sample"
          " WHERE series_id = 3 AND step = 6) WHERE series_id = 3 AND step = 38",
          "loss", 38},
@@ -177,7 +180,7 @@ TEST(a_checksum_covers_run_and_series)
         es_assert_ok(es_cursor_open_run(&c, r, 0));
         while (es_cursor_next_of_run(c, &step, &values, &s) == ES_OK)
             continue;
-        /* the samples, and the changed row itself */
+        /* the damaged samples plus the changed row */
         assert_int_equal(es_reader_n_damaged(r), cases[i].n_damaged + 1);
         es_cursor_close(c);
         es_reader_close(r);
@@ -191,7 +194,7 @@ TEST(damage_is_reported_as_an_event)
     es_series s;
     float value;
     int64_t found;
-    es_write_run(run_db, "x", 20); /* the run has an event at step 20 */
+    es_write_run(run_db, "x", 20); /* with an event at step 20 */
     es_sqlite(run_db, "UPDATE sample SET crc = ~crc WHERE series_id = 3"
                       " AND step IN (8, 38)");
     AUTO(es_reader) r = es_open_series(run_db, "loss", &s);
@@ -209,8 +212,8 @@ TEST(damage_is_reported_as_an_event)
     assert_int_equal(events[2].step, 38);
 }
 
-/** A damaged sample is copied as a missing value with a valid checksum, and
- *  an event says so. */
+/** A damaged sample is copied as a missing value with a valid checksum, and an
+ *  event reports the damage. */
 TEST(a_merge_copies_damaged_samples_as_missing)
 {
     const char *from = es_folder_file(state, "from.db");
@@ -243,8 +246,8 @@ TEST(a_merge_copies_damaged_samples_as_missing)
 
 /* --- rows ---------------------------------------------------------------- */
 
-/** A row that was edited, or damaged by a flipped bit, is returned as it is
- *  and reported. */
+/** A row that was edited, or damaged by a flipped bit, is returned unchanged
+ *  and reported as damaged. */
 TEST(a_changed_row_counts_as_damaged)
 {
     static const struct {
@@ -291,19 +294,19 @@ TEST(a_changed_row_counts_as_damaged)
             n_said += strcmp(events[k].kind, "damaged") == 0;
         assert_int_equal(n_said, 1);
         es_assert_ok(
-            es_reader_refresh(r)); /* a refresh does not count it again */
+            es_reader_refresh(r)); /* a refresh must not count the row again */
         assert_int_equal(es_reader_n_damaged(r), 1);
         es_reader_close(r);
-        es_sqlite(path, "DELETE FROM row_checksum"); /* without checksums the
-                                                        row is accepted */
+        es_sqlite(path,
+                  "DELETE FROM row_checksum"); /* accepts the changed row */
         r = es_open_reader(path);
         es_assert_ok(es_reader_events(r, 0, &events, &n));
         assert_int_equal(es_reader_n_damaged(r), 0);
     }
 }
 
-/** All operations of the library keep the checksums of rows valid: while a
- *  run is written, when it ends, ends again, is resumed, and is merged. */
+/** All operations of the library keep the checksums of rows valid: writing a
+ *  run, ending it once or twice, resuming it, and merging it. */
 TEST(rows_of_the_library_match_their_checksums)
 {
     const char *to = es_folder_file(state, "to.db");
@@ -329,7 +332,7 @@ TEST(rows_of_the_library_match_their_checksums)
         }
         if (stage == 2)
             es_assert_ok(es_writer_end_run(w, run, ES_RUN_FAILED));
-        if (stage == 3) /* after the run's end */
+        if (stage == 3) /* a sample after the end of the run */
             es_assert_ok(es_write_values(w, loss, 32, 1));
         r = es_open_reader(run_db);
         es_assert_ok(es_reader_events(r, 0, &events, &n));
@@ -355,7 +358,8 @@ TEST(rows_of_the_library_match_their_checksums)
         "run1,series1,series2,series3,series4");
 }
 
-/** Files without row checksums are read and resumed as they are. */
+/** A file without row checksums can be read and resumed, and gets no row
+ *  checksums. */
 TEST(a_file_without_row_checksums_gets_none)
 {
     es_write_run(run_db, "x", 20);
@@ -392,8 +396,8 @@ static void add_text(uint64_t *hash, const char *text)
     add(hash, text ? text : "(none)", text ? strlen(text) + 1 : 6);
 }
 
-/** Hashes the rows of a run. Events that the reader adds for damage are not
- *  in the file. */
+/** Hashes the rows of a run, without the events that the reader adds for
+ *  damage. */
 static void read_rows(contents *to, es_reader *r, size_t run)
 {
     es_run_info info;
@@ -469,10 +473,10 @@ static contents read_file(const char *path)
 }
 
 /**
- * Flips bits all over the file: no sample, and no field of a run, series or
- * event, may change without being reported. Samples can disappear unnoticed,
- * which no checksum of samples can detect, but rarely: if the first entry of a
- * series in the index changes to another series.
+ * Flips bits in the whole file: no sample, and no field of a run, series or
+ * event, may change without a report. A checksum of samples cannot detect
+ * samples that disappear, but this must be rare: it happens if the first entry
+ * of a series in the index changes to another series.
  */
 TEST(a_flipped_bit_never_changes_what_is_read)
 {
@@ -501,7 +505,7 @@ TEST(a_flipped_bit_never_changes_what_is_read)
         n_changed += now.hash != sound.hash && now.n_samples >= sound.n_samples;
         n_same += now.rows == sound.rows && now.hash == sound.hash;
     }
-    print_message("%zu flips: %zu refused, %zu damaged; not seen: %zu that "
+    print_message("%zu flips: %zu refused, %zu damaged; undetected: %zu that "
                   "change nothing, %zu rows, %zu samples changed, %zu gone\n",
                   n_flips, n_refused, n_damaged, n_same, n_rows, n_changed,
                   n_gone);
@@ -525,9 +529,9 @@ static size_t page_of(const char *path, const char *table)
 }
 
 /**
- * Flips a bit in every nonzero byte of the small tables: each change is
- * refused, reported, or in a place that is not read, as the names of series,
- * which SQLite reads from their index.
+ * Flips a bit in every nonzero byte of the small tables: each change is refused
+ * or reported, or is in bytes that are not read, such as the names of series,
+ * which SQLite reads from the index.
  */
 TEST(a_flipped_bit_in_a_small_table_is_detected)
 {
@@ -562,8 +566,8 @@ TEST(a_flipped_bit_in_a_small_table_is_detected)
                               i - page);
         }
     }
-    print_message("%zu flips: %zu seen, %zu change nothing\n", n_flips, n_seen,
-                  n_same);
+    print_message("%zu flips: %zu detected, %zu change nothing\n", n_flips,
+                  n_seen, n_same);
     assert_true(n_flips > 300 && n_same < n_flips / 5);
     assert_int_equal(n_seen + n_same, n_flips);
     fclose(file);
@@ -593,7 +597,7 @@ TEST(schema_1_has_no_checksums)
     assert_int_equal(es_reader_n_damaged(r), 0);
 }
 
-/** The table and the version have to match. */
+/** A table that does not match the schema version of the file is refused. */
 TEST(a_table_of_another_schema_version_is_refused)
 {
     es_reader *r = NULL;

@@ -20,8 +20,8 @@ TEST(one_series_is_streamed)
     assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
 }
 
-/** Counts the samples of a cursor from..to, and returns the first and last
- *  step. */
+/** Returns the number of samples in a cursor over the steps from..to, and sets
+ *  the first and last step. */
 static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
                      int64_t *first, int64_t *last)
 {

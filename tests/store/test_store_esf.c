@@ -1,5 +1,5 @@
-/* Tests fragments: a reader sees what was appended while the file grows,
-   when it is torn, on a host that sees blocks late, and after its writer has
+/* Tests fragments: a reader sees the appended data while the file grows, when
+   its tail is torn, on a host that sees blocks late, and after the writer has
    died. */
 #include "store/crc32c.h"
 #include "store/map.h"
@@ -66,7 +66,8 @@ static void write_all(const char *path)
         es_assert_ok(es_write_values(w, series[3], 100 - step, 1));
         es_assert_ok(es_writer_commit(w));
     }
-    es_assert_ok(es_write_values(w, series[2], 7, 1)); /* replaces the sample */
+    es_assert_ok(es_write_values(w, series[2], 7,
+                                 1)); /* replaces the sample at step 7 */
     es_assert_ok(es_writer_event(w, run, &event));
     es_assert_ok(es_writer_event(w, run, &event));
     const es_map map = {
@@ -127,7 +128,7 @@ TEST(a_reader_follows_a_fragment_that_grows)
         es_assert_ok(es_reader_refresh(r));
         assert_int_equal(es_esf_check(r, false, &gap), step + 5);
     }
-    es_writer_beat(w); /* too early: appends nothing */
+    es_writer_beat(w); /* too early for a heartbeat: appends nothing */
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
     assert_int_equal(info.status, ES_RUN_RUNNING);
@@ -312,7 +313,7 @@ TEST(a_torn_tail_is_truncated_and_overwritten)
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 4);
     es_file_write(run_esf, bytes,
-                  place + 70); /* without the last two samples */
+                  place + 70); /* cuts off the last two samples */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 6, &run);
     es_esf_commit(w, 6, 20);
@@ -335,7 +336,7 @@ TEST(a_reader_starts_over_if_the_file_has_changed)
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
     assert_int_equal(truncate(run_esf, (off_t)place),
-                     0); /* simulates a power loss */
+                     0); /* as after a power loss */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 2, &run);
     es_esf_commit(w, 2, 3);
@@ -357,7 +358,7 @@ TEST(late_blocks_give_old_data_and_never_wrong_data)
     assert_non_null(seen);
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
     memcpy(seen, bytes, n);
-    memset(seen + place + 30, 0, 512); /* not yet visible */
+    memset(seen + place + 30, 0, 512); /* these blocks are not visible yet */
     es_file_write(run_esf, seen, n);
     AUTO(es_reader) r = es_open_reader(run_esf);
     assert_int_equal(es_esf_check(r, false, &gap), 4);
@@ -420,13 +421,15 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         }
     }
     assert_true(n_noted > (int)n / 3);
-    assert_true(n_whole > 60 &&
-                n_whole < 400); /* the end and the last end mark */
+    assert_true(
+        n_whole > 60 &&
+        n_whole <
+            400); /* flips in the last two frames, which lose no samples */
     free(bytes);
 }
 
 /* Writes a fragment of forty frames with a flipped bit in the fourth, and sets
-   the clock to `ms` after its beginning. */
+   the clock to `ms` after the first frame. */
 static void write_damaged(int64_t ms)
 {
     size_t n;
@@ -566,7 +569,8 @@ static void damage_frame(int i)
     free(bytes);
 }
 
-/** Returns the number of damaged frames; there must be one damaged place. */
+/** Returns the number of damaged frames. Fails unless there is exactly one
+ *  place of damage. */
 static uint64_t damaged_frames(const es_reader *reader)
 {
     es_damaged damaged;
@@ -575,9 +579,8 @@ static uint64_t damaged_frames(const es_reader *reader)
     return damaged.n_frames;
 }
 
-#define LONG_STEPS 1000 /* per commit: 54.7 KiB with the frame */
-#define AGAIN_FROM                                                             \
-    3 /* commits after which the run and its series are repeated */
+#define LONG_STEPS 1000 /* steps per commit: 54.7 KiB with the frame */
+#define AGAIN_FROM 3    /* commits before the run and its series are repeated */
 
 TEST(a_run_with_a_damaged_beginning_is_read_from_its_repetition)
 {
@@ -623,7 +626,8 @@ TEST(a_damaged_series_is_read_from_its_repetition)
     es_assert_ok(es_reader_count(r, &series, &n));
     assert_int_equal(series.first_step, 2 * LONG_STEPS);
     assert_int_equal(n, AGAIN_FROM * LONG_STEPS);
-    /* the damaged frame, and two with losses of the unknown series */
+    /* the damaged frame, and two frames with samples of "loss", whose record is
+       lost */
     assert_int_equal(damaged_frames(r), 3);
 }
 
@@ -670,7 +674,7 @@ TEST(a_fragment_with_a_gap_is_not_removed)
     unsigned char *bytes = es_file_read(run_esf, &n);
     const size_t place = es_esf_find(&frame, &seed, bytes, n, 2);
     bytes[place + ES_ESF_FRAME_BYTES + 36] ^=
-        1; /* too recent to count as damaged yet */
+        1; /* the gap is too recent to count as damage */
     es_file_write(run_esf, bytes, n);
     es_assert_status(ES_EFORMAT, "kept next to",
                      es_place_fold(run_esf, run_db));

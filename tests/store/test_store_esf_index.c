@@ -1,5 +1,5 @@
-/* Compares the index of a fragment's samples with a plain list: the rows of
-   the table `sample` after insertions in any order, cuts, rollbacks and
+/* Tests the index of a fragment's samples: compares the rows of the table
+   `sample` with a plain list after insertions in any order, cuts, rollbacks and
    clearing. */
 #include "store/esf_index.h"
 #include "store/esf_record.h"
@@ -9,7 +9,7 @@
 
 enum { SERIES = 5, RUNS = 2, STEPS = 40, RECORDS = 4000 };
 
-/* (SERIES,STEPS) number of the record; 0: no sample */
+/* (SERIES,STEPS) number of the sample's record; 0 without a sample */
 typedef struct plain_list {
     int record[SERIES][STEPS];
 } plain_list;
@@ -30,7 +30,8 @@ static int64_t place_of(int record)
     return (int64_t)((size_t)record * RECORD_BYTES + sizeof(es_esf_sample));
 }
 
-/* Writes the records: sample i has the checksum i and the value i + 0.5. */
+/* Writes the records of samples to a file: sample i has the checksum i and the
+   value i + 0.5. */
 static int make_records(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);

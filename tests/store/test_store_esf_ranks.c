@@ -1,6 +1,6 @@
-/* Tests ranks of one training that record into fragment files: joining them
-   gives the same as joining run files of the same calls, and a killed rank
-   leaves a counted gap. */
+/* Tests ranks of one training run that record into fragment files: joining them
+   has the same result as joining run files written by the same calls, and a
+   killed rank leaves a gap that is counted. */
 #include "tests/support/test.h"
 
 #include "tests/support/fragments.h"
@@ -21,8 +21,8 @@ static void put(es_writer *w, int64_t run, const char *name, int64_t step,
     es_rank_put(w, run, name, ES_PHASE_TRAIN, step, values, n);
 }
 
-/** Writes finite_rows of a rank: different numbers for each head, sometimes
- *  0. */
+/** Writes the series finite_rows of a rank: a different number for each head,
+ *  sometimes 0. */
 static void put_rows(es_writer *w, int64_t run, int64_t step, int rank)
 {
     float rows[L * H];
@@ -49,7 +49,7 @@ static void write_rank(void **state, const char *name, int rank, int64_t end)
     es_rank_close(w, run);
 }
 
-/** Joins the files into all.db and renames it. */
+/** Joins the files a and b into all.db, and renames all.db. */
 static es_reader *join(void **state, const char *a, const char *b,
                        const char *name)
 {
@@ -133,7 +133,7 @@ TEST(a_killed_rank_leaves_a_counted_gap)
             assert_true(events[i].step > 2);
         }
     assert_int_equal(n_gaps, 1);
-    /* A step that only the first rank has keeps the first rank's value. */
+    /* At a step that only the first rank has, the value is the first rank's. */
     float loss;
     int64_t found;
     es_assert_ok(es_reader_sample(r, &series, STEPS - 1, &loss, 1, &found));

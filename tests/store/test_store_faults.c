@@ -14,7 +14,8 @@
 
 static uint64_t random_state;
 
-/** Draws a number in 0..n-1, the same on every run. */
+/** Draws a pseudo-random number in 0..n-1; the sequence is the same in every
+ *  run of the test. */
 static uint64_t draw(uint64_t n)
 {
     return splitmix_bits(&random_state) % n;
@@ -24,7 +25,7 @@ static uint64_t draw(uint64_t n)
 
 enum { N_SERIES = 3 };
 
-/** Shared with the child: the steps that it has committed. */
+/** State shared with the child: the steps that the child has committed. */
 typedef struct progress {
     volatile int64_t committed; /* steps */
 } progress;
@@ -57,7 +58,8 @@ static es_status write_step(es_writer *w, const int64_t *series, int64_t step)
     return status == ES_OK ? es_writer_commit(w) : status;
 }
 
-/** Writes steps until it is killed; closes and resumes in between. */
+/** Writes steps until the process is killed; sometimes closes the file and
+ *  resumes. */
 static void write_for_ever(const char *path, progress *p)
 {
     es_status status = ES_OK;
@@ -77,7 +79,8 @@ static void write_for_ever(const char *path, progress *p)
     _exit(1);
 }
 
-/** Fails unless every committed step is complete; one more may be. */
+/** Fails unless every committed step is complete; one further step may be
+ *  complete, too. */
 static void assert_promise_kept(const char *path, int64_t committed)
 {
     es_cursor *c = NULL;
@@ -138,7 +141,8 @@ TEST(a_writer_killed_at_random_keeps_its_commits)
 
 /* --- full disks ----------------------------------------------------------- */
 
-/** Writes steps from `step` on until a write fails; returns the failed step. */
+/** Writes steps from `step` on until a write fails; returns the step that
+ *  failed. */
 static int64_t write_until_failure(es_writer *w, const int64_t *series,
                                    int64_t step)
 {
@@ -151,7 +155,7 @@ static int64_t write_until_failure(es_writer *w, const int64_t *series,
             return step;
         }
     }
-    fail_msg("it never failed");
+    fail_msg("no write failed");
     return -1;
 }
 
@@ -177,7 +181,8 @@ TEST(writing_continues_after_a_file_size_limit)
     for (int64_t i = failed; i < failed + 10; i++)
         es_assert_ok(write_step(w, series, i));
     set_file_limit(300000);
-    es_writer_abandon(w); /* the log cannot be moved into the file */
+    es_writer_abandon(
+        w); /* without space the log cannot be moved into the file */
     set_file_limit(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     assert_promise_kept(run_db, failed + 10);
@@ -197,8 +202,8 @@ TEST(a_new_file_without_space_does_not_appear)
     assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
-/** Runs in a child, on a small private file system. Returns 77 if mounting
- *  is not permitted, else 0, or 1 after printing the failed line. */
+/** Runs the test in a child, on a small private file system. Returns 77 if
+ *  mounting is not permitted, 1 after printing the failed line, else 0. */
 static int fill_small_disk(const char *folder)
 {
 #define EXPECT(condition)                                                      \
@@ -254,7 +259,7 @@ TEST(a_full_disk_leaves_a_sound_file)
 
 /* --- damaged bytes ------------------------------------------------------- */
 
-/** Fails the test if a message does not name the file. */
+/** Fails the test if the error message does not name the file. */
 static void check_message(es_status status, const char *path)
 {
     if (status >= ES_OK)
@@ -262,7 +267,7 @@ static void check_message(es_status status, const char *path)
     if (status == ES_EINTERNAL)
         fail_msg("internal: %s", es_message());
     if (strncmp(es_message(), path, strlen(path)) != 0)
-        fail_msg("\"%s\" does not name the file", es_message());
+        fail_msg("message \"%s\" does not name the file", es_message());
 }
 
 static void read_one_run(es_reader *r, size_t run, const char *path)
@@ -291,15 +296,15 @@ static void read_one_run(es_reader *r, size_t run, const char *path)
     es_status status = es_cursor_open_run(&c, r, run);
     while (status == ES_OK) {
         status = es_cursor_next_of_run(c, &step, &values, &s);
-        if (status == ES_OK) /* every value can be read */
+        if (status == ES_OK) /* all values must be readable memory */
             memcpy(sample, values, s.n_values * sizeof *sample);
-        assert_true(n++ <
-                    100000); /* no file of this size has as many samples */
+        assert_true(n++ < 100000); /* a file of this size has fewer samples */
     }
     check_message(status, path);
 }
 
-/** Reads everything in the file; returns true if it could be opened. */
+/** Reads everything that can be read from the file; returns true if the file
+ *  could be opened. */
 static bool read_whatever(const char *path)
 {
     es_reader *r = NULL;
@@ -317,7 +322,7 @@ static bool read_whatever(const char *path)
     return true;
 }
 
-/** Continues to write as a resumed run would. */
+/** Resumes the run in the damaged file and writes to it. */
 static void write_whatever(const char *path)
 {
     es_writer *w = NULL;
@@ -332,8 +337,8 @@ static void write_whatever(const char *path)
         es_writer_abandon(w);
 }
 
-/** Damages n bytes in a random way; returns the new size, which may be
- *  smaller. */
+/** Damages the n bytes of a file in a random way; returns the new size, which
+ *  may be smaller. */
 static size_t damage(unsigned char *bytes, size_t n)
 {
     const size_t page = 4096;
@@ -352,7 +357,7 @@ static size_t damage(unsigned char *bytes, size_t n)
     case 2: /* a byte in the header of the file or of a page */
         bytes[draw(n_pages) * page + draw(108)] = (unsigned char)draw(256);
         return n;
-    case 3: { /* a stretch of noise */
+    case 3: { /* random bytes */
         size_t at = draw(n), length = 1 + draw(64);
         for (size_t i = at; i < at + length && i < n; i++)
             bytes[i] = (unsigned char)draw(256);
@@ -365,7 +370,8 @@ static size_t damage(unsigned char *bytes, size_t n)
     }
 }
 
-/** Writes 40 steps of the run with UUID, and a second run. */
+/** Writes the file to be damaged: 40 steps of the run with UUID, and a second
+ *  run. */
 static void write_victim(const char *path)
 {
     es_writer *w = NULL;
@@ -410,7 +416,7 @@ TEST(damaged_files_fail_cleanly)
     assert_true(opened > 40 && refused > 40);
 }
 
-/** Leaves run.db and run.db-wal as a killed writer does. */
+/** Leaves run.db and run.db-wal in the state that a killed writer leaves. */
 static void leave_log(const char *path)
 {
     int result;

@@ -1,5 +1,5 @@
-/* Tests the state that a watcher keeps of a growing fragment: a look finds what
-   was appended since the last one, reads only that, and keeps no descriptor
+/* Tests the state that a watcher keeps for a growing fragment: a look reads
+   only the data that was appended since the last look, and keeps no descriptor
    open. */
 #include "store/growth.h"
 #include "tests/support/esf_files.h"
@@ -23,7 +23,7 @@ static int make(void **state)
     return 0;
 }
 
-/* Begins to follow the current file. */
+/* Begins to follow the current state of run.esf. */
 static es_growth *begin(void)
 {
     es_growth *growth;
@@ -57,8 +57,8 @@ static int count_descriptors(void)
     return n;
 }
 
-/* Fails unless the samples of a look are those that a reader finds at the steps
-   [first, end) of each series. */
+/* Fails unless the samples of a look equal the samples that a reader finds at
+   the steps [first, end) of each series. */
 static void assert_samples_are_read(const es_growth *growth, int64_t first,
                                     int64_t end)
 {
@@ -110,7 +110,7 @@ TEST(samples_are_distinguished_from_other_records)
 TEST(repeated_records_are_not_news)
 {
     int64_t run, step = 0;
-    const int64_t steps = 100; /* per commit: 5.6 KiB with the frame */
+    const int64_t steps = 100; /* steps per commit: 5.6 KiB with the frame */
     es_writer *w = es_esf_begin(run_esf, 0, &run);
     AUTO(es_growth) growth = begin();
     for (; step < 3 * ES_ESF_AGAIN_FIRST / 56; step += steps) {
@@ -172,7 +172,7 @@ TEST(a_replaced_or_truncated_file_has_to_be_reopened)
     es_esf_commit(w, 2, 4);
     AUTO(es_growth) growth = begin();
     assert_int_equal(truncate(run_esf, (off_t)n),
-                     0); /* simulates a power loss */
+                     0); /* as after a power loss */
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
     es_growth_end(growth);
     growth = begin();
@@ -220,8 +220,8 @@ TEST(a_writer_on_another_machine_is_recognised)
     es_writer_abandon(w);
 }
 
-/* A writer on another machine is known only by its heartbeat. Its return is
-   news, too. */
+/* Only heartbeats show that a writer on another machine is alive. A look
+   reports when the writer dies and when it returns. */
 TEST(the_death_of_a_writer_is_news_once)
 {
     int64_t run;
@@ -243,7 +243,8 @@ TEST(the_death_of_a_writer_is_news_once)
 
 enum { STEP_BYTES = 1 << 20, TAIL = 12 }; /* MiB */
 
-/* Writes foreign bytes between the frames before `place` and the others. */
+/* Writes the file with foreign bytes inserted at `place`, between two frames.
+ */
 static void write_tail(const unsigned char *bytes, size_t n, size_t place)
 {
     static unsigned char other[STEP_BYTES];
@@ -256,7 +257,7 @@ static void write_tail(const unsigned char *bytes, size_t n, size_t place)
     assert_int_equal(fwrite(bytes + place, 1, n - place, file), n - place);
 }
 
-/* Returns the number of looks until the search is finished. */
+/* Looks until the search is finished; returns the number of looks. */
 static int search(es_growth *growth, es_growth_news *news)
 {
     int n = 0;

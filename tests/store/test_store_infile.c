@@ -6,7 +6,8 @@
 
 static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
 
-/* Limits a hanging test to a failure of this test. */
+/* Sets an alarm, so that a blocked call fails this test and does not hang the
+   whole suite. */
 static int begin(void **state)
 {
     alarm(ES_PATIENCE_S);
@@ -44,7 +45,7 @@ TEST(a_fifo_without_a_writer_is_refused)
                      es_infile_load(&out, &n, path, &limit));
 }
 
-/* The parent normally sleeps because it is reading. */
+/* Waits until the parent sleeps, which usually means that it waits for data. */
 static void await_sleep_of_parent(void)
 {
     es_await(es_is_asleep(getppid(), getppid()));
@@ -55,11 +56,13 @@ TEST(a_fifo_with_a_writer_is_read_to_its_end)
     const char *path = new_fifo(state);
     pid_t writer = fork();
     if (writer == 0) {
-        int fd = open(path, O_WRONLY); /* waits for the reader */
+        int fd =
+            open(path, O_WRONLY); /* blocks until the parent opens the FIFO */
         await_sleep_of_parent();
         _exit(write(fd, "late", 4) == 4 ? 0 : 1);
     }
-    es_await(es_is_asleep(writer, writer)); /* in its call of open */
+    es_await(
+        es_is_asleep(writer, writer)); /* until the writer blocks in open */
     assert_loads(path, "late");
 }
 
@@ -76,7 +79,7 @@ TEST(a_pipe_of_the_shell_is_read)
     }
     close(ends[1]);
     assert_loads(path, "a = 1\n");
-    assert_loads(path, ""); /* the writer has exited */
+    assert_loads(path, ""); /* the pipe's writer has exited */
     close(ends[0]);
 }
 

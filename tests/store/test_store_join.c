@@ -1,5 +1,5 @@
-/** Tests joining the fragments of ranks into one run: values are those of
- *  all rows together, and none are made up. */
+/** Tests joining the fragments of ranks into one run: the joined values equal
+ *  those computed from the rows of all ranks, and no values are invented. */
 
 #include "tests/support/fragments.h"
 
@@ -41,7 +41,8 @@ static es_reader *open_all(void **state)
     return es_open_reader(es_folder_file(state, "all.db"));
 }
 
-/** Reads a sample of the joined run into `values`; it must exist. */
+/** Reads a sample of the joined run into `values`; fails if there is no sample.
+ *  */
 static void take(es_reader *r, const char *name, es_phase phase, int64_t step,
                  float *values, size_t n)
 {
@@ -73,11 +74,12 @@ static float first_head(es_reader *r, const char *name, int64_t step)
 #define T 5
 
 typedef struct rows {
-    float of[ES_N_ROW_STATISTICS][2 * B * H * T]; /* (2B,H,T) of both ranks */
+    float of[ES_N_ROW_STATISTICS]
+            [2 * B * H * T]; /* (2B,H,T) rows of both ranks */
 } rows;
 
-/** Makes the rows of a layer. Some are not finite; in layer 1, head 1 of
- *  rank 1 has no finite rows. */
+/** Makes the rows of a layer. Some rows are not finite; in layer 1, head 1 of
+ *  rank 1 has no finite rows at all. */
 static void make_rows(rows *out, int layer)
 {
     for (int s = 0; s < ES_N_ROW_STATISTICS; s++)
@@ -95,7 +97,8 @@ static void make_rows(rows *out, int layer)
     }
 }
 
-/** Computes the sums (H) over the sequences first..last-1. */
+/** Computes the sums (H) of all row statistics over the sequences
+ *  first..last-1. */
 static void add_rows(es_head_sums *sums, const rows *from, int first, int last)
 {
     const float *at[ES_N_ROW_STATISTICS];
@@ -106,7 +109,8 @@ static void add_rows(es_head_sums *sums, const rows *from, int first, int last)
     es_head_sums_add_rows(sums, at, last - first, H, T);
 }
 
-/** Computes all head statistics, (series,L,H), and the finite rows (L,H). */
+/** Computes all head statistics (series,L,H) and the number of finite rows
+ *  (L,H). */
 static void make_heads(float heads[ES_N_HEAD_SERIES][L * H], float *finite,
                        int first, int last)
 {

@@ -70,7 +70,9 @@ TEST(series_of_different_shapes_are_refused)
 TEST(invalid_descriptions_of_fragments_are_refused)
 {
     const struct {
-        const char *world, *ranks, *layer, *words; /* NULL: not a fragment */
+        const char *world, *ranks, *layer,
+            *words; /* words of the message, or NULL if the run is not a
+                       fragment */
     } cases[] = {
         {"2", "[0]", "[]", NULL},
         {"1e9", "[1]", "0", NULL},

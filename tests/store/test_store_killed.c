@@ -1,5 +1,5 @@
 /* Kills writers of fragments and run files, or simulates a power loss of
-   fragments, at random moments: acknowledged data is never lost, wrong data
+   fragments, at random moments: acknowledged data is never lost, wrong data is
    never shown, and the next writer can continue. ESF_KILLS, RUN_KILLS and
    ESF_POWER_LOSSES set the number of repetitions. test_store_power.c tests
    power losses of run files. */
@@ -21,8 +21,8 @@ static void seed(uint64_t usual)
 
 /* --- kill -9 -------------------------------------------------------------- */
 
-/** Continues from a step with transactions of up to 8 steps, for ever, and
- *  sometimes closes the file. */
+/** Writes transactions of up to 8 steps from `step` on, for ever, and sometimes
+ *  closes and reopens the file. */
 static void write_until_killed(const char *path, int64_t step,
                                volatile int64_t *acknowledged)
 {
@@ -70,7 +70,7 @@ static void check_killed_writers(const char *path, long n_kills)
             assert_int_equal(least, 0);
         else
             assert_true(n == gap && n >= least);
-        /* Sometimes resume earlier, as from a checkpoint. */
+        /* Sometimes resumes at an earlier step, as from a checkpoint. */
         resumed = n > 0 ? chance_below(4) ? n : n / 2 : 0;
         if (n > 4000) {
             const char *const beside[] = {"", "-wal", "-shm"};
@@ -106,9 +106,9 @@ TEST(a_killed_writer_of_a_run_file_loses_nothing_that_it_acknowledged)
 #define BLOCK 512
 
 /**
- * Simulates a power loss: of n bytes only `safe` were synced, and each block
- * behind them has its new contents, zeros or random bytes. Returns the new
- * size.
+ * Simulates a power loss: only the first `safe` of n bytes were synced, and
+ * each block behind them has its new contents, zeros or random bytes. Returns
+ * the new size.
  */
 static size_t lose_power(unsigned char *out, const unsigned char *bytes,
                          size_t n, size_t safe)
@@ -156,7 +156,7 @@ TEST(a_power_loss_loses_only_unsynced_data)
         if (i % 16)
             continue;
         es_esf_clock_after(bytes, n, 1000);
-        int64_t run; /* and the run can be continued */
+        int64_t run; /* The next writer must be able to continue the run. */
         es_writer *writer = es_esf_begin(path, gap, &run);
         es_esf_commit(writer, found, found + 5);
         es_assert_ok(es_writer_close(writer));

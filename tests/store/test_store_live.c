@@ -1,4 +1,4 @@
-/** Tests files that are being written: locks, concurrent readers, forks,
+/** Tests files that are being written: locks, concurrent readers, forks and
  *  unusual paths. */
 #include "store/outfile.h"
 #include "store/store_internal.h"
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/** Opens a run of 2 x 3 with one series. */
+/** Opens a run of 2 layers with 3 heads and one series. */
 static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
 {
     es_run_info info = es_run_of(2, 3);
@@ -37,7 +37,7 @@ static void assert_plain_file(const char *path)
         assert_false(es_file_exists_beside(path, rest[i]));
     size_t n;
     AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
-    assert_int_equal(bytes[18], 1); /* 1: no write-ahead log */
+    assert_int_equal(bytes[18], 1); /* 1 means no write-ahead log */
     assert_int_equal(bytes[19], 1);
     assert_string_equal(es_sqlite(path, "PRAGMA journal_mode"), "delete");
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
@@ -45,7 +45,7 @@ static void assert_plain_file(const char *path)
 
 /* --- locks --------------------------------------------------------------- */
 
-/** Starts a process that holds a writer until it is killed. */
+/** Starts a process that keeps a writer open until the process is killed. */
 static pid_t start_holder(const char *path, int64_t n_samples)
 {
     int ready[2];
@@ -92,7 +92,7 @@ TEST(a_second_writer_learns_the_pid)
     kill_holder(holder);
     assert_false(es_is_written(r));
     assert_true(es_file_exists_beside(
-        run_db, "-lock")); /* the killed process could not remove it */
+        run_db, "-lock")); /* the killed process has left its lock */
     es_reader_close(r);
     es_assert_ok(es_writer_close(open_series(run_db, &run, &series)));
     assert_plain_file(run_db);
@@ -128,7 +128,7 @@ TEST(a_second_writer_of_one_process_is_refused)
                      es_writer_open(&second, run_db, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
     AUTO(es_reader) r = es_open_reader(run_db);
-    assert_true(es_is_written(r)); /* a query does not release it */
+    assert_true(es_is_written(r)); /* the query has not released the lock */
     assert_true(es_is_written(r));
     es_assert_ok(es_writer_close(w));
     assert_false(es_is_written(r));
@@ -162,8 +162,8 @@ TEST(a_lock_file_of_another_kind_is_refused)
     assert_plain_file(run_db);
 }
 
-/* The race is between opening and locking the lock file: if its holder removes
- * it in between, the lock is on a file without a name. */
+/* Provokes the race between opening and locking the lock file: if the holder
+   removes the file in between, the new lock is on a file without a name. */
 TEST(lock_has_one_holder)
 {
     enum { N = 4, ROUNDS = 200 };
@@ -199,8 +199,8 @@ TEST(lock_has_one_holder)
     assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
-/* Many processes compete for one file: one at a time has it, and all get it in
- * the end. */
+/* Many processes compete for one file: only one at a time may write it, and
+   every process must succeed at some time. */
 TEST(writers_take_turns)
 {
     enum { N = 6, ROUNDS = 5 };
@@ -407,7 +407,7 @@ TEST(a_writer_closes_while_a_reader_stays)
     assert_int_equal(step, 1);
     es_cursor_close(c);
     es_reader_close(r);
-    r = es_open_reader(run_db); /* in whatever mode it was left */
+    r = es_open_reader(run_db); /* in WAL mode or not */
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     assert_int_equal(s.last_step, 10);
     es_reader_close(r);
@@ -430,14 +430,14 @@ TEST(log_of_a_killed_writer_is_read)
     es_assert_values(values, s.id, 39, 6);
 }
 
-/** The reader is an unprivileged user. */
+/** An unprivileged user reads a file in a read-only folder. */
 TEST(a_log_in_a_read_only_folder_is_read)
 {
     kill_holder(start_holder(run_db, 5));
     assert_int_equal(unlink(es_folder_file(state, "run.db-shm")), 0);
     assert_int_equal(chmod((char *)*state, 0555), 0);
     pid_t child = fork();
-    if (child == 0) { /* root may write anywhere */
+    if (child == 0) { /* root could write anywhere */
         es_series s;
         if (geteuid() == 0 && seteuid(65534) != 0)
             _exit(2);

@@ -1,5 +1,5 @@
-/** Tests the write-ahead log under readers: it shrinks under readers that
- *  come and go, and a reader that stays only costs space. */
+/** Tests the write-ahead log while readers are active: with readers that come
+ *  and go the log shrinks, and a reader that stays only costs space. */
 #include "store/store_internal.h"
 #include "tests/support/test.h"
 
@@ -40,7 +40,8 @@ static void close_readers(struct readers *readers)
         sqlite3_close(readers->handles[i]);
 }
 
-/** The second reader begins before the first ends. */
+/** Lets the other reader begin a snapshot before the active reader ends its
+ *  snapshot. */
 static bool move_on(void *user)
 {
     struct readers *readers = user;
@@ -92,7 +93,7 @@ TEST(a_log_shrinks_under_steady_readers)
     }
     printf("# the log had %lld KiB at most\n", (long long)(largest >> 10));
     assert_true(readers.moves >
-                COMMITS); /* the writer waited for the readers */
+                COMMITS); /* the writer has waited for the readers */
     assert_in_range(largest, 1 << 20, 16 << 20);
     close_readers(&readers);
     es_assert_ok(es_writer_close(w));
@@ -126,7 +127,8 @@ TEST(a_reader_that_stays_costs_only_space)
                         "5376");
 }
 
-/** Without readers, a log that a large transaction made is truncated again. */
+/** Without readers, a log that has grown by a large transaction is truncated
+ *  again. */
 TEST(a_log_shrinks_after_a_large_transaction)
 {
     int64_t series;

@@ -1,5 +1,5 @@
-/** Tests attention maps: their bits, their order, and foreign tables of the
- *  same name. */
+/** Tests reading and writing attention maps: every bit, their order, and
+ *  foreign tables of the same name. */
 #include "analyzer/base/value.h"
 #include "store/map.h"
 #include "store/merge.h"
@@ -9,7 +9,7 @@
 
 enum { MOST = 32 };
 
-/** The maps that es_reader_maps has passed to the handler. */
+/** Stores the maps that es_reader_maps has passed to the handler. */
 typedef struct found {
     int n, n_damaged;
     es_map maps[MOST];

@@ -1,10 +1,11 @@
-/** Tests merging run files: every bit is copied, once. */
+/** Tests merging run files: every run is copied bit by bit, and only once. */
 #include "store/merge.h"
 #include "store/run_row.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
 
-/** Merges `from` into `to`; returns the result of es_merge. */
+/** Merges the file `from` into the file `to`; returns the status of es_merge.
+ *  */
 static es_status merge(const char *to, const char *from, size_t *n_copied,
                        size_t *n_skipped)
 {
@@ -122,7 +123,7 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
     es_assert_ok(es_writer_run_row(w, uuid, &row));
 }
 
-/* NaN, missing and zero are distinct in SQL, too. */
+/* In the table `summary`, NaN, missing and zero are distinct. */
 TEST(a_run_has_a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");

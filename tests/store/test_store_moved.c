@@ -22,7 +22,8 @@ static written write_some(const char *path)
     return w;
 }
 
-/** The writer continues, and reports the move when it is closed. */
+/** Continues to write after the file was moved, and checks that closing reports
+ *  the move. */
 static void finish_elsewhere(const written *w, const char *path)
 {
     const char *words = "removed, moved or replaced";
@@ -64,8 +65,8 @@ TEST(a_renamed_file_is_reported)
     assert_samples(other, "2");
 }
 
-/* The file at the path now belongs to another writer, with its log and its
-   lock. */
+/* The path now names a file of another writer. Closing the first writer must
+   not touch that file, its log or its lock. */
 TEST(another_writer_at_the_same_path_is_left_alone)
 {
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
@@ -88,8 +89,8 @@ TEST(another_writer_at_the_same_path_is_left_alone)
     assert_samples(run_db, "2");
 }
 
-/* SQLite creates a missing file that it opens, and removes the log that it
-   finds next to an empty one. */
+/* The earlier connection removes the log: SQLite creates the missing file, and
+   removes the log next to an empty file. */
 TEST(a_log_removed_by_an_earlier_connection_is_noticed)
 {
     sqlite3 *earlier = NULL;
@@ -120,7 +121,8 @@ TEST(the_log_of_a_resumed_file_is_in_place)
     es_assert_ok(es_writer_close(writer));
 }
 
-/* If nothing was committed, abandoning removes only the writer's own file. */
+/* If nothing was committed, abandoning removes only the file that the writer
+   created. */
 TEST(an_abandoned_writer_leaves_other_files_alone)
 {
     es_writer *writer = es_open_writer(run_db);

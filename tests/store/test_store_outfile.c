@@ -158,7 +158,8 @@ TEST(devices_and_fifos_are_written)
     assert_true(S_ISFIFO(st.st_mode));
 }
 
-/** Runs put in a child whose standard output is fd; returns its status. */
+/** Calls put in a child whose standard output is fd; returns the child's exit
+ *  status. */
 static int put_in_child(int fd, const char *path, const char *words)
 {
     pid_t child = fork();
@@ -211,7 +212,8 @@ TEST(a_dash_is_standard_output)
     es_outfile_abandon(file);
 }
 
-/* A file size limit simulates a full disk: the same code path, for any user. */
+/* A file size limit simulates a full disk: it takes the same code path and
+   needs no privileges. */
 TEST(a_full_disk_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out");
@@ -240,7 +242,8 @@ TEST(a_full_disk_leaves_the_old_file)
 
 /* --- files left by killed processes -------------------------------------- */
 
-/* The last cleaned folder is remembered, so another one is cleaned first. */
+/* A thread does not clean the same folder twice in succession. Writes to
+   another folder first, so that this one is cleaned again. */
 static void put_anew(void **state)
 {
     const char *other = es_folder_file(state, "other");
@@ -249,7 +252,7 @@ static void put_anew(void **state)
     es_assert_ok(put(es_folder_file(state, "out"), "new"));
 }
 
-/* Starts a process that begins to write `path` and waits to be killed. */
+/* Starts a process that begins to write `path` and then waits to be killed. */
 static pid_t begin_writing(const char *path)
 {
     int ends[2];
@@ -259,7 +262,7 @@ static pid_t begin_writing(const char *path)
     if (child == 0) {
         es_outfile *file = NULL;
         FILE *stream = NULL;
-        alarm(ES_PATIENCE_S); /* ends the child if the test fails first */
+        alarm(ES_PATIENCE_S); /* ends the child if the test fails */
         if (es_outfile_open(&file, &stream, path) < 0 ||
             write(ends[1], "", 1) != 1)
             _exit(1);

@@ -1,7 +1,7 @@
-/* Simulates power losses of run files at random moments. Whichever
-   unsynced data the disk keeps, every acknowledged sample is there, none is
-   wrong, a transaction is there whole or not at all, and the next writer can
-   continue. RUN_POWER_LOSSES sets the number of repetitions. */
+/* Simulates power losses of run files at random moments. Whichever unsynced
+   data the disk keeps, the file has every acknowledged sample and no wrong
+   sample, has each transaction whole or not at all, and can be continued by the
+   next writer. RUN_POWER_LOSSES sets the number of repetitions. */
 #include "store/writer_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/lossy_disk.h"
@@ -17,8 +17,8 @@
 
 enum { MOST_STEPS = 20000 };
 
-/** Bounds for the number of training steps that the file may have after a
- *  power loss, for each step of the disk. */
+/** For each step of the disk, the least and the largest number of training
+ *  steps that the file may have if the power fails after it. */
 static struct {
     int64_t least, most;
 } promised[MOST_STEPS];
@@ -26,7 +26,7 @@ static size_t n_promised;
 
 static int64_t acknowledged, begun;
 
-/** Notes the current promise for all disk steps since the last call. */
+/** Stores the current bounds for all disk steps since the last call. */
 static void note(void)
 {
     const size_t n = lossy_disk_n_steps();
@@ -72,13 +72,14 @@ static void commit_some(es_writer *writer, int n)
     for (int i = 0; i < n; i++) {
         begun = acknowledged + PER_COMMIT;
         commit(writer, acknowledged);
-        note(); /* acknowledged only after this */
+        note(); /* these steps are acknowledged from now on */
         acknowledged = begun;
     }
 }
 
-/** Records with appends, a checkpoint after which the log restarts, one that
- *  empties it, a clean close, and a resumption that replaces steps. */
+/** Records a run with appends, a checkpoint after which the log restarts, a
+ *  checkpoint that empties the log, a clean close, and a resumption that
+ *  replaces steps. */
 static void record(const char *path)
 {
     es_writer *writer = begin(path, 0);
@@ -104,7 +105,7 @@ static void record(const char *path)
 /* --- the remaining data --------------------------------------------------- */
 
 /** Fails unless every sample of a series is correct and there are no gaps;
- *  returns their number. */
+ *  returns the number of samples. */
 static int64_t count_right(es_reader *reader, const char *name, int64_t id)
 {
     es_series series;
@@ -176,13 +177,15 @@ TEST(a_power_loss_of_a_run_file_loses_only_unsynced_data)
         n_less += n < promised[at].most;
         if (i % 16)
             continue;
-        es_writer *writer = begin(left, n); /* and the run can be continued */
+        es_writer *writer = begin(
+            left, n); /* The next writer must be able to continue the run. */
         commit(writer, n);
         es_assert_ok(es_writer_close(writer));
         assert_int_equal(check_file(left), n + PER_COMMIT);
         check_pages(left);
     }
-    assert_true(n_less >= n_losses / 20); /* some data must get lost */
+    assert_true(n_less >=
+                n_losses / 20); /* the simulation must lose some data */
     lossy_disk_end();
 }
 

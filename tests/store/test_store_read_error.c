@@ -1,5 +1,5 @@
-/** Tests that a read that fails once with EIO is reported as a read error,
- *  whichever read it is. */
+/** Tests that a read that fails with EIO is reported as a read error and not as
+ *  damage. Lets each read of a run file fail once. */
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 static int n_reads, failing; /* 0: no read fails */
 
-/* Replaces the function of the C library that SQLite calls. */
+/* Replaces the C library's pread64, which SQLite calls. */
 __attribute__((visibility("default"))) ssize_t pread64(int fd, void *bytes,
                                                        size_t n, off_t at);
 ssize_t pread64(int fd, void *bytes, size_t n, off_t at)

@@ -1,8 +1,9 @@
-/** Tests what a reader returns of a run file. */
+/** Tests the runs, series, samples and configurations that a reader returns. */
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* The memory behind the members that it knows may belong to something else. */
+/* A reader must not write behind the members that an older program knows: the
+   memory may belong to other data. */
 TEST(an_older_program_gets_the_members_that_it_knows)
 {
     es_write_run(run_db, "first", 30);
@@ -145,7 +146,8 @@ TEST(events_are_in_order)
 TEST(a_configuration_is_an_object_or_null)
 {
     const struct {
-        const char *stored, *given; /* as SQL, and as the reader returns it */
+        const char *stored, *given; /* the stored configuration as SQL, and the
+                                       text that the reader returns */
     } cases[] = {
         {"'{ \"lr\" : 1e-3,\n \"of\": {\"a\": [1, \"x y\"]} }'",
          "{\"lr\":1e-3,\"of\":{\"a\":[1,\"x y\"]}}"},
@@ -162,7 +164,7 @@ TEST(a_configuration_is_an_object_or_null)
         snprintf(sql, sizeof sql, "update run set config = %s",
                  cases[i].stored);
         for (char *c = sql; *c;
-             c++) /* it passes through a shell in double quotes */
+             c++) /* the SQL passes through a shell in double quotes */
             *c = *c == '"' ? '~' : *c;
         es_sqlite(run_db, sql);
         es_sqlite(run_db, "update run set config = replace(config, '~', "
@@ -179,7 +181,8 @@ TEST(a_configuration_is_an_object_or_null)
     }
 }
 
-/* The members as lines, and the number of members after which to stop. */
+/* Text with one line per member, and the number of members after which the
+   handler stops. */
 typedef struct members {
     char text[1024];
     int left;

@@ -1,5 +1,5 @@
-/** Tests files that are not run files, or not quite: they are refused, named
- *  and left unchanged. */
+/** Tests files that are not valid run files: they are refused with a message
+ *  that names the file, and left unchanged. */
 #include "tests/support/test.h"
 
 #include <sys/socket.h>
@@ -29,8 +29,8 @@ static void both_refuse(const char *path, es_status code, const char *words)
     writer_refuses(path, code, words);
 }
 
-/** Fails unless reader and writer refuse the file, and leave it unchanged
- *  and no files next to it. */
+/** Fails unless reader and writer refuse the file, do not change it, and leave
+ *  no files next to it. */
 static void refused_untouched(const char *path, es_status code,
                               const char *words)
 {
@@ -157,7 +157,8 @@ TEST(a_schema_of_the_future_is_refused)
     refused_untouched(run_db, ES_EFORMAT, "schema -1");
 }
 
-/** Offset 44 of an SQLite file: SQLite knows no format above 4. */
+/** Sets the schema format at offset 44 of an SQLite file to a number above 4,
+ *  the highest that SQLite knows. */
 TEST(a_format_of_the_future_is_refused)
 {
     size_t n;
@@ -246,7 +247,7 @@ TEST(numbers_out_of_bounds_are_damage)
     }
 }
 
-/** Reads every sample; returns the first failure. */
+/** Reads every sample of the file; returns the first failure. */
 static es_status read_all(const char *path)
 {
     es_cursor *c = NULL;
@@ -264,8 +265,8 @@ static es_status read_all(const char *path)
     return status;
 }
 
-/* Without checksums a wrong length makes the file unreadable; files with
- * checksums are tested in test_store_checksum.c. */
+/* In a file without checksums, a sample of the wrong length is an error.
+   test_store_checksum.c tests files with checksums. */
 TEST(samples_of_another_length_are_damage)
 {
     es_write_run(run_db, "x", 20);
@@ -288,8 +289,8 @@ TEST(samples_of_another_length_are_damage)
     es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(run_db));
 }
 
-/* A search in such an index ends anywhere, and the steps that follow do not
-   increase. */
+/* A search in an index of the opposite order ends at any entry, and the steps
+   that follow do not increase. */
 TEST(an_index_in_the_opposite_order_is_damage)
 {
     es_series s = {.size = sizeof s, .id = 1, .name = "entropy", .n_values = 6};
@@ -408,7 +409,7 @@ TEST(invalid_planned_steps_and_ceilings_are_unknown)
     }
 }
 
-/** Exchanges two entries of an index that has one page. */
+/** Exchanges two entries of an index that consists of one page. */
 static void exchange_in_index(const char *path, const char *index, size_t i,
                               size_t j)
 {
@@ -446,8 +447,8 @@ TEST(a_series_that_ends_early_is_damage)
                      es_cursor_next(c, &step, &values));
 }
 
-/** A search from below finds a first step, and a search from above no last
- *  one. */
+/** In the damaged index, a search from below finds a first step, but a search
+ *  from above finds no last step. */
 TEST(steps_out_of_order_are_damage)
 {
     float values[6];

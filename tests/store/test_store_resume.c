@@ -44,7 +44,8 @@ TEST(events_are_deduplicated_by_run)
 
 #define UUID "00000000-1111-4222-8333-444444444444"
 
-/** Writes steps 0..n-1 of a run with UUID, with an event at each, and stops. */
+/** Writes steps 0..n-1 of the run with UUID, with an event at each step, and
+ *  ends the run as stopped. */
 static void write_part(const char *path, int64_t n)
 {
     int64_t run, series;
@@ -142,8 +143,8 @@ TEST(a_run_resumes_from_its_start_or_beyond_its_end)
 TEST(a_run_of_another_shape_is_not_resumed)
 {
     int64_t run;
-    es_run_info info =
-        es_run_of(3, 2); /* as many values as before, in another shape */
+    es_run_info info = es_run_of(
+        3, 2); /* the same number of heads in total, in another shape */
     info.uuid = UUID;
     write_part(run_db, 10);
     es_writer *w = es_open_writer(run_db);

@@ -1,4 +1,4 @@
-/** Tests names, sizes, standard series, uuids and times. */
+/** Tests the names, sizes and standard series of runs, and uuids and times. */
 #include "store/run.h"
 #include "tests/support/test.h"
 
@@ -88,7 +88,8 @@ TEST(time_is_now_in_utc)
 {
     char text[ES_TIME_SIZE];
     struct tm parsed = {0};
-    /* time() returns the time of the last tick and may lag behind. */
+    /* Uses clock_gettime(), because time() returns the time of the last tick
+       and may lag behind. */
     struct timespec before, after;
     clock_gettime(CLOCK_REALTIME, &before);
     es_time_now(text);

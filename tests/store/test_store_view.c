@@ -1,7 +1,7 @@
 /*
- * Tests readers of a file with a write-ahead log: what they see of an active
- * writer, what they leave in the folder, and companion files that SQLite did
- * not make.
+ * Tests readers of a file with a write-ahead log: they see a consistent state
+ * while a writer is active, do not change the folder, and refuse companion
+ * files that SQLite did not make.
  */
 #include "store/store_internal.h"
 #include "tests/support/await.h"
@@ -17,8 +17,9 @@ enum { L = 16, H = 24, N = L * H };
 
 /** State shared with the writing process. */
 typedef struct progress {
-    volatile int64_t committed; /* steps; the next one may be committed, too */
-    volatile int64_t goal;      /* steps; the writer pauses there */
+    volatile int64_t
+        committed; /* number of committed steps; one more may be committed */
+    volatile int64_t goal; /* number of steps after which the writer pauses */
     volatile int stop;
 } progress;
 
@@ -31,8 +32,8 @@ static progress *share_progress(void)
     return p;
 }
 
-/** Writes steps up to the goal, which may rise, until a stop is requested;
- *  exits without closing. */
+/** Writes steps up to the goal, which the parent may raise, until a stop is
+ *  requested; exits without closing the file. */
 static void write_steps(const char *path, progress *p)
 {
     int64_t run, series;
@@ -111,7 +112,8 @@ static int64_t count_whole_steps(es_reader *r)
 
 /* --- with an active writer --------------------------------------------- */
 
-/** In the meantime the log is moved into the file and restarted many times. */
+/** While the reader reads, the log is moved into the file and restarted many
+ *  times. */
 TEST(each_read_sees_one_state_of_the_run)
 {
     progress *p = share_progress();
@@ -134,8 +136,8 @@ TEST(each_read_sees_one_state_of_the_run)
     munmap(p, sizeof *p);
 }
 
-/** Another program holds a snapshot, so the log outgrows one page of its
- *  index. */
+/** Because another program holds a snapshot, the log grows beyond one page of
+ *  its index. */
 TEST(a_log_of_several_index_pages_is_read)
 {
     const char *log = es_folder_file(state, "run.db-wal");
@@ -160,8 +162,8 @@ TEST(a_log_of_several_index_pages_is_read)
     munmap(p, sizeof *p);
 }
 
-/** A reader of a crashed run builds its own index of the log; the writer
- *  that resumes the run must still respect its locks. */
+/** A reader of a crashed run builds a private index of the log. The writer that
+ *  resumes the run must still respect the reader's locks. */
 TEST(a_resuming_writer_keeps_the_frames_being_read)
 {
     es_series s;
@@ -352,7 +354,8 @@ TEST(a_log_without_its_run_file_is_refused)
 
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
-/** The power failed while the first page was moved into the file. */
+/** Simulates a power loss while the first page was being moved into the file.
+ *  */
 TEST(a_torn_first_page_is_read_from_the_log)
 {
     size_t n;
@@ -372,7 +375,7 @@ TEST(a_torn_first_page_is_read_from_the_log)
     assert_int_equal(count_whole_steps(r), 30);
 }
 
-/** A log can turn a run file into something else. */
+/** A log can contain changes that make a run file invalid. */
 TEST(a_writer_checks_the_file_with_its_log_applied)
 {
     sqlite3 *handle = NULL;
@@ -393,7 +396,8 @@ TEST(a_writer_checks_the_file_with_its_log_applied)
                      es_writer_open(&w, run_db, ES_FAST));
     AUTO_FREE unsigned char *after = es_file_read(run_db, &m);
     assert_int_equal(n, m);
-    assert_memory_equal(before, after, n); /* the log was not moved into it */
+    assert_memory_equal(before, after,
+                        n); /* the log was not moved into the file */
     assert_true(es_file_exists_beside(run_db, "-wal"));
 }
 

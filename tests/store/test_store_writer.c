@@ -1,7 +1,8 @@
-/** Tests writing run files: what is stored, bit by bit, and what is refused. */
+/** Tests writing run files: values are stored bit by bit, and invalid arguments
+ *  are refused. */
 #include "tests/support/test.h"
 
-/** Opens a run of L x H with one head series. */
+/** Opens a run of L layers with H heads and one head series. */
 static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
                               int64_t *run, int64_t *series)
 {
@@ -63,7 +64,7 @@ TEST(unknown_is_null)
     int64_t run;
     es_writer *w = es_open_writer(run_db);
     es_run_info info = es_run_of(1, 1);
-    info.status = ES_RUN_FAILED; /* ignored when a run begins */
+    info.status = ES_RUN_FAILED; /* the status is ignored when a run begins */
     info.ended_at = "2020-01-02T03:04:05.678Z";
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
@@ -78,8 +79,8 @@ TEST(unknown_is_null)
     assert_string_equal(es_sqlite(run_db, "PRAGMA user_version"), "2");
 }
 
-/** The run's members are kept, and the environment adds those that are
- *  missing. */
+/** The members of the run's configuration are kept, and ENTROPY_RUN_CONFIG adds
+ *  missing members. */
 TEST(a_configuration_is_completed_by_the_environment)
 {
     static const char given[] =
@@ -115,7 +116,8 @@ TEST(a_configuration_is_completed_by_the_environment)
     }
 }
 
-/** Values that a careless copy would change. */
+/** Float32 bit patterns that a conversion to another type and back could
+ *  change. */
 static const uint32_t bits[] = {
     0x00000000, 0x80000000, 0x7f800000, 0xff800000,      0x7fc00000,
     0xffc00000, 0x7fc00001, 0x7f800001, 0xffbfffff,      0x7fffffff,
@@ -189,7 +191,7 @@ TEST(a_second_sample_replaces_the_first)
     es_assert_bits(back, second, 2);
 }
 
-/* Some of them compete for the same rowid. */
+/* Some of these steps compete for the same rowid. */
 TEST(steps_come_in_any_order)
 {
     enum { N = 8 };
@@ -394,7 +396,7 @@ TEST(a_failed_write_fails_its_transaction)
     es_writer *w = open_series(run_db, 64, 64, &run, &series);
     es_assert_ok(es_write_values(w, series, 0, N));
     es_assert_ok(es_writer_begin(w));
-    es_reader_cap_memory(300 << 10); /* less than is already in use */
+    es_reader_cap_memory(300 << 10); /* less memory than is already in use */
     es_status status = ES_OK;
     while (status == ES_OK && step < 1000)
         status = es_write_values(w, series, step++, N);

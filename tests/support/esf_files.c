@@ -1,5 +1,5 @@
-/* Writes fragment files for tests with es_writer, and parses them with
-   esf.h. */
+/* Writes fragment files for tests with es_writer, and parses them with the
+   functions of esf.h. */
 #include "tests/support/test.h"
 
 #include "store/esf_out.h"

@@ -1,4 +1,5 @@
-/** Fragment files for tests. Include cmocka first. */
+/** Writes, changes and checks fragment files for tests. Include cmocka first.
+ *  */
 #ifndef ES_TESTS_ESF_FILES_H
 #define ES_TESTS_ESF_FILES_H
 
@@ -7,30 +8,29 @@
 #include "store/writer.h"
 
 #define ES_ESF_UUID "0f0e0d0c-0b0a-4908-8706-050403020100"
-#define ES_ESF_LAYERS 2 /* layers of the run */
+#define ES_ESF_LAYERS 2 /* number of layers of the run */
 #define ES_ESF_PER_LAYER 3
 #define ES_ESF_CELLS (ES_ESF_LAYERS * ES_ESF_PER_LAYER)
 
-/** Opens a fragment and its run, resumed from a step on; series 1 is
- *  "entropy". */
+/** Opens a fragment and adds its run, or resumes it at step `resume`; series 1
+ *  is "entropy". */
 es_writer *es_esf_begin(const char *path, int64_t resume, int64_t *run);
 
-/** Commits the samples of entropy for the steps from..to-1, with es_value_of
- *  series 1, as one transaction. */
+/** Commits the samples of "entropy" at the steps from..to-1 as one transaction;
+ *  es_value_of with series 1 gives the values. */
 void es_esf_commit(es_writer *writer, int64_t from, int64_t to);
 
-/** Writes a finished run of n_commits transactions of two steps each. */
+/** Writes a finished run of n_commits transactions with two steps each. */
 void es_esf_write(const char *path, int n_commits);
 
 /**
- * Fails unless every sample of entropy is correct for its step or, if
- * `may_miss`, missing as a whole. Returns the number of samples, and the first
- * missing step.
+ * Fails unless every sample of "entropy" has the right values for its step or,
+ * if `may_miss`, only missing values. Returns the number of samples, and sets
+ * *gap to the first step without a sample.
  */
 int64_t es_esf_check(es_reader *reader, bool may_miss, int64_t *gap);
 
-/** Checks the samples of a file as es_esf_check does; -1: the file is
- *  refused. */
+/** Same as es_esf_check, but for a path. Returns -1 if the file is refused. */
 int64_t es_esf_check_file(const char *path, bool may_miss, int64_t *gap);
 
 /** Returns the offset of frame i in a file's bytes (n), and reads its head.
@@ -42,11 +42,12 @@ size_t es_esf_find(es_esf_frame *frame, uint32_t *seed,
 void es_esf_seal(unsigned char *bytes, size_t place, es_esf_frame *frame,
                  uint32_t seed);
 
-/** Sets the clock to `ms` after the file's first frame was written, however
- *  long ago that was. */
+/** Sets this process's clock to `ms` after the time at which the file's first
+ *  frame was written. */
 void es_esf_clock_after(const unsigned char *bytes, size_t n, int64_t ms);
 
-/** Changes the writer in the first frame to one of another machine. */
+/** Changes the first frame of the file, so that the writer seems to run on
+ *  another machine. */
 void es_esf_move_abroad(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes and joins fragments of a distributed training, for tests. */
+/* Writes and joins fragments of a distributed training run, for tests. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/fragments.h"
@@ -52,7 +52,7 @@ void es_rank_put(es_writer *w, int64_t run, const char *name, es_phase phase,
     es_assert_ok(es_writer_sample(w, series, step, values, n));
 }
 
-char es_rank_said[4096]; /* lines of the join */
+char es_rank_said[4096]; /* lines that es_join has reported */
 
 static void hear(void *user, const char *line)
 {
@@ -60,7 +60,7 @@ static void hear(void *user, const char *line)
     strcat(strcat(es_rank_said, line), "\n");
 }
 
-/** Joins the files (n) into all.db; returns the result of es_join. */
+/** Joins the files (n) into all.db; returns the status of es_join. */
 es_status es_rank_join(void **state, const char *const *names, size_t n)
 {
     es_reader *readers[4];

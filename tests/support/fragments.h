@@ -1,12 +1,12 @@
-/** Fragments of a distributed training for tests, written and joined in a
- *  folder. Include cmocka first. */
+/** Writes and joins fragments of a distributed training run in a folder, for
+ *  tests. Include cmocka first. */
 #ifndef ES_TESTS_FRAGMENTS_H
 #define ES_TESTS_FRAGMENTS_H
 
 #include "store/join/join.h"
 
 #define ES_RANKS_UUID "01234567-89ab-4def-8123-456789abcdef"
-#define ES_RANKS_L 3 /* layers of the default fragment */
+#define ES_RANKS_L 3 /* number of layers of the default fragment */
 #define ES_RANKS_H 2
 
 /** A fragment to be written; zero or NULL members have default values. */
@@ -15,20 +15,21 @@ typedef struct es_rank_file {
     int world, first_layer, n_layer, first_head, n_head;
 } es_rank_file;
 
-/** Opens a file and begins its run, with the given configuration or that of
- *  the fragment; returns run_id. */
+/** Open a file and begin its run, with the given configuration or the one that
+ *  describes the fragment; return the run_id. */
 int64_t es_rank_open_config(es_writer **writer, void **state,
                             const es_rank_file *file, const char *config);
 int64_t es_rank_open(es_writer **writer, void **state,
                      const es_rank_file *file);
 void es_rank_close(es_writer *writer, int64_t run);
 
-/** Writes one sample; n decides if the series has run, layer or head shape. */
+/** Writes one sample of n values; n determines whether the series has run,
+ *  layer or head shape. */
 void es_rank_put(es_writer *writer, int64_t run, const char *name,
                  es_phase phase, int64_t step, const float *values, size_t n);
 
-/** Joins the files (n) into all.db; returns the result of es_join. Its lines
- *  are appended to es_rank_said, each with a newline. */
+/** Joins the files (n) into all.db; returns the status of es_join. Appends the
+ *  lines that es_join reports to es_rank_said, each with a newline. */
 es_status es_rank_join(void **state, const char *const *names, size_t n);
 extern char es_rank_said[4096];
 

@@ -1,5 +1,5 @@
-/* Implements a disk that loses power, for tests of run files: see lossy_disk.h.
-   The VFS passes everything on to the system's VFS and records each change. */
+/* Simulates a disk that loses power, for tests of run files: see lossy_disk.h.
+   The VFS passes all calls to the system's VFS and records each change. */
 #include "tests/support/lossy_disk.h"
 
 #include "tests/support/chance.h"
@@ -15,7 +15,7 @@ enum { MAIN, LOG, N_FILES };
 typedef struct disk_step {
     enum { WRITE, SYNC, TRUNCATE, REMOVE } what;
     int file;
-    sqlite3_int64 offset; /* or the new size */
+    sqlite3_int64 offset; /* of a write; or the new size, for TRUNCATE */
     size_t n;
     unsigned char *bytes; /* (n) for a write */
 } disk_step;
@@ -30,7 +30,8 @@ typedef struct disk_file {
 typedef struct lossy_file {
     sqlite3_file head;
     int which;
-    sqlite3_file *real; /* behind this structure */
+    sqlite3_file
+        *real; /* the system VFS's file, in memory behind this structure */
 } lossy_file;
 
 static sqlite3_vfs lossy_vfs, *system_vfs;
@@ -95,7 +96,8 @@ static int lossy_truncate(sqlite3_file *file, sqlite3_int64 size)
     return real_of(file)->pMethods->xTruncate(real_of(file), size);
 }
 
-/** Records the sync without performing it: the real disk keeps its power. */
+/** Records the sync without performing it, because the real disk does not lose
+ *  power. */
 static int lossy_sync(sqlite3_file *file, int flags)
 {
     (void)flags;
@@ -202,7 +204,8 @@ static disk_file read_disk_file(const char *path)
 
 void lossy_disk_begin(const char *path)
 {
-    assert_non_null(realpath(path, main_path)); /* the path that SQLite uses */
+    assert_non_null(
+        realpath(path, main_path)); /* SQLite uses the resolved path */
     snprintf(log_path, sizeof log_path, "%s-wal", main_path);
     at_first[MAIN] = read_disk_file(main_path);
     at_first[LOG] = read_disk_file(log_path);
@@ -272,7 +275,7 @@ static void write_whole(disk_file *file, const disk_step *step)
     file->there = true;
 }
 
-/** Applies a step that is safely on the disk. */
+/** Applies a step whose data has been synced. */
 static void apply(disk_file *file, const disk_step *step)
 {
     if (step->what == WRITE)
@@ -283,8 +286,8 @@ static void apply(disk_file *file, const disk_step *step)
         *file = (disk_file){.bytes = file->bytes};
 }
 
-/** Decides the fate of the bytes at..end of a block; the new bytes begin at
- *  `bytes`. */
+/** Chooses at random which contents the bytes at..end of a block have after the
+ *  power loss; `bytes` has the new contents. */
 static void lose_block(disk_file *file, int which, size_t at, size_t end,
                        const unsigned char *bytes)
 {
@@ -298,8 +301,8 @@ static void lose_block(disk_file *file, int which, size_t at, size_t end,
                                      : (unsigned char)chance_below(256);
 }
 
-/** Applies an unsynced write. A file that it extends may have grown to any
- *  size. */
+/** Applies an unsynced write. If the write extends the file, the file may have
+ *  any size up to the new one. */
 static void lose_write(disk_file *file, const disk_step *step)
 {
     const size_t at = (size_t)step->offset, end = at + step->n;
@@ -328,9 +331,9 @@ static disk_file copy_of(const disk_file *file)
 }
 
 /**
- * Builds the file after a power loss; the first `safe` of n steps are on the
- * disk. Truncations and removals survive in order, independent of the written
- * bytes.
+ * Builds the contents of a file after a power loss; the first `safe` of n steps
+ * have been synced. Later truncations and removals survive in order,
+ * independent of the written bytes.
  */
 static disk_file lose(int which, size_t safe, size_t n)
 {
@@ -350,8 +353,8 @@ static disk_file lose(int which, size_t safe, size_t n)
     return file;
 }
 
-/** Returns the number of steps that the last sync made safe for a file. A
- *  removal is a change of the folder, which any later sync makes safe. */
+/** Returns the number of steps that syncs have made safe for a file. A removal
+ *  is a change of the folder, which any later sync makes safe. */
 static size_t find_safe(int which, size_t n)
 {
     for (size_t i = n; i > 0; i--) {
@@ -375,8 +378,8 @@ static void leave_file(const char *path, disk_file file)
     free(file.bytes);
 }
 
-/** Leaves random bytes: the index is never synced, so nothing may rely on
- *  it. */
+/** Leaves an index of the log with random bytes: SQLite never syncs the index,
+ *  so nothing may rely on its contents. */
 static void leave_index(const char *path)
 {
     unsigned char bytes[BLOCK];

@@ -1,5 +1,5 @@
-/** A disk that loses power: SQLite's default VFS in this process, which
- *  records the writes and syncs of a file and its log. */
+/** Simulates a disk that loses power: an SQLite VFS, the default in this
+ *  process, records the writes and syncs of a file and its log. */
 #ifndef ES_TESTS_LOSSY_DISK_H
 #define ES_TESTS_LOSSY_DISK_H
 
@@ -20,13 +20,13 @@ void lossy_disk_end(void);
 size_t lossy_disk_n_steps(void);
 
 /**
- * Leaves at `path`, and next to it, what a disk may contain that loses power
- * after n_steps steps. Each block of 512 bytes written since the last sync of
- * its file has the old bytes, the new ones, zeros or random ones; only the
- * first truncations and removals survive. The first block of the file itself is
- * written whole or not at all, and a block that was overwritten with its old
- * contents is unchanged. An index of the log with random bytes may be left,
- * too.
+ * Writes to `path`, and next to it, the files that a disk may contain if it
+ * loses power after n_steps steps. Each block of 512 bytes written since the
+ * last sync of its file has its old bytes, its new bytes, zeros or random
+ * bytes; only the first truncations and removals survive. The first block of
+ * the run file is written whole or not at all, and a block that was overwritten
+ * with its old contents is unchanged. An index of the log with random bytes may
+ * be left, too.
  */
 void lossy_disk_leave(const char *path, size_t n_steps);
 

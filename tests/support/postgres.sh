@@ -1,18 +1,21 @@
-# Runs a private PostgreSQL 15 server for a test: . tests/support/postgres.sh
+# Starts a private PostgreSQL 15 server for a test. Use:
+# . tests/support/postgres.sh
 #
-#     postgres_missing      prints which programs this machine lacks, if any
-#     postgres_or_end NAME  starts a server in $dir/server, or ends the script,
-#                           with NAME skipped if something is missing
+#     postgres_missing      prints the reason why this machine cannot run a server,
+#                           or nothing
+#     postgres_or_end NAME  starts a server in $dir/server, or ends the script with
+#                           the test NAME skipped if this machine cannot run one
 #     postgres_start DIR    starts a server on a free port of 127.0.0.1 with its
-#                           data in DIR/data; on failure see DIR/log
-#     postgres_stop [MODE]  stops the server: fast, smart, or immediate (like a
-#                           crash)
+#                           data in DIR/data; returns false on failure: see DIR/log
+#     postgres_stop [MODE]  stops the server: fast, smart, or immediate, which is a
+#                           crash
 #     postgres_again        starts the same server after postgres_stop
 #
-# After postgres_start, libpq's variables name the server: PGHOST, PGPORT, PGUSER,
-# PGPASSWORD, PGDATABASE; so does $postgres_url, without the password. The server runs
-# as an unprivileged user and ends with the shell that started it, even if that is
-# killed. Other PostgreSQL servers on this machine are not used.
+# After postgres_start, libpq's variables (PGHOST, PGPORT, PGUSER, PGPASSWORD,
+# PGDATABASE) and $postgres_url, which has no password, name the server. The
+# server runs as an unprivileged user and ends with the shell that started it,
+# even if the shell is killed. Other PostgreSQL servers on this machine are not
+# used.
 
 postgres_find() { # prints the folder of the server's programs
     local folder
@@ -29,7 +32,7 @@ postgres_missing() {
 }
 
 # Replaces this process by COMMAND, run as the unprivileged user. When this
-# shell ends, COMMAND gets SIGQUIT, on which a server exits at once.
+# shell ends, COMMAND gets SIGQUIT, which ends a server at once.
 postgres_as() {
     local rights=()
     [ "$(id -u)" != 0 ] ||

@@ -1,4 +1,4 @@
-/** Runs written value by value, and loaded as summaries. */
+/** Writes runs value by value, and loads them as summaries, for tests. */
 #ifndef ES_TESTS_RECORDED_H
 #define ES_TESTS_RECORDED_H
 
@@ -18,8 +18,9 @@ es_recorded es_record(const char *path, const es_run_info *info);
 void es_record_run(es_recorded *to, const es_run_info *info);
 
 /**
- * Writes one sample; the series is created at its first use. Its shape follows
- * from n: L*H values, L, or 1 (with L = 1 or H = 1: the largest shape).
+ * Writes one sample; the series is created at its first use. The shape of the
+ * series follows from n: head for L*H values, layer for L, run for 1. If L or H
+ * is 1, several shapes may fit, and head comes before layer, layer before run.
  */
 void es_record_sample(es_recorded *to, const char *name, es_phase phase,
                       int64_t step, const float *values, size_t n);
@@ -42,10 +43,10 @@ AUTO_OF(es_run_summary, es_summary_free)
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options);
 
-/** Loads a run as the program does without options. */
+/** Loads a run in the same way as entropy-scan without options. */
 es_run_summary *es_loaded_run(const char *path, size_t run);
 
-/** Loads the first run, with this series. */
+/** Loads the first run, including this series. */
 es_run_summary *es_loaded_series(const char *path, const char *series);
 
 #endif

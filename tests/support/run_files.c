@@ -1,4 +1,4 @@
-/* Run files for tests, in a folder that is removed when the test ends. */
+/* Makes run files for tests, in a folder that is removed when the test ends. */
 #include "tests/support/test.h"
 
 /* --- files --------------------------------------------------------------- */
@@ -153,8 +153,8 @@ void es_assert_status_at(es_status code, const char *words, es_status status,
         _fail(file, line);
     }
     if (code < 0 && !strstr(es_message(), words)) {
-        print_error("%s: \"%s\" does not say \"%s\"\n", expr, es_message(),
-                    words);
+        print_error("%s: message \"%s\" does not contain \"%s\"\n", expr,
+                    es_message(), words);
         _fail(file, line);
     }
 }

@@ -1,4 +1,5 @@
-/** Run files for tests, in a folder that is removed when the test ends. */
+/** Makes and checks run files for tests, in a folder that is removed when the
+ *  test ends. */
 #ifndef ES_TESTS_RUN_FILES_H
 #define ES_TESTS_RUN_FILES_H
 
@@ -9,17 +10,19 @@
 AUTO_OF(es_reader, es_reader_close)
 AUTO_OF(es_cursor, es_cursor_close)
 
-/** cmocka's setup and teardown: *state is the path of a new folder. */
+/** Setup and teardown functions for cmocka: make a new folder, whose path is
+ *  *state, and remove it. */
 int es_folder_make(void **state);
 int es_folder_remove(void **state);
 
-/** folder/run.db: the file that most tests use. */
+/** Path of the file run.db in the test's folder, which most tests use. */
 extern char run_db[];
 
-/** Returns folder/name; borrowed, valid for the next seven calls. */
+/** Returns the path of a file in the test's folder; borrowed, valid for the
+ *  next seven calls. */
 char *es_folder_file(void **state, const char *name);
 
-/** Fails the test, with the message, unless expr returns ES_OK. */
+/** Fails the test and prints the error message unless expr returns ES_OK. */
 #define es_assert_ok(expr) es_assert_status(ES_OK, "", expr)
 
 /** Fails the test unless expr returns `code` and the message contains
@@ -35,12 +38,13 @@ void es_assert_bits(const float *a, const float *b, size_t n);
 
 bool es_file_exists(const char *path);
 
-/** Checks for `path` followed by `suffix`: "run.db" "-wal". */
+/** Returns true if the file `path` with `suffix` exists, for example "run.db"
+ *  "-wal". */
 bool es_file_exists_beside(const char *path, const char *suffix);
 
 void es_file_write(const char *path, const void *bytes, size_t n);
 
-/** Returns a file's bytes, to be freed, and their number. */
+/** Returns the n bytes of a file, to be freed. */
 unsigned char *es_file_read(const char *path, size_t *n);
 
 /** Returns the number of bytes that this process has read from files so far. */
@@ -50,39 +54,42 @@ long long es_bytes_read(void);
  *  returns its output, valid until the next call. */
 const char *es_sqlite(const char *path, const char *sql);
 
-/** Returns the facts of a run of n_layer layers of n_head heads; all others
- *  are unknown. */
+/** Returns the facts of a run with n_layer layers of n_head heads; all other
+ *  facts are unknown. */
 es_run_info es_run_of(int64_t n_layer, int64_t n_head);
 
-/** Opens the file, or fails the test. */
+/** Opens a reader of the file; fails the test if that fails. */
 es_reader *es_open_reader(const char *path);
 es_writer *es_open_writer(const char *path); /* ES_FAST */
 
-/** Opens a cursor over all samples. */
+/** Opens a cursor over all samples of a series. */
 es_cursor *es_open_cursor(es_reader *reader, const es_series *series);
 
 /** Opens the file, and finds a training series of its first run. */
 es_reader *es_open_series(const char *path, const char *name, es_series *out);
 
-/** Return what the reader says about its file or a run, or fail the test. */
+/** Return a fact that the reader reports about its file or a run; fail the test
+ *  if the call fails. */
 bool es_is_written(const es_reader *reader);
 int64_t es_planned_steps(es_reader *reader, size_t run);
 
-/** Value i of a sample: never zero, sometimes NaN or missing. */
+/** Returns the test value i of a sample: never zero, sometimes NaN or missing.
+ *  */
 float es_value_of(int64_t series_id, int64_t step, size_t i);
 
-/** Writes the sample of these values. */
+/** Writes the sample of es_value_of's values. */
 es_status es_write_values(es_writer *writer, int64_t series_id, int64_t step,
                           size_t n) ES_MUST_USE;
 
-/** Fails the test unless values (n) are those of this sample. */
+/** Fails the test unless values (n) are es_value_of's for this sample. */
 void es_assert_values(const float *values, int64_t series_id, int64_t step,
                       size_t n);
 
 /**
- * Writes a finished run of L = 3, H = 2 with n_steps samples at 0, 2, 4, ... of
- * each of "entropy" (head), "alpha" (layer), "loss" (run), and of eval "loss"
- * at every tenth of them; with an event in the middle.
+ * Writes a finished run with L = 3 and H = 2, with n_steps samples at steps 0,
+ * 2, 4, ... of the series "entropy" (head), "alpha" (layer) and "loss" (run),
+ * with a sample of "loss" in the eval phase at every tenth of these steps, and
+ * with an event in the middle.
  */
 void es_write_run(const char *path, const char *name, int64_t n_steps);
 

@@ -1,4 +1,5 @@
-/* Compares two recorded runs bit by bit: rows, series, samples, events. */
+/* Compares the rows, series, samples and events of two recorded runs bit by
+   bit. */
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
 

@@ -1,4 +1,4 @@
-/** Compares two recorded runs bit by bit. */
+/** Compares two recorded runs bit by bit, for tests. */
 #ifndef ES_TESTS_SAME_RUN_H
 #define ES_TESTS_SAME_RUN_H
 
@@ -6,16 +6,17 @@
 
 /**
  * Each function fails the test at the first difference between run i of a and
- * run j of b. es_assert_same_info compares the facts of a run except the time
- * of its end.
+ * run j of b. es_assert_same_info compares all facts of the runs except the
+ * time of their end.
  */
 void es_assert_same_info(es_reader *a, size_t i, es_reader *b, size_t j);
 
-/** Compares every series and every bit of its samples; returns the number of
+/** Compares every series and every bit of their samples; returns the number of
  *  samples. */
 size_t es_assert_same_samples(es_reader *a, size_t i, es_reader *b, size_t j);
 
-/** Compares all of that, the end and the events. */
+/** Compares the facts, the time of the end, the series, the samples and the
+ *  events. */
 void es_assert_same_run(es_reader *a, size_t i, es_reader *b, size_t j);
 
 #endif

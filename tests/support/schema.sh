@@ -1,4 +1,5 @@
-# Converts run files to schema 1, which had no checksums: . tests/support/schema.sh
+# Converts run files to schema 1, which had no checksums. Use:
+# . tests/support/schema.sh
 to_schema_1() { # RUN.db
     sqlite3 "$1" "ALTER TABLE sample RENAME TO old;
 CREATE TABLE sample(
