@@ -98,7 +98,8 @@ static es_status take_values(lane *l, es_reader *reader)
     return ES_OK;
 }
 
-/** Steps to the statement's next row. ES_DONE: there are no more rows. */
+/** Steps to the statement's next row. Returns ES_DONE if there are no more
+ *  rows. */
 static es_status step_row(lane *l, es_reader *reader)
 {
     const es_database *database = &reader->database;
@@ -138,7 +139,7 @@ static es_status copy_rows(lane *l, es_reader *reader)
     l->n_copied = l->at = 0;
     sqlite3_bind_int64(l->statement, 2, l->step + 1);
     while (l->n_copied < l->capacity && status == ES_OK) {
-        l->copy = copy + l->n_copied * n; /* for an unaligned row */
+        l->copy = copy + l->n_copied * n; /* copy of this row */
         if ((status = step_row(l, reader)) != ES_OK)
             break;
         if (l->values != l->copy)
@@ -172,7 +173,8 @@ static es_status advance_copy(lane *l, es_reader *reader)
     return ES_OK;
 }
 
-/** Advances the lane to its next row. ES_DONE: there are no more rows. */
+/** Advances the lane to its next row. Returns ES_DONE if there are no more
+ *  rows. */
 static es_status advance(lane *l, es_reader *reader)
 {
     if (l->steps)

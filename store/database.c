@@ -59,8 +59,8 @@ static es_status resolve(char **out, const char *path)
 
 /**
  * Refuses a run file with a rollback journal. Our writer never leaves a
- * journal, so another program has crashed, or somebody wants SQLite to write
- * the journal's pages into the file.
+ * journal, so another program has crashed, or the journal is an attack that
+ * lets SQLite write foreign pages into the file.
  */
 static es_status refuse_journal(const es_database *database)
 {

@@ -1,8 +1,9 @@
 /**
- * Fragment files, RUN.esf: the append-only format of a recorder where SQLite's
- * log is not safe, on a file system that hosts share (mount.h). One writer and
- * any number of readers on any host work without locks, because a reader relies
- * only on complete frames with a correct checksum.
+ * Defines the format of fragment files, RUN.esf, and converts it. A recorder
+ * appends to a fragment where SQLite's log is not safe, on a file system that
+ * hosts share (mount.h). One writer and any number of readers on any host work
+ * without locks, because a reader relies only on complete frames with a correct
+ * checksum.
  *
  * All numbers are little-endian. The file is a header followed by frames in the
  * order of their numbers, without gaps:

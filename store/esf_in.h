@@ -18,8 +18,8 @@
  *
  *   is_new  the file does not exist or is empty: the tables are empty
  *
- * ES_OK; ES_EFORMAT (not a fragment, its header or first frame is damaged, or
- * it has an invalid record); ES_EVERSION; ES_EIO; ES_ENOMEM.
+ * Returns ES_OK; ES_EFORMAT (not a fragment, its header or first frame is
+ * damaged, or it has an invalid record); ES_EVERSION; ES_EIO; ES_ENOMEM.
  */
 es_status es_esf_open(es_esf **out, es_database *database,
                       bool is_new) ES_MUST_USE;
@@ -52,8 +52,8 @@ bool es_esf_is_behind(const es_esf *esf);
 void es_esf_close(es_esf *esf);
 
 /**
- * Returns the place at which a writer appends. ES_OK; ES_EFORMAT: the file is
- * damaged; ES_ELOCKED: a process of another host was alive less than
+ * Finds the place at which a writer appends. Returns ES_OK; ES_EFORMAT: the
+ * file is damaged; ES_ELOCKED: a process of another host was alive less than
  * ES_ESF_SILENT_MS ago.
  */
 es_status es_esf_find_end(const es_esf *esf, es_esf_place *out) ES_MUST_USE;
@@ -63,7 +63,7 @@ es_status es_esf_find_end(const es_esf *esf, es_esf_place *out) ES_MUST_USE;
  * closed the file is not active. If the writer runs on this machine and the
  * file system is local, it is active while it holds the lock. Otherwise it is
  * active if it holds the lock, or if its last frame is at most ES_ESF_SILENT_MS
- * old by the clocks of both machines. ES_OK, ES_EIO, ES_ENOMEM.
+ * old by the clocks of both machines. Returns ES_OK, ES_EIO, ES_ENOMEM.
  */
 es_status es_esf_is_written(const es_esf *esf, bool *out) ES_MUST_USE;
 

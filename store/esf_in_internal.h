@@ -54,11 +54,13 @@ struct es_esf {
 /* --- esf_in.c ------------------------------------------------------------- */
 
 /** Opens the file again. Sets `*continued` if it is the file that was read
- * before and still contains the frame that was read last. ES_OK, ES_EIO. */
+ * before and still contains the frame that was read last. Returns ES_OK,
+ * ES_EIO. */
 es_status es_esf_reopen(es_esf *esf, bool *continued) ES_MUST_USE;
 
 /** Processes all frames from esf->place on. If there are tables, the caller has
- * begun a transaction. ES_OK; ES_EIO, ES_ENOMEM; the errors of `take`. */
+ * begun a transaction. Returns ES_OK; ES_EIO, ES_ENOMEM; the errors of `take`.
+ */
 es_status es_esf_take_frames(es_esf *esf) ES_MUST_USE;
 
 /** Closes the file and frees the buffers; es_esf_reopen opens the file again.
@@ -81,8 +83,8 @@ es_status es_esf_forget(es_esf *esf) ES_MUST_USE;
 
 /**
  * Adds the records of a frame to the tables, within a transaction. If frames
- * before it are lost, adds an event first. ES_OK; ES_EFORMAT: a record is
- * invalid; ES_ENOMEM, ES_EIO.
+ * before it are lost, adds an event first. Returns ES_OK; ES_EFORMAT: a record
+ * is invalid; ES_ENOMEM, ES_EIO.
  */
 es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
                         uint64_t n_lost) ES_MUST_USE;

@@ -12,7 +12,7 @@ typedef struct es_esf_index es_esf_index;
 
 /**
  * Creates an empty index and the table `sample` in a connection that has no
- * table of this name. The index lives as long as the connection. ES_OK,
+ * table of this name. The index lives as long as the connection. Returns ES_OK,
  * ES_ENOMEM, ES_EIO.
  */
 es_status es_esf_index_make(es_esf_index **out,
@@ -24,7 +24,8 @@ void es_esf_index_set_file(es_esf_index *index, int fd);
 
 /**
  * Adds a series of the private database: its number (from 1 on), its run, and
- * the size of a sample in bytes. Adding it again is fine. ES_OK, ES_ENOMEM.
+ * the size of a sample in bytes. Adding it again is fine. Returns ES_OK,
+ * ES_ENOMEM.
  */
 es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
                                   int64_t run_id, uint32_t bytes) ES_MUST_USE;
@@ -36,7 +37,7 @@ es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
  *
  *   place  offset of the values in the file; an es_esf_sample precedes them
  *
- * ES_OK, ES_ENOMEM.
+ * Returns ES_OK, ES_ENOMEM.
  */
 es_status es_esf_index_put(es_esf_index *index, int64_t series_id, int64_t step,
                            int64_t place) ES_MUST_USE;

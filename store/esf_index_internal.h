@@ -17,10 +17,8 @@ typedef struct es_esf_lane {
     es_esf_item *items; /* (n) entries in order of step, unless `mixed` */
     size_t n, capacity;
     bool mixed; /* some steps are out of order or occur more than once */
-    size_t
-        n_committed; /* number of committed items, unchanged unless is_saved */
-    es_esf_item
-        *saved; /* (n_committed) copy of the committed items, if is_saved */
+    size_t n_committed; /* committed items; unchanged unless is_saved */
+    es_esf_item *saved; /* (n_committed) copy of them if is_saved */
     bool is_saved;
 } es_esf_lane;
 
@@ -31,12 +29,11 @@ struct es_esf_index {
                           es_esf_index_clear */
     size_t n_past;
     bool is_cleared;
-    uint64_t
-        generation; /* changes whenever positions in lanes become invalid */
+    uint64_t generation; /* changes when positions in lanes become invalid */
     es_esf_pieces pieces;
 };
 
-/** Sorts the items. ES_OK, ES_ENOMEM. */
+/** Sorts the items. Returns ES_OK, ES_ENOMEM. */
 es_status es_esf_lane_settle(es_esf_lane *lane) ES_MUST_USE;
 
 /** Returns the index of the first item at `step` or above; the lane must be

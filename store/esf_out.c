@@ -21,16 +21,15 @@
 typedef struct state {
     uint32_t attempt;
     int64_t run, resume;
-    size_t n_said; /* valid bytes in es_esf_out.said */
+    size_t n_said; /* number of valid bytes in `said` of es_esf_out */
 } state;
 
 struct es_esf_out {
     const es_database *database;
     int fd; /* -1: the file is not created yet */
     bool durable;
-    unsigned char
-        *buffer;       /* (size) header of the file, head of a frame, payload */
-    size_t size, used; /* used: bytes of the payload so far */
+    unsigned char *buffer; /* (size) file header, frame head, payload */
+    size_t size, used;     /* used: bytes of the payload so far */
     int64_t end; /* offset behind the last good frame; 0 without a header */
     uint64_t sequence;
     uint32_t seed;

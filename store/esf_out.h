@@ -25,7 +25,7 @@ typedef struct es_esf_place {
  *   database  borrowed; its path and file are used
  *   durable   true: the data is on the disk when a commit returns
  *
- * ES_OK, ES_EIO, ES_ENOMEM.
+ * Returns ES_OK, ES_EIO, ES_ENOMEM.
  */
 es_status es_esf_out_open(es_esf_out **out, const es_database *database,
                           const es_esf_place *place, bool durable) ES_MUST_USE;
@@ -41,7 +41,8 @@ void es_esf_out_free(es_esf_out *out);
  *   run     run_id, which is the run's number in the file
  *   resume  same as in es_writer_run; < 0: the run is new
  *
- * ES_OK, ES_EARGUMENT (a transaction beyond ES_ESF_MOST bytes), ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT (a transaction beyond ES_ESF_MOST bytes),
+ * ES_ENOMEM.
  */
 es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
                          int64_t resume) ES_MUST_USE;
@@ -60,7 +61,8 @@ es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status status,
 
 /**
  * Appends the gathered records, if there are any. On failure the file logically
- * ends where it ended before, and the records are discarded. ES_OK, ES_EIO.
+ * ends where it ended before, and the records are discarded. Returns ES_OK,
+ * ES_EIO.
  */
 es_status es_esf_out_commit(es_esf_out *out) ES_MUST_USE;
 void es_esf_out_rollback(es_esf_out *out);
@@ -70,7 +72,7 @@ void es_esf_out_rollback(es_esf_out *out);
 void es_esf_out_beat(es_esf_out *out);
 
 /** Appends the mark that the writer has finished; es_esf_out_free must
- *  follow. ES_OK, ES_EIO. */
+ *  follow. Returns ES_OK, ES_EIO. */
 es_status es_esf_out_finish(es_esf_out *out) ES_MUST_USE;
 
 /** Returns true if the path no longer names the file that is being written.

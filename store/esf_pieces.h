@@ -25,8 +25,8 @@ typedef struct es_esf_pieces {
  *   n      number of bytes
  *   ahead  bytes to read at least, if the file has them
  *
- * ES_OK; ES_DONE: the file ends earlier; ES_EIO without a message: errno has
- * the reason; ES_ENOMEM.
+ * Returns ES_OK; ES_DONE: the file ends earlier; ES_EIO without a message:
+ * errno has the reason; ES_ENOMEM.
  */
 es_status es_esf_pieces_get(unsigned char **out, es_esf_pieces *pieces,
                             int64_t place, size_t n, size_t ahead) ES_MUST_USE;

@@ -52,7 +52,7 @@ typedef struct es_esf_sample {
 
 typedef struct es_esf_end {
     int64_t status;
-    const char *at; /* NULL: the run is running */
+    const char *at; /* time of the end; NULL if the run is running */
 } es_esf_end;
 
 void es_esf_pack_writer(es_pack *pack, void *writer);

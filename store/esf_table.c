@@ -88,7 +88,7 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
 
 static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    int chosen[BY_STEP + 1] = {0}; /* 1 + index of the constraint; 0: none */
+    int chosen[BY_STEP + 1] = {0}; /* 1 + index of the constraint, or 0 */
     (void)base;
     for (int i = 0; i < info->nConstraint; i++)
         chosen[use_of(&info->aConstraint[i])] = i + 1;
@@ -162,7 +162,8 @@ static int next_row(sqlite3_vtab_cursor *base)
     cursor *c = (cursor *)base;
     const es_esf_index *index = index_of(c);
     const bool here =
-        item_of(c) != NULL; /* if deleted, `at` is already the next item */
+        item_of(c) !=
+        NULL; /* if the row was deleted, `at` is already the next item */
     const size_t at = c->down ? c->at - 1 : here ? c->at + 1 : c->at;
     const es_esf_lane *l =
         c->lane < index->n_lanes ? &index->lanes[c->lane] : NULL;

@@ -12,13 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEPT_MOST ((size_t)1 << 18) /* most sample values kept from one look   \
-                                     */
+#define KEPT_MOST                                                              \
+    ((size_t)1 << 18) /* most sample values kept from one look                 \
+                       */
 
 /* A series that the reader knows. The index in the array is the series' number
  * in the file minus 1. */
 typedef struct known {
-    char *name; /* NULL: unknown to the reader */
+    char *name; /* NULL if the reader does not know the series */
     es_phase phase;
     size_t run, n_values;
     uint32_t crc;

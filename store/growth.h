@@ -47,7 +47,7 @@ es_status es_growth_open(es_reader **out, const char *path,
  *            fragment and all of it is searched
  *   samples  true: each look keeps its samples for es_growth_samples
  *
- * ES_OK, ES_ENOMEM.
+ * Returns ES_OK, ES_ENOMEM.
  */
 es_status es_growth_begin(es_growth **out, const es_reader *reader,
                           bool samples) ES_MUST_USE;
@@ -56,7 +56,8 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
  * Opens the file, reads what was appended, and closes the file. On a file
  * system that hosts share, opening it fetches what another host wrote.
  *
- * ES_OK; after ES_EIO, ES_EFORMAT or ES_ENOMEM begin again with a new reader.
+ * Returns ES_OK; after ES_EIO, ES_EFORMAT or ES_ENOMEM begin again with a new
+ * reader.
  */
 es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
 

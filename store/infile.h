@@ -22,7 +22,7 @@
  *   fd    descriptor, to be closed unless it is -1, also on failure
  *   size  size of the file, bytes
  *
- * ES_OK; ES_EIO: the file cannot be opened, or is not a regular file;
+ * Returns ES_OK; ES_EIO: the file cannot be opened, or is not a regular file;
  * ES_EFORMAT: the file is a Git LFS pointer.
  */
 es_status es_infile_open(int *fd, uint64_t *size, const char *path) ES_MUST_USE;
@@ -35,8 +35,8 @@ es_status es_infile_open(int *fd, uint64_t *size, const char *path) ES_MUST_USE;
 es_status es_infile_refuse_pointer(const void *head, size_t n,
                                    const char *path) ES_MUST_USE;
 
-/** Reads exactly n bytes from `offset` on; `path` is for messages. ES_OK or
- *  ES_EIO, also if the file ends early. Any thread. */
+/** Reads exactly n bytes from `offset` on; `path` is for messages. Returns
+ *  ES_OK or ES_EIO, also if the file ends early. Any thread. */
 es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
                          const char *path) ES_MUST_USE;
 
@@ -46,7 +46,7 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
  *
  *   out   stream, to be closed; NULL on failure
  *
- * ES_OK; ES_EIO (no such file, a folder, a FIFO without a writer, ...);
+ * Returns ES_OK; ES_EIO (no such file, a folder, a FIFO without a writer, ...);
  * ES_ENOMEM.
  */
 es_status es_infile_stream(FILE **out, const char *path) ES_MUST_USE;
@@ -63,8 +63,8 @@ typedef struct es_infile_limit {
  *
  *   out   (n) bytes and a NUL, to be freed; NULL on failure
  *
- * ES_OK; the errors of es_infile_stream; ES_EIO if the text cannot be read;
- * limit->code if it is too large.
+ * Returns ES_OK; the errors of es_infile_stream; ES_EIO if the text cannot be
+ * read; limit->code if it is too large.
  */
 es_status es_infile_load(char **out, size_t *n, const char *path,
                          const es_infile_limit *limit) ES_MUST_USE;

@@ -20,7 +20,7 @@ typedef enum es_layer_kind {
     ES_N_LAYER_KINDS
 } es_layer_kind;
 
-/** Name of a kind, such as "window"; "" for ES_LAYER_UNKNOWN. */
+/** Returns the name of a kind, such as "window"; "" for ES_LAYER_UNKNOWN. */
 const char *es_layer_kind_name(es_layer_kind kind);
 
 typedef struct es_layer {
@@ -43,12 +43,12 @@ typedef struct es_layers {
  *
  *   out  owned by the caller; NULL if the configuration describes no layers
  *
- * ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
 es_status es_reader_layers(es_layers **out, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
-void es_layers_free(es_layers *layers); /* NULL is fine */
+void es_layers_free(es_layers *layers); /* `layers` may be NULL */
 
 /** Returns true if two runs have the same layers; either may be NULL. */
 bool es_layers_equal(const es_layers *a, const es_layers *b);
@@ -60,7 +60,7 @@ bool es_layers_equal(const es_layers *a, const es_layers *b);
  *
  * The run is open-ended if its configuration does not state the planned steps.
  * A finished import is never open-ended: it will not grow, and may be a single
- * state of a model. ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * state of a model. Returns ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
 es_status es_reader_judged(es_judge_run *out, es_reader *reader, size_t run,
                            const es_layers *layers) ES_MUST_USE;

@@ -14,11 +14,12 @@
 #define LEDGER_ID 0x454E574C /* "ENWL" */
 #define LEDGER_VERSION 1
 
-/* Limit of one call, in steps of SQLite's virtual machine: a second or two.
- * Millions of alerts stay far below it; a crafted file whose pages refer to
- * each other many times exceeds it. */
+/* Limit of one call, in steps of SQLite's virtual machine; they take a second
+   or two. Millions of alerts stay far below it; a crafted file whose pages
+   refer to each other many times exceeds it. */
 #define STEPS_MOST 100000000
-#define STEPS_EACH 1000 /* steps between two checks of the count */
+#define STEPS_EACH                                                             \
+    1000 /* virtual machine steps between two checks of the limit */
 
 static const char schema[] =
     "CREATE TABLE alert(\n"
@@ -81,8 +82,8 @@ static es_status create(es_ledger *ledger)
     return status < 0 ? status : es_database_execute(&ledger->database, sql);
 }
 
-/* Copies the text, so that no row stays open: an open row would block other
-   writers. */
+/* Copies the text in a column, so that the statement can be reset: an open row
+   would block other writers. */
 static es_status copy_text(char **out, sqlite3_stmt *s, int column)
 {
     const unsigned char *text = sqlite3_column_text(s, column);
@@ -127,8 +128,9 @@ static es_status fail_foreign(const es_database *database)
                    database->path);
 }
 
-/* The schema must match exactly: a trigger could suppress alerts, another table
-   or index change their meaning. */
+/* Checks the application_id and the schema, which must match exactly: a trigger
+   could suppress alerts, and another table or index could change their meaning.
+   */
 static es_status check(es_ledger *ledger, int64_t id, const char *found)
 {
     int64_t version;
@@ -257,8 +259,8 @@ void es_ledger_close(es_ledger *ledger)
 
 /* --- transactions --------------------------------------------------------- */
 
-/* Starts a public call: refuses a forked child, and restarts the count of
-   steps. */
+/* Begins a public call: refuses a forked child, and resets the count of steps.
+ */
 static es_status enter(es_ledger *ledger)
 {
     ledger->n_steps = 0;
@@ -383,8 +385,8 @@ es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
     return status == ES_OK && !n_claimed ? ES_DONE : status;
 }
 
-/* Entries are never deleted, so a missing one means that the file was
-   replaced. */
+/* Fails for a missing entry. Entries are never deleted, so another program has
+   replaced the file. */
 static es_status fail_replaced(const es_ledger *ledger)
 {
     return es_fail(ES_EFORMAT,
@@ -422,8 +424,9 @@ es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
         int64_t *out;
         const char *sql;
     } counts[] = {
-        /* count(*) of a whole table is a single step of the virtual machine,
-           however long it takes, so the step limit could not stop it */
+        /* not count(*), which is a single step of the virtual machine for a
+           whole table, however long it takes, so that the step limit could not
+           stop it */
         {&out->alerts, "SELECT count(id) FROM alert"},
         {&out->delivered, COUNT "('delivered')"},
         {&out->owed, COUNT "('owed', 'claimed')"},

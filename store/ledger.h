@@ -1,9 +1,10 @@
 /**
- * A watcher's ledger: a small database of the alerts that it has found and the
- * deliveries that it has made, separate from the run file. An alert is entered
- * once, together with its deliveries. A process claims a delivery before it
- * makes it, and only one process can claim it; watchers that are killed,
- * restarted or run in parallel therefore neither repeat nor lose a delivery.
+ * Implements a watcher's ledger: a small database, separate from the run file,
+ * of the alerts that the watcher has found and the deliveries that it has made.
+ * An alert is entered once, together with its deliveries. A process claims a
+ * delivery before it makes it, and only one process can claim it; watchers that
+ * are killed, restarted or run in parallel therefore never repeat or lose a
+ * delivery.
  *
  * A ledger belongs to one thread at a time and to the process that opened it: a
  * forked child that delivers opens the file again. Every call is one
@@ -24,11 +25,11 @@ typedef struct es_ledger es_ledger;
  * Opens `path`; creates it if it is absent or empty. Rolls back the unfinished
  * transaction of a killed watcher.
  *
- * ES_OK; ES_EIO (no such folder, no permission, a full disk; the file or its
- * journal is a link, not a regular file or another user's, or the journal names
- * another file: nothing is touched); ES_EFORMAT (another program's file, or its
- * schema is not exactly ours: it is left untouched); ES_EVERSION; ES_ELOCKED
- * (locked for longer than five seconds); ES_ENOMEM.
+ * Returns ES_OK; ES_EIO (no such folder, no permission, a full disk; the file
+ * or its journal is a link, not a regular file or another user's, or the
+ * journal names another file: nothing is touched); ES_EFORMAT (another
+ * program's file, or its schema is not exactly ours: it is left untouched);
+ * ES_EVERSION; ES_ELOCKED (locked for longer than five seconds); ES_ENOMEM.
  *
  * Every later call checks the files again. It fails with ES_EFORMAT after a
  * second or two of computing, because a crafted file could keep it busy for
@@ -36,7 +37,7 @@ typedef struct es_ledger es_ledger;
  */
 es_status es_ledger_open(es_ledger **out, const char *path) ES_MUST_USE;
 
-void es_ledger_close(es_ledger *ledger); /* NULL is fine */
+void es_ledger_close(es_ledger *ledger); /* `ledger` may be NULL */
 
 /**
  * Enters an alert and its deliveries, unless the alert is already there.
@@ -46,7 +47,7 @@ void es_ledger_close(es_ledger *ledger); /* NULL is fine */
  *   actions  (n_actions) names; each is one delivery
  *   fresh    set to true if the alert is new
  *
- * ES_OK; ES_EIO, ES_ELOCKED, ES_ENOMEM: nothing is entered; ES_EFORK.
+ * Returns ES_OK; ES_EIO, ES_ELOCKED, ES_ENOMEM: nothing is entered; ES_EFORK.
  */
 es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
                         es_severity severity, const char *const *actions,
@@ -59,14 +60,14 @@ typedef struct es_delivery {
     const char *id, *json, *action;
     es_severity severity;
     int64_t tries;    /* number of failed attempts */
-    int64_t claimant; /* process that has claimed it (pid); 0: unclaimed */
+    int64_t claimant; /* pid of the process that has claimed it, or 0 */
 } es_delivery;
 
 /**
  * Finds the first unsettled delivery after number `after`. It is either
  * unclaimed (claimant 0) or claimed by a process that has not settled it.
  *
- * ES_OK; ES_DONE: there are no more; ES_EIO, ES_ELOCKED, ES_EFORK.
+ * Returns ES_OK; ES_DONE: there are no more; ES_EIO, ES_ELOCKED, ES_EFORK.
  */
 es_status es_ledger_next(es_ledger *ledger, int64_t after,
                          es_delivery *out) ES_MUST_USE;
@@ -76,7 +77,8 @@ es_status es_ledger_next(es_ledger *ledger, int64_t after,
  *
  *   from  current claimant: 0, or a process that is known to have exited
  *
- * ES_OK: claimed; ES_DONE: another process was first; ES_EIO, ES_ELOCKED.
+ * Returns ES_OK: claimed; ES_DONE: another process was first; ES_EIO,
+ * ES_ELOCKED.
  */
 es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
                           int64_t claimant) ES_MUST_USE;
@@ -89,13 +91,14 @@ typedef enum es_delivery_outcome {
 
 /**
  * Settles a claimed delivery; `note` is the reason of a failure, or NULL.
- * ES_OK, ES_EIO, ES_ELOCKED; ES_EFORMAT: the delivery is no longer in the file.
+ * Returns ES_OK, ES_EIO, ES_ELOCKED; ES_EFORMAT: the delivery is no longer in
+ * the file.
  */
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
                            es_delivery_outcome outcome,
                            const char *note) ES_MUST_USE;
 
-/** Number of alerts; number of deliveries that were made, are due, or were
+/** Number of alerts, and numbers of deliveries that were made, are due, or were
  *  abandoned. */
 typedef struct es_ledger_counts {
     int64_t alerts, delivered, owed, failed;

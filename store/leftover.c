@@ -68,7 +68,8 @@ static bool take_lease(int fd)
 
 void es_leftover_unlink(int folder, const char *file)
 {
-    /* The file itself is removed last, because its name leads to the others. */
+    /* The file itself, "", is removed last, because the names of the other
+       files follow from its name. */
     static const char *const endings[] = {"-wal", "-shm", "-journal", "-lock",
                                           ""};
     char name[PATH_MAX];
@@ -88,8 +89,7 @@ static void remove_one(int folder, const char *file)
     close(fd);
 }
 
-/** Returns false if this thread has already cleaned the folder; it remembers
- *  only the last one. */
+/** Returns false if the folder is the last one that this thread has cleaned. */
 static bool is_new(int folder)
 {
     static _Thread_local dev_t device;

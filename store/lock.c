@@ -1,7 +1,7 @@
 /* Implements the writer's lock of a run file, and records which locks this
    process holds: a reader in the writing process must not close a descriptor of
-   the file. Open-file-description locks are used, so that threads exclude each
-   other, too. */
+   the file. Uses open-file-description locks, so that threads of one process
+   exclude each other, too. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -59,8 +59,8 @@ static es_status fail_locked(int fd, const char *shown)
                    shown);
 }
 
-/** Returns true if `path` still names the file that is open as fd: the last
- *  holder may have removed it between our open and our lock. */
+/** Returns true if `path` still names the file that is open as fd. The last
+ *  holder may have removed the file before it was locked here. */
 static bool names(const char *path, int fd)
 {
     struct stat by_name, by_fd;
@@ -76,8 +76,8 @@ static es_status open_lock_file(int *fd, const char *path)
     if (*fd < 0)
         return es_fail(ES_EIO, "%s: cannot create the lock file: %s", path,
                        strerror(errno));
-    /* The file will be truncated; with a second name it may be a user's
-       file. */
+    /* The lock file will be truncated, and a file with a second name may be a
+       user's file. */
     if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1) {
         close(*fd);
         *fd = -1;
@@ -92,7 +92,8 @@ static bool has_no_locks(int reason)
            reason == EINVAL;
 }
 
-/** ES_DONE: the file was removed in the meantime; try again. */
+/** Takes the lock on an open lock file. Returns ES_DONE if the file was removed
+ *  in the meantime, so that the caller has to try again. */
 static es_status try_lock(int fd, const char *path, const char *shown,
                           bool is_optional)
 {
@@ -107,7 +108,8 @@ static es_status try_lock(int fd, const char *path, const char *shown,
     return names(path, fd) ? ES_OK : ES_DONE;
 }
 
-/** The pid is information for people; the lock does not depend on it. */
+/** Writes the pid into the lock file, only for messages: the lock does not
+ *  depend on it. */
 static es_status write_pid(int fd, const char *path)
 {
     char text[32];
@@ -178,7 +180,8 @@ es_status es_lock_check(bool *held, const char *file, const char *shown)
     int fd = open(es_beside(path, file, SUFFIX),
                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ELOOP))
-        return ES_OK; /* a symbolic link is never our lock */
+        return ES_OK; /* no lock file, or a symbolic link, which is never a lock
+                       */
     bool known = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
     int reason = errno;
     if (fd >= 0)

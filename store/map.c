@@ -34,8 +34,8 @@ static int32_t checksum(const char *uuid, const es_map *map, const void *value)
                                      sizeof(float));
 }
 
-/** Sets *there if the file has the table. ES_EFORMAT: a foreign table has
- *  its name. */
+/** Sets *there to true if the file has the table. Returns ES_EFORMAT if the
+ *  file has a foreign table of this name. */
 static es_status look(const es_database *database, bool *there)
 {
     sqlite3_stmt *s = NULL;
@@ -146,7 +146,7 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
     es_status status = look(database, &there);
     if (!there)
         return status;
-    /* A foreign table is left alone. */
+    /* A foreign table is not changed. */
     if (status < 0)
         return ES_OK;
     status = es_database_prepare(
@@ -163,7 +163,8 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
 
 /* --- reading -------------------------------------------------------------- */
 
-/** Reads a row of the query below. ES_EFORMAT: a value is out of bounds. */
+/** Reads one row of es_reader_maps's query. Returns ES_EFORMAT if a value is
+ *  out of bounds. */
 static es_status take_map(es_map *out, sqlite3_stmt *s,
                           const es_database *database, const es_run_info *run)
 {
@@ -202,7 +203,7 @@ static es_status hand_out(const es_reader *reader, sqlite3_stmt *s,
     if (!blob || (size_t)sqlite3_column_bytes(s, 7) != bytes ||
         sqlite3_column_int64(s, 6) != checksum(run->uuid, &map, blob))
         return handler(user, &map, NULL);
-    memcpy(values, blob, bytes); /* to align them */
+    memcpy(values, blob, bytes); /* because `blob` may be unaligned */
     return handler(user, &map, values);
 }
 

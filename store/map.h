@@ -1,5 +1,6 @@
 /**
- * Attention maps: the average attention of a head's queries to its keys.
+ * Writes and reads attention maps: the average attention of a head's queries to
+ * its keys.
  *
  * A map is a (T,T) matrix of attention weights, averaged over sequences and
  * over blocks of the matrix to (S,S), S at most ES_MAP_MAX. Maps are large,
@@ -17,26 +18,27 @@
 extern const char es_map_sql[];
 
 /**
- * Writes one map. It replaces an existing map of the same place and step.
+ * Writes one map. Replaces an existing map of the same phase, step, layer and
+ * head.
  *
- *   values  (S,S) mean weights, queries by keys, row-major. NaN: a row in the
- *           block was not finite; es_missing(): no query of the block sees any
- *           of its keys
+ *   values  (S,S) mean weights, queries by keys, row-major. NaN if a row in the
+ *           block was not finite; es_missing() if no query of the block sees
+ *           any of the block's keys
  *
- * ES_OK; ES_EARGUMENT: out of bounds, nothing is changed; ES_EFORMAT: the file
- * has a foreign table of this name; ES_EIO.
+ * Returns ES_OK; ES_EARGUMENT: out of bounds, nothing is changed; ES_EFORMAT:
+ * the file has a foreign table of this name; ES_EIO.
  */
 es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
                         const float *values) ES_MUST_USE;
 
-/** Deletes a run's maps from `step` on: a resumed run writes them again.
- *  ES_OK, ES_EIO. */
+/** Deletes a run's maps from `step` on, because a resumed run writes them
+ *  again. Returns ES_OK, ES_EIO. */
 es_status es_writer_cut_maps(es_writer *writer, int64_t run_id,
                              int64_t step) ES_MUST_USE;
 
 /**
- * Called with each map in order of (phase, step, layer, head): train first, a
- * layer's mean before its heads.
+ * Receives each map in order of (phase, step, layer, head): the train phase
+ * first, and the mean of a layer before the layer's heads.
  *
  *   values  (S,S) borrowed during the call; NULL if their checksum does not
  *           match
@@ -47,10 +49,11 @@ typedef es_status es_map_handler(void *user, const es_map *map,
                                  const float *values);
 
 /**
- * Calls `handler` for each map of a run; never if the run has no maps.
+ * Calls `handler` for each map of a run; does not call it if the run has no
+ * maps.
  *
- * ES_OK; ES_EFORMAT: the table is foreign, or a map is out of bounds; ES_EIO,
- * ES_ENOMEM, ES_EFORK; the handler's return value.
+ * Returns ES_OK; ES_EFORMAT: the table is foreign, or a map is out of bounds;
+ * ES_EIO, ES_ENOMEM, ES_EFORK; the handler's return value.
  */
 es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
                          void *user) ES_MUST_USE;

@@ -73,8 +73,8 @@ static es_status copy_map(void *user, const es_map *map, const float *values)
                          values ? values : missing);
 }
 
-/** Copies a run within a transaction. ES_DONE: the target already has the
- *  run. */
+/** Copies the run with index `run`, within a transaction. Returns ES_DONE if
+ *  the target already has the run. */
 static es_status copy_run(es_writer *writer, es_reader *reader, size_t run,
                           void (*on_sample)(size_t n_bytes))
 {

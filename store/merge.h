@@ -5,8 +5,8 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/** Writes additional data of a copied run, within the transaction of the
- *  copy: a failure undoes the copy, too. */
+/** Writes additional data for a copied run, within the transaction of the copy,
+ *  so that a failure also undoes the copy. */
 typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
                                    size_t run);
 
@@ -23,8 +23,8 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
  * Each run is one transaction: after a failure, the earlier runs are in the
  * target and counted, and nothing of the failed run is.
  *
- * ES_OK; ES_EARGUMENT (called within a transaction); the errors of reading and
- * writing; the handler's return value.
+ * Returns ES_OK; ES_EARGUMENT (called within a transaction); the errors of
+ * reading and writing; the handler's return value.
  */
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;

@@ -19,7 +19,7 @@ typedef struct es_outfile es_outfile;
  * are removed from the folder: store/leftover.h. A FIFO, a device or
  * /dev/stdout is written directly.
  *
- * ES_OK, ES_EIO (a directory, not writable, ...) or ES_ENOMEM.
+ * Returns ES_OK, ES_EIO (a directory, not writable, ...) or ES_ENOMEM.
  */
 es_status es_outfile_open(es_outfile **out, FILE **stream,
                           const char *path) ES_MUST_USE;
@@ -27,7 +27,8 @@ es_status es_outfile_open(es_outfile **out, FILE **stream,
 /**
  * Flushes and syncs the file, renames it to `path`, and syncs the directory;
  * standard output is only flushed. If any earlier write has failed, removes the
- * temporary file and fails. Frees `file` in every case. ES_OK or ES_EIO.
+ * temporary file and fails. Frees `file` in every case. Returns ES_OK or
+ * ES_EIO.
  */
 es_status es_outfile_close(es_outfile *file) ES_MUST_USE;
 

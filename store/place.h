@@ -23,8 +23,8 @@ typedef struct es_place {
  *          or if an earlier fragment exists without a run file
  *   uuid   uuid of the run; NULL for a new run
  *
- * ES_OK; ES_EIO: the run is already in the run file, and a fragment cannot
- * continue it; ES_EARGUMENT (unknown store, path too long).
+ * Returns ES_OK; ES_EIO: the run is already in the run file, and a fragment
+ * cannot continue it; ES_EARGUMENT (unknown store, path too long).
  */
 es_status es_place_choose(es_place *out, const char *path, es_store store,
                           const char *uuid) ES_MUST_USE;

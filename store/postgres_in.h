@@ -20,8 +20,9 @@
  * and loads the runs. Call es_remote_close, then es_database_close, also on
  * failure.
  *
- * ES_OK; the errors of es_postgres_url_read and es_postgres_open; ES_EFORMAT:
- * the database lacks our tables; ES_EVERSION; ES_EUSAGE: where= is invalid.
+ * Returns ES_OK; the errors of es_postgres_url_read and es_postgres_open;
+ * ES_EFORMAT: the database lacks our tables; ES_EVERSION; ES_EUSAGE: where= is
+ * invalid.
  */
 es_status es_remote_open(es_remote **out, es_database *database,
                          const char *url) ES_MUST_USE;

@@ -60,8 +60,7 @@ typedef struct es_remote_rows {
     size_t n;
     unsigned char *data; /* (n_data) float32, little-endian */
     size_t n_data;
-    size_t first_run,
-        end_run; /* runs [first_run, end_run) are complete here; 0, 0: no run */
+    size_t first_run, end_run; /* runs in [first_run, end_run) are complete */
     bool *has_kind; /* (remote->n_kinds) true for kinds of series that are
                        complete here; or NULL */
 } es_remote_rows;
@@ -90,16 +89,16 @@ struct es_remote {
     size_t n_series;
     es_remote_kind *kinds; /* (n_kinds) */
     size_t n_kinds;
-    es_remote_rows
-        *block;      /* samples of several runs; NULL before the first fetch */
+    es_remote_rows *block; /* samples of several runs, or NULL */
     int64_t maps_of; /* number of the run whose maps are loaded; 0: none */
     char refusal[ES_MESSAGE_MAX]; /* reason why a query has failed, or "" */
 };
 
 /* --- postgres_in.c -------------------------------------------------------- */
 
-/** Begins a transaction. ES_OK; ES_EFORMAT: the database lacks our tables;
- * ES_EVERSION: the tables are newer; the errors of es_postgres_take_snapshot.
+/** Begins a transaction. Returns ES_OK; ES_EFORMAT: the database lacks our
+ *  tables; ES_EVERSION: the tables are newer; the errors of
+ *  es_postgres_take_snapshot.
  */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
@@ -109,7 +108,7 @@ es_remote_run *es_remote_find_run(const es_remote *remote, int64_t id);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 
-/** Reads where= and run= of the URL. ES_OK, ES_EUSAGE, ES_ENOMEM. */
+/** Reads where= and run= of the URL. Returns ES_OK, ES_EUSAGE, ES_ENOMEM. */
 es_status es_remote_where_read(es_remote *remote) ES_MUST_USE;
 void es_remote_where_free(es_remote *remote);
 
@@ -130,8 +129,8 @@ es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
                                const char *query, ...)
     ES_PRINTF(3, 4) ES_MUST_USE;
 
-/** Moves to the next row. ES_OK: a row of n_fields was received; ES_DONE:
- *  there are no more; the errors of es_postgres_fail; ES_EFORMAT. */
+/** Moves to the next row. Returns ES_OK: a row of n_fields was received;
+ *  ES_DONE: there are no more; the errors of es_postgres_fail; ES_EFORMAT. */
 es_status es_remote_copy_next(es_remote_copy *copy, int n_fields) ES_MUST_USE;
 
 /** Returns the row's next field (n bytes), borrowed until the next row; NULL if

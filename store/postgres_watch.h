@@ -12,8 +12,8 @@
 
 typedef struct es_remote_watch es_remote_watch;
 
-/** Creates a watch without connecting. ES_OK, ES_EUSAGE (the URL or its where=
- * is invalid), ES_EIO (no libpq), ES_ENOMEM. */
+/** Creates a watch without connecting. Returns ES_OK, ES_EUSAGE (the URL or its
+ *  where= is invalid), ES_EIO (no libpq), ES_ENOMEM. */
 es_status es_remote_watch_open(es_remote_watch **out,
                                const char *url) ES_MUST_USE;
 
@@ -35,9 +35,9 @@ typedef es_status es_remote_watch_handler(void *user, const char *url,
  * Calls `handler` for each run that the URL names, in alphabetical order of
  * their URLs.
  *
- * ES_OK; ES_EIO: the database is unreachable, or it is too early to retry (then
- * with the last attempt's message); the errors of es_postgres_fail; the
- * handler's return value.
+ * Returns ES_OK; ES_EIO: the database is unreachable, or it is too early to
+ * retry (then with the last attempt's message); the errors of es_postgres_fail;
+ * the handler's return value.
  */
 es_status es_remote_watch_list(es_remote_watch *watch,
                                es_remote_watch_handler *handler,

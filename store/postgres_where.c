@@ -183,9 +183,9 @@ static es_status add_member(es_remote *remote, const condition *c)
 /** The conditions of one run, evaluated as its members are visited. */
 typedef struct choice {
     es_remote *remote;
-    int rank[ES_REMOTE_CONDITIONS]; /* match so far: 2: a member with the full
-                                       name, 1: a member inside an object, 0:
-                                       none */
+    int rank[ES_REMOTE_CONDITIONS]; /* 2 if the full name of a member matched, 1
+                                       if the name inside an object matched,
+                                       else 0 */
     bool holds[ES_REMOTE_CONDITIONS];
 } choice;
 

@@ -37,7 +37,7 @@ typedef struct es_cursor es_cursor;
  * further indexes on them are refused. Other tables and views are never
  * touched.
  *
- * ES_OK; ES_EIO (no such file, a directory, a FIFO, a symbolic link, no
+ * Returns ES_OK; ES_EIO (no such file, a directory, a FIFO, a symbolic link, no
  * permission, a rollback journal exists, the log is not a plain file or has a
  * second name); ES_EFORMAT (empty, text, a foreign SQLite file, a schema that
  * differs from ours, damaged, numbers out of bounds); ES_EVERSION; ES_ELOCKED
@@ -54,7 +54,7 @@ ES_API es_status es_reader_open(es_reader **out, const char *path) ES_MUST_USE;
  */
 es_status es_reader_open_held(es_reader **out, const char *path) ES_MUST_USE;
 
-/** Closes a reader; NULL is fine. Close its cursors first. */
+/** Closes a reader, which may be NULL. Close its cursors first. */
 ES_API void es_reader_close(es_reader *reader);
 
 /**
@@ -73,21 +73,22 @@ ES_API const char *es_reader_path(const es_reader *reader);
 ES_API size_t es_reader_n_runs(const es_reader *reader);
 
 /** Returns run `index` (0-based). Strings are borrowed and valid until
- *  es_reader_refresh or es_reader_close. ES_OK or ES_EARGUMENT. */
+ *  es_reader_refresh or es_reader_close. Returns ES_OK or ES_EARGUMENT. */
 ES_API es_status es_reader_run(es_reader *reader, size_t index,
                                es_run_info *out) ES_MUST_USE;
 #define es_reader_run(reader, index, out)                                      \
     es_reader_run(reader, index, es_run_info_sized(out))
 
 /** Returns the member "steps" of the configuration; ES_UNKNOWN if it is
- * missing. ES_OK, ES_EARGUMENT, ES_ENOMEM. */
+ * missing. Returns ES_OK, ES_EARGUMENT, ES_ENOMEM. */
 ES_API es_status es_reader_planned_steps(es_reader *reader, size_t run,
                                          int64_t *out) ES_MUST_USE;
 
 /**
  * Returns the member "ceiling" of the configuration in nats: the largest
  * possible mean entropy of a head. Returns NaN if it is missing, which stands
- * for the value of causal attention, ln(T!)/T. ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * for the value of causal attention, ln(T!)/T. Returns ES_OK, ES_EARGUMENT,
+ * ES_ENOMEM.
  */
 ES_API es_status es_reader_ceiling(es_reader *reader, size_t run,
                                    double *out) ES_MUST_USE;
@@ -97,7 +98,7 @@ ES_API es_status es_reader_ceiling(es_reader *reader, size_t run,
  * file spells it; to be freed. *out is NULL if the run has no configuration, or
  * text that is not a JSON object. Its strings may be invalid UTF-8.
  *
- * ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
 ES_API es_status es_reader_config(es_reader *reader, size_t run,
                                   char **out) ES_MUST_USE;
@@ -113,8 +114,7 @@ typedef enum es_config_kind {
 /** One member of a configuration. New fields are only added at the end.
  *  Strings are borrowed, valid during the call, and may be invalid UTF-8. */
 typedef struct es_config_member {
-    const char
-        *key; /* with the path of nested objects, such as "optimizer.lr" */
+    const char *key; /* full path, such as "optimizer.lr" */
     es_config_kind kind;
     const char *text; /* a string without quotes; other values as JSON, but
                          "Inf" or "-Inf" for a number too large for a double */
@@ -131,7 +131,7 @@ typedef es_status es_config_handler(void *user, const es_config_member *member);
  * twice. `handler` is not called if the run has no configuration, or if its
  * text is not a JSON object.
  *
- * ES_OK, ES_EARGUMENT, ES_ENOMEM; the handler's return value.
+ * Returns ES_OK, ES_EARGUMENT, ES_ENOMEM; the handler's return value.
  */
 ES_API es_status es_reader_config_each(es_reader *reader, size_t run,
                                        es_config_handler *handler,
@@ -168,8 +168,8 @@ ES_API es_status es_reader_series(es_reader *reader, size_t run, size_t index,
 #define es_reader_series(reader, run, index, out)                              \
     es_reader_series(reader, run, index, es_series_sized(out))
 
-/** Finds a series by its name. ES_ENOTFOUND: the message lists the existing
- *  series. */
+/** Finds a series by its name. Returns ES_ENOTFOUND, with a message that lists
+ *  the existing series, if there is none of this name. */
 ES_API es_status es_reader_find(es_reader *reader, size_t run, const char *name,
                                 es_phase phase, es_series *out) ES_MUST_USE;
 #define es_reader_find(reader, run, name, phase, out)                          \
@@ -188,9 +188,9 @@ ES_API es_status es_reader_count(es_reader *reader, const es_series *series,
  *   values  (n) written; n is the series' n_values
  *   found   set to the sample's step
  *
- * ES_OK, also if the sample is damaged (see es_damaged); ES_ENOTFOUND (the
- * message names the first, last and nearest step); ES_EFORMAT if the BLOB has
- * the wrong length in a file without checksums.
+ * Returns ES_OK, also if the sample is damaged (see es_damaged); ES_ENOTFOUND
+ * (the message names the first, last and nearest step); ES_EFORMAT if the BLOB
+ * has the wrong length in a file without checksums.
  */
 ES_API es_status es_reader_sample(es_reader *reader, const es_series *series,
                                   int64_t step, float *values, size_t n,
@@ -211,13 +211,13 @@ ES_API es_status es_cursor_open(es_cursor **out, es_reader *reader,
 
 /**
  * Returns the next sample. *values points to the series' n_values floats,
- * aligned, borrowed until the next call. ES_OK, ES_DONE, ES_EFORMAT, ES_EIO;
- * after any return value but ES_OK the cursor is at its end.
+ * aligned, borrowed until the next call. Returns ES_OK, ES_DONE, ES_EFORMAT,
+ * ES_EIO; after any return value but ES_OK the cursor is at its end.
  */
 ES_API es_status es_cursor_next(es_cursor *cursor, int64_t *step,
                                 const float **values) ES_MUST_USE;
 
-/** Closes a cursor; NULL is fine. */
+/** Closes a cursor; `cursor` may be NULL. */
 ES_API void es_cursor_close(es_cursor *cursor);
 
 /**
@@ -267,12 +267,12 @@ typedef struct es_damaged {
     const char *series; /* borrowed as for es_reader_run */
     es_phase phase;
     uint64_t
-        n_frames; /* number of damaged frames, with the highest step before them
-                     in `step` and "" in `series`; 0 for a sample or a row */
+        n_frames; /* number of damaged frames; 0 for a sample or a row. `step`
+                     is the highest step before them, `series` is "" */
     es_row_table
-        table; /* table of the damaged row, with "" in `series` and, except for
-                  an event, ES_UNKNOWN in `step`; else ES_ROW_NONE */
-    int64_t row;  /* run_id, series_id or event_id of the row */
+        table;   /* table of a damaged row, else ES_ROW_NONE. For a row `series`
+                    is "" and `step` is ES_UNKNOWN except for an event */
+    int64_t row; /* run_id, series_id or event_id of the row */
     bool is_lost; /* n_frames were committed but lost during the recording,
                      because the file or its log was removed or truncated.
                      `step` is the highest step in them */
@@ -296,8 +296,8 @@ static inline es_damaged *es_damaged_sized(es_damaged *out)
  */
 ES_API size_t es_reader_n_damaged(const es_reader *reader);
 
-/** Returns place of damage `index`, in order of (run, step). ES_OK,
- * ES_EARGUMENT. */
+/** Gets place of damage `index`, in order of (run, step). Returns ES_OK,
+ *  ES_EARGUMENT. */
 ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,
                                    es_damaged *out) ES_MUST_USE;
 #define es_reader_damaged(reader, index, out)                                  \
@@ -310,14 +310,14 @@ ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,
  *
  *   events  (n) borrowed as for es_reader_run, at most until the next call
  *
- * ES_OK, ES_EARGUMENT, ES_EFORMAT, ES_EIO, ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT, ES_EFORMAT, ES_EIO, ES_ENOMEM.
  */
 ES_API es_status es_reader_events(es_reader *reader, size_t run,
                                   const es_event **events,
                                   size_t *n) ES_MUST_USE;
 
-/** Sets *out to true if a live process holds the file's writer lock. ES_OK;
- *  ES_EIO: the state of the lock cannot be read; ES_ENOMEM. */
+/** Sets *out to true if a live process holds the file's writer lock. Returns
+ *  ES_OK; ES_EIO: the state of the lock cannot be read; ES_ENOMEM. */
 ES_API es_status es_reader_is_written(const es_reader *reader,
                                       bool *out) ES_MUST_USE;
 

@@ -108,7 +108,7 @@ const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
 /**
  * Queries the samples of a series for the steps from..to, in order: rows of
  * step, value and, unless the schema is 1, crc. End it with
- * es_reader_end_query. ES_OK; the errors of es_database_status.
+ * es_reader_end_query. Returns ES_OK; the errors of es_database_status.
  */
 es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
                           int64_t series_id, int64_t from,
@@ -117,8 +117,8 @@ es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
 /** Ends a query; NULL is fine. Must not be called in a forked child. */
 void es_reader_end_query(es_reader *reader, sqlite3_stmt *query);
 
-/** Loads the small tables into zeroed contents. ES_OK, ES_EFORMAT, ES_EIO,
- *  ES_ENOMEM. */
+/** Loads the small tables into zeroed contents. Returns ES_OK, ES_EFORMAT,
+ *  ES_EIO, ES_ENOMEM. */
 es_status es_contents_load(es_contents *contents,
                            const es_database *database) ES_MUST_USE;
 void es_contents_free(es_contents *contents);
@@ -150,24 +150,24 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
  * checksum. *bytes may be unaligned and is valid as long as the row. If the
  * sample is damaged, adds it to the list of damage and sets *bytes to NULL.
  *
- * ES_OK; ES_EFORMAT: the file has no checksums, and the value is not a BLOB of
- * the series' size; ES_ENOMEM.
+ * Returns ES_OK; ES_EFORMAT: the file has no checksums, and the value is not a
+ * BLOB of the series' size; ES_ENOMEM.
  */
 es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step) ES_MUST_USE;
 
 /** Adds the damaged frames of the reader's fragment to the list of damage. The
- *  runs must be loaded. ES_OK, ES_ENOMEM. */
+ *  runs must be loaded. Returns ES_OK, ES_ENOMEM. */
 es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
 
-/** Adds rows that differ from what was recorded to the list of damage. ES_OK,
- *  ES_ENOMEM. */
+/** Adds rows that differ from what was recorded to the list of damage. Returns
+ *  ES_OK, ES_ENOMEM. */
 es_status es_damage_note_rows(es_reader *reader,
                               const es_changed_rows *rows) ES_MUST_USE;
 
 /** Adds the frames that were lost while the runs were recorded to the list of
- *  damage. The events must be loaded. ES_OK, ES_ENOMEM. */
+ *  damage. The events must be loaded. Returns ES_OK, ES_ENOMEM. */
 es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 
 /** Copies the result of es_value_find to values (n); NULL gives missing
@@ -175,7 +175,7 @@ es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 void es_value_copy(float *values, const void *bytes, size_t n);
 
 /** Replaces the n events of a run by a list that also has one event for each
- *  damaged place of the run, in order of step. ES_OK, ES_ENOMEM. */
+ *  damaged place of the run, in order of step. Returns ES_OK, ES_ENOMEM. */
 es_status es_damage_add_events(es_reader *reader, size_t run,
                                const es_event **events, size_t *n) ES_MUST_USE;
 void es_damage_free(es_damage *damage);
@@ -193,8 +193,8 @@ bool es_remote_reads_config(const es_remote *remote);
  *   n   number of deleted runs; if it is not 0, the reader has to load its
  *       contents again
  *
- * ES_OK; ES_EUSAGE: no run has a member that a condition names; the errors of
- * es_reader_config_each.
+ * Returns ES_OK; ES_EUSAGE: no run has a member that a condition names; the
+ * errors of es_reader_config_each.
  */
 es_status es_remote_leave_out(size_t *n, es_remote *remote,
                               es_reader *reader) ES_MUST_USE;

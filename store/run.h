@@ -50,8 +50,7 @@ typedef struct es_run_info {
     const char *arch;   /* notation of the architecture, canonical if known to
                            this program */
     const char *family; /* "gpt2", "llama", ... */
-    int64_t n_layer,
-        n_head; /* never unknown: 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
+    int64_t n_layer, n_head; /* 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
     int64_t d_model, ctx, vocab, batch, seed; /* or ES_UNKNOWN */
     const char *config;  /* JSON object; "steps": planned steps */
     const char *program; /* name and version of the recording program */
@@ -118,7 +117,7 @@ bool es_series_is_member(const char *name);
 /** Returns true if `text` is a uuid: 36 hexadecimal digits and dashes. */
 ES_API bool es_uuid_is(const char *text);
 
-/** Makes a new random uuid (RFC 4122, version 4). ES_OK or ES_EIO. */
+/** Makes a new random uuid (RFC 4122, version 4). Returns ES_OK or ES_EIO. */
 ES_API es_status es_uuid_make(char out[ES_UUID_SIZE]) ES_MUST_USE;
 
 #define ES_TIME_SIZE 32

@@ -16,7 +16,7 @@ typedef struct es_run_place {
  * place. Each run that a PostgreSQL URL names gets a separate URL, which
  * fetches no other run.
  *
- * ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
 es_status es_reader_place(es_run_place *out, const es_reader *reader,
                           size_t run) ES_MUST_USE;

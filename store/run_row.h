@@ -28,7 +28,7 @@ typedef struct es_run_row {
  *
  *   uuid  uuid of a run in the file
  *
- * ES_OK; ES_ENOTFOUND: no such run; ES_EIO, ES_ELOCKED.
+ * Returns ES_OK; ES_ENOTFOUND: no such run; ES_EIO, ES_ELOCKED.
  */
 es_status es_writer_run_row(es_writer *writer, const char *uuid,
                             const es_run_row *row) ES_MUST_USE;

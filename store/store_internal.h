@@ -48,14 +48,13 @@ typedef struct es_database {
     bool state;  /* true for a watcher's state, false for a run file */
     const char *refusal; /* NULL, or the guard's `refusal` */
     int schema; /* schema version of the run file, set by es_schema_check */
-    bool has_row_checksums; /* the file has the table row_checksum */
-    struct es_esf_index
-        *samples;   /* samples of a fragment; owned by the handle */
+    bool has_row_checksums;       /* the file has the table row_checksum */
+    struct es_esf_index *samples; /* a fragment's; owned by the handle */
     es_tails tails; /* initial state of the search in a fragment */
 } es_database;
 
-/** Sets the paths of a zeroed `database`. ES_OK, ES_EIO (no such directory),
- *  ES_ENOMEM; call es_database_close in every case. */
+/** Sets the paths of a zeroed `database`. Returns ES_OK, ES_EIO (no such
+ *  directory), ES_ENOMEM; call es_database_close in every case. */
 es_status es_database_locate(es_database *database,
                              const char *path) ES_MUST_USE;
 
@@ -67,9 +66,9 @@ es_status es_database_locate(es_database *database,
  * Uses only lstat: opening and closing the file here would drop the locks that
  * another connection of this process holds on it.
  *
- * ES_OK; ES_EIO: not a regular file; a rollback journal exists; the log or its
- * shared memory is not a regular file, or has a second name (a hard link); a
- * log exists without its run file.
+ * Returns ES_OK; ES_EIO: not a regular file; a rollback journal exists; the log
+ * or its shared memory is not a regular file, or has a second name (a hard
+ * link); a log exists without its run file.
  */
 es_status es_database_inspect(const es_database *database,
                               int64_t *size) ES_MUST_USE;
@@ -81,14 +80,14 @@ es_status es_database_inspect(const es_database *database,
  * first reads. A file is checked read-only before it is opened for writing: a
  * foreign file is never recovered, rolled back or locked.
  *
- * ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
+ * Returns ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
  */
 es_status es_database_open(es_database *database, bool writing) ES_MUST_USE;
 
 /**
  * Opens a private database, which only this connection sees, and which SQLite
- * keeps in memory until it is large. It is hardened and has no tables. ES_OK,
- * ES_EIO, ES_ENOMEM.
+ * keeps in memory until it is large. It is hardened and has no tables. Returns
+ * ES_OK, ES_EIO, ES_ENOMEM.
  */
 es_status es_database_open_private(es_database *database) ES_MUST_USE;
 
@@ -165,8 +164,8 @@ typedef struct es_run_source {
  *
  *   source  zeroed
  *
- * es_run_file_close closes both arguments, also after a failure. ES_OK; ES_EIO:
- * no such file; the errors of es_database_inspect, es_database_open,
+ * es_run_file_close closes both arguments, also after a failure. Returns ES_OK;
+ * ES_EIO: no such file; the errors of es_database_inspect, es_database_open,
  * es_esf_open and es_remote_open.
  */
 es_status es_run_file_open(es_database *database, es_run_source *source,
@@ -212,7 +211,7 @@ es_status es_schema_check(es_database *database) ES_MUST_USE;
 /* --- map.c --------------------------------------------------------------- */
 
 /** Writes a map with its checksum into a database, without checking its
- *  values. ES_OK, ES_EFORMAT, the errors of es_database_status. */
+ *  values. Returns ES_OK, ES_EFORMAT, the errors of es_database_status. */
 es_status es_map_insert(const es_database *database, int64_t run_id,
                         const char *uuid, const es_map *map,
                         const float *values) ES_MUST_USE;
@@ -302,7 +301,8 @@ typedef struct es_lock {
  *   file   the run file, absolute
  *   shown  the run file as messages name it
  *
- * ES_OK; ES_ELOCKED: the message names the holder's pid; ES_EIO; ES_ENOMEM.
+ * Returns ES_OK; ES_ELOCKED: the message names the holder's pid; ES_EIO;
+ * ES_ENOMEM.
  */
 es_status es_lock_take(es_lock *lock, const char *file,
                        const char *shown) ES_MUST_USE;
@@ -313,8 +313,8 @@ void es_lock_release(es_lock *lock, bool remove);
 
 /**
  * Sets *held to true if a live process holds the lock. Does not take the lock
- * or create a file. Arguments as for es_lock_take. ES_OK; ES_EIO: the state of
- * the lock cannot be read; ES_ENOMEM.
+ * or create a file. Arguments as for es_lock_take. Returns ES_OK; ES_EIO: the
+ * state of the lock cannot be read; ES_ENOMEM.
  */
 es_status es_lock_check(bool *held, const char *file,
                         const char *shown) ES_MUST_USE;
@@ -325,7 +325,8 @@ bool es_lock_is_ours(const char *file);
 /* --- values -------------------------------------------------------------- */
 
 /** Reserves memory for element n of an array that only this function grows;
- *  `array` is the address of the pointer to the array. ES_OK, ES_ENOMEM. */
+ *  `array` is the address of the pointer to the array. Returns ES_OK,
+ *  ES_ENOMEM. */
 es_status es_reserve_next(void *array, size_t n, size_t size) ES_MUST_USE;
 
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text);

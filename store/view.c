@@ -293,8 +293,8 @@ static int open_shm(view_file *view)
     return SQLITE_CANTOPEN;
 }
 
-/** Sets *sound to true if the index can be used. SQLITE_BUSY: a writer is
- *  changing the index. */
+/** Sets *sound to true if the index can be used. Returns SQLITE_BUSY if a
+ *  writer is changing the index. */
 static int check_index(const view_file *view, bool *sound)
 {
     short type = F_UNLCK;

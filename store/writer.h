@@ -39,8 +39,8 @@ typedef enum es_durability {
  * A symbolic link is refused. A new file appears whole, without runs. A file of
  * schema 1 keeps its schema: data added to it has no checksums.
  *
- * ES_OK; ES_ELOCKED (names the pid of the other writer); ES_EIO; ES_EFORMAT
- * (not a run file: it is left untouched); ES_EVERSION; ES_ENOMEM.
+ * Returns ES_OK; ES_ELOCKED (names the pid of the other writer); ES_EIO;
+ * ES_EFORMAT (not a run file: it is left untouched); ES_EVERSION; ES_ENOMEM.
  */
 es_status es_writer_open(es_writer **out, const char *path,
                          es_durability durability) ES_MUST_USE;
@@ -65,8 +65,8 @@ es_status es_writer_open(es_writer **out, const char *path,
  * A resumed run keeps its name, its start and its other numbers; config,
  * program and host replace the old ones unless NULL.
  *
- * ES_OK; ES_EFORMAT (shape differs); ES_EARGUMENT (bounds, config not JSON);
- * ES_EIO, ES_ELOCKED.
+ * Returns ES_OK; ES_EFORMAT (shape differs); ES_EARGUMENT (bounds, config not
+ * JSON); ES_EIO, ES_ELOCKED.
  */
 es_status es_writer_run(es_writer *writer, int64_t *run_id,
                         const es_run_info *info,
@@ -78,8 +78,8 @@ es_status es_writer_run(es_writer *writer, int64_t *run_id,
  *   unit  NULL means the unit of es_series_standard; ignored if the series
  *         exists
  *
- * ES_OK; ES_EFORMAT if the series exists with another shape; ES_EARGUMENT;
- * ES_EIO.
+ * Returns ES_OK; ES_EFORMAT if the series exists with another shape;
+ * ES_EARGUMENT; ES_EIO.
  */
 es_status es_writer_series(es_writer *writer, int64_t *series_id,
                            int64_t run_id, const char *name, es_shape shape,
@@ -92,7 +92,8 @@ es_status es_writer_series(es_writer *writer, int64_t *series_id,
  * series created since begin, with their ids. Without begin, each call is a
  * separate transaction.
  *
- * ES_OK, ES_EARGUMENT (begin twice, commit without begin), ES_EIO, ES_ELOCKED.
+ * Returns ES_OK, ES_EARGUMENT (begin twice, commit without begin), ES_EIO,
+ * ES_ELOCKED.
  */
 es_status es_writer_begin(es_writer *writer) ES_MUST_USE;
 es_status es_writer_commit(es_writer *writer) ES_MUST_USE;
@@ -104,14 +105,14 @@ void es_writer_rollback(es_writer *writer);
  *
  *   step  0..ES_MAX_STEP
  *
- * ES_OK; ES_EARGUMENT: nothing is changed, and the transaction can continue;
- * ES_EIO.
+ * Returns ES_OK; ES_EARGUMENT: nothing is changed, and the transaction can
+ * continue; ES_EIO.
  */
 es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
 
 /** Adds an event. Does nothing if the run already has an event with the same
- *  dedupe key. ES_OK, ES_EARGUMENT, ES_EIO. */
+ *  dedupe key. Returns ES_OK, ES_EARGUMENT, ES_EIO. */
 es_status es_writer_event(es_writer *writer, int64_t run_id,
                           const es_event *event) ES_MUST_USE;
 
@@ -152,8 +153,8 @@ pid_t es_writer_log_reader(const es_writer *writer);
  *  the log. */
 bool es_writer_is_settled(const es_writer *writer);
 
-/** Moves the log into the run file. ES_OK; ES_ELOCKED: a reader prevents it;
- *  ES_EIO. */
+/** Moves the log into the run file. Returns ES_OK; ES_ELOCKED: a reader
+ *  prevents it; ES_EIO. */
 es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**

@@ -99,15 +99,15 @@ es_status es_log_open(es_writer *writer) ES_MUST_USE;
  * committed frames. Called when a transaction begins, and before the log grows,
  * because growth would hide a truncation. One system call.
  *
- * ES_OK; ES_EIO: another program truncated or overwrote the log; from now on
- * nothing may be read from it or copied out of it (log.broken).
+ * Returns ES_OK; ES_EIO: another program truncated or overwrote the log; from
+ * now on nothing may be read from it or copied out of it (log.broken).
  */
 es_status es_log_check(es_writer *writer) ES_MUST_USE;
 
 /**
  * Checks every frame, then moves the frames that readers allow into the run
  * file. Outside a transaction. mode: SQLITE_CHECKPOINT_PASSIVE and so on.
- * ES_OK, ES_ELOCKED, ES_EIO.
+ * Returns ES_OK, ES_ELOCKED, ES_EIO.
  */
 es_status es_log_checkpoint(es_writer *writer, int mode) ES_MUST_USE;
 

@@ -23,7 +23,8 @@ static es_status fail(const es_fragment *fragment, const char *problem)
         es_reader_path(fragment->reader), fragment->info.uuid, problem);
 }
 
-/** Reads the members of "fragment". ES_DONE: the run is not a fragment. */
+/** Reads the members of "fragment". Returns ES_DONE if the run is not a
+ *  fragment. */
 static es_status take_members(es_fragment *fragment, sqlite3_stmt *s,
                               int64_t *n_ranks)
 {

@@ -29,8 +29,8 @@ typedef struct es_fragment {
  * Reads the description of a run as a fragment. Call es_fragment_free after
  * ES_OK.
  *
- * ES_OK; ES_DONE: the run is not a fragment; ES_EFORMAT: the description is
- * invalid; ES_EARGUMENT; ES_EIO; ES_ENOMEM.
+ * Returns ES_OK; ES_DONE: the run is not a fragment; ES_EFORMAT: the
+ * description is invalid; ES_EARGUMENT; ES_EIO; ES_ENOMEM.
  */
 es_status es_fragment_read(es_fragment *out, es_reader *reader,
                            size_t run) ES_MUST_USE;

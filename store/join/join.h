@@ -5,8 +5,8 @@
 #include "store/join/fragment.h"
 #include "store/writer.h"
 
-/** Receives one line about the joined run: a gap, or values left missing.
- *  Borrowed. */
+/** Receives one line, borrowed during the call, about a gap or missing values
+ *  in the joined run. */
 typedef void es_join_handler(void *user, const char *line);
 
 /**
@@ -39,11 +39,11 @@ typedef void es_join_handler(void *user, const char *line);
  *   handler  called with the message of each event of those two kinds; may be
  *            NULL
  *
- * ES_OK; ES_DONE: the run already exists, nothing is written; ES_EFORMAT: the
- * fragments do not fit together (different uuids or numbers of ranks, a
- * duplicate rank, overlapping layers and heads, a series with different
- * shapes); ES_EARGUMENT (n is 0, L or H is too large for a run); the errors of
- * reading and writing. Memory grows with n and L*H, not with steps.
+ * Returns ES_OK; ES_DONE: the run already exists, nothing is written;
+ * ES_EFORMAT: the fragments do not fit together (different uuids or numbers of
+ * ranks, a duplicate rank, overlapping layers and heads, a series with
+ * different shapes); ES_EARGUMENT (n is 0, L or H is too large for a run); the
+ * errors of reading and writing. Memory grows with n and L*H, not with steps.
  */
 es_status es_join(es_writer *writer, const es_fragment *fragments, size_t n,
                   es_join_handler *handler, void *user) ES_MUST_USE;

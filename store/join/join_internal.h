@@ -19,7 +19,8 @@ es_join_rule es_join_rule_of(const char *series, es_shape shape);
 /** Accumulates one value of the whole run from the fragments' values. Starts as
  * zero. */
 typedef struct es_join_cell {
-    double sum, weight; /* for minima and maxima: the extreme, and 0 */
+    double sum, weight; /* sums of values and of weights; for minima and maxima,
+                           the extreme and 0 */
     float first;
     uint32_t n;        /* number of values that are not missing */
     bool has_no_value; /* no combined value: unknown number of rows, or the
@@ -75,7 +76,7 @@ typedef struct es_join_series {
     es_join_rule rule;
     int64_t id;
     int64_t n_missing,
-        first_missing; /* steps with values that cannot be combined */
+        first_missing; /* steps whose values cannot be combined */
 } es_join_series;
 
 typedef struct es_join_state {

@@ -1,5 +1,6 @@
-/* Manages connections to PostgreSQL: opens them, keeps the last one for reuse,
-   runs statements, and reports errors as one line with a remedy. */
+/* Manages connections to PostgreSQL: opens them, keeps the connection closed
+   last for reuse, runs statements, and reports errors as one line with a
+   remedy. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"

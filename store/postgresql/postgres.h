@@ -30,9 +30,9 @@ bool es_postgres_is_url(const char *path);
  * Reads a URL or, for writers, libpq's KEYWORD=VALUE pairs, into a zeroed
  * `out`; call es_postgres_url_free in either case.
  *
- * ES_OK; ES_EUSAGE: libpq does not accept the URL, an @ is not written as %40,
- * or one of our parameters occurs twice or is empty; ES_EIO: libpq is missing;
- * ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE: libpq does not accept the URL, an @ is not written
+ * as %40, or one of our parameters occurs twice or is empty; ES_EIO: libpq is
+ * missing; ES_ENOMEM.
  */
 es_status es_postgres_url_read(es_postgres_url *out,
                                const char *text) ES_MUST_USE;
@@ -54,8 +54,8 @@ typedef struct es_postgres {
  * another one. Text is UTF-8, times are UTC. A reader's transactions are
  * read-only. A recently closed connection may be reused.
  *
- * ES_OK; ES_EIO: no server, no such database, a wrong or missing password;
- * ES_ENOMEM.
+ * Returns ES_OK; ES_EIO: no server, no such database, a wrong or missing
+ * password; ES_ENOMEM.
  */
 es_status es_postgres_open(es_postgres **out, const es_postgres_url *url,
                            bool is_writer) ES_MUST_USE;
@@ -73,7 +73,8 @@ void es_postgres_close(es_postgres *postgres);
 es_status es_postgres_take_snapshot(PGresult **out, es_postgres *postgres,
                                     const char *query) ES_MUST_USE;
 
-/** Runs a command that returns no rows. ES_OK; the errors of es_postgres_fail.
+/** Runs a command that returns no rows. Returns ES_OK; the errors of
+ *  es_postgres_fail.
  */
 es_status es_postgres_execute(es_postgres *postgres,
                               const char *sql) ES_MUST_USE;

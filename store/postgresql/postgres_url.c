@@ -43,8 +43,8 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/** Decodes %XX in text (n); *out is to be freed. ES_EUSAGE: a % without two
- * hexadecimal digits. */
+/** Decodes %XX in text (n); *out is to be freed. Returns ES_EUSAGE for a %
+ *  without two hexadecimal digits. */
 static es_status decode(char **out, const char *text, size_t n)
 {
     es_status status = es_alloc(out, n + 1, 1, "a URL");

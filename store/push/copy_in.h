@@ -16,7 +16,8 @@ typedef struct es_copy_in {
     unsigned char bytes[ES_COPY_IN_BYTES];
 } es_copy_in;
 
-/** Begins the COPY statement `sql`. ES_OK; the errors of es_postgres_fail. */
+/** Begins the COPY statement `sql`. Returns ES_OK; the errors of
+ *  es_postgres_fail. */
 es_status es_copy_in_begin(es_copy_in *copy, es_postgres *postgres,
                            const char *sql) ES_MUST_USE;
 
@@ -33,8 +34,8 @@ void es_copy_in_text(es_copy_in *copy, const char *text);
 /** Writes a real[], bit by bit, including NaN payloads. */
 void es_copy_in_reals(es_copy_in *copy, const float *values, size_t n);
 
-/** Ends the COPY. The table then has all rows or, on failure, none. ES_OK; the
- * errors of es_postgres_fail. */
+/** Ends the COPY. The table then has all rows or, on failure, none. Returns
+ *  ES_OK; the errors of es_postgres_fail. */
 es_status es_copy_in_end(es_copy_in *copy) ES_MUST_USE;
 
 /** Discards the rows and the whole transaction. The error message does not
@@ -42,7 +43,7 @@ es_status es_copy_in_end(es_copy_in *copy) ES_MUST_USE;
 void es_copy_in_abandon(es_copy_in *copy);
 
 /** Copies `text` with invalid UTF-8 bytes replaced by U+FFFD; *out is to be
- * freed, and NULL if `text` is NULL. ES_OK, ES_ENOMEM. */
+ * freed, and NULL if `text` is NULL. Returns ES_OK, ES_ENOMEM. */
 es_status es_copy_utf8(char **out, const char *text) ES_MUST_USE;
 
 #endif

@@ -27,7 +27,7 @@ typedef struct es_pusher es_pusher;
  *              when entropies are written. A run keeps the share of its first
  *              push
  *
- * ES_OK; ES_EVERSION: the tables have a newer schema; the errors of
+ * Returns ES_OK; ES_EVERSION: the tables have a newer schema; the errors of
  * es_postgres_open and es_postgres_fail.
  */
 es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
@@ -37,7 +37,7 @@ es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
 es_status es_pusher_open_another(es_pusher **out,
                                  const es_pusher *pusher) ES_MUST_USE;
 
-void es_pusher_close(es_pusher *pusher); /* NULL is fine */
+void es_pusher_close(es_pusher *pusher); /* `pusher` may be NULL */
 
 /** After a failure: returns true if a retry may succeed, for example after a
  * lost connection. The next call reconnects. */
@@ -91,11 +91,11 @@ typedef es_status es_push_alert_finder(void *user, const es_push_alert **alerts,
  *   finder  finds the run's alerts, called with `user`; or NULL. Existing
  *           alerts are skipped; listeners are notified of new alerts
  *
- * ES_OK; ES_EFORMAT: the run in the database has other numbers of layers or
- * heads, a series with another shape, or different samples pushed from another
- * file; or a series' name is not UTF-8; ES_ELOCKED: other processes kept
- * pushing this run; the errors of reading the run, of the finder and of
- * es_postgres_fail.
+ * Returns ES_OK; ES_EFORMAT: the run in the database has other numbers of
+ * layers or heads, a series with another shape, or different samples pushed
+ * from another file; or a series' name is not UTF-8; ES_ELOCKED: other
+ * processes kept pushing this run; the errors of reading the run, of the finder
+ * and of es_postgres_fail.
  */
 es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                       const es_push_source *source,
@@ -103,7 +103,8 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                       es_push_counts *counts) ES_MUST_USE;
 
 /** Sets *step to the run's highest step in the database; ES_UNKNOWN if the
- * database has no samples of the run. ES_OK; the errors of es_postgres_fail. */
+ * database has no samples of the run. Returns ES_OK; the errors of
+ * es_postgres_fail. */
 es_status es_push_find_last_step(es_pusher *pusher, const char *uuid,
                                  int64_t *last_step) ES_MUST_USE;
 

@@ -120,10 +120,9 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
 /** One series of the file that is being pushed. */
 typedef struct es_push_lane {
     es_series series;
-    int32_t number; /* series number in the database */
-    es_push_place
-        place;   /* the state in the database at the end of the transaction */
-    int64_t cut; /* first step to delete; ES_UNKNOWN: delete nothing */
+    int32_t number;      /* series number in the database */
+    es_push_place place; /* state at the end of the transaction */
+    int64_t cut;         /* first step to delete; ES_UNKNOWN: delete nothing */
     bool is_new, has_more, has_changed;
     bool has_low; /* low heads are counted: entropies with a known ceiling */
 } es_push_lane;
@@ -152,8 +151,9 @@ typedef struct es_push_job {
     bool is_elsewhere;    /* the run was pushed from another file */
 } es_push_job;
 
-/** Plans the push of a run, without a lock. ES_OK; ES_DONE: there is nothing to
- * push; ES_EFORMAT: see es_push_run; the errors of es_postgres_fail. */
+/** Plans the push of a run, without a lock. Returns ES_OK; ES_DONE: there is
+ *  nothing to push; ES_EFORMAT: see es_push_run; the errors of
+ *  es_postgres_fail. */
 es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 
 /** Plans the push of a run that is not in the database. Same statuses as
@@ -170,8 +170,8 @@ void es_push_job_free(es_push_job *job);
 
 /**
  * es_push_begin_samples begins a COPY into sample; es_push_put_samples writes
- * samples from the job's position on, up to a transaction's limit. ES_DONE: all
- * samples are written.
+ * samples from the job's position on, up to a transaction's limit. Returns
+ * ES_DONE if all samples are written.
  */
 es_status es_push_begin_samples(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;

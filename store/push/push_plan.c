@@ -103,7 +103,7 @@ bool es_push_is_vanished(const es_push_job *j, size_t i)
     return !known->is_found && known->place.n && !j->is_elsewhere;
 }
 
-/* Plans all series of the run. ES_DONE: there is nothing to push. */
+/* Plans all series of the run. Returns ES_DONE if there is nothing to push. */
 static es_status find_work(es_push_job *j)
 {
     bool has_work = !j->pushed.run_id;

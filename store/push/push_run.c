@@ -26,8 +26,8 @@ static int32_t days_of(const char *month)
 
 /* --- the beginning of a transaction --------------------------------------- */
 
-/* Locks the run by incrementing its revision. ES_DONE: the run has been pushed
- * or deleted since the plan was made. */
+/* Locks the run by incrementing its revision. Returns ES_DONE if the run has
+   been pushed or deleted since the plan was made. */
 static es_status lock_run(es_push_job *j)
 {
     char revision[24];
@@ -123,7 +123,8 @@ static void put_sample(es_push_job *j, es_push_lane *l, int32_t month,
     j->added.samples++;
 }
 
-/* Returns the next sample of any series. ES_DONE: there are no more. */
+/* Returns the next sample of any series. Returns ES_DONE if there are no more.
+ */
 static es_status next_sample(es_push_job *j, int64_t *step,
                              const float **values)
 {
@@ -171,7 +172,8 @@ es_status es_push_put_samples(es_push_job *j)
     return status;
 }
 
-/* Writes one transaction's samples. ES_DONE: all samples are written. */
+/* Writes one transaction's samples. Returns ES_DONE if all samples are written.
+ */
 static es_status copy_samples(es_push_job *j)
 {
     bool has_more = false;
@@ -294,8 +296,8 @@ static es_status finish(es_push_job *j)
     return es_push_update_run(j);
 }
 
-/* Pushes one transaction. ES_OK: there is more to push; ES_DONE: everything is
- * written. */
+/* Pushes one transaction. Returns ES_OK: there is more to push; ES_DONE:
+   everything is written. */
 static es_status push_batch(es_push_job *j, bool *is_stale)
 {
     es_status begun, status, copied;

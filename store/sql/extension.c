@@ -1,6 +1,7 @@
-/* entropyscan_sqlite.so: makes es_values available in any program that loads
-   SQLite extensions, such as sqlite3 with .load. The extension uses the loading
-   program's SQLite and is not linked with a separate SQLite. */
+/* Implements entropyscan_sqlite.so, which makes es_values available in any
+   program that loads SQLite extensions, such as sqlite3 with .load. The
+   extension uses the loading program's SQLite and is not linked with a separate
+   SQLite. */
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
 

@@ -25,19 +25,20 @@
 
 typedef struct es_query es_query;
 
-/** Opens run files. ES_OK; the errors of es_reader_open; ES_EUSAGE (more than
- *  ES_SQL_MAX_FILES files); ES_ENOMEM. */
+/** Opens run files. Returns ES_OK; the errors of es_reader_open; ES_EUSAGE
+ *  (more than ES_SQL_MAX_FILES files); ES_ENOMEM. */
 es_status es_query_open(es_query **out, const char *const *paths,
                         size_t n) ES_MUST_USE;
 
 /** Closes the query and its files; NULL is fine. */
 void es_query_close(es_query *query);
 
-/** Prepares one statement, which replaces the previous one. ES_OK; ES_EUSAGE
- *  (the SQL is wrong, refused or empty, or has more than one statement). */
+/** Prepares one statement, which replaces the previous one. Returns ES_OK;
+ *  ES_EUSAGE (the SQL is wrong, refused or empty, or has more than one
+ *  statement). */
 es_status es_query_prepare(es_query *query, const char *sql) ES_MUST_USE;
 
-/** Moves to the next row. ES_OK; ES_DONE; ES_EUSAGE (the query fails);
+/** Moves to the next row. Returns ES_OK; ES_DONE; ES_EUSAGE (the query fails);
  *  ES_EFORMAT, ES_EIO (a file fails); ES_ENOMEM. */
 es_status es_query_next(es_query *query) ES_MUST_USE;
 

@@ -8,9 +8,8 @@
 
 typedef struct es_sql_source {
     sqlite3 *handle;
-    const char *schema; /* "main", or the name of an attached file */
-    sqlite3_int64
-        offset; /* added to the file's run_id, series_id and event_id */
+    const char *schema;   /* "main", or the name of an attached file */
+    sqlite3_int64 offset; /* added to all ids of the file */
 } es_sql_source;
 
 /** List of sources. Must outlive the connection that the modules belong to. */

@@ -336,7 +336,7 @@ TEST(a_reader_starts_over_if_the_file_has_changed)
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
     assert_int_equal(truncate(run_esf, (off_t)place),
-                     0); /* as after a power loss */
+                     0); /* simulates a power loss */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 2, &run);
     es_esf_commit(w, 2, 3);

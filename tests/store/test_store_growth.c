@@ -172,7 +172,7 @@ TEST(a_replaced_or_truncated_file_has_to_be_reopened)
     es_esf_commit(w, 2, 4);
     AUTO(es_growth) growth = begin();
     assert_int_equal(truncate(run_esf, (off_t)n),
-                     0); /* as after a power loss */
+                     0); /* simulates a power loss */
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
     es_growth_end(growth);
     growth = begin();

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int n_reads, failing; /* 0: no read fails */
+static int n_reads, failing; /* failing: the read that fails, or 0 */
 
 /* Replaces the C library's pread64, which SQLite calls. */
 __attribute__((visibility("default"))) ssize_t pread64(int fd, void *bytes,

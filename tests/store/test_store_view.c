@@ -17,8 +17,7 @@ enum { L = 16, H = 24, N = L * H };
 
 /** State shared with the writing process. */
 typedef struct progress {
-    volatile int64_t
-        committed; /* number of committed steps; one more may be committed */
+    volatile int64_t committed; /* steps; one more may be committed */
     volatile int64_t goal; /* number of steps after which the writer pauses */
     volatile int stop;
 } progress;
@@ -66,7 +65,7 @@ static pid_t start_writer(const char *path, progress *p, int64_t goal)
     p->goal = goal;
     pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends the writer if the test ends */
         write_steps(path, p);
     }
     return child;

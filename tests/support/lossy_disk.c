@@ -30,8 +30,7 @@ typedef struct disk_file {
 typedef struct lossy_file {
     sqlite3_file head;
     int which;
-    sqlite3_file
-        *real; /* the system VFS's file, in memory behind this structure */
+    sqlite3_file *real; /* the system VFS's, behind this structure */
 } lossy_file;
 
 static sqlite3_vfs lossy_vfs, *system_vfs;
