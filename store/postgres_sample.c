@@ -82,8 +82,7 @@ static es_status find_block(bool *found, sample_cursor *cursor)
         return ES_OK;
     if (cursor->from < cursor->to || series->n_values == 1)
         kind->is_wanted = true;
-    if (is_there &&
-        kind->is_wanted) /* later runs will need this kind of series, too */
+    if (is_there && kind->is_wanted) /* later runs need it, too */
         remote->block->end_run = series->run + 1;
     if (is_there || !kind->is_wanted ||
         es_remote_run_bytes(remote, series->run) > ES_REMOTE_BLOCK_BYTES)

@@ -1,5 +1,5 @@
 /** Writes a summary of a run as one row, so that plain SQL need not read BLOBs.
- *  */
+ */
 #ifndef ES_RUN_ROW_H
 #define ES_RUN_ROW_H
 

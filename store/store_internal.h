@@ -127,7 +127,7 @@ es_status es_database_prepare(const es_database *database, sqlite3_stmt **out,
                               const char *sql) ES_MUST_USE;
 
 /** Prepares the statements sql (n) into out (n), until one fails; skips NULL.
- *  */
+ */
 es_status es_database_prepare_all(const es_database *database,
                                   sqlite3_stmt **out, const char *const *sql,
                                   size_t n) ES_MUST_USE;

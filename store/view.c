@@ -51,7 +51,7 @@ enum {
 };
 
 /** An open main file or log. The object of the system's VFS follows in memory.
- *  */
+ */
 typedef struct view_file {
     sqlite3_file head;
     sqlite3_file *real;
@@ -230,7 +230,7 @@ static int find_lock(const view_file *view, int byte, short *type)
 }
 
 /** Returns true if FILE-shm now has both headers of the index, and they agree.
- *  */
+ */
 static bool header_is_sound(const view_file *view)
 {
     unsigned char now[2 * HEADER_BYTES];
@@ -391,8 +391,7 @@ static int view_shm_unmap(sqlite3_file *file, int remove)
     view->n_pages = 0;
     if (view->shm >= 0) {
         lock_bytes(view, F_UNLCK, LOCK_BASE, LIVE_BYTE + 1 - LOCK_BASE);
-        if (!es_lock_is_ours(
-                view->path)) /* closing would drop this process's locks */
+        if (!es_lock_is_ours(view->path)) /* keeps its locks */
             close(view->shm);
     }
     view->shm = -1;
@@ -410,8 +409,7 @@ static int view_close(sqlite3_file *file)
 /* --- the VFS ------------------------------------------------------------- */
 
 static const sqlite3_io_methods methods = {
-    .iVersion =
-        2, /* version 2 has no xFetch, so SQLite maps no pages of the file */
+    .iVersion = 2, /* no xFetch, so SQLite maps no pages */
     .xClose = view_close,
     .xRead = view_read,
     .xWrite = refuse_write,

@@ -167,7 +167,7 @@ static es_status fill_temporary(const char *path, const unsigned char *image,
 }
 
 /** Creates a run file, or replaces an empty file; the new file appears whole.
- *  */
+ */
 static es_status create_file(const es_database *database)
 {
     unsigned char *image = NULL;
@@ -208,7 +208,7 @@ static es_status query_log(const es_database *database, const char *sql,
 }
 
 /** Switches to WAL, through the mode MEMORY for the reason given at settle().
- *  */
+ */
 static es_status start_log(const es_database *database)
 {
     bool is_log = false;

@@ -21,8 +21,7 @@
 #define AGAIN_FRAMES                                                           \
     256 /* frames until the next attempt after readers blocked a checkpoint */
 #define EMPTY_FRAMES                                                           \
-    2000 /* with more frames, readers must have kept the log from restarting   \
-          */
+    2000 /* with more, readers must have kept the log from restarting */
 #define LOG_BYTES "4194304" /* bytes to which a restarting log is truncated */
 #define PATIENCE 500        /* waits of 1 ms for readers per attempt */
 #define SHORTEST_PAUSE_MS 1000 /* shortest time between two attempts */
@@ -88,7 +87,7 @@ static uint32_t big_endian(const unsigned char *bytes)
 }
 
 /** Checks that frames first..last of the log, counted from 1, match the index.
- *  */
+ */
 static int compare_frames(sqlite3_file *log, const es_log_index *index,
                           uint32_t first, uint32_t last, bool *same)
 {

@@ -59,7 +59,7 @@ static bool always(void)
 }
 
 /** A wrong implementation: agrees with the portable one only up to 700 bytes.
- *  */
+ */
 static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
 {
     crc = es_crc32c_plain.update(crc, bytes, n);

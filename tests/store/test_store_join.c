@@ -42,7 +42,7 @@ static es_reader *open_all(void **state)
 }
 
 /** Reads a sample of the joined run into `values`; fails if there is no sample.
- *  */
+ */
 static void take(es_reader *r, const char *name, es_phase phase, int64_t step,
                  float *values, size_t n)
 {

@@ -32,7 +32,7 @@ TEST(fragments_that_do_not_fit_are_refused)
         {{.ranks = "0"}, "rank 0 of run " ES_RANKS_UUID " is also in"},
         {{.ranks = "1", .uuid = "11234567-89ab-4def-8123-456789abcdef"},
          "a.db belongs to run"},
-        {{.ranks = "1", .world = 3}, "of 2, of the same run"},
+        {{.ranks = "1", .world = 3}, "a.db has 2 ranks for the same run"},
         {{.ranks = "1", .n_layer = L + 1}, "overlap those of"},
         {{.ranks = "1", .first_layer = 1}, "layers 1 to 3, heads 0 to 1"},
         {{.ranks = "1", .first_head = 1}, "hold the same heads"},

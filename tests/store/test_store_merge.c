@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 
 /** Merges the file `from` into the file `to`; returns the status of es_merge.
- *  */
+ */
 static es_status merge(const char *to, const char *from, size_t *n_copied,
                        size_t *n_skipped)
 {

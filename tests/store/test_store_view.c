@@ -354,7 +354,7 @@ TEST(a_log_without_its_run_file_is_refused)
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
 /** Simulates a power loss while the first page was being moved into the file.
- *  */
+ */
 TEST(a_torn_first_page_is_read_from_the_log)
 {
     size_t n;

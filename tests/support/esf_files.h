@@ -1,5 +1,5 @@
 /** Writes, changes and checks fragment files for tests. Include cmocka first.
- *  */
+ */
 #ifndef ES_TESTS_ESF_FILES_H
 #define ES_TESTS_ESF_FILES_H
 

@@ -74,7 +74,7 @@ bool es_is_written(const es_reader *reader);
 int64_t es_planned_steps(es_reader *reader, size_t run);
 
 /** Returns the test value i of a sample: never zero, sometimes NaN or missing.
- *  */
+ */
 float es_value_of(int64_t series_id, int64_t step, size_t i);
 
 /** Writes the sample of es_value_of's values. */
