@@ -60,8 +60,8 @@ typedef struct es_postgres {
 es_status es_postgres_open(es_postgres **out, const es_postgres_url *url,
                            bool is_writer) ES_MUST_USE;
 
-/** NULL is fine. An open transaction is rolled back; a forked child only frees
- * the object and leaves the connection alone. */
+/** Closes a connection, which may be NULL. An open transaction is rolled back;
+ *  a forked child only frees the object and leaves the connection alone. */
 void es_postgres_close(es_postgres *postgres);
 
 /**
