@@ -32,7 +32,7 @@ typedef struct lane {
                     (n_values), used for an unaligned row */
     int64_t *steps; /* (capacity) steps of the copied rows; NULL if rows are not
                        copied */
-    size_t capacity, n_copied, at; /* rows; `at`: next one */
+    size_t capacity, n_copied, at; /* in rows; at: the next row */
 } lane;
 
 /**

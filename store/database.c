@@ -216,7 +216,7 @@ es_status es_database_fail(const es_database *database, int rc)
             return es_fail(ES_EIO, "%s: cannot read: %s", path,
                            strerror(last_errno(database)));
         /* fall through */
-    case SQLITE_ERROR: /* our statements fail only if the file is damaged */
+    case SQLITE_ERROR: /* our SQL is right, so the file is damaged */
     case SQLITE_SCHEMA:
     case SQLITE_INTERRUPT: /* the step limit was exceeded, for example by a
                             * crafted file

@@ -16,7 +16,7 @@
 
 #define CHUNK 65536 /* bytes read at once, also while searching for a frame */
 #define SEARCH_MOST                                                            \
-    (64 << 20) /* most bytes that one reading searches for frames behind       \
+    (64 << 20) /* maximum bytes that one reading searches behind               \
                   damage */
 #define N_TAILS (sizeof((es_tails *)0)->known / sizeof *((es_tails *)0)->known)
 

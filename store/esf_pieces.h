@@ -23,7 +23,7 @@ typedef struct es_esf_pieces {
  * Returns n bytes at an offset of the file, borrowed until the next call.
  *
  *   n      number of bytes
- *   ahead  bytes to read at least, if the file has them
+ *   ahead  minimum bytes to read, if the file has them
  *
  * Returns ES_OK; ES_DONE: the file ends earlier; ES_EIO without a message:
  * errno has the reason; ES_ENOMEM.

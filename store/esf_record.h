@@ -8,20 +8,20 @@
 #include "store/run.h"
 
 typedef enum es_esf_kind {
-    ES_ESF_WRITER = 1, /* es_esf_writer */
-    ES_ESF_RUN,        /* es_esf_run: the first record of an attempt */
-    ES_ESF_SERIES,     /* es_esf_series */
-    ES_ESF_SAMPLE,     /* es_esf_sample, then its values */
+    ES_ESF_WRITER = 1, /* contains es_esf_writer */
+    ES_ESF_RUN,        /* contains es_esf_run: the first record of an attempt */
+    ES_ESF_SERIES,     /* contains es_esf_series */
+    ES_ESF_SAMPLE,     /* contains es_esf_sample, then the values */
     ES_ESF_EVENT,      /* es_event */
-    ES_ESF_MAP,        /* es_map, then the map's values */
-    ES_ESF_END,        /* es_esf_end */
+    ES_ESF_MAP,        /* contains es_map, then the values */
+    ES_ESF_END,        /* contains es_esf_end */
     /* Repetitions of an earlier record of the attempt, for readers that found
        the original damaged; other readers skip them. */
-    ES_ESF_RUN_AGAIN,    /* es_esf_run */
-    ES_ESF_SERIES_AGAIN, /* es_esf_series */
+    ES_ESF_RUN_AGAIN,    /* contains es_esf_run */
+    ES_ESF_SERIES_AGAIN, /* contains es_esf_series */
 } es_esf_kind;
 
-#define ES_ESF_RECORD_BYTES 8 /* kind and size */
+#define ES_ESF_RECORD_BYTES 8 /* kind and size precede each record */
 
 /** The writing process. Host and boot show whether the pid and the clock are
  * those of this machine. */

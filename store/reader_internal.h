@@ -7,8 +7,9 @@
 
 /* Limits of a run file. They are needed because a damaged B-tree can seem to
    have endless rows. */
-#define ES_MAX_ROWS 4000000         /* rows of run, series or event */
-#define ES_MAX_ALL_TEXT (256 << 20) /* bytes of all strings together */
+#define ES_MAX_ROWS 4000000         /* maximum rows of run, series or event */
+#define ES_MAX_ALL_TEXT (256 << 20) /* maximum bytes of all strings together   \
+                                     */
 
 /** A pool of strings that are freed together. */
 typedef struct es_strings {

@@ -35,10 +35,10 @@ typedef enum es_store {
 
 #define ES_MAX_LAYERS 4096
 #define ES_MAX_HEADS 4096
-#define ES_MAX_VALUES (1 << 20)     /* most values of one sample: L*H */
-#define ES_MAX_SERIES 4096          /* most series of one run */
-#define ES_MAX_NAME 255             /* most bytes of a series' name or unit */
-#define ES_MAX_TEXT (1 << 20)       /* most bytes of any other string */
+#define ES_MAX_VALUES (1 << 20) /* maximum values per sample: L*H */
+#define ES_MAX_SERIES 4096      /* maximum series per run */
+#define ES_MAX_NAME 255         /* maximum bytes of a series' name or unit */
+#define ES_MAX_TEXT (1 << 20)   /* maximum bytes of any other string */
 #define ES_MAX_STEP (INT64_MAX - 1) /* steps are 0..ES_MAX_STEP */
 
 /** One run. Strings are borrowed; NULL means unknown except where noted.
@@ -51,7 +51,7 @@ typedef struct es_run_info {
                            this program */
     const char *family; /* "gpt2", "llama", ... */
     int64_t n_layer, n_head; /* 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
-    int64_t d_model, ctx, vocab, batch, seed; /* or ES_UNKNOWN */
+    int64_t d_model, ctx, vocab, batch, seed; /* may be ES_UNKNOWN */
     const char *config;  /* JSON object; "steps": planned steps */
     const char *program; /* name and version of the recording program */
     const char *host;
@@ -63,17 +63,17 @@ typedef struct es_run_info {
 /** An event of a run. Strings may be NULL except where noted. Readers return
  *  arrays of events, so the size of this type never changes. */
 typedef struct es_event {
-    int64_t step;     /* or ES_UNKNOWN */
+    int64_t step;     /* may be ES_UNKNOWN */
     const char *kind; /* "nan", "dropped", ...; never NULL */
     es_severity severity;
-    int64_t layer, head; /* or ES_UNKNOWN */
+    int64_t layer, head; /* may be ES_UNKNOWN */
     const char *message;
     const char *data;   /* JSON */
     const char *dedupe; /* unique within the run */
     const char *at;     /* ISO 8601, UTC; for a writer, NULL means now */
 } es_event;
 
-#define ES_MAP_MAX 64  /* most cells per side of an attention map */
+#define ES_MAP_MAX 64  /* maximum cells per side of an attention map */
 #define ES_MAP_MEAN -1 /* value of `head` for the mean over a layer's heads */
 
 /** Identifies an attention map (store/map.h). */
@@ -81,7 +81,7 @@ typedef struct es_map {
     es_phase phase;
     int64_t step;
     int64_t layer, head; /* `head` may be ES_MAP_MEAN */
-    int64_t size;        /* S, 1..ES_MAP_MAX */
+    int64_t size;        /* S, cells per side: 1..ES_MAP_MAX */
     int64_t n_ctx; /* T: a cell covers about T / S queries by T / S keys */
 } es_map;
 

@@ -50,7 +50,7 @@ static es_status measure_events(es_push_part *whole, es_push_part *begun,
 }
 
 typedef struct map_measure {
-    es_push_part *whole, *begun; /* (ES_N_PUSH_PARTS) */
+    es_push_part *whole, *begun; /* (ES_N_PUSH_PARTS) to be computed */
     const es_push_part *known;
 } map_measure;
 

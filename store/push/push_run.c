@@ -13,7 +13,7 @@
 #include <time.h>
 
 #define BATCH_BYTES (16 << 20)
-#define MOST_TRIES 100 /* attempts while other processes push the same run */
+#define MOST_TRIES 100 /* maximum attempts while others push the run */
 
 /* Converts a month to PostgreSQL's count of days since 2000-01-01. */
 static int32_t days_of(const char *month)
