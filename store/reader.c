@@ -244,7 +244,7 @@ const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run)
 {
     if (run < reader->contents.n_runs)
         return &reader->contents.runs[run];
-    es_fail(ES_EARGUMENT, "%s: no run with index %zu: the file has %zu",
+    es_fail(ES_EARGUMENT, "%s: no run with index %zu: it has %zu",
             reader->database.path, run, reader->contents.n_runs);
     return NULL;
 }
@@ -351,8 +351,7 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
     if (!run)
         return ES_EARGUMENT;
     if (series >= run->n_series)
-        return es_fail(ES_EARGUMENT,
-                       "%s: no series with index %zu: the run has %zu",
+        return es_fail(ES_EARGUMENT, "%s: no series with index %zu: it has %zu",
                        reader->database.path, series, run->n_series);
     es_status status = es_database_check_owner(&reader->database);
     if (status < 0)

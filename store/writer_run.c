@@ -16,7 +16,7 @@ es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id)
     for (size_t i = writer->n_runs; i-- > 0;)
         if (writer->runs[i].id == run_id)
             return &writer->runs[i];
-    es_fail(ES_EARGUMENT, "%s: run %lld was not opened for writing",
+    es_fail(ES_EARGUMENT, "%s: no run %lld was opened for writing",
             writer->database.path, (long long)run_id);
     return NULL;
 }

@@ -161,7 +161,7 @@ static const es_written_series *known_series(const es_writer *writer,
     size_t at = lower_bound(writer, series_id);
     if (at < writer->n_series && writer->series[at].id == series_id)
         return &writer->series[at];
-    es_fail(ES_EARGUMENT, "%s: series %lld was not opened for writing",
+    es_fail(ES_EARGUMENT, "%s: no series %lld was opened for writing",
             writer->database.path, (long long)series_id);
     return NULL;
 }
