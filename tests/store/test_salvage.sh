@@ -109,8 +109,8 @@ same_text 'JSON lists the edited row' '"damaged":[{"row":"run","id":1,"step":nul
     "$(member damaged "$(json renamed.db)")"
 sqlite3 renamed.db 'DELETE FROM row_checksum'
 check 'the command in the message accepts the edit' "$scan" renamed.db
-line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are not known'
-says 'an invalid configuration' 3 "$scan" config.db
+line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are unknown'
+says 'an invalid configuration is reported' 3 "$scan" config.db
 line='lost.db: 30 recorded frames up to step 29 are lost: the file or its log was removed'
 says 'lost frames: the table' 3 "$scan" lost.db
 says 'lost frames: --salvage' 0 "$scan" --salvage lost.db
