@@ -187,8 +187,8 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /**
- * Finds the first head of a frame from *at on. Returns ES_DONE if there is none
- * within the bytes that one reading may search; holes do not count.
+ * Finds the first head of a frame from *at on. Returns ES_DONE if the bytes
+ * that one reading may search have no head; holes do not count.
  */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {

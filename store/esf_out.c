@@ -339,7 +339,7 @@ static void sync_folder(const es_esf_out *out)
     }
 }
 
-/** Writes the gathered records as a frame, even if there are none. */
+/** Writes the gathered records as a frame, which may be empty. */
 static es_status append(es_esf_out *out, bool closed)
 {
     es_status status;

@@ -13,8 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#define NUMBERS_MOST (1 << 20) /* highest accepted number of a run or series   \
-                                */
+#define NUMBERS_MOST                                                           \
+    (1 << 20) /* highest accepted number of a run or series                    \
+               */
 
 /* --- the tables ----------------------------------------------------------- */
 

@@ -122,7 +122,7 @@ static bool is_below(const char *folder, const char *point)
            (folder[n] == '\0' || folder[n] == '/');
 }
 
-/** Finds the mount that contains a folder; returns false if there is none. */
+/** Finds the mount that contains a folder; returns false if no mount does. */
 static bool find_mount(mount *out, const char *mountinfo, const char *folder)
 {
     char point[PATH_MAX];
@@ -145,8 +145,8 @@ static bool find_mount(mount *out, const char *mountinfo, const char *folder)
     return found;
 }
 
-/** Finds the folder that an overlay writes to or, if there is none, the first
- * one that it reads; returns false if the options name neither. */
+/** Finds the folder that an overlay writes to, or the first folder that a
+ *  read-only overlay reads; returns false if the options name neither. */
 static bool find_upper(char out[PATH_MAX], const mount *overlay)
 {
     static const char *const names[] = {"upperdir=", "lowerdir="};

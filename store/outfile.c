@@ -26,9 +26,10 @@ struct es_outfile {
                  has open counts as left over */
 };
 
-#define N_TRIES 100  /* attempts to find a free name */
-#define MAX_LINKS 40 /* longest chain of links; the kernel has the same limit  \
-                      */
+#define N_TRIES 100 /* attempts to find a free name */
+#define MAX_LINKS                                                              \
+    40 /* longest chain of links; the kernel has the same limit                \
+        */
 
 /** Returns the length of the path's directory with its last slash; 0 without a
  * directory. */

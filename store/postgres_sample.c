@@ -255,8 +255,8 @@ static int sample_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/** Finds the constraint of a column with one of two operators; returns -1 if
- * there is none. */
+/** Finds the constraint of a column with one of two operators; returns -1 if it
+ *  does not exist. */
 static int find_constraint(const sqlite3_index_info *info, int column, int op,
                            int other)
 {

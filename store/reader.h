@@ -168,8 +168,8 @@ ES_API es_status es_reader_series(es_reader *reader, size_t run, size_t index,
 #define es_reader_series(reader, run, index, out)                              \
     es_reader_series(reader, run, index, es_series_sized(out))
 
-/** Finds a series by its name. Returns ES_ENOTFOUND, with a message that lists
- *  the existing series, if there is none of this name. */
+/** Finds a series by its name. If no series has this name, returns ES_ENOTFOUND
+ *  with a message that lists the existing series. */
 ES_API es_status es_reader_find(es_reader *reader, size_t run, const char *name,
                                 es_phase phase, es_series *out) ES_MUST_USE;
 #define es_reader_find(reader, run, name, phase, out)                          \

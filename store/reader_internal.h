@@ -7,9 +7,10 @@
 
 /* Limits of a run file. They are needed because a damaged B-tree can seem to
    have endless rows. */
-#define ES_MAX_ROWS 4000000         /* maximum rows of run, series or event */
-#define ES_MAX_ALL_TEXT (256 << 20) /* maximum bytes of all strings together   \
-                                     */
+#define ES_MAX_ROWS 4000000 /* maximum rows of run, series or event */
+#define ES_MAX_ALL_TEXT                                                        \
+    (256 << 20) /* maximum bytes of all strings together                       \
+                 */
 
 /** A pool of strings that are freed together. */
 typedef struct es_strings {
@@ -141,7 +142,7 @@ int64_t es_reader_newest(const es_reader *reader, int64_t series_id,
                          int64_t to);
 
 /** Finds the first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a
- *  series within [from, to]; ES_UNKNOWN if there is none. */
+ *  series within [from, to]; ES_UNKNOWN if the range has no step. */
 es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
                               int64_t from, int64_t to,
                               int64_t *step) ES_MUST_USE;

@@ -146,7 +146,7 @@ bool es_writer_log_is_away(const es_writer *writer);
 int64_t es_writer_log_bytes(const es_writer *writer);
 
 /** Returns the pid of another process that is reading the file at this moment;
- *  0 if there is none, or if /proc/locks does not show one. */
+ *  0 if no process is reading, or if /proc/locks does not show it. */
 pid_t es_writer_log_reader(const es_writer *writer);
 
 /** Returns true if all committed data is in the run file itself, not only in

@@ -187,7 +187,7 @@ void es_writer_detach(es_writer *writer);
 /** Deletes everything in the private database, within a transaction. */
 es_status es_writer_forget(es_writer *writer) ES_MUST_USE;
 
-/** Finds the run with this uuid; sets *run_id to 0 if there is none. */
+/** Finds the run with this uuid; sets *run_id to 0 if no run has it. */
 es_status es_writer_find_run(es_writer *writer, int64_t *run_id,
                              int64_t *n_layer, int64_t *n_head,
                              const char *uuid) ES_MUST_USE;
