@@ -169,7 +169,7 @@ static void print_file(const damaged_file *file, const char *remedy)
         es_print_note("%s: %s%llu damaged frame%s (after step %lld first): the "
                       "samples in %s are missing%s",
                       file->path, least, n_frames, n_frames == 1 ? "" : "s",
-                      (long long)frame->step, n_frames == 1 ? "it" : "they",
+                      (long long)frame->step, n_frames == 1 ? "it" : "them",
                       remedy);
 }
 
