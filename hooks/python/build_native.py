@@ -85,12 +85,12 @@ class NativeBuildHook(BuildHookInterface):
             failed = subprocess.run(command, cwd=tree).returncode != 0
         except FileNotFoundError:
             raise SystemExit(
-                f"make is not installed: apt install make, then in {tree}: make deps"
+                f"make is not installed: run apt install make, then make deps in {tree}"
             ) from None
         if failed:
             raise SystemExit(
                 f"{' '.join(command)}: failed, see above: install the Debian packages "
-                f"that it needs with make deps in {tree}, or set ENTROPYSCAN_PURE=1 "
-                "to install the recorder in Python, which needs none of them"
+                f"that the build needs with make deps in {tree}, or set ENTROPYSCAN_PURE=1 "
+                "to install the recorder in Python, which needs no build"
             )
         return tree / "build"

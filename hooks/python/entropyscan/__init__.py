@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._trainer import TrainerCallback
     from ._watch import Watch, watch
 
-# The module of each public name. It is imported when the name is first used,
+# Maps each public name to its module. A module is imported when a name is first used,
 # because most of them need PyTorch or another large library.
 _PLACES = {
     "watch": "_watch",
@@ -46,7 +46,8 @@ _PLACES = {
     "OptunaPruning": "_optuna",
     "RayTunePruning": "_ray",
 }
-# The library that a module imports, and the package that pip installs for it.
+# Maps each of our modules to the library that it imports and the pip package of that
+# library.
 _PACKAGES = {
     "_trainer": ("transformers", "transformers"),
     "_lightning": ("pytorch_lightning", "lightning"),

@@ -22,10 +22,9 @@ class AccelerateTracker(GeneralTracker):
         accelerator.log({"loss": loss.item()}, step=step)    # each step
         accelerator.end_training()
 
-    Each call of log() ends a step, whose attention is that of the first batch
-    since the previous call. `step`, if given, is the step's number. Steps that
-    are multiples of `every` are recorded, so call log() at every step, or leave
-    `every` at 1."""
+    Each call of log() ends a step and records the attention of the first batch since
+    the previous call. `step`, if given, is the step's number. Steps that are multiples
+    of `every` are recorded, so call log() at every step, or leave `every` at 1."""
 
     name = "entropyscan"
     requires_logging_directory = False

@@ -1,4 +1,4 @@
-"""Checks the arguments of es.watch and of the callbacks before a training begins:
+"""Checks the arguments of es.watch and of the callbacks before training begins:
 a wrong argument raises an error that names it, in the call that passed it."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MAP_CELLS = 64  # ES_MAP_MAX
 
 
 def checked(**given: Any) -> dict[str, Any]:
-    """Returns the arguments of es.watch, by name, converted to the types that it
-    stores. Raises TypeError or ValueError for a wrong one."""
+    """Returns the arguments of es.watch, by name, converted to the types in which a
+    Watch stores them. Raises TypeError or ValueError for a wrong argument."""
     given["path"] = run_path(given["path"])
     for name, least in _LEAST.items():
         if given[name] is not None or name not in ("first_layer", "steps"):
@@ -41,7 +41,7 @@ def checked(**given: Any) -> dict[str, Any]:
         raise ValueError(f"maps={given['maps']!r}: expected at most {_MAP_CELLS} cells a side")
     if given["maps"] and (given["all_ranks"] or group is not None):
         words = "attention maps cannot be combined with all_ranks or tensor_parallel"
-        raise ValueError(f"maps={given['maps']!r}: {words}: leave out one of them")
+        raise ValueError(f"maps={given['maps']!r}: {words}: pass only one of them")
     if given["store"] not in STORES:
         words = "expected 'auto', 'sqlite' or 'fragment'"
         raise ValueError(f"store={given['store']!r}: {words}")
@@ -92,8 +92,8 @@ def _not_whole(name: str, value: Any, least: int) -> str:
 
 
 def run_path(path: Any) -> str:
-    """Returns the absolute path of the run file, which stays right if the program
-    changes its working directory later. Raises TypeError or ValueError."""
+    """Returns the absolute path of the run file, so that the program may change its
+    working directory later. Raises TypeError or ValueError for an invalid path."""
     try:
         text = os.fsdecode(path)
     except TypeError as error:

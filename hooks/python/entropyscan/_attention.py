@@ -44,9 +44,9 @@ def names_of(cls: type) -> frozenset[str]:
 def _kind(module: nn.Module, names: frozenset[str]) -> str | None:
     """Returns how a module computes attention; None if it does not.
 
-    "multihead": torch.nn.MultiheadAttention; "interface": through an attention
-    function of transformers; "calls": calls SDPA or flash-attn itself; "weights":
-    returns its attention weights. names: as names_of its class."""
+    "multihead": it is a torch.nn.MultiheadAttention; "interface": it uses an attention
+    function of transformers; "calls": it calls SDPA or flash-attn itself; "weights": it
+    returns its attention weights. names: the result of names_of for its class."""
     if isinstance(module, nn.MultiheadAttention):
         return "multihead"
     if "ALL_ATTENTION_FUNCTIONS" in names or _wrappers.EAGER in names:
@@ -71,8 +71,8 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
         kind = _kind(module, names[cls])
         if kind is not None:
             found.append((name, module, kind))
-    # Drop a "weights" module that contains another match: it passes on the
-    # weights of the inner module.
+    # Drop a module of kind "weights" that contains another match, because it only
+    # passes on the weights of the inner module.
     found = [
         (name, module, kind)
         for name, module, kind in found
@@ -81,7 +81,7 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
     ]
     if any(kind != "weights" for _, _, kind in found):
         return found
-    # A user's function may call SDPA or flash-attn from any module.
+    # Any other module may call SDPA or flash-attn through a function of the user.
     outer = [
         (name, module, "calls")
         for name, module in model.named_modules()
@@ -100,8 +100,8 @@ _WATCHED_AGAIN = (
 
 
 class Hook:
-    """Hooks a model until close(). names: the hooked modules; the index of a name
-    is the module's `place` elsewhere."""
+    """Hooks a model until close(). names: the names of the hooked modules; other code
+    calls the index of a name in this list the module's `place`."""
 
     def __init__(self, model: nn.Module, tap: Tap) -> None:
         self._tap = tap
@@ -141,7 +141,7 @@ class Hook:
             # The model itself is not attention, but it has a hook.
             self._slots.append(_operators.add_slot(self._tap, -1, model))
         if has_calls or any(kind == "multihead" for _, _, kind in kinds):
-            # Graphs that were compiled earlier do not check for new hooks.
+            # Graphs that were compiled earlier would not notice the new hooks.
             if "torch._dynamo" in sys.modules:
                 torch._dynamo.reset()
 

@@ -69,7 +69,7 @@ def _check_version(path: Path, library: Any) -> None:
     if version != __version__:
         raise Error(
             f"{path}: its version is {version}, but this package is {__version__}: "
-            "install both from one source (in a source tree: make)"
+            "install both from the same source (in a source tree, run make)"
         )
 
 
@@ -87,7 +87,8 @@ def check() -> None:
 
 @functools.cache
 def reading() -> Any:
-    """Returns the library that reads run files; it depends on recording()'s."""
+    """Returns the library that reads run files. Loads the library of recording() first,
+    on which it depends."""
     if _has_two():
         recording()
     return _open("libentropyscan")
@@ -96,7 +97,7 @@ def reading() -> Any:
 @functools.cache
 def recording() -> Any:
     """Returns the library that records and computes: libentropyrecord, which does
-    not contain SQLite, or libentropyscan if there is no separate one."""
+    not contain SQLite, or libentropyscan if there is no separate recording library."""
     return _open("libentropyrecord" if _has_two() else "libentropyscan")
 
 
@@ -233,7 +234,7 @@ class Recorder:
         self._recorder = out[0]
 
     def series(self, name: str, shape: str, phase: str, unit: str | None) -> int:
-        """Declares a series. Returns its number, or -1 if it is refused."""
+        """Declares a series. Returns its number, or -1 if the recorder refuses it."""
         number = ffi.new("int *", -1)
         self._library.es_recorder_series(
             self._recorder,
@@ -264,7 +265,7 @@ class Recorder:
         values: np.ndarray,
         n_ctx: int,
     ) -> int:
-        """Records an attention map: values (S,S) float32; head None: the mean over
+        """Records an attention map. values (S,S) float32; head None means the mean over
         the layer's heads."""
         values = np.ascontiguousarray(values, np.float32)
         return self._library.es_recorder_map(
@@ -294,7 +295,8 @@ class Recorder:
         return message(self._library)
 
     def close(self, status: str) -> tuple[int, dict[str, int]]:
-        """Returns the status and the counts of frames. Call it once."""
+        """Closes the recorder. Returns the status and the counts of frames. Call it
+        only once."""
         report = _new("es_recorder_report")
         recorder, self._recorder = self._recorder, ffi.NULL
         code = self._library.es_recorder_close(
@@ -378,8 +380,8 @@ class Reader:
         self, index: int, name: str, phase: str
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Returns the steps (n), the values (n, values per sample) and the series'
-        shape. Values keep the bits of the file, so that a NaN and a missing value
-        can be distinguished."""
+        shape. Values have the same bits as in the file, so that a NaN and a missing
+        value can be distinguished."""
         found = _new("es_series")
         self._check(
             self._library.es_reader_find(

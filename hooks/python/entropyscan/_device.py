@@ -19,7 +19,7 @@ _FLOAT_LOWEST = torch.finfo(torch.float32).min / 2
 
 @dataclasses.dataclass
 class Call:
-    """Arguments of the kernels; every tensor is on the device of the queries."""
+    """Arguments of the Triton kernels. All tensors are on the device of the queries."""
 
     scale: float
     softcap: float = 0.0
@@ -39,7 +39,8 @@ class Call:
     lowest: float = 0.0  # a float in `dense` hides its key if it is not above this
 
 
-# The reason why the kernels failed; they are not tried again after a failure.
+# Error message of the first kernel failure; after a failure the kernels are not used
+# again.
 _failed: list[str] = []
 _exact: Tensor | None = None  # (2,H): numbers of finite rows and of exact-pass rows
 
@@ -53,8 +54,8 @@ def serves(device: torch.device) -> bool:
 def by_kernels(
     name: str, query: Tensor, key: Tensor, what: Attention, *more: Tensor
 ) -> Any:
-    """Calls the function `name` of `_triton` with queries, keys and a settled
-    attention. Returns None if the kernels do not support it or cannot run."""
+    """Calls the function `name` of `_triton` with queries, keys and the result of
+    settled(). Returns None if the kernels do not support it or cannot run."""
     is_lopsided = what.left >= 0 or what.right >= 0
     if _failed or is_lopsided or what.slopes is not None or not serves(query.device):
         return None
@@ -79,7 +80,8 @@ def by_kernels(
 
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
-    """Returns float32 (len(SERIES),H) on the device, or None as by_kernels does."""
+    """Computes the statistics of heads, float32 (len(SERIES),H), on the device. Returns
+    None in the same cases as by_kernels."""
     global _exact
     heads = by_kernels("head_statistics", query, key, what)
     if heads is None:
@@ -91,8 +93,8 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
 def exact_share() -> float:
     """Returns the share of rows of the last attention on a CUDA device that were
     computed again in double, because rounding in float32 may have changed their
-    entropy by more than 2.5e-6 nats (1e-4 in bfloat16 and float16). Counts finite
-    rows; NaN without finite rows. Waits for the device."""
+    entropy by more than 2.5e-6 nats (1e-4 in bfloat16 and float16). The share refers to
+    finite rows; it is NaN without finite rows. Waits for the device."""
     if _exact is None:
         return float("nan")
     finite, exact = _exact.double().sum(1).tolist()
@@ -172,8 +174,9 @@ def _hide_pairs(
     is_square: bool,
     shape: tuple[int, int, int, int],
 ) -> None:
-    """Sets the dense mask of a call from mask (B|1,H|1,T,S), which is bool or added
-    to scores, and bias of the same shape, which is added."""
+    """Sets the dense mask of a call from `mask` (B|1,H|1,T,S), which is bool or is
+    added to the scores, and from `bias` of the same shape, which is added to the
+    scores."""
     b, h, t, s = shape
     if mask is not None:
         mask = mask[..., :t, :s]

@@ -1,11 +1,11 @@
-"""Decides what each rank of a distributed training records: rank 0 alone one file,
-every rank its own fragment, or the ranks of a tensor-parallel group one file
-together.
+"""Decides what each rank of a distributed training records. Either rank 0 alone writes
+a file, or every rank writes its own fragment, or the ranks of a tensor-parallel group
+write one file together.
 
-Every wait for another rank has a limit. Which steps are recorded depends on the
-step's number alone, so that all recording ranks take part in the same exchanges
-even after a failure on one of them. Exchanges use a separate gloo group, so that
-they never mix with those of the training."""
+Every wait for another rank has a time limit. Only the step's number decides whether a
+step is recorded, so that all recording ranks take part in the same exchanges even after
+a failure on one rank. Exchanges use a separate gloo group, so that they never mix with
+the collectives of the training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from ._statistics import missing
 # The longest time that one rank waits for another.
 WAIT_SECONDS = 60.0
 
-# Number of watches so far by file name; the same on every rank.
+# Number of watches that this process has opened so far, by file name; equal on all
+# ranks.
 _n_watched: dict[str, int] = {}
 
 
@@ -42,7 +43,7 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def fragment_path(path: str, rank: int) -> str:
-    """Returns the file of a rank: run.db for rank 0, run.rank3.db for rank 3."""
+    """Returns the path of a rank's file: run.db for rank 0, run.rank3.db for rank 3."""
     if rank == 0:
         return path
     stem, ending = os.path.splitext(path)
@@ -87,8 +88,8 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
-    """Returns the layer_idx of each module; None for modules that have none, as
-    outside transformers."""
+    """Returns the layer_idx of each module; None for modules without this attribute,
+    such as those of other libraries than transformers."""
     found = []
     for name in names:
         number = getattr(model.get_submodule(name), "layer_idx", None)
@@ -97,8 +98,9 @@ def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
 
 
 class Ranks:
-    """The role of this process. path: its file; has_file: it writes a file;
-    is_measuring: its attention is measured."""
+    """The role of this process in a distributed training. path: the process' run file;
+    has_file: true if the process writes a file; is_measuring: true if its attention is
+    measured."""
 
     def __init__(
         self,
@@ -160,11 +162,13 @@ class Ranks:
         return self._gather is not None
 
     def describe(self, run: dict[str, Any]) -> dict[str, Any]:
-        """Adds the shared uuid and the position of this fragment to a run."""
+        """Adds the uuid that all ranks share, and the position of this rank's fragment,
+        to the description of a run."""
         if self.uuid is not None:
             run["uuid"] = self.uuid
         if self.fragment is not None:
-            # Keep this dict: begin() sets its first layer later.
+            # Keep a reference to self.fragment, because begin() later sets its first
+            # layer.
             run["config"] = {**run.get("config", {}), "fragment": self.fragment}
         return run
 
@@ -193,15 +197,16 @@ class Ranks:
         return heads if self.has_file else None
 
     def leave(self) -> None:
-        """Ends all exchanges, because an exception ends the training."""
+        """Ends all exchanges with other ranks; called when an exception ends the
+        training."""
         if self._gather is not None:
             self._gather.leave()
 
 
 class Stop:
-    """A request to stop, which all ranks follow after the same step. Once the
-    training reads should_stop, rank 0 publishes at each recorded step whether it
-    has a request, and the other ranks wait for that answer."""
+    """Makes all ranks stop after the same step. From the first time that the training
+    reads should_stop, rank 0 publishes at each recorded step whether a stop has been
+    requested, and the other ranks wait for that answer."""
 
     def __init__(self, key: str, rank: int) -> None:
         self._key, self._rank = key, rank
@@ -210,8 +215,9 @@ class Stop:
         self.is_agreed = False
 
     def agree(self, step: int, is_requested: bool) -> None:
-        """Called at the end of a recorded step. Raises RuntimeError if rank 0 does
-        not answer within WAIT_SECONDS; later calls do not wait."""
+        """Publishes or reads the request at the end of a recorded step. Raises
+        RuntimeError if rank 0 does not answer within WAIT_SECONDS; later calls do not
+        wait."""
         if not self.is_wanted:
             return
         if self._rank == 0:
@@ -224,8 +230,8 @@ class Stop:
         self.is_agreed = 0 <= since <= step
 
     def _read(self, step: int) -> int:
-        """Waits until rank 0 has ended `step`. Returns the step at which it got a
-        request; -1 if it has none."""
+        """Waits until rank 0 has ended `step`. Returns the step at which rank 0
+        received a request to stop; -1 if there is no request."""
         limit = time.monotonic() + WAIT_SECONDS
         self.is_wanted = False
         store = _store()
@@ -244,7 +250,8 @@ class Stop:
 
 
 class Gather:
-    """Joins the heads of a tensor-parallel group in the order of its ranks."""
+    """Collects the heads of all ranks of a tensor-parallel group, in the order of the
+    ranks."""
 
     def __init__(self, ranks: list[int], rank: int) -> None:
         self._place, self._n = ranks.index(rank), len(ranks)

@@ -1,7 +1,7 @@
-"""The entropy regularization of the papers as a PyTorch module, and its operator:
-the entropy of attention rows from queries and keys, with a gradient and without a
-T x T matrix. The backward pass recomputes the scores, with Triton kernels on CUDA
-devices and in blocks of rows elsewhere."""
+"""Contains the papers' entropy regularization as a PyTorch module, and its operator,
+which computes the entropy of attention rows from queries and keys, with a gradient and
+without a T x T matrix. The backward pass recomputes the scores, with Triton kernels on
+CUDA devices and in blocks of rows elsewhere."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class EntropyRegularization(nn.Module):
     entropy e is e - theta E_max. A deviation within the tolerance gamma E_max costs
     nothing; a larger one costs its square.
 
-    reduction   "token": the penalty of each row, summed over sequences and queries
-                and averaged over layers and heads (the papers' listing); "mean":
-                the penalty of each head's mean entropy (their algorithm 1)
+    reduction   "token": computes the penalty of each row, sums over sequences and
+                queries and averages over layers and heads (the papers' listing);
+                "mean": computes the penalty of each head's mean entropy (their
+                algorithm 1)
     gamma       tolerance as a share of E_max
     theta       initial value of the parameter `thresholds` (L,H)
 
@@ -76,8 +77,8 @@ class EntropyRegularization(nn.Module):
         window: int = 0,
         key_mask: Tensor | None = None,
     ) -> Tensor:
-        """Returns the penalty, a scalar. layers: (q, k) or (q, k, temperature) of
-        each layer, in order; the other arguments as in attention_entropy."""
+        """Returns the penalty, a scalar. layers: (q, k) or (q, k, temperature) of each
+        layer, in order; the other arguments are those of attention_entropy."""
         layers = list(layers)
         if len(layers) != self.thresholds.shape[0]:
             raise ValueError(
@@ -96,7 +97,8 @@ class EntropyRegularization(nn.Module):
         self, entropy: Tensor, thresholds: Tensor, counted: Tensor | None = None
     ) -> Tensor:
         """Returns the penalty of one layer. entropy (B,H,T), nats; thresholds (H);
-        counted (B,H,T) bool, false for rows that see no key, which are left out."""
+        counted (B,H,T) bool is false for rows that see no key, which do not
+        contribute."""
         if counted is not None:
             entropy = torch.where(counted, entropy, 0.0)
         if self.reduction == "mean":
@@ -129,16 +131,16 @@ def attention_entropy(
 
     query        (B,H,T,D); the last query is at the position of the last key
     key          (B,KV,S,D), KV a divisor of H
-    window       how many keys a query sees: its own and those before it, and as many
-                 after it if not causal; 0: all
-    key_mask     (B,S) bool, true for visible keys; if T = S, a query whose own key
-                 is hidden is left out
+    window       number of keys that a query sees, its own and those before it, and
+                 equally many after it if not causal; 0: all keys
+    key_mask     (B,S) bool, true for visible keys; if T = S, a query whose own key is
+                 hidden does not count
     temperature  (H,T) or (H,1): divides the scores; values below 1e-4 count as 1e-4
 
     The result is float32, or float64 if query is float64. A row with a score that
     is not finite is NaN; a row that sees no key is missing (es.is_missing) and has
-    no gradient. Memory: two numbers a row on a CUDA device, elsewhere the scores of
-    a block of rows."""
+    no gradient. Memory: two floats per row on a CUDA device, elsewhere the scores of a
+    block of rows."""
     what = _attention(query, key, causal, scale, window, key_mask, temperature)
     return row_entropy(query, key, what)[0]
 
@@ -166,9 +168,9 @@ def _attention(
 
 
 def row_entropy(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Tensor]:
-    """Returns the entropies (B,H,T) of any attention, and which rows count (B,H,T)
-    bool: those that see a key. Sinks are ignored. Biases, masks and slopes get no
-    gradient, so it raises ValueError if one of them requires a gradient."""
+    """Returns the entropies (B,H,T) of any attention, and a mask (B,H,T), bool, which
+    is true for rows that see a key. Sinks are ignored. Raises ValueError if a bias, a
+    mask or slopes require a gradient, because none is computed for them."""
     h, kv = query.shape[1], key.shape[1]
     if h % kv:
         raise ValueError(
@@ -188,7 +190,7 @@ def row_entropy(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Te
     return entropy, lse != -math.inf
 
 
-# Members of Attention, in the order in which the operator takes them.
+# Members of Attention, in the order of the operator's arguments.
 _MEMBERS = (
     "mask", "bias", "slopes", "query_starts", "key_starts", "temperature",
     "scale", "softcap", "causal", "offset", "at_end", "window", "is_self", "left",
@@ -217,7 +219,7 @@ def _row_entropy(
     right: int,
 ) -> tuple[Tensor, Tensor]:
     """Returns the entropy and the log-sum-exp (lse) of rows, (B,H,T) each, of an
-    attention whose members are settled."""
+    attention that settled() has returned."""
     given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
              causal, offset, at_end, window, is_self, left, right)  # fmt: skip
     what = Attention(**dict(zip(_MEMBERS, given)))
@@ -255,8 +257,8 @@ def _row_entropy_gradients(
     left: int,
     right: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the gradients of query, key and, (B,H,T), of each row's temperature;
-    the last is empty without a temperature."""
+    """Returns the gradients of query, of key and of each row's temperature (B,H,T),
+    which is empty without a temperature."""
     given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
              causal, offset, at_end, window, is_self, left, right)  # fmt: skip
     what = Attention(**dict(zip(_MEMBERS, given)))
@@ -325,8 +327,8 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Ten
 def _gradients_by_blocks(
     query: Tensor, key: Tensor, what: Attention, de: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Returns the gradients of query, key and temperatures, from recomputed scores:
-    de/ds_j = -p_j (ln p_j + e)."""
+    """Returns the gradients of query, key and temperatures, computed from recomputed
+    scores: de/ds_j = -p_j (ln p_j + e)."""
     b, h, _, d = query.shape
     groups = key.shape[1]
     number = _number(query)
@@ -361,8 +363,9 @@ def _gradients_by_blocks(
 
 
 def _blocks(query: Tensor, key: Tensor, what: Attention) -> Iterator[tuple[Any, ...]]:
-    """Yields, for each block of rows: products q k (B,H,R,S), the slices of its rows
-    and keys, the factor of the products, and the softmax (_Rows)."""
+    """Yields, for each block of R rows, the products q k (B,H,R,S), the slices of the
+    block's rows and keys, the factor that turns products into scores, and the softmax
+    (_Rows)."""
     for queries, keys, one in sequences(what):
         q, k = query[:, :, queries], key[:, :, keys]
         visible, bias = understood(one, q.shape[2], k.shape[2])

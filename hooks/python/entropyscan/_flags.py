@@ -1,6 +1,6 @@
 """Finds the standing flags of a run that is being recorded, for the pruners of
-Optuna and Ray Tune. Flags are those of Run.flags; a failure to read them never
-raises into a training."""
+Optuna and Ray Tune. The flags are those of Run.flags; a failure to read them never
+raises in the training."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ._reader import Run
 from ._recording import warn
 
 
-# The flags that prune by default. Others, such as overload, also stand at the start
-# of many healthy trainings.
+# The kinds of flags that prune by default. Other kinds, such as overload, also occur at
+# the start of many healthy training runs.
 KINDS = ("collapse", "nan")
 
-# The option of entropy-scan for each threshold; that of "stop" is higher.
+# The option of entropy-scan for each forecast; "stop" has the higher threshold.
 FORECAST = {"warning": "--forecast", "stop": "--forecast=stop"}
 
 
 class Flags:
-    """Which flags prune. severity: the lowest that counts; kinds: the flags that
-    count, None for all; forecast: "warning" or "stop" if the early warning counts
-    too, whatever its severity."""
+    """Selects the flags that prune. severity: the lowest severity that counts; kinds:
+    the kinds that count, None for all; forecast: "warning" or "stop" if the early
+    warning counts too, regardless of its severity."""
 
     def __init__(
         self, severity: str = "error", kinds: Any = KINDS, forecast: str | None = None
@@ -40,8 +40,8 @@ class Flags:
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
-        """Describes the standing flags in one line; None if no flag stands, or if
-        they cannot be read; then it warns once."""
+        """Describes the standing flags in one line. Returns None if no flag stands, or
+        if the flags cannot be read, which is reported by one warning."""
         if not os.path.exists(path):
             return None  # nothing has been recorded yet
         try:

@@ -1,7 +1,6 @@
-"""Wraps attention functions that any code may call, while a watch is open:
-torch's scaled_dot_product_attention and the functions of the flash-attn packages.
-Their arguments do not say which module calls them, so hooks track the module that
-is running."""
+"""While a watch is open, wraps the attention functions that any code may call: torch's
+scaled_dot_product_attention and the functions of the flash-attn packages. Their
+arguments do not identify the calling module, so hooks track which module is running."""
 
 from __future__ import annotations
 
@@ -34,9 +33,9 @@ NAMES = frozenset((SDPA, *FLASH))
 
 
 class _Running(threading.local):
-    """The modules of a watched model that this thread is running, innermost last,
-    each with its slot; the slot is None for a module that is not watched. A graph
-    reads the attribute in the calling thread, so that threads share graphs."""
+    """The modules of a watched model that this thread is running, innermost last, each
+    with its slot; the slot is None for a module that is not watched. A compiled graph
+    reads this attribute in the calling thread, so that threads can share a graph."""
 
     __slots__ = ()  # older versions of dynamo need it to read the attribute
 
@@ -58,8 +57,8 @@ def enter_outside(module: nn.Module, args: Any) -> None:
 def _enter(slot: Optional[Tensor], module: nn.Module) -> None:
     stack = _running.stack
     if not torch.compiler.is_compiling():
-        # Drop entries of an earlier pass: in autograd's thread a checkpoint ends
-        # its recomputed forward pass early, by raising.
+        # Drop entries of an earlier pass: in autograd's thread a checkpoint ends its
+        # recomputed forward pass early, by raising an exception.
         for i, (_, other) in enumerate(stack):
             if other is module:
                 del stack[i:]
@@ -74,16 +73,17 @@ def leave(module: nn.Module, args: Any, output: Any) -> None:
 
 
 def start(module: nn.Module, args: Any) -> None:
-    """Drops the modules that a forward pass left behind because it raised."""
+    """Drops the modules that a forward pass left behind because it raised an
+    exception."""
     if not torch.compiler.is_compiling():
         _running.stack.clear()
 
 
 def allow_checkpoints() -> None:
-    """Makes a compiled torch.utils.checkpoint accept our side effects, which it
-    otherwise refuses. They need not be repeated when the forward pass is recomputed:
-    the hooks above restore their list, and a module keeps the rows for the penalty
-    in the first pass only."""
+    """Makes a compiled torch.utils.checkpoint accept the side effects of our hooks,
+    which it otherwise refuses. The side effects need not be repeated when the forward
+    pass is recomputed: the hooks above restore their list, and a module keeps the rows
+    for the penalty only in the first pass."""
     import torch._dynamo
 
     name = "skip_fwd_side_effects_in_bwd_under_checkpoint"
@@ -192,8 +192,8 @@ def wrap_sdpa(model: nn.Module) -> None:
 
 # --- flash-attn -----------------------------------------------------------------
 
-# Parameters of flash-attn 2, 3 and 4 that change the attention in ways that are not
-# measured.
+# Parameters of flash-attn 2, 3 and 4 that change the attention in ways that this
+# package cannot measure.
 _NOT_MEASURED = (
     "qv",
     "q_descale",
@@ -210,7 +210,8 @@ _SINKS = ("s_aux", "learnable_sink")
 
 
 def wrap_flash() -> None:
-    """Wraps the loaded functions of flash-attn, wherever they were imported."""
+    """Wraps the functions of all loaded flash-attn packages, under every name under
+    which a module has imported them."""
     found: dict[Callable[..., Any], Any] = {}
     for module in list(sys.modules.values()):
         if isinstance(module, types.ModuleType):

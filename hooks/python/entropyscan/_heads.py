@@ -1,8 +1,8 @@
-"""Finds which dimensions of a call of scaled_dot_product_attention are heads. torch
-accepts (...,T,D) and broadcasts the leading dimensions; we need (B,H,T,D). Four
-dimensions are exactly that. With three, callers fold samples and heads into the
-first, omit the batch or have a single head: the number of heads that the calling
-module declares decides.
+"""Finds which dimensions in a call of scaled_dot_product_attention are heads. torch
+accepts (...,T,D) and broadcasts the leading dimensions; we need (B,H,T,D). Tensors with
+four dimensions have this shape. With three dimensions, the caller has folded samples
+and heads into the first, omitted the batch, or has a single head; the number of heads
+that the calling module declares shows which.
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head."""
 
@@ -36,8 +36,9 @@ def with_heads(
 ) -> tuple[Tensor, Tensor, Optional[Tensor]] | None:
     """Converts query (...,T,D), key (...,S,D) and mask (...,T,S), after broadcasting,
     to (B,H,T,D), (B,KV,S,D) and (B|1,H|1,T|1,S|1). Returns None if neither the
-    shapes nor the calling module show which dimensions are heads. is_grouped: torch's
-    enable_gqa, where heads are the last dimension before the tokens."""
+    shapes nor the calling module show which dimensions are heads. is_grouped: the call
+    has torch's enable_gqa=True, for which heads are the last dimension before the
+    tokens."""
     # A grouped call has fewer key heads, so that dimension is not broadcast.
     kept = 3 if is_grouped else 2
     outer = query.shape[:-kept]
@@ -61,8 +62,9 @@ def with_heads(
 
 
 def _heads_among(batch: torch.Size, module: nn.Module | None) -> int | None:
-    """Returns how many heads the leading dimensions `batch` contain: the last of
-    several dimensions, or a divisor of a single one. None if this is unknown."""
+    """Returns the number of heads in the leading dimensions `batch`: the size of the
+    last dimension if there are several, or a divisor of the only dimension. Returns
+    None if the number is unknown."""
     n = math.prod(batch)
     if n == 1:
         return 1

@@ -1,12 +1,12 @@
-"""Further series of layers, for es.watch(record=...): activations, routers of
-mixtures of experts, gradients and updates. Series that entropy-train --record also
-has share its names and meanings (analyzer/heads/details.h).
+"""Measures further series of layers, for es.watch(record=...): activations, routers of
+mixtures of experts, gradients and updates. Series that entropy-train --record has too
+share their names and meanings with this module (analyzer/heads/details.h).
 
-A layer is the block that contains the attention module with that number, such as
-model.layers.3. Operators that graphs keep read the outputs of blocks and routers, in
-the same pass as the attention; gradients and updates are read around the step of a
-torch.optim optimizer. Nothing waits for a CUDA device or changes values that the
-training reads."""
+A layer is the block, such as model.layers.3, that contains the attention module with
+the layer's number. Custom operators, which compiled graphs keep, read the outputs of
+blocks and routers in the same pass as the attention; gradients and updates are read
+before and after the step of a torch.optim optimizer. Nothing waits for a CUDA device or
+changes values that the training reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ._recording import Recording
 from ._statistics import missing, to_host, wide_type
 from ._wrappers import Patches
 
-# Series and units, in the order in which the operators return them.
+# Names and units of series, in the order in which the operators return the values.
 _OF_ACTIVATIONS = (("act_max", ""), ("act_rms", ""), ("nan_activations", "activations"))
 _OF_ROUTERS = (
     ("router_entropy", "nats"),
@@ -64,7 +64,7 @@ def blocks_of(names: list[str]) -> list[str]:
     module, such as transformer.h.3, that does not contain two attention modules of
     the same kind. Self-attention and cross-attention are different kinds; a stage of
     Swin contains several of one kind. Without numbered modules it is the outermost
-    such module below the model."""
+    module below the model that does not contain two."""
     kinds = {name: re.sub(r"\d+", "#", name) for name in names}
     found = []
     for name in names:
@@ -82,7 +82,8 @@ def blocks_of(names: list[str]) -> list[str]:
 
 
 def _place(block: str) -> tuple[str, int] | None:
-    """Returns a block's list and its number there; None if it has no number."""
+    """Returns the module list that contains a block and the block's number in it; None
+    if the block has no number."""
     container, _, number = block.rpartition(".")
     return (container, int(number)) if number.isdigit() else None
 
@@ -91,7 +92,8 @@ def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[
     """Returns the layer number of each block. places: the blocks of the attention
     modules; layers: for each recorded layer an index into `places`, or None. A block
     with two attention modules gets the first one's layer. A block without attention
-    gets its index as the layer number, if that rule fits all other blocks."""
+    gets its index as layer number if the index equals the layer number of all other
+    blocks."""
     found: dict[str, int] = {}
     for layer, place in enumerate(layers):
         if place is not None:
@@ -111,8 +113,8 @@ def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[
 
 
 def _is_wanted(slot: Tensor, phase: str, *tensors: Tensor) -> Seen | None:
-    """Returns where to store the numbers of a module; None if they are not wanted
-    or already stored."""
+    """Returns the object in which to store the measurements of a module; None if they
+    are not wanted or already stored."""
     found = _operators.open_slot(slot, phase)
     if found is None or not all(tensor.numel() for tensor in tensors):
         return None
@@ -158,17 +160,17 @@ def routing(
     has_capacity: bool,
     phase: str,
 ) -> None:
-    """Measures a router over E experts. logits (...,E); chosen (...,k), the experts
-    of each token, or, if experts have a capacity, (...,E), 1 for the expert that
-    takes the token and 0 for the others. Stores:
+    """Measures a router over E experts. logits (...,E); chosen (...,k) has the indices
+    of each token's experts or, if experts have a capacity, (...,E) has 1 for the expert
+    that accepts the token and 0 for the others. Stores these values:
 
         entropy     mean over tokens of -sum p ln p, where p is the softmax of the
                     logits, or their sigmoids divided by their sum (DeepSeek-V3)
         balance     E sum f_i P_i, with f_i the share of choices that fall on expert i
                     and P_i the mean of p: 1 if either is uniform, at most E / k
                     (Switch Transformer, equations 4 to 6, without alpha)
-        dropped     share of the tokens that no expert takes; missing if the router
-                    has no capacity
+        dropped     share of the tokens that no expert accepts; missing if the experts
+                    have no capacity limit
     """
     try:
         seen = _is_wanted(slot, phase, logits, chosen)
@@ -202,7 +204,8 @@ def _routed(
 
 
 def _under_vmap(*_: Any) -> tuple[None, None]:
-    """Records nothing under torch.func.vmap; the attention's operator warns."""
+    """Replaces an operator under torch.func.vmap and records nothing; the attention's
+    operator warns."""
     return None, None
 
 
@@ -258,7 +261,7 @@ def _own(x: Tensor) -> Tensor:
 
 
 def _hook_of(module: nn.Module) -> Callable[..., None] | None:
-    """Returns the hook for a router of transformers; None for other modules. It
+    """Returns the hook for a router of transformers; None for other modules. The hook
     depends on whether the router's code uses softmax or sigmoid."""
     if not re.search(r"Top[kK1]Router$", type(module).__name__):
         return None
@@ -270,13 +273,15 @@ def _hook_of(module: nn.Module) -> Callable[..., None] | None:
 # --- gradients and updates -------------------------------------------------------
 
 
-# The blocks of some parameters of one device, and the parameters' norms, float32.
+# Block names of some parameters on one device, and the norms of these parameters,
+# float32.
 _Norms = tuple[list[str], Tensor]
 
 
 @dataclasses.dataclass
 class _Copy:
-    """Parameters of one device and copies of them from before the optimizer's step."""
+    """Parameters on one device, with copies of their values before the optimizer's
+    step."""
 
     blocks: list[str]
     before: list[Tensor]
@@ -306,8 +311,8 @@ _lock = threading.RLock()
 
 
 def _hook_torch() -> None:
-    """Hooks all optimizers and clip_grad_norm_, once for all watches; the latter
-    through the private function that it calls with the norm."""
+    """Hooks all optimizers and clip_grad_norm_, once for all watches. clip_grad_norm_
+    is hooked through the private function that it calls with the norm."""
     clip = clip_grad._clip_grads_with_norm_
 
     @functools.wraps(clip)
@@ -355,15 +360,16 @@ class Steps:
     """Measures the norms of gradients and updates of a model's blocks, around the
     steps of torch.optim's optimizers at recorded steps, until close().
 
-    Gradients are measured before torch.nn.utils.clip_grad_norm_; parameters that it
-    does not get are measured before the optimizer's step. If the optimizer itself
-    divides gradients by a scale (a fused one with GradScaler), so do the norms. To
-    measure updates, the parameters are copied for the time of the optimizer's
-    step."""
+    Gradients are measured before torch.nn.utils.clip_grad_norm_ clips them; gradients
+    that are not passed to clip_grad_norm_ are measured before the optimizer's step. If
+    the optimizer itself divides gradients by a scale (a fused optimizer with
+    GradScaler), the norms are divided by that scale too. To measure updates, copies of
+    the parameters exist during the optimizer's step."""
 
     def __init__(self, model: nn.Module, blocks: list[str], tap: Tap) -> None:
         self._model, self._tap = weakref.ref(model), tap
-        # A block inside another comes later, so that it owns its parameters.
+        # An inner block comes after the block that contains it, so that its parameters
+        # are assigned to the inner block.
         self._blocks = sorted(blocks, key=lambda block: block.count("."))
         self._gradients: list[_Norms] = []
         self._weights: list[_Norms] = []  # before the optimizer's step
@@ -372,7 +378,7 @@ class Steps:
         self._is_measured: set[int] = set()  # ids of parameters measured in this step
         self._is_copied: set[int] = set()
         self._copies: dict[int, list[_Copy]] = {}  # by the optimizer's id
-        # "gradients", "updates": measurements of this step that failed in part.
+        # Measurements of this step that failed in part: "gradients" or "updates".
         self._gaps: set[str] = set()
         self._failures: set[str] = set()  # messages that were reported
         self._n_steps = 0  # number of recorded steps
@@ -394,12 +400,13 @@ class Steps:
 
     @property
     def is_wanted(self) -> bool:
-        """True if the present step is recorded."""
+        """True if the current step is recorded."""
         return self._tap.enabled
 
     def take(self) -> tuple[list[_Norms], list[_Norms], list[_Norms]]:
-        """Returns the norms of gradients, weights and changes of the step that ends,
-        and starts a new one. A measurement that failed in part is empty."""
+        """Returns the norms of gradients, weights and weight changes of the step that
+        ends, and starts a new step. A measurement that failed in part is returned
+        empty."""
         gradients, weights, changes = self._gradients, self._weights, self._changes
         if "gradients" in self._gaps:
             gradients = []
@@ -413,8 +420,9 @@ class Steps:
         return gradients, weights, changes
 
     def _try(self, what: str, function: Callable[..., None], *args: Any) -> None:
-        """Calls function(*args). If it raises, the training continues, the step has
-        no value of `what`, and each message is reported once."""
+        """Calls function(*args). If the function raises, the training continues, the
+        measurement `what` is dropped for this step, and each distinct message is
+        reported once."""
         try:
             function(*args)
         except Exception as error:
@@ -462,7 +470,8 @@ class Steps:
         for found in self._by_device(parameters, self._is_copied):
             moved = [(block, one) for block, one in found if one.grad is not None]
             n_bytes = sum(one.nbytes for _, one in moved)
-            # Keep memory free for the state that the optimizer allocates in its first step.
+            # Leave enough free memory for the state that the optimizer allocates in its
+            # first step.
             n_needed = n_bytes * (2 if optimizer.state else 8)
             device = found[0][1].device
             if not _has_memory(device, n_needed):
@@ -479,8 +488,8 @@ class Steps:
     def _by_device(
         self, parameters: list[Any], known: set[int]
     ) -> Iterable[list[tuple[str, Tensor]]]:
-        """Returns, for each device, (block, parameter) of the trained parameters that
-        belong to a block and are not in `known`."""
+        """Returns, by device, the pairs (block, parameter) of the trained parameters
+        that belong to a block and are not in `known`."""
         if self._block_of is None:
             self._block_of = self._find_parameters()
         found: dict[torch.device, list[tuple[str, Tensor]]] = {}
@@ -533,7 +542,7 @@ class Health:
         self._tap = tap
         self._places = blocks_of(names)
         self._patches = Patches()
-        # Block and series of each hooked module, by the number of its slot.
+        # Block name and (series, unit) pairs of each hooked module, by slot number.
         self._modules: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._layers: dict[str, int] | None = None  # layer number of each block
         self._steps: Steps | None = None
@@ -582,8 +591,9 @@ class Health:
     def push(
         self, recording: Recording, phase: str, step: int, found: Found, layers: list[Any]
     ) -> dict[str, np.ndarray]:
-        """Records the measurements of a step and returns them, (L) by name of the
-        series. layers: place of each layer's attention module, in _watch's order."""
+        """Records the measurements of a step and returns them as arrays (L) by series
+        name. layers: the place of each layer's attention module, in the layer order of
+        _watch."""
         if self._layers is None:
             self._layers = _layers_of(self._blocks, self._places, layers)
         series: dict[tuple[str, str], np.ndarray] = {}
@@ -619,8 +629,8 @@ class Health:
 
 
 def _with_siblings(blocks: list[str], modules: dict[str, nn.Module]) -> list[str]:
-    """Adds the blocks without attention that are in the same lists, and returns all
-    in the model's order."""
+    """Returns the given blocks and the blocks without attention in the same module
+    lists, all in the model's order."""
     containers = {place[0] for block in blocks if (place := _place(block)) is not None}
     found = set(blocks)
     for name in modules:
@@ -631,7 +641,7 @@ def _with_siblings(blocks: list[str], modules: dict[str, nn.Module]) -> list[str
 
 
 def _of_blocks(norms: list[_Norms]) -> dict[str, np.float64]:
-    """Combines the norms of parameters to one norm of each block."""
+    """Combines the norms of parameters into one norm for each block."""
     squares: dict[str, np.float64] = {}
     for blocks, values in norms:
         for block, value in zip(blocks, values.numpy().astype(np.float64)):

@@ -21,10 +21,10 @@ class LightningCallback(Callback):
 
         Trainer(..., callbacks=[es.LightningCallback("run.db", every=50)])
 
-    Steps are those of the optimizer (trainer.global_step). The loss is the value
-    that training_step returns, averaged over accumulated batches. Validations are
-    recorded as separate series, with the metric `validation_loss` if it is logged.
-    A file run.db.stop next to the run file stops the training."""
+    Steps are those of the optimizer (trainer.global_step). The loss is the value that
+    training_step returns, averaged over accumulated batches. Validation runs are
+    recorded as separate series, with the logged metric `validation_loss`, if there is
+    one. A file run.db.stop next to the run file stops the training."""
 
     def __init__(
         self,
@@ -75,7 +75,8 @@ class LightningCallback(Callback):
             return
         self._step = trainer.global_step
         losses, self._losses = self._losses, []
-        # Lightning has divided each loss by the number of accumulated batches.
+        # Sum the losses, because Lightning has divided each loss by the number of
+        # accumulated batches.
         values: dict[str, Any] = {"loss": sum(losses)} if losses else {}
         for optimizer in trainer.optimizers[:1]:
             values["lr"] = optimizer.param_groups[0]["lr"]

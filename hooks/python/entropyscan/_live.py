@@ -1,5 +1,6 @@
-"""What a watch reports in addition to its file: the latest values, for rec.last() and
-the user's tracker, the number of standing flags, and one line at the end."""
+"""Provides what a watch reports in addition to its file: the latest values for
+rec.last() and the user's tracker, the number of standing flags, and one line at the
+end."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ import numpy as np
 
 from . import _library
 
-# The summaries in rec.last() of a layer and of the model: series, reduction over
-# heads.
+# The summaries of a layer and of the model in rec.last(), by name: the series, and the
+# function that reduces it over the heads.
 _LAYER = {"entropy_mean": ("entropy", np.mean), "max_logit": ("max_logit", np.max)}
 _MODEL = {
     **_LAYER,
@@ -28,8 +29,8 @@ _MODEL = {
 
 
 class Latest:
-    """Values of the last recorded training step by series name: float32 (L,H) for
-    series of heads, (L) for series of layers."""
+    """Holds the values of the last recorded training step by series name: float32 (L,H)
+    for series of heads, (L) for series of layers."""
 
     def __init__(self) -> None:
         self.step: int | None = None
@@ -90,7 +91,7 @@ def _put(out: dict[str, Any], name: str, value: np.float32) -> None:
 
 
 class Tracker:
-    """The user's callable (values, step=), such as wandb.log."""
+    """Passes values to the user's callable (values, step=), such as wandb.log."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
@@ -101,8 +102,8 @@ class Tracker:
         if not type(owner).__module__.startswith("wandb."):
             self._call(values, step=values["attn/step"])
             return
-        # W&B drops values of a step below its own step count. With a separate step
-        # metric the values keep their step, whenever the user logs.
+        # W&B drops values whose step is below its own step count. With a separate step
+        # metric no value is dropped, whenever the user logs.
         if not self._is_defined:
             owner.define_metric("attn/*", step_metric="attn/step")
             self._is_defined = True
@@ -118,7 +119,7 @@ def _command(path: str, uuid: str) -> list[str] | None:
 
 
 def _flags(output: str) -> list[dict[str, Any]]:
-    """Returns the standing flags in the output of entropy-scan --json for one run."""
+    """Returns the standing flags that `entropy-scan --json` has printed for one run."""
     return [flag for flag in json.loads(output)["runs"][0]["flags"] if flag["stands"]]
 
 
@@ -129,8 +130,8 @@ def _is_grave(flag: dict[str, Any]) -> bool:
 
 class Standing:
     """Counts the standing flags of severity warning or above in a growing file.
-    entropy-scan judges the file in the background, for at most a twentieth of the
-    time."""
+    entropy-scan reads the file in the background and runs for at most a twentieth of
+    the time."""
 
     LEAST_SECONDS = 5.0
 
@@ -142,8 +143,8 @@ class Standing:
         self._count: int | None = None
 
     def count(self) -> int | None:
-        """Returns the latest count, None before the first, and starts entropy-scan
-        again when it is due. Does not wait."""
+        """Returns the latest count, or None before the first one. Starts entropy-scan
+        again when the next count is due, without waiting for it."""
         now = time.monotonic()
         if self._process is not None and self._process.poll() is not None:
             self._next = now + max(self.LEAST_SECONDS, 20 * (now - self._began))
@@ -178,7 +179,8 @@ _MOST_SECONDS = 10.0
 
 
 def verdict(path: str, uuid: str) -> str | None:
-    """Summarises the standing flags, or "ok"; None if they cannot be read."""
+    """Returns a summary of the standing flags, "ok" without flags, or None if they
+    cannot be read."""
     command = _command(path, uuid)
     try:
         done = subprocess.run(command or [], capture_output=True, timeout=_MOST_SECONDS)

@@ -1,5 +1,5 @@
-"""Computes attention maps: mean weights of blocks of queries by blocks of keys, over
-the first sequences of a batch (store/map.h in the sources)."""
+"""Computes attention maps: each cell is the mean weight of a block of queries on a
+block of keys, over the first sequences of a batch (store/map.h in the sources)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SEQUENCES = 16  # maps use at most so many sequences of a batch
 
 def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | None:
     """Returns the maps (H,C,C) float32 on the device, C = min(size, T, S). A cell is
-    the mean weight over the sequences and over the pairs of its block in which the
-    query sees the key: missing without such pairs, NaN if a row is not finite. query
-    (B,H,T,D), key (B,KV,S,D). Returns None for packed sequences, whose positions
-    differ from those of the row that contains them."""
+    the mean weight over the sequences and over the (query, key) pairs of its block in
+    which the query sees the key. The cell is missing if there is no such pair, and NaN
+    if a row is not finite. query (B,H,T,D), key (B,KV,S,D). Returns None for packed
+    sequences, because their positions differ from the positions in the packed row."""
     if what.query_starts is not None:
         return None
     query, key = query[:SEQUENCES], key[:SEQUENCES]
@@ -51,8 +51,8 @@ def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | Non
 
 
 def of_layer(heads: np.ndarray) -> np.ndarray:
-    """Returns (C,C), the mean of maps (H,C,C) over the heads in which a cell is not
-    missing."""
+    """Returns a map (C,C): each cell is the mean of `maps` (H,C,C) over the heads in
+    which this cell is not missing."""
     is_there = heads.view(np.uint32) != _library.MISSING_BITS
     with np.errstate(invalid="ignore"):
         mean = np.where(is_there, heads, 0).sum(0) / is_there.sum(0)
@@ -62,8 +62,8 @@ def of_layer(heads: np.ndarray) -> np.ndarray:
 
 
 def _first(what: Attention) -> Attention:
-    """Restricts the masks, biases and slopes of an attention to the first sequences;
-    those that all sequences share stay."""
+    """Restricts the masks, biases and slopes of an attention to the first sequences.
+    Tensors that all sequences share stay unchanged."""
     slopes, bias, mask = what.slopes, what.bias, what.mask
     return dataclasses.replace(
         what,
@@ -74,8 +74,8 @@ def _first(what: Attention) -> Attention:
 
 
 def _add(out: Tensor, values: Tensor, lines: Tensor, columns: Tensor) -> None:
-    """Adds values (B,H,R,S) to out (H,C,C). lines (R) and columns (S): the cells of
-    the rows and of the keys."""
+    """Adds values (B,H,R,S) to out (H,C,C). lines (R) and columns (S) are the cell
+    indices of the rows and of the keys."""
     h, r, n = out.shape[0], lines.numel(), out.shape[2]
     across = out.new_zeros(h, r, n)
     across.index_add_(2, columns, values.sum(0, dtype=out.dtype))
