@@ -64,7 +64,7 @@ def blocks_of(names: list[str]) -> list[str]:
     module, such as transformer.h.3, that does not contain two attention modules of
     the same kind. Self-attention and cross-attention are different kinds; a stage of
     Swin contains several of one kind. Without numbered modules it is the outermost
-    module below the model that does not contain two."""
+    module below the model that does not contain two of the same kind."""
     kinds = {name: re.sub(r"\d+", "#", name) for name in names}
     found = []
     for name in names:
@@ -92,8 +92,8 @@ def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[
     """Returns the layer number of each block. places: the blocks of the attention
     modules; layers: for each recorded layer an index into `places`, or None. A block
     with two attention modules gets the first one's layer. A block without attention
-    gets its index as layer number if the index equals the layer number of all other
-    blocks."""
+    gets its index as its layer number, provided that the index of every block with
+    attention equals its layer number."""
     found: dict[str, int] = {}
     for layer, place in enumerate(layers):
         if place is not None:
@@ -135,8 +135,8 @@ def _keep(slot: Tensor, seen: Seen, values: list[Tensor]) -> None:
 @_operators.operator("activations")
 def activations(slot: Tensor, x: Tensor, phase: str) -> None:
     """Measures the output x of a block, of any shape: the largest |x|, the root mean
-    square and the number of non-finite elements. If that is not 0, the first two
-    are NaN."""
+    square and the number of non-finite elements. If there are non-finite elements, the
+    first two values are NaN."""
     try:
         seen = _is_wanted(slot, phase, x)
         if seen is not None:

@@ -1,10 +1,10 @@
 """Chooses, at import, the back-end that records, reads and computes: the C libraries
 (`_c_library`) or Python (`_python_recorder`, `_python_reader`, PyTorch in blocks).
 
-Python is used if ENTROPYSCAN_PURE=1 is set or if there is no library: on systems
-other than Linux, and in an installation that was made without the libraries. A
-library that exists but cannot be loaded is an error, as is a source tree on Linux
-that has not been built."""
+Python is used if ENTROPYSCAN_PURE=1 is set or if no library exists, as on systems other
+than Linux and in an installation that was made without the libraries. A library that
+exists but cannot be loaded is an error, and so is a source tree on Linux that has not
+been built."""
 
 from __future__ import annotations
 

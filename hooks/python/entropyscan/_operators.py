@@ -1,12 +1,12 @@
-"""Custom operators that compiled graphs keep and that check at run time whether the
-step is recorded.
+"""Defines the custom operators that measure attention. Compiled graphs keep them, and
+they check at run time whether the step is recorded.
 
-Each attention module gets a number, its slot, in a CPU tensor of one element that is
-not a buffer. Graphs take it as an input, so that layers can share a graph without
-recompiling. An operator without outputs takes the slot together with queries and
-keys; the compiler keeps the operator because it is declared to have an ordered
-effect. A failure in an operator is reported to the watch and never raises into the
-training."""
+Each attention module gets a number, its slot, stored in a CPU tensor with one element,
+which is not a buffer. Compiled graphs take this tensor as an input, so that layers can
+share a graph without recompiling. The operators get the slot together with queries and
+keys and have no outputs; the compiler keeps them because they are declared to have an
+ordered effect. A failure in an operator is reported to the watch and never raises in
+the training."""
 
 from __future__ import annotations
 
@@ -32,49 +32,54 @@ if torch.distributed.is_available():
 else:
 
     class _DTensor:  # type: ignore[no-redef]
-        """Stands in for DTensor; there are no instances."""
+        """Replaces DTensor in builds of PyTorch without torch.distributed; it has no
+        instances."""
 
 
-# Attributes that a watch sets on modules.
+# Names of the attributes that a watch sets on modules.
 _SLOT = "_entropyscan_slot"
 _STATE = "__getstate__"
-# True if a penalty needs the entropies of the module's rows, and those entropies.
+# Attributes of a module: true if the penalty needs the entropies of its rows; these
+# entropies.
 _IS_PENALIZED = "_entropyscan_is_penalized"
 _ROWS = "_entropyscan_rows"
-# True if the module's name says that its keys come from another sequence.
+# Attribute of a module: true if its name shows that its keys come from another
+# sequence.
 IS_CROSS = "_entropyscan_is_cross"
 _OURS = (_SLOT, _STATE, _IS_PENALIZED, _ROWS, IS_CROSS)
 
 
 def _is_exporting() -> bool:
-    """Replaces torch.compiler.is_exporting(), which PyTorch 2.6 does not have and
-    which is always true in graphs of PyTorch 2.11."""
+    """Replaces torch.compiler.is_exporting(), which does not exist in PyTorch 2.6 and
+    is always true in the graphs of PyTorch 2.11."""
     return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 @dataclasses.dataclass
 class Seen:
-    """Measurements of a forward pass by place of the module. Those of a CUDA device
-    are being copied to pinned memory; an event marks the end of the copy."""
+    """Measurements of a forward pass by the module's place. Measurements made on a CUDA
+    device are copied to pinned memory in the background; an event marks the end of the
+    copy."""
 
     heads: dict[int, Tensor] = dataclasses.field(default_factory=dict)
     maps: dict[int, Tensor] = dataclasses.field(default_factory=dict)
-    # Places of modules that could not be measured; reported and counted already.
+    # Places of modules that could not be measured; these failures are already reported
+    # and counted.
     failed: set[int] = dataclasses.field(default_factory=set)
     is_empty: bool = False  # a batch had no rows
     shape: Tensor | None = None  # (2): number of sequences, tokens of the longest
     is_found: bool = False  # sequences were found from positions; may be a single one
     ceilings: dict[int, Tensor] = dataclasses.field(default_factory=dict)  # nats
     kinds: dict[int, str] = dataclasses.field(default_factory=dict)  # see _kind_of
-    # Measurements of blocks and routers, by the number of the module's slot (_health).
+    # Measurements of blocks and routers by the module's slot number (see _health).
     modules: dict[int, Tensor] = dataclasses.field(default_factory=dict)
 
 
 class Tap:
-    """Collects the measurements of one watched model, by phase. `enabled`: this step
-    is recorded. Only the first result of a step counts, which is that of the first
-    micro-batch; so a second forward pass of a layer, for gradient checkpointing,
-    changes nothing. A pass with gradients replaces one without (phase_of)."""
+    """Collects the measurements of one watched model, by phase. `enabled` is true if
+    this step is recorded. Only the first result of a module in a step counts, so that
+    later micro-batches and the second forward pass of gradient checkpointing change
+    nothing. A pass with gradients replaces a pass without gradients (see phase_of)."""
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self.enabled = False
@@ -87,8 +92,8 @@ class Tap:
         self.on_error = on_error
 
     def take(self, phase: str) -> Seen:
-        """Returns the measurements since the last call. For "train", those of a
-        "sampled" pass if there was no pass with gradients."""
+        """Returns the measurements since the last call. For "train", returns the
+        measurements of a "sampled" pass if there was no pass with gradients."""
         seen, self.seen[phase] = self.seen[phase], Seen()
         if phase == "train":
             sampled, self.seen["sampled"] = self.seen["sampled"], Seen()
@@ -122,12 +127,14 @@ def enable(tap: Tap, is_recorded: bool) -> None:
         enabled.discard(tap)
 
 
-# Parts of the names of cross-attention modules, in transformers and elsewhere.
+# Name components by which cross-attention modules are recognised, in transformers and
+# other libraries.
 _CROSS = {"encoder_attn", "crossattention", "EncDecAttention", "cross_attn"}
 
 
 def add_slot(tap: Tap, place: int, module: nn.Module, name: str = "") -> int:
-    """Gives a module a new slot number, which replaces that of an earlier watch."""
+    """Gives a module a new slot number, which replaces the slot number of an earlier
+    watch."""
     global _next_slot
     number = _next_slot
     _next_slot += 1
@@ -140,8 +147,8 @@ def add_slot(tap: Tap, place: int, module: nn.Module, name: str = "") -> int:
 
 
 def _state(reference: weakref.ref[nn.Module]) -> Any:
-    """Returns the state of a module for copies and pickles, without our attributes
-    and hooks: loading those would require this package."""
+    """Returns the state of a module for copies and pickles, without our attributes and
+    hooks, because loading these would require this package."""
     module = reference()
     of_class = getattr(type(module), _STATE, None)  # object's, from Python 3.11 on
     state = of_class(module) if of_class else vars(module)
@@ -179,8 +186,8 @@ def taps_of(model: nn.Module) -> list[Tap]:
 def slot_of(module: nn.Module) -> Tensor | None:
     """Returns the slot of a watched module; None for other modules, including copies
     and programs that torch.export makes of a watched one."""
-    # getattr rather than __dict__, so that a graph of a module without a slot is not
-    # reused for a module with one.
+    # Use getattr rather than __dict__, so that torch.compile does not reuse the graph
+    # of a module without a slot for a module with a slot.
     slot = getattr(module, _SLOT, None)
     if _is_exporting():
         return None
@@ -191,16 +198,17 @@ def slot_of(module: nn.Module) -> Tensor | None:
 
 
 def phase_of(is_in_training: bool) -> str:
-    """Returns the phase of a forward pass. "train" has gradients. "sampled" is in
-    training mode without gradients: a policy that samples, a reference model, the
-    first pass of a reentrant checkpoint; it counts if the step has no pass with
-    gradients. "eval" is neither."""
+    """Returns the phase of a forward pass. "train": the pass has gradients. "sampled":
+    the module is in training mode, but without gradients, as for a policy that samples,
+    a reference model, or the first pass of a reentrant checkpoint; this pass is used
+    only if the step has no pass with gradients. "eval": the pass is neither."""
     if torch.is_grad_enabled():
         return "train"
     return "sampled" if is_in_training else "eval"
 
 
-# `depth`: how many calls of transformers' generate() this thread is in.
+# `depth` is the number of nested generate() calls of transformers that this thread is
+# running.
 generating = threading.local()
 
 
@@ -227,7 +235,8 @@ def open_slot(slot: Tensor, phase: str) -> Slot | None:
 
 
 def seen_so_far(tap: Tap, phase: str) -> list[Seen]:
-    """Returns the measurements that a pass of this phase need not repeat."""
+    """Returns the measurements of this step that a pass of this phase does not need to
+    repeat."""
     phases = ("sampled", "train") if phase == "sampled" else (phase,)
     return [tap.seen[one] for one in phases]
 
@@ -250,10 +259,10 @@ def _fail(slot: Slot, phase: str, error: Exception) -> None:
 
 
 def _has_rows(slot: Slot, phase: str, *tensors: Tensor) -> bool:
-    """Returns true if there is something to measure. A batch without samples or
-    tokens has no rows and counts neither as a sample nor as a gap. In a CUDA graph
-    that the user captures nothing is computed yet, and replays do not run this
-    operator, so that is reported as a failure."""
+    """Returns true if there are rows to measure. A batch without samples or tokens has
+    no rows and counts neither as a sample nor as a gap. While the user captures a CUDA
+    graph nothing is computed yet, and replays do not run this operator; therefore the
+    capture is reported as a failure."""
     if not all(tensor.numel() for tensor in tensors):
         slot.tap.seen[phase].is_empty = True
         return False
@@ -288,7 +297,7 @@ def _keep(
         found = maps(query, key, whole, tap.map_size)
         if found is not None:
             seen.maps.setdefault(slot.place, to_host(found))
-    # If several threads get here, the first one counts.
+    # If several threads measure the same module, the first result counts.
     seen.heads.setdefault(slot.place, heads)
     if seen.shape is None:
         seen.is_found = is_found
@@ -301,8 +310,8 @@ def _keep(
 
 def _kind_of(module: nn.Module | None, what: Attention) -> str:
     """Returns the kind of a layer for the run file: "full", "window", "cross" or
-    "encoder". Uses the attention's members and, if only a mask shows the pattern,
-    the attributes of transformers' modules."""
+    "encoder". The kind follows from the attention's members or, if only a mask contains
+    the pattern, from the attributes of transformers' modules."""
     if not what.is_self:
         return "cross"
     config = getattr(module, "config", None)
@@ -316,7 +325,8 @@ def _kind_of(module: nn.Module | None, what: Attention) -> str:
 
 
 def _shape(query: Tensor, starts: Tensor | None) -> Tensor:
-    """Returns (2): the number of sequences and the length of the longest."""
+    """Returns a tensor of two elements: the number of sequences and the length of the
+    longest one."""
     if starts is None:
         return torch.tensor([query.shape[0], query.shape[2]])
     lengths = starts.diff()
@@ -324,10 +334,10 @@ def _shape(query: Tensor, starts: Tensor | None) -> Tensor:
 
 
 def operator(name: str) -> Callable[[Callable[..., None]], Any]:
-    """Makes a custom operator that stays out of CUDA graphs, whose replays would not
-    run it. Recent compilers cut the CUDA graph at the operator, which they recognise
-    by the tag or the name (_traced); older ones make no CUDA graph of code that takes
-    a CPU tensor, such as the slot."""
+    """Makes a custom operator that stays out of CUDA graphs, because replays of a graph
+    would not run it. Recent compilers cut the CUDA graph at the operator, which they
+    recognise by its tag or its name (see _traced); older compilers make no CUDA graph
+    if the code has a CPU tensor as input, such as the slot."""
     tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # PyTorch 2.9 and later
     options = {} if tag is None else {"tags": (tag,)}
     return torch.library.custom_op(f"entropyscan::{name}", mutates_args=(), **options)
@@ -390,10 +400,11 @@ def _observe(
 
 
 def _starts(positions: Tensor) -> Tensor | None:
-    """Returns where the sequences begin that are packed in one row, by the rule of
-    transformers: where positions (1,T) have their minimum. The result is (T+1) int32;
-    entries after the last sequence are T, that is empty sequences, because the host
-    does not know how many there are. None for other shapes of positions."""
+    """Returns the start index of each sequence that is packed in one row. By the rule
+    of transformers a sequence starts where positions (1,T) have their minimum. The
+    result is (T+1) int32; the entries after the last sequence are T, which stands for
+    empty sequences, because the host does not know the number of sequences. Returns
+    None for other shapes of positions."""
     if positions.dim() != 2 or positions.shape[0] != 1:
         return None
     row, n = positions[0], positions.shape[1]
@@ -419,9 +430,9 @@ def keep_rows(
     phase: str = "train",
     **options: Any,
 ) -> None:
-    """Computes the entropies of the rows of a training pass, with a gradient, and
-    keeps them in the module for the penalty; arguments as in `observe`. Errors are
-    raised: a loss that lacks a part of the penalty would be a different loss."""
+    """Computes the entropies of the rows of a training pass, with a gradient, and keeps
+    them in the module for the penalty. The arguments are those of `observe`. Errors are
+    raised, because the loss would otherwise lack a part of the penalty."""
     if not getattr(module, _IS_PENALIZED, False):
         return
     if not (module.training and torch.is_grad_enabled()):
@@ -435,14 +446,15 @@ def keep_rows(
         query, key = _in_a_row(query), _in_a_row(key)
     what = Attention(mask=mask, query_starts=query_starts, **options)
     rows = row_entropy(query, key, what)
-    # Ignore the second forward pass that a checkpoint runs in the backward pass.
+    # Ignore the second forward pass that gradient checkpointing runs during the
+    # backward pass.
     if torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1:
         setattr(module, _ROWS, rows)
 
 
 def take_rows(tap: Tap) -> list[tuple[Tensor, Tensor]]:
-    """Returns (entropy, counted), (B,H,T) each, of the last forward pass in the order
-    of places, and removes them from the modules."""
+    """Returns a pair (entropy, counted) for each module in the order of places, (B,H,T)
+    each, from the last forward pass, and removes them from the modules."""
     slots = sorted((s for s in _slots.values() if s.tap is tap), key=lambda s: s.place)
     modules = (slot.module() for slot in slots)
     found = (m.__dict__.pop(_ROWS, None) for m in modules if m is not None)
@@ -450,7 +462,8 @@ def take_rows(tap: Tap) -> list[tuple[Tensor, Tensor]]:
 
 
 def unmeasurable(*tensors: Tensor) -> str | None:
-    """Returns why an operator cannot read the tensors; None if it can."""
+    """Returns the reason why an operator cannot read the tensors; None if it can read
+    them."""
     if any(tensor.is_nested for tensor in tensors):
         return "attention of nested tensors (torch.nested): this attention is not measured"
     return None
@@ -479,8 +492,8 @@ def observe(
 ) -> None:
     """Measures an attention at recorded steps. query (B,H,T,D), key (B,KV,S,D);
     positions (B,T) restart at each packed sequence and are used if starts are not
-    given. The other arguments are those of Attention. For DTensors, measures this
-    rank's heads or sequences. Computes no gradients."""
+    given. The other arguments are those of Attention. For DTensors, only this rank's
+    heads or sequences are measured. Computes no gradients."""
     reason = unmeasurable(query, key)
     if reason is not None:
         refuse(slot, reason, phase)
@@ -526,8 +539,8 @@ def is_distributed(*tensors: Tensor) -> bool:
 
 
 def _has_own_heads(query: Tensor, key: Tensor) -> bool:
-    """Returns true if the local parts of two DTensors form a complete attention of
-    some heads or sequences."""
+    """Returns true if the local shards of query and key contain the complete attention
+    of some heads or sequences."""
     if not (isinstance(query, _DTensor) and isinstance(key, _DTensor)):
         return False
     placements = query.placements
@@ -584,8 +597,9 @@ def _heads(x: Tensor, n_heads: int) -> Tensor:
 def _one_mask(
     mask: Tensor | None, hidden: Tensor | None, q: Tensor, k: Tensor
 ) -> Tensor | None:
-    """Combines attn_mask (T,S) or (B H,T,S) and key_padding_mask (B,S) of torch.nn
-    to one mask: bool, true for visible keys, or float, added to scores."""
+    """Combines the arguments attn_mask (T,S) or (B H,T,S) and key_padding_mask (B,S) of
+    torch.nn into one mask: either bool, true for visible keys, or float, added to the
+    scores."""
     b, h, t, _ = q.shape
     if mask is not None:
         mask = mask[None, None] if mask.dim() == 2 else mask.view(b, h, t, -1)
@@ -604,8 +618,8 @@ def _one_mask(
 
 @operator("refuse")
 def refuse(slot: Tensor, reason: str, phase: str) -> None:
-    """Reports an attention that cannot be measured, at recorded steps. It is an
-    operator because a graph cannot report at run time in any other way."""
+    """Reports, at recorded steps, that an attention cannot be measured. This is an
+    operator because a compiled graph has no other way to report at run time."""
     found = _is_wanted(slot, phase)
     if found is not None:
         _fail(found, phase, ValueError(reason))
@@ -628,9 +642,10 @@ def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
 
 
 def _traced(*_: Any) -> None:
-    """The fake implementation of all operators: no output. As it runs before Inductor
-    compiles a graph, it also names the operators at which Inductor has to cut CUDA
-    graphs, because not all versions see the tag of an operator with effects."""
+    """The fake implementation of all operators, without outputs. It runs before
+    Inductor compiles a graph, and therefore also tells Inductor the names of the
+    operators at which CUDA graphs must be cut, because not all versions see the tag of
+    an operator with effects."""
     config = sys.modules.get("torch._inductor.config")
     before = getattr(config, "custom_should_partition_ops", None)  # since 2.9.1
     if before is not None and not set(_names) <= set(before):
@@ -638,8 +653,8 @@ def _traced(*_: Any) -> None:
 
 
 def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
-    """The vmap rule: reports that the attention is not measured. Without a rule an
-    operator would raise."""
+    """The vmap rule of the operators. It reports that the attention is not measured;
+    without a rule an operator would raise."""
     reason = "attention under torch.func.vmap: this attention is not measured"
     refuse(slot, reason, others[-1])  # the phase is each operator's last argument
     return None, None
@@ -663,7 +678,8 @@ def _has_effects(operator: Any) -> None:
 
 
 def register(*operators: Any, under_vmap: Callable[..., Any] | None = None) -> None:
-    """Registers what torch.compile and vmap need to know about operators."""
+    """Registers the fake implementation, the effect and the vmap rule of each
+    operator."""
     for one in operators:
         _names.append(one._qualname)
         one.register_fake(_traced)

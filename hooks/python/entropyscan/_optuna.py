@@ -25,11 +25,11 @@ class OptunaPruning:
     run       a watch, or the path of a run file
     severity  lowest severity that prunes: info, warning, error, critical
     kinds     kinds of flags that prune; None: all that entropy-scan knows
-    forecast  "warning" or "stop": the early warning of a collapse or NaN prunes too,
-              at entropy-scan's threshold for a warning or for a stop
+    forecast  "warning" or "stop": also prunes at the early warning of a collapse or
+              NaN, with entropy-scan's threshold for a warning or for a stop
               (samples/results/forecast.md)
-    every     checks the file at every so many calls; a check starts entropy-scan,
-              which reads the whole file
+    every     number of calls between two checks of the file; a check starts
+              entropy-scan, which reads the whole file
 
     The reason is stored as the trial's user attribute `entropy_scan`. A call raises
     only to prune."""

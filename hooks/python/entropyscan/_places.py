@@ -27,7 +27,8 @@ def is_source_tree() -> bool:
 
 
 def find(*patterns: str) -> Path | None:
-    """Returns the first file in home() that matches a pattern; None if none does."""
+    """Returns the first file in home() that matches a pattern; None if no file
+    matches."""
     place = home()
     folders = ("", "lib", "bin")
     for folder in (place / name for name in folders) if place else ():

@@ -1,5 +1,5 @@
-"""The commands entropy-scan and entropy-train that pip puts on the path; they run the
-package's programs."""
+"""The commands entropy-scan and entropy-train that pip puts on the path. They run the
+programs that the package contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader for installations without the C library; it has the methods of
+"""The reader for installations without the C library. It has the same methods as
 `_c_library.Reader` and reads run files with sqlite3, read-only. A sample that does not
 match its checksum is returned as missing, and an event reports it."""
 
@@ -43,7 +43,8 @@ def _decoded(text: bytes) -> str:
 
 
 def _refuse(path: str) -> None:
-    """Raises Error if `path` is not a run file, or one that this reader cannot read."""
+    """Raises Error if `path` is not a run file or is a run file that this reader cannot
+    read."""
     if "://" in path or path.endswith(".esf"):
         words = "fragments and databases are read by the C library, which is not installed"
         raise Error(f"{path}: {words}: convert it to a run file with entropy-scan merge")
@@ -62,7 +63,8 @@ def _refuse(path: str) -> None:
 
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a method of Reader: an error of sqlite3 becomes an Error."""
+    """Decorates a method of Reader so that it raises Error instead of sqlite3's
+    exceptions."""
 
     def call(self: Reader, *args: Any) -> Any:
         try:
@@ -153,8 +155,8 @@ class Reader:
         self, index: int, name: str, phase: str
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """Returns the steps (n), the values (n, values per sample) and the series'
-        shape. Values keep the bits of the file, so that a NaN and a missing value
-        can be distinguished."""
+        shape. Values have the same bits as in the file, so that a NaN and a missing
+        value can be distinguished."""
         run = self._runs[index]
         number, shape = self._find(index, name, phase)
         n = n_values(shape, run["n_layer"], run["n_head"])

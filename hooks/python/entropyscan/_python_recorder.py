@@ -1,8 +1,8 @@
-"""The recorder for installations without the C library; it has the methods of
-`_c_library.Recorder`. Like there, a separate process, `_python_writer`, writes the
-file: a push puts a frame into a queue, and a thread writes it to the standard input
-of that process. If the queue is full, frames are dropped and counted. The process
-ends when the pipe is closed."""
+"""The recorder for installations without the C library. It has the same methods as
+`_c_library.Recorder`. As with the C recorder, a separate process, `_python_writer`,
+writes the file: a push puts a frame into a queue, and a thread sends the frame to the
+standard input of that process. If the queue is full, frames are dropped and counted.
+The process ends when the pipe is closed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _text(value: Any) -> str | None:
 
 
 def _described(path: str, run: dict[str, Any]) -> dict[str, Any]:
-    """Returns the columns of a run for the file. Raises Error if one is invalid."""
+    """Returns the values of a run for the columns of the table `run`. Raises Error if a
+    value is invalid."""
     out: dict[str, Any] = {name: _text(run.get(name)) for name in RUN_TEXTS}
     for name in RUN_NUMBERS:
         out[name] = None if run.get(name) is None else int(run[name])
@@ -78,7 +79,7 @@ def frame(head: Any, values: bytes = b"") -> bytes:
 
 
 class _Queue:
-    """A queue of frames, which a thread writes into a pipe."""
+    """A queue of frames; a thread writes the frames into a pipe."""
 
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe
@@ -100,8 +101,8 @@ class _Queue:
         return True
 
     def close(self, last: bytes) -> None:
-        """Appends a last frame, even if the queue is full, and closes the pipe after
-        it."""
+        """Appends a last frame, even if the queue is full; the pipe is closed after
+        this frame."""
         with self._changed:
             self._frames.append(last)
             self._is_open = False
@@ -175,7 +176,7 @@ class Recorder:
         }
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Starts the writing process with this process' module search path."""
+        """Starts the writer process with the module search path of this process."""
         places = [os.path.abspath(place) for place in sys.path]
         places.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         command = [sys.executable, "-c", START.format(path=places)]
@@ -192,7 +193,7 @@ class Recorder:
             raise Error(f"{self._path}: {sys.executable}: {error.strerror}") from None
 
     def _listen(self) -> None:
-        """Reads the process' reports, lines of JSON, until it ends."""
+        """Reads the writer's reports, lines of JSON, until the writer ends."""
         try:
             for line in iter(self._process.stdout.readline, b""):
                 said = json.loads(line)
@@ -210,7 +211,7 @@ class Recorder:
             self._heard.notify_all()
 
     def _await(self) -> bool:
-        """Waits for the next report; returns false on a timeout."""
+        """Waits for the next report of the writer; returns false on a timeout."""
         return self._heard.wait(self._answer_s)
 
     def _await_opening(self) -> None:
@@ -236,7 +237,8 @@ class Recorder:
     # --- frames ---------------------------------------------------------------
 
     def _check(self) -> int:
-        """Returns OK if a frame can be sent, else EFORK or EBROKEN."""
+        """Returns OK if a frame can be sent, EFORK in a forked child, or EBROKEN if the
+        writer has ended."""
         if self._owner != os.getpid():
             words = "a forked child cannot record: open another recorder and file there"
             return self._fail(EFORK, words)
@@ -247,7 +249,7 @@ class Recorder:
         return OK
 
     def _send(self, head: Any, values: bytes = b"") -> int:
-        """Sends a frame and counts it for the report."""
+        """Sends a frame to the writer and counts it, for the result of close()."""
         status = self._check()
         if status != OK:
             self._missed += status == EBROKEN
@@ -259,7 +261,7 @@ class Recorder:
         return self._fail(EFULL, f"the queue is full: {self._who()} is too slow")
 
     def series(self, name: str, shape: str, phase: str, unit: str | None) -> int:
-        """Declares a series. Returns its number, or -1 if it is refused."""
+        """Declares a series. Returns its number, or -1 if the recorder refuses it."""
         name, unit = _text(name) or "", _text(unit)
         number = self._numbers.get((name, phase), len(self._shapes))
         is_new = number == len(self._shapes)
@@ -302,7 +304,7 @@ class Recorder:
         values: np.ndarray,
         n_ctx: int,
     ) -> int:
-        """Records an attention map: values (S,S) float32; head None: the mean over
+        """Records an attention map. values (S,S) float32; head None means the mean over
         the layer's heads."""
         values = np.ascontiguousarray(values, "<f4")
         head, size = MAP_MEAN if head is None else int(head), len(values)
@@ -331,7 +333,8 @@ class Recorder:
     # --- the end --------------------------------------------------------------
 
     def close(self, status: str) -> tuple[int, dict[str, int]]:
-        """Returns the status and the counts of frames. Call it once."""
+        """Closes the recorder. Returns the status and the counts of frames. Call it
+        only once."""
         _open_recorders.discard(self)
         if self._owner != os.getpid():
             return self._check(), dict.fromkeys(("pushed", "committed", "dropped", "lost"), 0)
@@ -359,7 +362,8 @@ class Recorder:
 
 
 def _let_go() -> None:
-    """Closes the pipes in a forked child, so that they end with the training."""
+    """Closes the pipes in a forked child, so that the pipes are closed when the
+    training ends."""
     for recorder in list(_open_recorders):
         for pipe in (recorder._process.stdin, recorder._process.stdout):
             try:

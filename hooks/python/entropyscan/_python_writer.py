@@ -1,8 +1,8 @@
-"""The process behind `_python_recorder`: reads frames from standard input, writes
-them into a run file in transactions at most a second apart, and reports in lines of
-JSON on standard output. It ends at the end of its input; if the run was not closed by
-then, its status becomes `failed`. The file has a write-ahead log while it is being
-written; afterwards it is a single file."""
+"""The writer process of `_python_recorder`. It reads frames from standard input, writes
+them into a run file in transactions at most a second apart, and prints reports as lines
+of JSON on standard output. It ends at the end of its input; if the run has not been
+closed by then, the run's status becomes `failed`. The file has a write-ahead log while
+it is being written; afterwards it is a single file."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ def _lock(descriptor: int) -> None:
 
 
 class Lock:
-    """The lock file RUN.db-lock, which contains the writer's pid. A file has a single
-    writer; all recorders, also entropy-recorder, use this lock."""
+    """The lock file RUN.db-lock, which contains the writer's pid. All recorders,
+    including entropy-recorder, use this lock, so that a run file has only one
+    writer."""
 
     def __init__(self, path: str) -> None:
         self.path, self._shown = f"{path}-lock", path
@@ -121,7 +122,7 @@ class Lock:
 
 
 def _create(path: str) -> None:
-    """Creates an empty run file; it appears complete or not at all."""
+    """Creates an empty run file, which appears complete or not at all."""
     part = f"{path}.{os.getpid()}.tmp"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
@@ -144,8 +145,8 @@ def _create(path: str) -> None:
 
 
 def _size(path: str) -> int:
-    """Returns the size of a file, -1 if it does not exist. Raises Error if it cannot
-    be a run file, or has an unfinished journal or log."""
+    """Returns the size of a file in bytes, or -1 if it does not exist. Raises Error if
+    the file cannot be a run file, or has an unfinished journal or write-ahead log."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -180,7 +181,8 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _completed(config: str | None) -> str | None:
-    """Adds the members of $ENTROPY_RUN_CONFIG that a configuration does not have."""
+    """Adds to a configuration the members of $ENTROPY_RUN_CONFIG (JSON) that it
+    lacks."""
     try:
         own = json.loads(config or "{}")
         given = json.loads(os.environ.get("ENTROPY_RUN_CONFIG", "{}"))
@@ -195,7 +197,8 @@ def _completed(config: str | None) -> str | None:
 
 
 class Writer:
-    """Writes one run into a file. Raises Error, or sqlite3's errors unchanged."""
+    """Writes one run into a file. Methods raise Error, or sqlite3's exceptions
+    unchanged."""
 
     def __init__(self, path: str, run: dict[str, Any], resume_step: int) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -230,7 +233,8 @@ class Writer:
         return Transaction(self.database)
 
     def _seal(self, table: str, number: int) -> None:
-        """Stores the checksum of a row, in the transaction that changes the row."""
+        """Stores the checksum of a row. Call it in the transaction that changes the
+        row."""
         if not self._seals:
             return
         for crc in row_checksums(self.database, table, number).values():
@@ -304,8 +308,8 @@ class Writer:
     # --- samples, maps and events ---
 
     def series(self, name: str, shape: str, phase: str, unit: str | None) -> tuple[int, int]:
-        """Declares a series. Returns its id in the file and the CRC with which the
-        checksums of its samples begin."""
+        """Declares a series. Returns the series' id in the file and the CRC with which
+        the checksums of its samples begin."""
         there = self._one(
             "SELECT series_id, shape FROM series WHERE run_id = ? AND name = ? AND phase = ?",
             self.run_id,
@@ -381,8 +385,9 @@ class Writer:
             return True
 
     def _settle(self) -> None:
-        """Moves the log into the file, so that a single file remains, unless a reader
-        prevents it. Keeps its journal in memory, so that no journal file remains."""
+        """Checkpoints the write-ahead log into the file, so that a single file remains,
+        unless a reader prevents this. Then uses a journal in memory, so that no journal
+        file remains."""
         try:
             self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.database.execute("PRAGMA journal_mode=MEMORY")
@@ -396,7 +401,7 @@ class Writer:
 
 
 class Transaction:
-    """A context that commits, or rolls back if an exception is raised."""
+    """A context manager that commits, or rolls back if an exception is raised."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -425,8 +430,8 @@ def say(**words: Any) -> None:
 
 
 def read_frame(stream: BinaryIO) -> tuple[Any, bytes] | None:
-    """Returns the head and the values of a frame; None at the end of the stream, also
-    if it ends within a frame."""
+    """Returns the header and the values of a frame; None at the end of the stream, also
+    if the stream ends within a frame."""
     sizes = stream.read(FRAME.size)
     if len(sizes) < FRAME.size:
         return None
@@ -438,7 +443,8 @@ def read_frame(stream: BinaryIO) -> tuple[Any, bytes] | None:
 
 
 class Session:
-    """Writes frames in transactions; each frame is written or counted as lost."""
+    """Writes frames in transactions. Each frame is either written or counted as
+    lost."""
 
     def __init__(self, path: str, hello: dict[str, Any]) -> None:
         self._shown, self._trainer = hello["shown"], hello["trainer"]
@@ -458,8 +464,8 @@ class Session:
     # --- requests to stop ---
 
     def _take_request(self) -> str | None:
-        """Removes RUN.db.stop and returns its first line; None if it does not
-        exist."""
+        """Removes the file RUN.db.stop and returns its first line; None if the file
+        does not exist."""
         path = f"{self._writer.path}.stop"
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -507,8 +513,9 @@ class Session:
                     due = time.monotonic() + LOOK_S
 
     def _keep(self, found: tuple[Any, bytes]) -> None:
-        """Adds a frame to the batch. While writing fails, at most MOST_WAITING bytes
-        are kept and further frames are counted as dropped."""
+        """Adds a frame to the batch of the next transaction. While writing fails, the
+        batch keeps at most MOST_WAITING bytes, and further frames are counted as
+        dropped."""
         if self._n_bytes > MOST_WAITING and found[0][0] != "series":
             self._n_overflown += 1
             return
@@ -516,8 +523,8 @@ class Session:
         self._n_bytes += FRAME.size + len(found[1])
 
     def _commit(self, *last: Any) -> bool:
-        """Writes the batch and the frames `last`. Returns false if that fails; the
-        batch is then kept."""
+        """Writes the batch and the frames `last` in a transaction. Returns false on
+        failure; the batch is then kept."""
         before = dict(self._series), self._refused, self._writer.last_step
         try:
             with self._writer.transaction():
@@ -539,14 +546,15 @@ class Session:
         return True
 
     def _complain(self, message: str) -> None:
-        """Keeps and prints the first error; later ones usually follow from it."""
+        """Keeps and prints the first error; later errors are usually consequences of
+        the first."""
         if not self._trouble:
             self._trouble = message
             print(f"entropyscan: {message}", file=sys.stderr)
 
     def _write(self, batch: list[tuple[Any, bytes]]) -> int:
-        """Writes frames. Returns how many of those that the recorder counts were
-        written."""
+        """Writes frames. Returns the number of written frames of the kinds that the
+        recorder counts."""
         rows: list[tuple[int, int, int, bytes]] = []
         n = 0
         for head, values in batch:
@@ -560,7 +568,7 @@ class Session:
 
     def _take(self, head: list[Any], values: bytes, rows: list[Any]) -> int:
         """Writes one frame, or appends its sample to `rows`. Returns 1 if the recorder
-        counts the frame, else 0."""
+        counts frames of this kind, else 0."""
         kind, *about = head
         if kind == "sample":
             number, step = about
@@ -634,7 +642,8 @@ def _read_all(stream: BinaryIO, frames: queue.Queue[tuple[Any, bytes] | None]) -
 
 
 def main() -> None:
-    # Ignore signals to the training's process group, to write its last frames.
+    # Ignore signals that are sent to the training's process group, so that the last
+    # frames are still written.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

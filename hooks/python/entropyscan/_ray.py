@@ -12,7 +12,7 @@ from ._recording import harmless, warn
 
 
 def _folders(trial: Any) -> list[str]:
-    """Returns a trial's working folder and its folders of results. The attributes
+    """Returns a trial's working folder and its result folders. The attributes
     have different names in different versions of Ray."""
     found = [getattr(trial, "local_path", None), getattr(trial, "path", None)]
     try:
@@ -29,13 +29,14 @@ class RayTunePruning(tune.Callback, tune.Stopper):
         prune = es.RayTunePruning("run.db")
         tune.Tuner(train, run_config=tune.RunConfig(callbacks=[prune], stop=prune))
 
-    run       path of the run file, relative to the trial's working folder or its
-              folder of results; the tuner's process must be able to read it
+    run       path of the run file, relative to the trial's working folder or its result
+              folder; the tuner's process must be able to read the file
     severity  lowest severity that prunes: info, warning, error, critical
     kinds     kinds of flags that prune; None: all that entropy-scan knows
-    forecast  "warning" or "stop": the early warning prunes too
+    forecast  "warning" or "stop": also stops at the early warning of a collapse or NaN
 
-    The attribute `reasons` has the reason why each trial was stopped, by its id."""
+    The attribute `reasons` contains, by trial id, the reason why the trial was
+    stopped."""
 
     def __init__(
         self,
@@ -69,7 +70,8 @@ class RayTunePruning(tune.Callback, tune.Stopper):
             warn(f"{self._run}: not found in {places}: this trial could not be pruned")
 
     def _path(self, trial: Any) -> str | None:
-        """Returns the path of the trial's run file; None if this process finds none."""
+        """Returns the path of the trial's run file; None if this process does not find
+        the file."""
         paths = (os.path.join(folder, self._run) for folder in _folders(trial))
         return next((path for path in paths if os.path.exists(path)), None)
 

@@ -100,8 +100,8 @@ class Run:
 
     @property
     def series(self) -> list[dict[str, Any]]:
-        """name, unit, shape (run, layer, head), phase, first_step and last_step of
-        each series."""
+        """A dict for each series with name, unit, shape (run, layer, head), phase,
+        first_step and last_step."""
         return self._reader.series(self._index)
 
     @property
@@ -109,7 +109,7 @@ class Run:
         return self._reader.events(self._index)
 
     def refresh(self) -> None:
-        """Reads the steps that were added to a growing file."""
+        """Reads the steps that were added to a growing file since the last call."""
         self._reader.refresh()
 
     def steps(self, name: str = "entropy", phase: str = "train") -> np.ndarray:
@@ -118,8 +118,8 @@ class Run:
 
     def values(self, name: str, phase: str = "train") -> np.ndarray:
         """Returns the values of a series, float32: (n) for a series of the run, (n, L)
-        of layers, (n, L, H) of heads. A NaN is the training's own; is_missing() finds
-        the values that were not measured."""
+        of layers, (n, L, H) of heads. A NaN that the training produced is an ordinary
+        NaN; is_missing() finds the values that were not measured."""
         _, data, shape = self._reader.samples(self._index, name, phase)
         if shape == "run":
             return data[:, 0]
@@ -149,10 +149,10 @@ class Run:
         return f"number={self._index + 1}"
 
     def to_parquet(self, path: str | os.PathLike[str], series: list[str] | None = None) -> None:
-        """Writes a long table for pandas, polars or duckdb with the columns run, step,
-        layer, head, series, phase, value (float32). A NaN stays NaN; a missing value
-        is null. `series`: names of the series to write, default all. Needs
-        pyarrow."""
+        """Writes a table in long format for pandas, polars or duckdb with the columns
+        run, step, layer, head, series, phase, value (float32). A NaN stays NaN; a
+        missing value is null. `series`: names of the series to write, default all.
+        Needs pyarrow."""
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -206,15 +206,15 @@ class Run:
         return pa.table(columns, schema=schema)
 
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Figure:
-        """Draws a figure with entropy-scan, which a notebook displays. kind: heatmap,
-        curves, bands, nans, loss, ...; format: svg, png or pdf; options: those of the
-        program, such as step="last", max="ceiling", series="sink"."""
+        """Draws a figure with entropy-scan; notebooks display it. kind: heatmap,
+        curves, bands, nans, loss, ...; format: svg, png or pdf; options: options of
+        entropy-scan, such as step="last", max="ceiling", series="sink"."""
         return figure(self.path, self._where, kind, format, options)
 
 
 def figure(path: str, where: str, kind: str, format: str, options: dict[str, Any]) -> Figure:
-    """Draws a figure of the run that entropy-scan selects by `where`. Raises
-    es.Error."""
+    """Draws a figure of the run in `path` that matches the query `where` of
+    entropy-scan. Raises es.Error."""
     given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, f"figure.{format}")
@@ -227,7 +227,8 @@ def figure(path: str, where: str, kind: str, format: str, options: dict[str, Any
 
 
 def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs entropy-scan on a file. Raises Error with its first line of complaint."""
+    """Runs entropy-scan on a file. If entropy-scan fails, raises Error with the first
+    line of its error message."""
     program = _library.program("entropy-scan")
     if program is None and _library.IS_PYTHON:
         raise _library.Error(f"{path}: flags and figures: {_library.NO_PROGRAM}")
@@ -246,7 +247,7 @@ def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 class Figure:
-    """A figure, which a notebook displays."""
+    """A figure of a run. Notebooks display it."""
 
     def __init__(self, data: bytes, format: str) -> None:
         self.data, self.format = data, format

@@ -1,6 +1,6 @@
-"""A recording that never harms the training: no call raises, and failures are
-reported by one warning and counted. The C library sends the values to a separate
-process, entropy-recorder."""
+"""Records a run without ever harming the training: no call raises; failures are
+counted, and the first one is reported by a warning. The C library sends the values to a
+separate process, entropy-recorder."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def warn(message: str) -> None:
 
 
 def harmless(method: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a method that other libraries call during a training: an exception
-    becomes a warning, once for each object."""
+    """Decorates a method that other libraries call during training: turns an exception
+    into a warning, once for each object."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> None:
@@ -55,7 +55,8 @@ def harmless(method: Callable[..., None]) -> Callable[..., None]:
 
 def as_json(value: Any, depth: int = 8) -> Any:
     """Converts a configuration to JSON values: dicts, dataclasses, namespaces and
-    objects with to_dict become dicts, other objects their text. Never raises."""
+    objects with to_dict become dicts, and other objects become strings. Never
+    raises."""
     try:
         return _as_json(value, depth)
     except Exception as error:  # from the object's own methods
@@ -92,17 +93,17 @@ def _as_json(value: Any, depth: int) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Converts a value to text and replaces what UTF-8 cannot encode."""
+    """Converts a value to a string and replaces characters that UTF-8 cannot encode."""
     return str(value).encode("utf-8", "replace").decode()
 
 
 class Recording:
-    """A run file that is being written. It is opened at the first sample, when the
-    numbers of layers and heads are known."""
+    """A run file that is being written. The file is opened at the first sample, when
+    the numbers of layers and heads are known."""
 
-    # How often a recorder that died is started again.
+    # Maximum number of times that a recorder which died is started again.
     MOST_RESTARTS = 3
-    # How many events are kept until the file is open.
+    # Maximum number of events that are kept until the file is open.
     MOST_WAITING = 100
 
     def __init__(
@@ -161,21 +162,22 @@ class Recording:
         self.fail(f"{self.path}: not recording: {message}")
 
     def configure(self, key: str, value: Any) -> None:
-        """Adds a key to the configuration that open() writes, unless it exists."""
+        """Adds a key to the configuration that open() writes, unless the key exists."""
         config = self._run.get("config") or {}
         self._run["config"] = {key: value, **config}
 
     # --- opening ----------------------------------------------------------------
 
     def know(self, **known: Any) -> None:
-        """Adds values to the run that open() writes, unless they are known."""
+        """Adds values to the description of the run that open() writes, unless it has
+        them already."""
         for name, value in known.items():
             if self._run.get(name) is None:
                 self._run[name] = value
 
     def resume(self, step: int, every: int, is_insisting: bool) -> None:
-        """Prepares open() to continue a run of the file at `step`, if one fits
-        (_resume.find). Call it before open()."""
+        """Prepares open() to continue, at `step`, a run in the file that fits
+        (_resume.find), if there is one. Call it before open()."""
         if not self.is_recording:
             return
         try:
@@ -208,8 +210,8 @@ class Recording:
             if self._new_uuid is None:
                 self._give_up(str(error))
                 return False
-            # The earlier run cannot continue, for example because it is in a
-            # fragment that has become a run file: begin a new run.
+            # Begin a new run, because the earlier run cannot continue; for example, its
+            # fragment has been converted to a run file.
             self._run["uuid"], self._new_uuid = self._new_uuid, None
             self._waiting.pop(0)
             self._begin_anew(self._resume_step, str(error))
@@ -233,10 +235,11 @@ class Recording:
         )
 
     def _restart(self, step: int) -> bool:
-        """Starts another recorder after one died, to continue the same run at
-        `step`. Returns false if that fails."""
+        """Starts a new recorder after the previous one died, to continue the same run
+        at `step`. Returns false if that fails."""
         said = self._recorder.message() if self._recorder else ""
-        # The recorder's report counts the present sample, which is pushed again.
+        # Subtract the current sample from the recorder's count of lost samples, because
+        # it is pushed again.
         lost = max(0, self._close_recorder("failed") - 1)
         self.lost += lost
         self._recorder = None
@@ -266,8 +269,8 @@ class Recording:
         phase: str = "train",
         unit: str | None = None,
     ) -> None:
-        """Records one sample; values have the series' shape. NaN and missing values
-        keep their bits."""
+        """Records one sample. values has the shape of the series. NaN and missing
+        values are stored bit by bit."""
         with self._lock:
             if self._has_given_up:
                 self.lost += 1
@@ -307,7 +310,7 @@ class Recording:
         values: np.ndarray,
         n_ctx: int,
     ) -> None:
-        """Records an attention map. A map that is lost with a dead recorder is not
+        """Records an attention map. A map that is lost because the recorder died is not
         sent again."""
         with self._lock:
             if self._recorder is None or not self.is_recording:
@@ -347,7 +350,8 @@ class Recording:
         return report["lost"] + report["dropped"]
 
     def close(self, status: str = "finished") -> None:
-        """Closes the file once it has all samples. May be called more than once."""
+        """Waits until the file has all samples, then closes it. May be called more than
+        once."""
         _open_recordings.discard(self)
         if status not in _library.STATUS_NAMES:
             known = ", ".join(_library.STATUS_NAMES[1:])
@@ -379,15 +383,15 @@ def _json_text(config: Any) -> str:
 
 
 def _close_all() -> None:
-    """Closes the recordings that are still open when the interpreter ends: as failed
-    after an uncaught exception, as stopped otherwise."""
+    """Closes the recordings that are still open when the interpreter ends: with the
+    status failed after an uncaught exception, and stopped otherwise."""
     status = "failed" if getattr(sys, "last_type", None) else "stopped"
     for recording in list(_open_recordings):
         recording.close(status)
 
 
 def _forget_all() -> None:
-    """Forgets all recordings in a forked child: they belong to the parent."""
+    """Forgets all recordings in a forked child, because they belong to the parent."""
     _open_recordings.clear()
 
 

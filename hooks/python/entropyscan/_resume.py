@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _library
 
-# The members in which a run and the training that continues it must agree.
+# Members that must be equal in a run and in the training that continues it.
 _SAME = ("name", "arch", "family", "n_layer", "n_head", "d_model", "vocab")
 
 _RUNS = """
@@ -30,12 +30,13 @@ def find(
     path: str, run: dict[str, Any], first_step: int, every: int, is_insisting: bool
 ) -> tuple[str | None, str | None]:
     """Finds the newest run in the file `path` that a training continues at
-    `first_step`. Returns (its uuid, None); (None, the reason) if the newest run cannot
-    be continued; (None, None) if there is no run that one would expect to continue.
+    `first_step`. Returns (uuid, None) of that run; (None, reason) if the newest run
+    cannot be continued; (None, None) if there is no run that the user could expect to
+    continue.
 
-    run: the training's run, with the members of _SAME and its config. is_insisting:
-    the caller knows that the training was interrupted, so a run that began at or after
-    first_step may continue too."""
+    run describes the training, with the members of _SAME and its config. is_insisting:
+    the caller knows that the training was interrupted, so that a run which began at or
+    after first_step may be continued too."""
     why = None
     for other in _runs(path):
         if other["last_step"] is None:
@@ -52,7 +53,7 @@ def find(
 def _difference(
     other: dict[str, Any], run: dict[str, Any], first_step: int, every: int
 ) -> str | None:
-    """Returns why `run` cannot continue `other`; None if it can."""
+    """Returns the reason why `run` cannot continue `other`; None if it can."""
     if first_step < 1:
         return "first_step= is needed to continue a run"
     for name in _SAME:
@@ -96,7 +97,8 @@ def _runs(path: str) -> list[dict[str, Any]]:
 
 
 def _read(path: str) -> list[dict[str, Any]]:
-    """Returns what _RUNS selects, for installations without entropy-scan."""
+    """Returns the rows that the query _RUNS selects; for installations without
+    entropy-scan."""
     reader = _library.Reader(path)
     found = []
     for index in range(reader.n_runs()):

@@ -1,6 +1,6 @@
-"""The format of a run file for all recorders and readers of the package: names and
-limits, tables and checksums. The tables match store/schema.c and store/map.c letter
-by letter, because readers compare them."""
+"""Defines the format of a run file for all recorders and readers of the package: names,
+limits, tables and checksums. The SQL of the tables matches store/schema.c and
+store/map.c letter by letter, because readers compare it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAP_MEAN = -1  # head number of a map that is the mean over the layer's heads
 
 
 class Error(Exception):
-    """An error of the package about a file, a run or an argument."""
+    """Raised by this package for errors about a file, a run or an argument."""
 
 
 def n_values(shape: str, n_layer: int, n_head: int) -> int:
@@ -154,8 +154,8 @@ UNITS = {
 
 
 def check_schema(connection: Any, path: str) -> int:
-    """Returns the schema number of an sqlite3 connection. Raises Error if it is not a
-    run file."""
+    """Returns the schema number of the file of an sqlite3 connection. Raises Error if
+    the file is not a run file."""
     for name, ours in (("application_id", APPLICATION_ID), ("user_version", SCHEMA)):
         (found,) = connection.execute(f"PRAGMA {name}").fetchone()
         if name == "user_version" and found > ours:
@@ -191,8 +191,9 @@ _POLYNOMIAL = 0x82F63B78
 
 @functools.lru_cache(maxsize=None)
 def _advance(n_words: int) -> np.ndarray:
-    """Returns a table (4,256) uint32: the contribution of each byte of a register to
-    its value after n_words zero words. n_words is a power of two."""
+    """Returns a table (4,256) uint32: the contribution of each byte of the CRC register
+    to the register's value after n_words zero words have been processed. n_words is a
+    power of two."""
     if n_words > 1:
         half = _advance(n_words // 2)
         return _apply(half, half)
@@ -232,7 +233,7 @@ def checksums(before: np.ndarray, steps: np.ndarray, values: np.ndarray) -> np.n
 
 @functools.lru_cache(maxsize=None)
 def _byte_table() -> list[int]:
-    """Returns the usual table of CRC-32C for one byte at a time."""
+    """Returns the usual table that computes CRC-32C one byte at a time."""
     table = list(range(256))
     for _ in range(8):
         table = [entry >> 1 ^ _POLYNOMIAL * (entry & 1) for entry in table]
@@ -251,7 +252,7 @@ def series_checksum(uuid: str, phase: str, name: str) -> int:
     return _crc(f"{uuid}{phase}{name}".encode())
 
 
-# The columns of each small table: its key, then the columns of a row's checksum.
+# For each small table, its key column and the columns that a row's checksum covers.
 _ROWS = {
     "run": (
         *("run_id", "uuid", "name", "arch", "family", "n_layer", "n_head", "d_model", "ctx"),
@@ -267,8 +268,8 @@ _ROWS = {
 
 
 def row_checksums(connection: Any, table: str, only: int | None = None) -> dict[int, int]:
-    """Returns the CRC-32C, as in the table row_checksum, of each row of run, series or
-    event by its key. only: the key of a single row."""
+    """Returns {key: CRC-32C} of the rows of the table run, series or event, as stored
+    in the table row_checksum. only: the key of a single row."""
     key, *columns = _ROWS[table]
     texts = [f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END" for c in columns]
     query = f"SELECT {key}, {', '.join(texts)} FROM {table}"

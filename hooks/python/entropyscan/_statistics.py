@@ -1,6 +1,6 @@
-"""Computes statistics of attention heads from queries and keys: with the C library, if
-there is one, on the CPU, with kernels on CUDA devices (_device), and with PyTorch in
-blocks of queries otherwise. All three treat NaN and missing values alike, as
+"""Computes statistics of attention heads from queries and keys: on the CPU with the C
+library, if it exists; on CUDA devices with Triton kernels (_device); otherwise with
+PyTorch in blocks of queries. All three treat NaN and missing values alike, as
 analyzer/entropy/entropy.h describes.
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head. Statistics
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from . import _library
 
-# Name and unit in the run file, and the C library's name of each series.
+# For each series: name and unit in the run file, and the C library's name.
 SERIES = (
     ("entropy", "nats", "entropy"),
     ("entropy_min", "nats", "entropy_min"),
@@ -35,14 +35,14 @@ SERIES = (
 )
 NAMES = tuple(name for name, _, _ in SERIES)
 
-# Number of scores in one block: 32 MiB of float32.
+# Maximum number of scores in one block; this is 32 MiB of float32.
 BLOCK_SCORES = 1 << 23
 LEAST_TEMPERATURE = 1e-4  # smaller temperatures count as this
 
 
 @dataclasses.dataclass
 class Attention:
-    """The parameters of an attention; members mean the same as in
+    """The parameters of an attention. The members have the same meaning as in
     es_attention_shape."""
 
     scale: float | None = None
@@ -67,15 +67,15 @@ _MEMBERS = tuple(Attention.__dataclass_fields__)
 
 
 def changed(what: Attention, **members: Any) -> Attention:
-    """Copies an attention with some members changed. Replaces dataclasses.replace,
-    which graphs of PyTorch 2.6 do not support."""
+    """Returns a copy of an attention with some members changed. Used instead of
+    dataclasses.replace, which compiled graphs of PyTorch 2.6 do not support."""
     return Attention(**{**{name: getattr(what, name) for name in _MEMBERS}, **members})
 
 
 @dataclasses.dataclass
 class _Visible:
-    """A mask in the terms of the C library. `dense` is set for masks that these terms
-    cannot express."""
+    """A mask expressed with the mask parameters of the C library. `dense` is set for
+    masks that these parameters cannot express."""
 
     causal: bool = False
     window: int = 0
@@ -85,14 +85,14 @@ class _Visible:
 
 
 def missing(*shape: int, device: torch.device | None = None) -> Tensor:
-    """Returns float32 values whose bits mean "not measured"."""
+    """Returns float32 values with the bit pattern that means "not measured"."""
     bits = torch.full(shape, _library.MISSING_BITS, dtype=torch.int32, device=device)
     return bits.view(torch.float32)
 
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
-    """Computes the statistics of query (B,H,T,D) and key (B,KV,S,D), KV a divisor of
-    H."""
+    """Computes the statistics of heads for query (B,H,T,D) and key (B,KV,S,D), where KV
+    divides H."""
     what = settled(what, *query.shape[2:], key.shape[2])
     with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
         from . import _device  # imported late, because it imports this module
@@ -148,7 +148,8 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 
 def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
-    """Returns which keys are visible, and what is added to the scores or None."""
+    """Returns the visible keys (_Visible or dense mask), and the tensor that is added
+    to the scores, or None."""
     bias, mask, visible = what.bias, what.mask, _understand(what, t, s)
     added = None
     if isinstance(visible, Tensor):  # the mask adds numbers other than 0 and -inf
@@ -170,7 +171,8 @@ def _hidden(mask: Tensor) -> Tensor:
 
 
 def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
-    """Returns the visible keys, or the mask itself if it adds numbers to scores."""
+    """Returns the visible keys, or the mask itself if the mask adds values to the
+    scores."""
     mask = what.mask
     if mask is None:
         return _Visible(what.causal, what.window)
@@ -195,8 +197,8 @@ def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
 
 
 def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
-    """Recognises a mask (B|1,H|1,T,S) on the CPU that consists of causality, a window
-    and padding, which the library handles without T x S numbers. Other masks stay
+    """Recognises a mask (B|1,H|1,T,S) on the CPU that consists only of causality, a
+    window and padding, for which the library needs no T x S array. Other masks stay
     dense."""
     t, s = mask.shape[-2:]
     rows = mask.any(-1)  # (B|1,H|1,T)
@@ -238,7 +240,7 @@ def ceiling(what: Attention, t: int, s: int) -> Tensor:
 
 
 def _packed_keys(what: Attention, t: int, s: int) -> Tensor:
-    """Does the same as _visible_keys for packed sequences, which have no masks."""
+    """Same as _visible_keys, but for packed sequences, which have no masks."""
     what = settled(what, t, 1, s)
     starts = what.query_starts
     keys = starts if what.key_starts is None else what.key_starts
@@ -252,8 +254,8 @@ def _packed_keys(what: Attention, t: int, s: int) -> Tensor:
 
 
 def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the first visible key, and the one after the last, of rows at positions
-    i among s keys."""
+    """Returns the first visible key and the end (last visible key + 1) for rows at
+    positions i among s keys."""
     first, end = torch.zeros_like(i), s
 
     def inside(x: Tensor) -> Tensor:
@@ -272,7 +274,8 @@ def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
-    """Returns how many keys each row sees, (rows); 0 for rows that do not count."""
+    """Returns the number of keys that each row sees, (rows); 0 for rows that do not
+    count."""
     what = settled(what, t, 1, s)
     visible = _understand(what, t, s)
     if isinstance(visible, Tensor):  # an added mask hides no keys
@@ -316,7 +319,8 @@ def _of_batch(mask: Tensor | None, b: int) -> Tensor | None:
 def _by_library(
     query: Tensor, key: Tensor, what: Attention, visible: _Visible
 ) -> Tensor | None:
-    """Returns None if the library does not support the attention or is missing."""
+    """Computes the statistics with the C library. Returns None if the library is
+    missing or does not support the attention."""
     from . import _c_library  # imported late, because it needs cffi
 
     if query.dtype not in _ELEMENTS or key.dtype != query.dtype:
@@ -380,7 +384,7 @@ def _by_library(
 
 @dataclasses.dataclass
 class Sums:
-    """Counts and sums over the rows of each sequence and head, (B,H) each."""
+    """Counts of rows, and sums over the rows, of each sequence and head, (B,H) each."""
 
     rows: Tensor  # number of rows that count and see a key
     finite: Tensor  # number of those rows that are finite
@@ -402,8 +406,8 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 
 def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
-    """Yields queries, keys and attention of each packed sequence; without packing, of
-    the whole batch."""
+    """Yields the queries, keys and attention of each packed sequence; without packing,
+    yields those of the whole batch."""
     if what.query_starts is None:
         yield slice(None), slice(None), what
         return
@@ -423,8 +427,8 @@ def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
 
 
 def to_host(tensor: Tensor) -> Tensor:
-    """Copies a tensor to the CPU; from a CUDA device to pinned memory, without waiting
-    for the copy to end."""
+    """Copies a tensor to the CPU. A copy from a CUDA device goes to pinned memory and
+    is not waited for."""
     if tensor.device.type != "cuda":
         return tensor.cpu()
     pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
@@ -432,7 +436,8 @@ def to_host(tensor: Tensor) -> Tensor:
 
 
 def wide_type(tensor: Tensor) -> torch.dtype:
-    """Returns the type for sums: double, or float32 where the device has no double."""
+    """Returns the type for sums: double, or float32 if the device does not support
+    double."""
     return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
@@ -471,8 +476,8 @@ def blocks(query: Tensor, key: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Multiplies matrices without TF32, whatever the training has set: its ten bits of
-    mantissa are too few for heads that collapse."""
+    """Multiplies matrices without TF32, whatever the training has set, because TF32's
+    ten bits of mantissa are too few for collapsing heads."""
     if a.device.type != "cuda":
         return a @ b
     before = torch.backends.cuda.matmul.allow_tf32
@@ -507,7 +512,8 @@ def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Ten
 
 
 def _first_key(visible: _Visible) -> Tensor | None:
-    """Returns the first key that is not masked, (B|1,H|1) int64; None for key 0."""
+    """Returns the first key that is not masked, (B|1,H|1) int64; None if this is key 0
+    everywhere."""
     if visible.dense is not None:
         return visible.dense.any(2).int().argmax(-1)
     if visible.key_mask is not None:
@@ -517,8 +523,9 @@ def _first_key(visible: _Visible) -> Tensor | None:
 
 @dataclasses.dataclass
 class _Rows:
-    """The softmax of a block of rows, (B,H,R) or (B,H,R,S). weight / total are the
-    attention weights of the visible keys; valid for finite rows."""
+    """The softmax of a block of rows; members have the shape (B,H,R) or (B,H,R,S).
+    weight / total are the attention weights of the visible keys; they are valid for
+    finite rows."""
 
     seen: Tensor  # bool: the key is visible
     has_key: Tensor  # bool: the row sees a key
@@ -532,8 +539,8 @@ class _Rows:
 
 
 def scales(what: Attention, scores: Tensor, first: int) -> float | Tensor:
-    """Returns the factor of the products of rows (B,H,R,S): scale, divided by the
-    temperature of each row. Row 0 is query `first`."""
+    """Returns the factor that turns the products q k (B,H,R,S) into scores: scale,
+    divided by the temperature of each row. Row 0 is query `first`."""
     if what.temperature is None:
         return what.scale
     rows = what.temperature[:, first : first + scores.shape[2], None]
@@ -547,15 +554,15 @@ def softened(
     bias: Tensor | None,
     first: int,
 ) -> _Rows:
-    """Computes the softmax of a block. scores (B,H,R,S): products q k without the
-    scale; row 0 is query `first`."""
+    """Computes the softmax of a block of rows. scores (B,H,R,S) are the products q k
+    without the scale; row 0 is query `first`."""
     _, h, r, s = scores.shape
     scores = scores * scales(what, scores, first)
     given = _seen(visible, what, scores, first)
     seen, hidden = given.expand(scores.shape), ~given
     has_key = given.any(-1).expand(scores.shape[:3])
-    # A finite sum proves that all scores are finite; on a device, reading the sum
-    # would make the host wait.
+    # On the CPU a finite sum proves that all scores are finite; on a device, reading
+    # the sum would make the host wait.
     bad = None
     if scores.device.type != "cpu" or not math.isfinite(scores.sum()):
         bad = seen & ~scores.isfinite()
@@ -625,7 +632,8 @@ def _weight_of(index: Tensor | None, weight: Tensor) -> Tensor:
 
 
 def reduce(parts: list[Sums]) -> Tensor:
-    """Reduces sums (B,H) to the statistics of heads, as analyzer/heads does."""
+    """Reduces sums (B,H) to the statistics of heads in the same way as
+    analyzer/heads."""
     rows, finite, weights = (
         torch.cat([getattr(part, name) for part in parts])
         for name in ("rows", "finite", "weights")

@@ -1,5 +1,5 @@
 """Writes token files for entropy-train (hooks/trainer/files/tokens.h) with a tokenizer
-of the libraries transformers or tokenizers."""
+of the library transformers or tokenizers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ def tokens(
     *,
     held_out: float = 1 / 32,
 ) -> dict[str, int]:
-    """Writes the token file `path` from texts, one document each.
+    """Writes the token file `path`. Each string in `texts` is one document.
 
     Documents end with the tokenizer's end-of-text token, if it has one. held_out:
-    the share of documents to hold out, chosen by a hash of their text; if this
-    leaves either part without tokens, the last tokens are held out instead. Returns
-    vocab, n_train and n_held_out. The file appears complete or not at all."""
+    the share of documents to hold out, chosen by a hash of their text; if this leaves
+    the training or the held-out part without tokens, the last tokens are held out
+    instead. Returns a dict with vocab, n_train and n_held_out. The file appears
+    complete or not at all."""
     vocab = _vocabulary(tokenizer)
     end = _end(tokenizer)
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
@@ -107,7 +108,7 @@ def _content(
 
 
 def _hash(data: bytes) -> int:
-    """Computes the hash of a token file, as es_tokens_hash of the trainer does."""
+    """Computes the hash of a token file; same as es_tokens_hash in the trainer."""
     value = _START
     words = np.frombuffer(data + bytes(-len(data) % 8), "<u8").tolist()
     for word in words:

@@ -19,12 +19,11 @@ class TrainerCallback(transformers.TrainerCallback):
 
         Trainer(..., callbacks=[es.TrainerCallback("run.db", every=50)])
 
-    Steps have the Trainer's numbers. The loss is the model's own at each recorded
-    step, before the Trainer filters out NaN; learning rate and gradient norm come
-    from the Trainer's logs. Evaluations are recorded as separate series. A file
-    run.db.stop next to the run file stops the training.
-    train(resume_from_checkpoint=...) continues the run in the file. If the training
-    raises, the run ends."""
+    Steps are numbered as in the Trainer. The recorded loss is the model's loss, before
+    the Trainer filters out NaN; learning rate and gradient norm come from the Trainer's
+    logs. Evaluations are recorded as separate series. A file run.db.stop next to the
+    run file stops the training. train(resume_from_checkpoint=...) continues the run in
+    the file. If train() raises, the run ends."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class TrainerCallback(transformers.TrainerCallback):
     def _keep_loss(self, model: Any, args: Any, options: Any, output: Any) -> None:
         loss = output.get("loss") if isinstance(output, dict) else None
         if model.training and isinstance(loss, Tensor) and loss.numel() == 1:
-            # A copy, because the Trainer may scale the loss in place.
+            # Copy the loss, because the Trainer may scale it in place.
             self._losses.append(loss.detach().clone())
             # With this argument each loss is already divided by the number of items
             # of all micro-batches, so their sum is the loss.
@@ -128,8 +127,8 @@ class TrainerCallback(transformers.TrainerCallback):
 
 
 def _reporting(train: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps Trainer.train to inform our callbacks when it raises: the Trainer has no
-    event for that."""
+    """Wraps Trainer.train to inform our callbacks when it raises, because the Trainer
+    has no event for exceptions."""
 
     @functools.wraps(train)
     def reporting(self: transformers.Trainer, *args: Any, **options: Any) -> Any:

@@ -8,9 +8,9 @@ tests. analyzer/entropy/entropy.h describes the statistics.
                  far and x_j = (s_j - m) log2 e <= 0, p_j = 2^x_j:
                      weight = sum p_j,  spread = sum p_j x_j
                      entropy = ln 2 (log2 weight - spread / weight)
-3  _rows, EXACT  computes rows again in double whose error may exceed LIMITS
-4  _sequences    reduces rows to sequences, _heads sequences to heads: in double, in a
-                 fixed order, without atomics
+3 _rows, EXACT computes again, in double, the rows whose error may exceed LIMITS
+4  _sequences reduces rows to sequences, and _heads reduces sequences to heads; both sum
+                 in double, in a fixed order, without atomics
 
 The gradient of an entropy e with respect to the scores is de/ds_j = -p_j (ln p_j + e),
 computed from recomputed scores: _query_gradients sums over the keys of each query,
@@ -48,8 +48,8 @@ PARTS = 64  # number of programs that share the sequences of a head
 N_HEAD_FLOATS = 12  # SERIES, and the number of rows of the exact pass
 
 
-# The largest error of the first pass, in nats, by the type of queries and keys. A row
-# whose error may be larger is computed again in double.
+# The largest error of an entropy, in nats, that the first pass may leave, by the type
+# of queries and keys. A row whose error may be larger is computed again in double.
 LIMITS = {torch.float32: 2.5e-6, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 
 
@@ -65,7 +65,7 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
         "num_warps": 4,
         "enable_fp_fusion": True,  # no longer the default in Triton 3.10
     }
-    # Larger tiles, or more warps, need more instructions per score.
+    # Larger tiles or more warps would need more instructions per score.
     first = {
         "EXACT": False,
         "NUMBER": tl.float32,
@@ -83,7 +83,8 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
 
 
 def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str, Any]]:
-    """Returns the kernels' arguments from key_mask to lowest, and their flags."""
+    """Returns the kernels' arguments from key_mask to lowest, and the kernels'
+    flags."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     is_packed = call.query_starts is not None
@@ -133,8 +134,9 @@ def row_statistics(
 ) -> tuple[Tensor, Tensor]:
     """Computes the statistics of each row of query (B,H,T,D), key (B,KV,S,D). Returns
     float32 (7,B,H,T) in the order given at N_ROW_FLOATS, and int32 (B,H,T), the number
-    of non-finite weights or EXACT_ROW. NaN and missing values are as in es_rows.
-    heads=False computes only float32 (2,B,H,T), entropy and lse."""
+    of non-finite weights or EXACT_ROW. NaN and missing values follow the rules of
+    es_rows. With heads=False the first result is float32 (2,B,H,T), only entropy and
+    lse."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     device = query.device
@@ -146,7 +148,8 @@ def row_statistics(
         extents, key, call.key_mask, *key.stride()[:3], kv, s, d,
         WIDTH=flags["WIDTH"], N_KEYS=32, HAS_KEY_MASK=call.key_mask is not None,
     )  # fmt: skip
-    # Tensor cores truncate where float32 arithmetic rounds.
+    # Assume larger errors for 16-bit types: tensor cores truncate, whereas float32
+    # arithmetic rounds.
     blur = 1.0 if query.dtype == torch.float32 else 4.0
     most_blur = (LIMITS[query.dtype] * 2**24) ** 2
     for tiles in _passes(flags["WIDTH"], query.dtype):
@@ -192,9 +195,9 @@ def _gradient_tiles(width: int, number: torch.dtype) -> dict[str, Any]:
 
 
 def row_entropy(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tensor]:
-    """Returns the entropy in nats and the lse of the rows of query (B,H,T,D), key
-    (B,KV,S,D): float32 (B,H,T) each. NaN and missing values are as in row_statistics,
-    except that the lse of a row without keys is -inf."""
+    """Returns the entropy in nats and the log-sum-exp (lse) of the rows of query
+    (B,H,T,D), key (B,KV,S,D): float32 (B,H,T) each. NaN and missing values are the same
+    as in row_statistics, except that the lse of a row without keys is -inf."""
     entropy, lse = row_statistics(query, key, call, heads=False)[0]
     return entropy, lse.clone()  # results of an operator must not share memory
 
@@ -202,16 +205,17 @@ def row_entropy(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tensor]
 def row_entropy_gradients(
     query: Tensor, key: Tensor, call: Call, entropy: Tensor, lse: Tensor, de: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Computes gradients from de (B,H,T), the gradient of the entropy. Returns those of
-    query and key, in their types, summed in float32 in a fixed order, and that of each
-    row's temperature, (B,H,T) float32, or None without a temperature."""
+    """Computes gradients from de (B,H,T), the gradient of the entropy. Returns the
+    gradients of query and key, in the types of query and key, summed in float32 in a
+    fixed order, and the gradient of each row's temperature, (B,H,T) float32, or None
+    without a temperature."""
     b, h, t, _ = query.shape
     kv, s = key.shape[1], key.shape[2]
     entropy, lse, de = entropy.contiguous(), lse.contiguous(), de.float().contiguous()
     dq, dk = query.new_empty(query.shape), key.new_empty(key.shape)
     has_temperature = call.temperature is not None
     dt = torch.empty_like(lse) if has_temperature else None
-    # A non-finite de is ignored here; it makes only its own gradients non-finite.
+    # Ignore non-finite values of de; each makes only its own gradients non-finite.
     largest = de.abs().nan_to_num(0, 0, 0).amax()
     largest = torch.where(largest > 0, largest, 1.0)
     numbers, flags = _described(query, key, call)
