@@ -161,8 +161,8 @@ def row_statistics(
 
 
 def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
-    """Returns float32 (12,H) on the device: one row for each of SERIES of _statistics,
-    then the number of rows that the exact pass computed."""
+    """Returns float32 (12,H) on the device: one row for each entry of SERIES in
+    _statistics, then the number of rows that the exact pass computed."""
     b, h, t, _ = query.shape
     is_packed = call.query_starts is not None
     n = call.query_starts.numel() - 1 if is_packed else b

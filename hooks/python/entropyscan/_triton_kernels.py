@@ -13,11 +13,11 @@ CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # number of parts of the key
 MISSING = tl.constexpr(0x7FC007A2)
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-# Arguments that are not worth a separate compilation if they are 1 or a multiple of
-# 16, because no kernel gets faster by it.
+# Arguments for which Triton must not compile a separate kernel if they are 1 or a
+# multiple of 16, because no kernel gets faster by it.
 PLAIN_NUMBERS = ["B", "N", "n_halvings", "offset", "window"]
 FLOAT_MAX = tl.constexpr(3.4028234663852886e38)
-# Marks of a row, stored in place of its count of non-finite weights.
+# Marks that are stored for a row in place of its count of non-finite weights.
 BLURRED = tl.constexpr(-1)  # the first pass was too inexact for this row
 EXACT_ROW = tl.constexpr(-2)  # the exact pass computed this row
 
@@ -33,9 +33,9 @@ def _places(
     HAS_QUERY_MASK: tl.constexpr, HAS_LENGTHS: tl.constexpr,
     HAS_OFFSETS: tl.constexpr,
 ):  # fmt: skip
-    """Returns, for rows: sequence, position among all keys, first visible key and the
-    one after the last. The last two are equal if the row does not exist, is masked or
-    sees no key."""
+    """Returns four values for each row: its sequence, its position among all keys, its
+    first visible key, and the end of its visible keys (last + 1). Start and end are
+    equal if the row does not exist, is masked or sees no key."""
     wanted = rows < T
     sequence = rows * 0 + batch
     first = rows * 0
@@ -81,7 +81,7 @@ def _capped(s, inner, cap, EXACT: tl.constexpr):
     size = tl.abs(x)
     if EXACT:
         e = tl.exp(-2 * size)
-        # With a cap much larger than the scores, size is small: use a series.
+        # If the cap is much larger than the scores, size is small: use a power series.
         square = size * size
         near = size - size * square * (1.0 / 3 - square * (2.0 / 15))
         value = tl.where(size < 1e-3, near, (1 - e) / (1 + e))
@@ -99,13 +99,13 @@ def _capped(s, inner, cap, EXACT: tl.constexpr):
 
 @triton.jit
 def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr):
-    """Returns the factor of each row's products: scale divided by the temperature; NaN
-    if the temperature is NaN."""
+    """Returns the factor that turns each row's products q k into scores: scale divided
+    by the temperature; NaN if the temperature is NaN."""
     out = tl.zeros_like(rows).to(tl.float32) + scale
     if HAS_TEMPERATURE:
         t = tl.load(temperature + head.to(tl.int64) * T + rows, rows < T, 1.0)
         out = scale / tl.where(t < 1e-4, 1e-4, t)
-        # An infinite t would make the factor 0; keep it above.
+        # Keep the factor above 0, which an infinite t would make it.
         out = tl.where(out < 1.1754943508222875e-38, 1.1754943508222875e-38, out)
     return out
 
@@ -116,9 +116,9 @@ def _store_rows(
     entropy, lse, max_logit, sink, missing, distance, top,
     HEADS: tl.constexpr,
 ):  # fmt: skip
-    """Stores the results of rows `at` in arrays that are `step` numbers apart. mark:
-    the value of nonfinite for a finite row. Without HEADS there are only the first two
-    arrays, for row_entropy."""
+    """Stores the results of rows `at` in arrays that are `step` elements apart. mark:
+    the value that is stored in nonfinite for a finite row. Without HEADS only the first
+    two arrays exist, for row_entropy."""
     absent = tl.full(at.shape, MISSING, tl.int32).to(tl.float32, bitcast=True)
     is_seen = n_seen > 0
     other = tl.where(is_seen, float("nan"), absent)
@@ -142,8 +142,8 @@ def _extents(
     out, k, key_mask, k_batch, k_head, k_row, KV, S, D,
     WIDTH: tl.constexpr, N_KEYS: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
 ):  # fmt: skip
-    """Writes out (B KV,CHUNKS,2): the largest sum of squares of a key, and the largest
-    square of an element, among the keys of a chunk."""
+    """Writes out (B KV,CHUNKS,2). For the keys of each chunk it contains the largest
+    squared norm of a key and the largest squared element."""
     pid = tl.program_id(0)
     chunk = pid % CHUNKS
     head = pid // CHUNKS
@@ -170,7 +170,7 @@ def _extents(
 def _first_keys(
     out, key_mask, key_starts, S, N_KEYS: tl.constexpr, PACKED: tl.constexpr
 ):
-    """Writes out (N): the first key of each sequence that the mask does not hide."""
+    """Writes out (N): for each sequence, the first key that the mask does not hide."""
     n = tl.program_id(0)
     begin = n * 0
     end = begin + S
@@ -193,8 +193,9 @@ def _first_of(
     rows, sequence, b, h, H, first_keys, key_starts, S,
     PACKED: tl.constexpr, FIRST: tl.constexpr,
 ):  # fmt: skip
-    """Returns the key whose weight is the row's `sink`. FIRST: 0 the sequence's first
-    key, 1 an entry of first_keys (N), 2 an entry of first_keys (B,H)."""
+    """Returns the key whose weight is the row's `sink`. FIRST selects this key: 0 for
+    the sequence's first key, 1 for an entry of first_keys (N), 2 for an entry of
+    first_keys (B,H)."""
     first = rows * 0
     if FIRST == 2:
         first += tl.load(first_keys + b * H + h)
@@ -207,7 +208,7 @@ def _first_of(
 
 @triton.jit
 def _keys(k, k_row, j, S, D, c):
-    """Loads keys j, (keys,WIDTH) of k's type; 0 beyond S and D."""
+    """Loads keys j as (keys,WIDTH), in the type of k; elements beyond S and D are 0."""
     at = tl.cast(j, tl.int64)[:, None] * k_row + c[None, :]
     return tl.load(k + at, (j < S)[:, None] & (c < D)[None, :], 0.0)
 
@@ -236,9 +237,9 @@ def _shown(
     SOFTCAP: tl.constexpr, DENSE: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
     EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Turns products s of rows and keys j into scores. Returns the scores, which still
-    lack the factor of_row if there is neither softcap nor an added mask; which of them
-    are visible; and the scores before a mask was added."""
+    """Turns the products s of rows and keys j into scores. Returns three arrays: the
+    scores, not yet multiplied by the factor of_row if there is neither softcap nor an
+    added mask; true for visible keys; and the scores before a mask was added."""
     seen = (j[None, :] >= begin[:, None]) & (j[None, :] < end[:, None])
     if HAS_KEY_MASK:
         mask = tl.load(key_mask + tl.cast(b, tl.int64) * S + j, j < S, 0)
@@ -265,10 +266,10 @@ def _shown(
 
 @triton.jit
 def _weights(s, factor, peak, center):
-    """Adds scores s (rows,keys) to a running softmax. Returns the largest score so far;
-    the new center, which is subtracted from exponents of 2; the exponents; and the
-    shift of earlier exponents. A row without scores so far has peak -inf, center
-    0."""
+    """Adds scores s (rows,keys) to a running softmax. Returns the largest score so far
+    (peak); the new center, which is subtracted from the exponents of 2; the exponents;
+    and the shift of earlier exponents. A row without scores so far has peak -inf and
+    center 0."""
     new = tl.maximum(peak, tl.max(s, 1))
     after = tl.where(new == float("-inf"), 0.0, new * factor)
     shift = tl.where(peak == float("-inf"), 0.0, center - after)
@@ -294,11 +295,12 @@ def _rows(
     HEADS: tl.constexpr,
     EXACT: tl.constexpr, NUMBER: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """Computes a block of rows of one head. Writes floats (7,B,H,T), nonfinite (B,H,T);
-    without HEADS floats (2,B,H,T), entropy and lse. DENSE: 0 no dense mask, 1 bool, 2
-    added to scores. EXACT: compute only rows marked as BLURRED, with NUMBER double.
-    PRODUCTS: type of the operands of matrix products. blur: squared error of products
-    relative to float32's. most_blur: square of the largest error of the first pass, in
+    """Computes a block of rows of one head. Writes floats (7,B,H,T) and nonfinite
+    (B,H,T); without HEADS only floats (2,B,H,T), entropy and log-sum-exp. DENSE: 0
+    without a dense mask, 1 for a bool mask, 2 for a mask that is added to scores.
+    EXACT: computes only rows marked as BLURRED, with NUMBER double. PRODUCTS: type of
+    the operands of matrix products. blur: squared error of products, relative to that
+    of float32. most_blur: square of the largest error that the first pass may leave, in
     units of 2^-24 nats."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
@@ -332,7 +334,8 @@ def _rows(
     is_number = tl.sum(wide * 0, 1) == 0
     x = x.to(PRODUCTS)
     of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE).to(NUMBER)
-    # The factor that scores still lack when their maximum is taken.
+    # Factor by which the scores must still be multiplied after their maximum has been
+    # taken.
     outer = of_row
     if SOFTCAP or DENSE == 2:
         outer = tl.full([N_ROWS], 1, NUMBER)
@@ -447,7 +450,7 @@ def _rows(
             reach += max_logit * max_logit
         most = tl.minimum(2.25 * entropy * entropy, top * (1 + entropy) * (1 + entropy))
         is_blurred = ~(reach * most < most_blur)
-        # A row that overflows float32 may be finite in double, unless its query is
+        # A row that overflows in float32 may be finite in double, unless its query is
         # not finite.
         is_blurred = (is_blurred | is_bad) & is_number
         is_bad &= ~is_blurred
@@ -495,9 +498,10 @@ def _query_gradients(
     HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """Computes dq (B,H,T,D) of a block of rows from de (B,H,T), the gradient of their
-    entropies; with temperatures also dt (B,H,T), the sum over a row's dimensions of
-    dq times q, from which the caller gets the temperature's gradient."""
+    """Computes dq (B,H,T,D) of a block of rows from de (B,H,T), the gradient of the
+    rows' entropies. With temperatures also computes dt (B,H,T), the sum over a row's
+    dimensions of dq times q, from which the caller computes the gradient of the
+    temperature."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
     head = pid // n_blocks
@@ -562,8 +566,8 @@ def _key_gradients(
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
     """Computes dk (B,KV,S,D) of a block of keys, summed over all query heads of the
-    group in a fixed order. largest: a number by which de is divided in products, so
-    that 16-bit numbers can hold it."""
+    group in a fixed order. largest: divisor of de in products, which keeps de in the
+    range of 16-bit types."""
     n_blocks = tl.cdiv(S, N_KEYS)
     pid = tl.program_id(0)
     b = pid // n_blocks // KV
@@ -575,8 +579,8 @@ def _key_gradients(
     y = _keys(k, k_row, j, S, D, c).to(PRODUCTS)
     unit = tl.load(largest)
     sums = tl.zeros([N_KEYS, WIDTH], tl.float32)
-    # The rows that may see one of these keys. With packed sequences or offsets any row
-    # may, because the positions of rows are not known here.
+    # Range of the rows that may see one of these keys. With packed sequences or offsets
+    # these are all rows, because the positions of rows are not known here.
     start = T * 0
     stop = T
     if not (PACKED or HAS_OFFSETS):
@@ -646,10 +650,10 @@ def _sequences(
     sums, floats, nonfinite, query_starts, B, H, T, N, n_halvings,
     N_ROWS: tl.constexpr, PACKED: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Writes sums (10,N,H) double: number of rows, of finite rows, and of weights of
-    the other rows; largest logit; sums of entropy, sink, missing, distance and top over
-    the finite rows; number of rows of the exact pass. A program handles every PARTS-th
-    sequence of one head."""
+    """Writes sums (10,N,H), double: number of rows; number of finite rows; number of
+    non-finite weights; largest logit; sums of entropy, sink, missing, distance and top
+    over the finite rows; number of rows that the exact pass computed. One program
+    handles every PARTS-th sequence of one head."""
     part = tl.program_id(0) // H
     h = tl.program_id(0) % H
     n_sequences = _n_sequences(query_starts, T, N, n_halvings, PACKED)
@@ -712,8 +716,8 @@ def _heads(
     out, sums, query_starts, H, T, N, n_halvings,
     N_SEQUENCES: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """Writes out (12,H): one row for each of SERIES of _statistics, then the number of
-    rows of the exact pass."""
+    """Writes out (12,H): one row for each entry of SERIES in _statistics, then the
+    number of rows that the exact pass computed."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
     n_rows = tl.zeros([N_SEQUENCES], tl.float64)

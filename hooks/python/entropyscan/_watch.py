@@ -30,7 +30,8 @@ from ._statistics import NAMES, SERIES, to_host
 from ._version import __version__
 from ._weights import are_weights
 
-# How many numbers are kept until the first step with attention is recorded.
+# Maximum number of values that are kept until the first step with attention is
+# recorded.
 MOST_WAITING = 1000
 
 _NOT_SEEN = "no attention was seen: check that the watched model is the one that is trained"
@@ -65,11 +66,11 @@ class Watch:
     name        name of the run; default: the file's name without its ending
     first_step  number of the first step; set it when a training continues from a
                 checkpoint
-    resume      True: continue the newest run in the file if it is of the same model
-                and has the steps before first_step; samples from first_step on are
-                recorded again. "auto": the same, but only a run that began before
-                first_step. False: begin a new run. If no run fits, one warning says
-                why and a new run begins
+    resume      True: continue the newest run in the file if it has the same model and
+                the steps before first_step; samples from first_step on are recorded
+                again. "auto": same as True, but continue only a run that began before
+                first_step. False: begin a new run. If no run fits, a new run begins and
+                a warning gives the reason
     steps       planned number of steps, if known
     all_ranks   in a distributed training, record on every rank, each into a separate
                 file such as run.rank3.db, which `entropy-scan merge` joins. Default:
@@ -77,17 +78,20 @@ class Watch:
     first_layer with all_ranks in pipeline parallelism: the number, in the whole
                 model, of this stage's first layer. None: the layer_idx of
                 transformers' modules, else 0
-    first_head  the same for heads, if each rank has a part of the heads
-    maps        record attention maps of S by S cells, S at most 64: mean weights of
-                blocks of queries by blocks of keys. They are taken at every
-                evaluation and at recorded steps that are multiples of `maps_every`,
-                for each layer and, with map_heads, for each head; 4 S S bytes each.
-                0: no maps. Not with all_ranks or tensor_parallel
-    tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
-                heads each: its first rank records all heads
+    first_head  the number, in the whole model, of this rank's first head, if each rank
+                has a part of the heads
+    maps        S: record attention maps of S by S cells, S at most 64; a cell is the
+                mean weight of a block of queries on a block of keys. Maps are recorded
+                at every evaluation and at recorded steps that are multiples of
+                `maps_every`, for each layer and, with map_heads, for each head. A map
+                takes 4 S S bytes. 0: no maps. Not possible with all_ranks or
+                tensor_parallel
+    tensor_parallel  the DeviceMesh or process group over whose ranks the heads are
+                divided; its first rank records all heads
 
     also        a callable (values, step=) such as wandb.log, mlflow.log_metrics or
-                swanlab.log, which gets last() of each recorded step
+                swanlab.log, which is called with the result of last() after each
+                recorded step
     quiet       True: do not print a line on standard error when the watch closes
 
     regularize  an es.EntropyRegularization with one row of thresholds for each layer
@@ -98,18 +102,17 @@ class Watch:
                 "fragment" (run.esf, an append-only file), or "auto", which chooses
                 "fragment" on nfs and other file systems that hosts share
 
-    record      "core": attention. "standard": in addition, for each layer, act_max,
-                act_rms, nan_activations, and for routers router_entropy,
-                load_balancing_loss, dropped_tokens. "all": in addition
-                layer_grad_norm and update_ratio; this copies the layers' weights
-                during the optimizer's step
+    record      "core": attention. "standard": also, for each layer, act_max, act_rms,
+                nan_activations, and for routers router_entropy, load_balancing_loss,
+                dropped_tokens. "all": also layer_grad_norm and update_ratio, for which
+                the layers' weights are copied during the optimizer's step
 
     Use it as a context, or call close().
 
     An invalid argument raises TypeError or ValueError here, before the training.
     During the training only penalty(), and last() and figure() with a wrong argument,
-    raise; nothing changes what the model computes. If recording fails, there is one
-    warning and the training continues.
+    raise; the watch never changes what the model computes. If recording fails, the
+    watch warns once and the training continues.
     """
 
     def __init__(
@@ -169,19 +172,22 @@ class Watch:
         path, steps = self._ranks.path, given["steps"]
         if self._ranks.has_file:
             _end_earlier(path, self)
-        # The place of each layer's module in self._hook.names; None: no attention.
+        # For each layer, the index of its module in self._hook.names; None without
+        # attention.
         self._layers: list[int | None] | None = None
         self._modules = 0  # hash of the model's modules, to detect new ones
         self._new: list[str] = []  # attention modules added after the watch began
         self._n_heads = 0
         self._has_looked = False  # the training has read should_stop
         self._is_stopping = False  # should_stop has returned true
-        # (phase, step, name, value) not written yet, such as values on a device.
+        # Values that are not written yet, for example because they are on a device:
+        # (phase, step, name, value).
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: list[torch.cuda.Event] = []  # values have arrived on the host
         self._hook: Hook | None = None
         self._health: Health | None = None
-        # (phase, step) without rows, or with attention reported as not measured.
+        # Each (phase, step) that has no rows, or whose attention was reported as not
+        # measured.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = self._is_replaced = False
         self._latest, self._n_samples = Latest(), 0
@@ -234,13 +240,13 @@ class Watch:
 
     @property
     def lost(self) -> int:
-        """The number of samples that are known not to be in the file."""
+        """The number of samples that are known to be missing from the file."""
         return self._recording.lost
 
     @property
     def should_stop(self) -> bool:
-        """True once a stop of the training is requested by a file run.db.stop next to
-        the run file. In a distributed training all ranks follow rank 0 after the same
+        """True once a file run.db.stop next to the run file has requested the training
+        to stop. In a distributed training all ranks follow rank 0 after the same
         recorded step, provided that all of them read should_stop."""
         if self._ranks.stop is None:
             self._is_stopping |= self._recording.stop_requested()
@@ -275,21 +281,23 @@ class Watch:
     # --- latest values ------------------------------------------------------------
 
     def last(self, name: str | None = None, *, heads: bool = False) -> Any:
-        """Returns the values of the last recorded step. On a CUDA device that is the
-        recorded step before the present one, because nothing waits for the device.
+        """Returns the values of the last recorded step. On a CUDA device these are the
+        values of the recorded step before the current one, because nothing waits for
+        the device.
 
-        Without `name`, a dict of numbers for a tracker: attn/L3/entropy_mean and
-        attn/L3/max_logit of each layer; attn/entropy_mean, attn/entropy_min (the lowest
-        head's), attn/max_logit and attn/nonfinite_rows of the model; attn/step; and
-        attn/flags, the number of standing flags of severity warning or above, which
-        entropy-scan computes in the background, so it may be absent at first and some
-        seconds old later. heads=True adds attn/L3/H7/entropy and all other series of
-        heads. The dict is empty before the first recorded step; missing values have no
-        key.
+        Without `name`, returns a dict of numbers for a tracker: attn/L3/entropy_mean
+        and attn/L3/max_logit of each layer; attn/entropy_mean, attn/entropy_min (of the
+        lowest head), attn/max_logit and attn/nonfinite_rows of the model; attn/step;
+        and attn/flags, the number of standing flags of severity warning or above.
+        entropy-scan counts the flags in the background, so attn/flags may be absent at
+        first and some seconds old later. heads=True adds attn/L3/H7/entropy and all
+        other series of heads. The dict is empty before the first recorded step; missing
+        values have no key.
 
-        With the name of a series, its values as an array, float32 (layers, heads) or,
-        for series of layers, (layers); for example last("max_logit") for QK-Clip. None
-        before the first recorded step. An unknown name raises ValueError."""
+        With the name of a series, returns its values as an array, float32 (layers,
+        heads) or, for series of layers, (layers); for example last("max_logit") for
+        QK-Clip. Returns None before the first recorded step. An unknown name raises
+        ValueError."""
         if name is not None:
             return self._latest.array(name)
         out = self._latest.flat(heads)
@@ -306,7 +314,7 @@ class Watch:
 
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Any:
         """Draws the part of the run that is already in the file, with entropy-scan; a
-        notebook displays the figure while the training runs. Arguments are those of
+        notebook displays the figure while the training runs. The arguments are those of
         Run.figure. Raises es.Error before the first sample."""
         from ._reader import figure
 
@@ -323,9 +331,10 @@ class Watch:
             loss = model(**batch).loss
             (loss + 1e-5 * rec.penalty()).backward()
 
-        Call it once after each forward pass, also of each micro-batch. Its gradients
-        reach queries, keys and thresholds. It raises RuntimeError if a layer was not
-        seen, because the loss would otherwise lack a part without notice."""
+        Call penalty() once after each forward pass, with gradient accumulation after
+        each micro-batch. Its gradients reach queries, keys and thresholds. Raises
+        RuntimeError if a layer was not measured, because the loss would otherwise
+        silently lack a part."""
         reg = self._regularize
         if reg is None:
             raise RuntimeError("penalty() needs thresholds: call es.watch with regularize=")
@@ -352,9 +361,9 @@ class Watch:
 
     def step(self, **values: Any) -> None:
         """Ends a training step. values: loss, lr, grad_norm and others, as numbers or
-        tensors of one element; they are recorded at recorded steps. Call it once for
-        each step of the optimizer. With gradient accumulation the recorded attention
-        is that of the first micro-batch."""
+        tensors with one element; they are recorded if the step is recorded. Call step()
+        once for each step of the optimizer. With gradient accumulation the recorded
+        attention is that of the first micro-batch."""
         try:
             if self._is_replaced:
                 self._recording.fail(f"{self.path}: {_IS_REPLACED}")
@@ -374,9 +383,10 @@ class Watch:
         self._enable_safely()
 
     def number(self, step: int) -> None:
-        """Sets the number of the present step, for trainings that count steps
-        themselves. Call it before the forward pass, because the number decides whether
-        the step is recorded; a later call, before step(), only renumbers the step."""
+        """Sets the number of the current step, for training loops that count steps
+        themselves. Call number() before the forward pass, because the number decides
+        whether the step is recorded; a call between the forward pass and step() only
+        renumbers the step."""
         try:
             self._step = whole("step", step, 0)
             if self._layers is None:
@@ -395,7 +405,7 @@ class Watch:
             self._recording.fail(f"{self.path}: step {self._step}: {error}")
 
     def values(self, step: int, **values: Any) -> None:
-        """Records further numbers of a step that has already ended."""
+        """Records additional values for a step that has already ended."""
         try:
             self._waiting += [("train", step, *item) for item in values.items()]
             if not self._ready:
@@ -405,8 +415,8 @@ class Watch:
 
     def evaluation(self, **values: Any) -> None:
         """Ends an evaluation, which is recorded as separate series (phase eval) at the
-        last step. values: as in step(). The attention is that of the first batch in
-        eval() without gradients."""
+        last step. values: same as in step(). Records the attention of the first batch
+        in model.eval() without gradients."""
         try:
             if self._is_measuring:
                 self._push_waiting()
@@ -415,7 +425,7 @@ class Watch:
             self._on_error(error)
 
     def event(self, kind: str, message: str, severity: str = "info") -> None:
-        """Records an event at the present step. severity: info, warning, error or
+        """Records an event at the current step. severity: info, warning, error or
         critical."""
         try:
             self._recording.event(self._step, kind, message, severity)
@@ -441,7 +451,8 @@ class Watch:
                 value = _copied(value)
             self._waiting.append((phase, step, name, value))
         if any(_is_pinned(value) for *_, value in self._waiting):
-            # Values are being copied from the device: read them at the next step.
+            # The copy from the device may still be running: read the values at the next
+            # step.
             for device in self._devices or [None]:
                 with torch.cuda.device(device):
                     self._ready.append(torch.cuda.Event())
@@ -463,7 +474,8 @@ class Watch:
             elif not self._ranks.has_file:
                 continue
             elif self._layers is None and len(self._waiting) < MOST_WAITING:
-                # Layers and heads are not known yet, so the file is not open.
+                # The file is not open yet, because the numbers of layers and heads are
+                # not known.
                 self._waiting.append((phase, step, name, value))
             else:
                 self._push_number(phase, step, name, value)
@@ -530,8 +542,8 @@ class Watch:
             self._n_samples += 1
 
     def _look_for_new(self) -> None:
-        """Reports attention that was added to the model after the watch began: it has
-        no hook, and the file has no layer for it."""
+        """Reports attention modules that were added to the model after the watch began,
+        because they have no hook, and the file has no layer for them."""
         model = self._model()
         if model is None or self._hook is None or not self._layers:
             return
@@ -568,9 +580,9 @@ class Watch:
                 self._recording.map(phase, step, layer, head, values, n_ctx)
 
     def _begin(self, heads: dict[int, Tensor], seen: Seen) -> None:
-        """Opens the file for the layers and heads that were seen. If no attention was
-        seen and only numbers are recorded, the model's configuration gives their
-        number."""
+        """Opens the file for the layers and heads that were measured. If no attention
+        was measured and only other values are recorded, the numbers of layers and heads
+        come from the model's configuration."""
         places = sorted(heads)
         model = self._model()
         n_layers = _number(_text_config(model), *_LAYERS) or 1
@@ -661,14 +673,15 @@ class Watch:
         )
 
     def _replace(self) -> None:
-        """Ends this watch, because a later watch of this process has the same file."""
+        """Ends this watch, because a later watch in this process uses the same file."""
         if not self._is_closed:
             self.event("replaced", _IS_REPLACED)
             self.close("stopped")
             self._is_replaced = True
 
     def __del__(self) -> None:
-        # Skip if __init__ raised. At exit, an exit handler closes the recordings.
+        # Do nothing if __init__ raised. When the interpreter exits, an exit handler
+        # closes the recordings.
         if not getattr(self, "_is_closed", True) and not sys.is_finalizing():
             self.close("stopped")
 
@@ -693,7 +706,8 @@ class Watch:
 
 
 def _weakly(method: Callable[..., None]) -> Callable[..., None]:
-    """Returns a function that calls the method without keeping its object alive."""
+    """Returns a function that calls the method `method` but does not keep its object
+    alive."""
     reference = weakref.WeakMethod(method)
 
     def call(*args: Any) -> None:
@@ -708,7 +722,8 @@ _watches: weakref.WeakValueDictionary[str, Watch] = weakref.WeakValueDictionary(
 
 
 def _end_earlier(path: str, later: Watch) -> None:
-    """Ends an earlier watch of the same file, as when a notebook cell runs again."""
+    """Ends an earlier watch of the same file, which exists if a notebook cell is run
+    again."""
     path = os.path.realpath(path)
     earlier = _watches.get(path)
     _watches[path] = later
@@ -719,11 +734,12 @@ def _end_earlier(path: str, later: Watch) -> None:
 def _by_number(
     model: nn.Module, names: list[str], places: list[int]
 ) -> list[int | None]:
-    """Returns the place of each layer's module; None for a layer without attention. A
-    layer's number is the layer_idx of its module or, in models of transformers, the
-    number in the module's name. If several modules have the same number, as in encoder
-    and decoder, modules whose names differ only in the number form a group, and the
-    groups follow each other."""
+    """Returns, for each layer, the place of its module (index in the names of the
+    hooked modules); None for a layer without attention. A layer's number is the
+    layer_idx of its module or, in models of transformers, the number in the module's
+    name. If several modules have the same number, as in encoder and decoder, modules
+    whose names differ only in the number form a group, and the groups follow each
+    other."""
     n_layers = _number(_text_config(model), *_LAYERS) or 0
     numbers: list[int | None] = layer_numbers(model, names)
     found = [re.match(r"(.*?)\.(\d+)\.(.*)", name) for name in names]
@@ -748,8 +764,9 @@ watch = Watch  # es.watch(...) as a call; Watch as a type
 
 
 def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, int]:
-    """Checks the arguments of a callback when it is made, so that a wrong one does not
-    raise later, when the training begins. Returns the path and `every`."""
+    """Checks the arguments of a callback when the callback is made, so that a wrong
+    argument does not raise later, when the training begins. Returns the path and
+    `every`."""
     bound = inspect.signature(Watch).bind(None, path, every, None, **options)
     bound.apply_defaults()
     given = {k: v for k, v in bound.arguments.items() if k not in ("model", "config")}
@@ -802,7 +819,8 @@ def _number(config: Any, *names: str) -> int | None:
 def _describe(
     model: nn.Module, name: str | None, path: str, config: Any, steps: int | None
 ) -> dict[str, Any]:
-    """Returns what is known of a run before the first step, for the run file."""
+    """Returns the description of a run that is known before the first step, for the run
+    file."""
     from ._recording import as_json
 
     model = unwrapped(model)

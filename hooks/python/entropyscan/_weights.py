@@ -10,10 +10,10 @@ from ._statistics import NAMES, Sums, missing, reduce, wide_type
 
 def measure_weights(weights: Tensor) -> Tensor:
     """Computes the statistics of weights a (B,H,T,S); the entropy is -sum a ln(a +
-    1e-9) (AERO, eq. 10). The series of logits is missing. A row of zeros counts as one
-    that sees no key. If most rows are negative somewhere or do not sum to 1, the
-    tensor does not contain weights; are_weights checks this later, because a check
-    here would wait for a device."""
+    1e-9) (AERO, eq. 10). The series max_logit is missing. A row of zeros counts as a
+    row that sees no key. If most rows have negative elements or do not sum to 1, the
+    tensor does not contain weights; are_weights checks this later, because a check here
+    would wait for a device."""
     with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
         wide = wide_type(weights)
         a = weights.to(wide)
@@ -52,6 +52,6 @@ _ROWS = NAMES.index("finite_rows")
 
 
 def are_weights(heads: Tensor) -> bool:
-    """Returns false if measure_weights made heads (len(SERIES),H) of a tensor that does
-    not contain weights."""
+    """Returns false if `heads` (len(SERIES),H), a result of measure_weights, was
+    computed from a tensor that does not contain weights."""
     return bool(heads[_ROWS, 0] >= 0)

@@ -1,8 +1,8 @@
-"""Wraps the attention functions of transformers, in place, and has the hooks for
-torch.nn.MultiheadAttention and for modules that return their weights. Each of them
-passes queries, keys and masks to an operator (_operators.py) and then calls the
-original with unchanged arguments. _functions.py does the same for functions that any
-code may call."""
+"""Wraps the attention functions of transformers in place, and defines the hooks for
+torch.nn.MultiheadAttention and for modules that return their weights. Wrappers and
+hooks pass queries, keys and masks to an operator (_operators.py); the original function
+is called with unchanged arguments. _functions.py wraps the functions that any code may
+call."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Patches:
         setattr(owner, name, value)
 
         def undo() -> None:
-            # Keep a wrapper that other code has put around ours; ours does nothing
-            # without an open watch.
+            # Do not remove a wrapper that other code has put around ours; our wrapper
+            # does nothing without an open watch.
             if getattr(owner, name) is value:
                 setattr(owner, name, before)
 
@@ -65,8 +65,8 @@ class Patches:
         self._undo.append(undo)
 
     def functions(self, replaced: dict[Callable[..., Any], Any]) -> None:
-        """Replaces functions under all names in all modules; undo() also restores names
-        that were bound to a replacement in the meantime."""
+        """Replaces functions under all their names in all modules. undo() also restores
+        names that were bound to a replacement in the meantime."""
         _rebind(replaced)
         self._undo.append(lambda: _rebind({new: old for old, new in replaced.items()}))
 
@@ -105,7 +105,8 @@ def safely(
 
 
 def is_wanted() -> bool:
-    """Returns true if an attention may have to be measured, now or later in a graph."""
+    """Returns true if an attention may have to be measured now, or later when a
+    compiled graph runs."""
     if torch.compiler.is_compiling():
         return True
     return bool(enabled or penalized) or not torch.is_grad_enabled()
@@ -150,7 +151,8 @@ def _of_hugging_face(
     kind: str,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Repeats how an attention function of transformers interprets its arguments."""
+    """Converts the arguments of an attention function of transformers, with the same
+    rules as transformers."""
     causal = options.get("is_causal")
     if causal is None:
         causal = getattr(module, "is_causal", True)
@@ -229,7 +231,7 @@ def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
 
 def _without_samples(generate: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps generate() to count its running calls, which are not measured."""
+    """Wraps generate() to count the running calls, during which nothing is measured."""
     @functools.wraps(generate)
     def counted(*args: Any, **options: Any) -> Any:
         generating.depth = getattr(generating, "depth", 0) + 1
@@ -252,7 +254,7 @@ def wrap_hugging_face() -> None:
         setattr(counted, MARK, True)
         shared.attribute(mixin, "generate", counted)
     tables = [modeling.AttentionInterface._global_mapping]
-    # A model's file may have an interface with separate entries.
+    # The module of a model may have its own attention interface with separate entries.
     for loaded in list(sys.modules.values()):
         interface = getattr(loaded, "__dict__", {}).get("ALL_ATTENTION_FUNCTIONS")
         if isinstance(interface, modeling.AttentionInterface):
@@ -272,7 +274,7 @@ EAGER = "eager_attention_forward"
 
 def wrap_eager(model: nn.Module) -> None:
     """Wraps eager attention, which is a function in each model's file rather than an
-    entry of the table."""
+    entry in transformers' table of attention functions."""
     done: set[str] = set()
     for module in model.modules():
         for cls in type(module).__mro__:
