@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The demo: makes a corpus of real source code, trains two models and compares their
-# attention heads. `make demo` calls it. BUILD is the folder of the programs; all
-# results go to BUILD/demo.
+# The demo makes a corpus of real source code, trains two models and compares their
+# attention heads. `make demo` calls this script. BUILD is the folder of the programs;
+# all results go to BUILD/demo.
 #
 #   DEMO_STEPS=N   optimiser steps of each run (default 600)
 set -euo pipefail
@@ -12,7 +12,7 @@ steps=${DEMO_STEPS:-600}
 mkdir -p "$out"
 
 say() { printf '\n== %s\n' "$*" >&2; }
-# Exit code 1, a loss that is no longer finite, is a valid result.
+# Exit code 1 means that the loss is no longer finite, which is a valid result.
 train() { # NAME ARCH
     rm -f "$out/$1.db"
     "$build/entropy-train" --config samples/demo.conf --steps "$steps" \
@@ -32,7 +32,7 @@ say 'their heads at the end'
 "$build/entropy-scan" "${runs[@]}" \
     --heatmap="$out/heatmap.png" --curves="$out/curves.png"
 
-# Steps after a NaN show nothing useful, so also show the step before it.
+# Heatmaps after a NaN show nothing useful, so also show the step before the NaN.
 onset=$("$build/entropy-scan" "${runs[1]}" --json | tr -d ' \n' |
     sed -nE 's/.*"kind":"nan"[^}]*"onset":([0-9]+).*/\1/p')
 if [ -n "$onset" ] && [ "$onset" -gt 0 ]; then

@@ -5,10 +5,10 @@ Writes the report of `make alerts`: RESULTS/alerts.md compares the true state
 of each run with the alerts of entropy-scan; alerts-trainings.csv and
 alerts-histories.csv have a line for each training and each kind of history.
 
-The true state of a training is computed here from its run file by rules that
-share nothing with the flags under test: they see the whole run, with hindsight,
-and take medians where the flags count samples. Exits with 1 if a collapse or a
-NaN was missed, or if too many alarms are false."""
+The true state of a training is computed here from its run file by rules that share
+nothing with the flags under test: the rules see the whole run, in hindsight, and use
+medians where the flags count samples. Exits with 1 if a collapse or a NaN was missed,
+or if too many alarms are false."""
 import collections
 import csv
 import json
@@ -31,8 +31,8 @@ def lines(name):
 
 
 def reported_by_watch(name):
-    """Returns the alerts of severity error and above that `watch` reported, by
-    path."""
+    """Returns the alerts of severity error and above that `watch` has reported, by path
+    of the run file."""
     reported = collections.defaultdict(list)
     for alert in lines(name + ".watch"):
         reported[os.path.realpath(alert["path"])].append(alert)
@@ -91,8 +91,8 @@ class Training:
                 >= self.heads / 2]
 
     def died_for_long(self):
-        """Returns true if in some layer at least half of the heads have a median near
-        zero over a twentieth of the samples."""
+        """Returns true if, in some layer and over some twentieth of the run, the median
+        of at least half of the heads is near zero."""
         width = max(len(self.entropy) // 20, 3)
         rows = [row for _, row in self.finite]
         for start in range(0, len(rows) - width + 1, max(width // 3, 1)):
@@ -107,7 +107,7 @@ class Training:
 
     def is_too_short(self):
         """Returns true if the run has less than a thousand steps, begins at the
-        ceiling, and its heads have not come down in any tenth."""
+        ceiling, and in each tenth of the run many heads are still high."""
         width = max(len(self.finite) // 10, 1)
         rows = [row for _, row in self.finite]
         return (len(self.entropy) < 1000 and bool(rows)
@@ -131,7 +131,7 @@ class Training:
                          if math.isfinite(value)) > 1000
 
     def truth(self):
-        """Returns True, False, or None if the truth is unclear, by kind."""
+        """Returns {kind of flag: True, False, or None if the truth is unclear}."""
         brief = self.low_once and not self.collapsed
         edge = self.nan_step is not None or 0.35 <= self.high < 0.45
         return {"nan": self.nan_step is not None,
@@ -154,7 +154,8 @@ class Training:
 
 
 def compare(truth, reported):
-    """Returns the kinds that were missed and those that were falsely reported."""
+    """Returns two lists: the kinds of flags that were missed, and the kinds that were
+    falsely reported."""
     return ([kind for kind in KINDS if truth[kind] and kind not in reported],
             [kind for kind in KINDS
              if truth[kind] is False and kind in reported])
@@ -186,7 +187,7 @@ def report_heatmaps():
 
 
 def lead_of(training, alerts):
-    """Returns the step of the last alert of a collapse before the NaN."""
+    """Returns the step of the last collapse alert before the NaN."""
     steps = [alert["step"] for alert in alerts if alert["kind"] == "collapse"
              and alert["onset"] < training.nan_step]
     return max(steps, default=None)
@@ -252,7 +253,7 @@ def report_leads(leads):
 
 
 def count_histories():
-    """Returns the counts by kind of history, and their sum."""
+    """Returns the counts for each kind of history, and their sum over all kinds."""
     reported = reported_by_watch("histories")
     runs = {run["name"]: run for run in lines("histories.scan")}
     with open(os.path.join(folder, "histories.tsv"),

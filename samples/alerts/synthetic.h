@@ -1,13 +1,14 @@
 /**
- * Synthetic histories of a training's heads, made to be hard to judge. Their
- * labels follow from how they were made, not from any rule. `make alerts` and
- * the tests judge them.
+ * Synthetic histories of the heads of a training run, made to be hard to judge.
+ * Their true labels are known from the way they are made. `make alerts` and the
+ * tests compare these labels with the flags.
  *
  * Levels are fractions of the ceiling ln(T!)/T. Healthy heads are at the levels
  * of the published healthy models; collapsed heads are below 0.035, as in the
  * published collapsed model; no head is between 0.035 and 0.055, where its
- * label would be unclear. A dip lasts at most two samples in a third of the
- * layers, or one sample in all; a burst upwards lasts at most seven samples.
+ * label would be unclear. A dip lasts at most two samples if it is in a third
+ * of the layers, or one sample if it is in all layers; an upward burst lasts at
+ * most seven samples.
  */
 #ifndef ES_SAMPLES_SYNTHETIC_H
 #define ES_SAMPLES_SYNTHETIC_H
@@ -17,41 +18,44 @@
 
 /** The true labels of a history. */
 typedef struct es_truth {
-    bool nan;             /* something is NaN or infinite */
+    bool nan;             /* some value is NaN or infinite */
     bool collapse;        /* at least half of the heads of a layer collapse */
     bool collapse_stands; /* the collapse lasts until the end */
     bool overload;        /* at least half of the heads are high at the end */
     bool logits;          /* a logit is above 1000 at the end */
 } es_truth;
 
-/** A history with all of its series. */
+/** A synthetic history with all its series. */
 typedef struct es_synthetic {
     const char *kind;
     es_judge_run run;
     es_truth truth;
-    size_t n_samples, n_entropy; /* n_entropy: L*H, or L for means of layers */
-    int64_t *steps;              /* (n_samples) */
-    float *entropy;              /* (n_samples,n_entropy) nats */
-    float *max_logit;            /* (n_samples,L,H) */
-    float *nonfinite_rows;       /* (n_samples,L,H) */
-    float *nan_activations;      /* (n_samples,L) */
-    float *loss;                 /* (n_samples) */
+    size_t n_samples,
+        n_entropy; /* n_entropy: values per sample, L*H, or L for layer means */
+    int64_t *steps;         /* (n_samples) */
+    float *entropy;         /* (n_samples,n_entropy) nats */
+    float *max_logit;       /* (n_samples,L,H) */
+    float *nonfinite_rows;  /* (n_samples,L,H) */
+    float *nan_activations; /* (n_samples,L) */
+    float *loss;            /* (n_samples) */
 } es_synthetic;
 
 #define ES_SYNTHETIC_N_KINDS 47
 
-/** Returns history `index` of a seed, the same on every call; its kind is index
- *  modulo ES_SYNTHETIC_N_KINDS. The caller owns it. NULL: out of memory. */
+/** Makes history number `index` of a seed, which is the same on every call; its
+ *  kind is index modulo ES_SYNTHETIC_N_KINDS. The caller owns the result.
+ *  Returns NULL if memory is short. */
 es_synthetic *es_synthetic_new(uint64_t seed, size_t index);
 
 void es_synthetic_free(es_synthetic *history); /* accepts NULL */
 
-/** Adds the history as a finished run to a file, without counts that are all
- *  zero. Returns the writer's status. */
+/** Adds the history to a file as a finished run, without series of counts that
+ *  are all zero. Returns the writer's status. */
 es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
                              const char *name) ES_MUST_USE;
 
-/** Returns true if no flag of severity error or above is correct. */
+/** Returns true if the history is healthy: a flag of severity error or above
+ * would be a false alarm. */
 bool es_truth_is_healthy(const es_truth *truth);
 
 #endif

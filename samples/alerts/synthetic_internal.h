@@ -12,9 +12,10 @@
 typedef struct es_making {
     uint64_t random;
     es_synthetic *history;
-    size_t n_layers, n_heads, n_values, n;    /* n: number of samples */
+    size_t n_layers, n_heads, n_values, n;    /* n: samples */
     double levels[ES_SYNTHETIC_VALUES];       /* final level of each head */
-    unsigned char kept[ES_SYNTHETIC_SAMPLES]; /* 1: must not become missing */
+    unsigned char kept[ES_SYNTHETIC_SAMPLES]; /* 1 if the sample must not become
+                                                 missing */
     float *x; /* (n,L,H) the history's entropy, as fractions of the ceiling */
 } es_making;
 
@@ -23,9 +24,9 @@ enum es_synthetic_option {
     NO_PLAN = 2,
     MEANS = 4, /* records the mean of each layer instead of heads */
     ONE_HEAD = 8,
-    COMPLETE = 16,  /* the run reached its planned steps, if it has any */
+    COMPLETE = 16,  /* the run reached its planned steps, if a plan is known */
     ANY_HEADS = 32, /* allows fewer than three layers and heads */
-    /* The labels: members of es_truth. */
+    /* The labels, as in the members of es_truth. */
     NONFINITE = 64,
     COLLAPSE = 128,
     STANDS = 256,
@@ -43,14 +44,14 @@ typedef struct es_synthetic_row {
 
 extern const es_synthetic_row es_synthetic_kinds[ES_SYNTHETIC_N_KINDS];
 
-/* Random numbers; each call advances the generator. */
+/* Returns a random number from a to b; each call advances the generator. */
 double es_making_between(es_making *m, double a, double b);
 double es_making_normal(es_making *m);
 size_t es_making_below(es_making *m, size_t n);           /* 0..n-1 */
 size_t es_making_count(es_making *m, size_t a, size_t b); /* a..b */
 
-/** Fills in healthy heads with correlated noise. They begin at the ceiling and
- *  reach their levels after the share `down` of the samples. */
+/** Fills in healthy heads with correlated noise. The heads begin at the ceiling
+ *  and reach their levels after the share `down` of the samples. */
 void es_making_fill(es_making *m, double down);
 
 #endif

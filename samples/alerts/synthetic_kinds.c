@@ -1,6 +1,6 @@
-/* The kinds of synthetic histories: random numbers, healthy heads, the
+/* Defines the kinds of synthetic histories: random numbers, healthy heads, the
  * variations that make healthy histories hard to judge (dips, bursts, drifts,
- * gaps), and the failures of the other histories. */
+ * gaps), and the failures of unhealthy histories. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"
@@ -90,7 +90,8 @@ void es_making_fill(es_making *m, double down)
 
 /* --- kinds ----------------------------------------------------------------*/
 
-/* Heads of real small models come down as late as after 90 % of their steps. */
+/* Keeps heads at the ceiling for a long warm-up: in real small models they come
+   down as late as after 90 % of the steps. */
 static void warm_up(es_making *m)
 {
     es_making_fill(m, es_making_between(m, 0.05, 0.95));
@@ -104,8 +105,9 @@ static void sink_row(es_making *m, size_t i, size_t l)
         row[h] = (float)(depth * es_making_between(m, 0.7, 1.1));
 }
 
-/* All layers for one sample, or a third of them for one or two. The next
-   samples must be measured, to distinguish the dip from a collapse. */
+/* Lowers all layers for one sample, or a third of the layers for one or two
+   samples. The samples after the dip must not be missing, so that the dip can
+   be distinguished from a collapse. */
 static void dip(es_making *m, size_t at)
 {
     bool all = m->n_layers < 3 || es_making_below(m, 3) == 0;
@@ -128,7 +130,7 @@ static void dips(es_making *m)
         dip(m, m->n - 1);
 }
 
-/* All heads go up to the ceiling for up to seven samples. */
+/* Raises all heads to the ceiling for up to seven samples. */
 static void bursts(es_making *m)
 {
     for (size_t at = es_making_count(m, 0, 40); at < m->n;
@@ -141,8 +143,9 @@ static void bursts(es_making *m)
     }
 }
 
-/* An early layer whose heads attend to a few keys, and fewer than half of them
-   to a single key, like the previous-token heads of healthy models. */
+/* Makes an early layer in which heads attend to few keys, and fewer than half
+   of the heads to a single key, like the previous-token heads of healthy
+   models. */
 static void low_layer(es_making *m)
 {
     size_t layer = es_making_below(m, m->n_layers / 3 + 1);
@@ -166,7 +169,8 @@ static void low_dips(es_making *m)
     dips(m);
 }
 
-/* Heads fall to a seventh of their level over the whole run, not to zero. */
+/* Lets heads fall over the whole run to a seventh of their level, but not to
+   zero. */
 static void slow_fall(es_making *m)
 {
     double rate = es_making_between(m, 0.5, log(7));
@@ -177,7 +181,8 @@ static void slow_fall(es_making *m)
     }
 }
 
-/* Some layers become sharp from one sample to the next and remain sharp. */
+/* Makes some layers sharp (low entropy) from one sample to the next; they
+   remain sharp. */
 static void phases(es_making *m)
 {
     size_t layer = es_making_below(m, m->n_layers);
@@ -203,7 +208,7 @@ static void waves(es_making *m)
     }
 }
 
-/* Whole samples are missing, and one layer for some time. */
+/* Removes whole samples, and one layer for some time. */
 static void gaps(es_making *m)
 {
     double rate = es_making_between(m, 0.05, 0.7);
@@ -232,7 +237,8 @@ static void some_heads(es_making *m)
             m->x[i] = es_missing();
 }
 
-/* Each sample measures only every second, third or fourth head, in turn. */
+/* Keeps only every second, third or fourth head in each sample; the measured
+   heads rotate. */
 static void measure_in_turn(es_making *m)
 {
     size_t period = es_making_count(m, 2, 4);
@@ -349,7 +355,8 @@ static void all_dead(es_making *m)
         kill_heads(m, l, heads, from, m->n);
 }
 
-/* The chosen layers decay gradually to less than a hundredth. */
+/* Lets the chosen layers decay gradually to less than a hundredth of their
+   level. */
 static void decay(es_making *m)
 {
     unsigned char layers[ES_SYNTHETIC_LAYERS];
@@ -362,7 +369,7 @@ static void decay(es_making *m)
     }
 }
 
-/* A collapse in which every fifth to fifteenth sample is healthy. */
+/* Makes a collapse in which every fifth to fifteenth sample is healthy. */
 static void jitter(es_making *m)
 {
     static float before[ES_SYNTHETIC_VALUES];
@@ -385,7 +392,7 @@ static void dead_low_layer(es_making *m)
     kill_heads(m, es_making_below(m, m->n_layers / 3 + 1), heads, from, m->n);
 }
 
-/* A collapse in which single heads and whole samples are missing. */
+/* Makes a collapse in which single heads and whole samples are missing. */
 static void gaps_dead(es_making *m)
 {
     double rate = es_making_between(m, 0.1, 0.7);
@@ -409,7 +416,7 @@ static void spoil(es_making *m, size_t from, size_t until)
     }
 }
 
-/* A collapse of three to six samples, then NaN until the end. */
+/* Makes a collapse of three to six samples, then NaN until the end. */
 static void dead_then_nan(es_making *m)
 {
     size_t from = es_making_count(m, 5, m->n - 12);
@@ -451,7 +458,8 @@ static void nan_activations(es_making *m)
         (float)es_making_count(m, 1, 999);
 }
 
-/* An infinite logit, which is also a large one, until the end. */
+/* Makes a logit infinite until the end, for which the label of large logits is
+   correct too. */
 static void nan_logit(es_making *m)
 {
     size_t first = es_making_below(m, m->n);
@@ -470,7 +478,7 @@ static void nan_start(es_making *m)
     spoil(m, 0, m->n);
 }
 
-/* One head is NaN once, while many other values are missing. */
+/* Makes one head NaN once, while many other values are missing. */
 static void nan_gaps(es_making *m)
 {
     size_t i = es_making_below(m, m->n), v = es_making_below(m, m->n_values);

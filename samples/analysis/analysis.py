@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Queries many runs in DuckDB: which settings collapse, which heads, and when.
+"""Queries many runs in DuckDB: which settings make heads collapse, which heads, and
+when.
 
     samples/analysis/analysis.py runs
     samples/analysis/analysis.py runs --parquet exported
@@ -61,8 +62,8 @@ def run_files(folder):
 
 
 def row_of(name, run):
-    """Returns the row of a run; `ceiling` is the largest possible mean entropy of a
-    head, in nats."""
+    """Returns the values of a run for the table `run`; `ceiling` is the largest
+    possible mean entropy of a head, in nats."""
     info, config = run.info, run.config
     ctx = info["ctx"]
     causal = math.lgamma(ctx + 1) / ctx if ctx else None
@@ -118,7 +119,8 @@ def read(database, names):
 
 
 def export(names, folder):
-    """Exports each new or changed run: its samples, then its row, as separate files."""
+    """Exports each new or changed run to two Parquet files: first its samples, then its
+    row of the table `run`."""
     for name, path in names.items():
         out = folder / "sample" / f"{name}.parquet"
         row = folder / "run" / f"{name}.parquet"
@@ -136,7 +138,7 @@ def export(names, folder):
 
 def attach(database, folder):
     if not any((folder / "run").rglob("*.parquet")):
-        raise es.Error(f"{folder}: no exported run in this folder: also give the folder of run files")
+        raise es.Error(f"{folder}: no exported run in this folder: also pass the folder of run files")
     base = (folder / "sample").as_posix()
     database.read_parquet(f"{folder}/run/**/*.parquet").create_view("run")
     database.read_parquet(f"{base}/**/*.parquet", filename=True).create_view("exported")
@@ -147,7 +149,8 @@ def attach(database, folder):
 
 
 def questions(path):
-    """Yields title and statement of each query; the line `-- TITLE` is above it."""
+    """Yields the title and the statement of each query; the line above a statement is
+    `-- TITLE`."""
     for part in path.read_text().split("\n\n"):
         lines = part.strip().splitlines()
         if lines:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small decoder on the bytes of a text with DDP on all ranks, started by
 ddp.sbatch or torchrun. Each rank records the attention of its part of the batch;
-without a launcher a single process has the whole batch.
+without a launcher a single process trains with the whole batch.
 
     torchrun --nproc-per-node=2 ddp.py code.txt --run runs/big.db"""
 import argparse
@@ -61,7 +61,7 @@ def main():
     rank, world, device = 0, 1, torch.device("cpu")
     if torch.cuda.is_available():
         local = int(os.environ.get("LOCAL_RANK", 0))
-        # A task of Slurm may see only its own GPU.
+        # A Slurm task may see only its own GPU, whatever its local rank.
         device = torch.device("cuda", local % torch.cuda.device_count())
         torch.cuda.set_device(device)
     torch.manual_seed(1)
@@ -80,8 +80,9 @@ def main():
             rows = [text[i : i + given.ctx + 1] for i in starts[rank::world].tolist()]
             tokens = torch.from_numpy(np.stack(rows)).long().to(device)
             logits = model(tokens[:, :-1])
-            # DDP averages the gradients over the ranks. With this factor they are those
-            # of the whole batch even if some ranks have one sequence more.
+            # DDP averages the gradients over the ranks. This factor makes the average
+            # equal to the gradient of the whole batch even if some ranks have one
+            # sequence more.
             loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
             loss = loss * world / (given.batch * given.ctx)
             loss.backward()

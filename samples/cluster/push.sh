@@ -3,10 +3,10 @@
 #
 #     */5 * * * *  samples/cluster/push.sh /shared/runs service=entropy
 #
-# If a push is still running when the next one starts, the second ends at once. After
-# a push that was killed, or while the server was down, the next one continues. Only
-# errors are printed, which cron sends by mail. The service, with its password, is in
-# ~/.pg_service.conf.
+# If a push is still running when the next one starts, the second one ends at once. If a
+# push was killed or the server was down, the next push continues. The script prints
+# only errors, which cron sends by mail. ~/.pg_service.conf defines the service and its
+# password.
 set -eu
 exec flock --nonblock --conflict-exit-code 0 "$1/.push.lock" \
     entropy-scan push --quiet "$1" --to "$2"

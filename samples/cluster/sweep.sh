@@ -3,8 +3,9 @@
 #
 #     samples/cluster/sweep.sh samples/cluster/sweep.ini runs
 #
-# The same command submits tasks again that were killed or did not start. Arguments
-# after FILE and DIR are passed to watch: --exec, --webhook, --severity ...
+# Running the same command again submits the tasks that were killed or did not start.
+# Arguments after FILE and DIR are passed to `entropy-scan watch`: --exec, --webhook,
+# --severity ...
 set -eu
 spec=$1 runs=$2
 shift 2

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Makes a large corpus from the Python sources of a list of Debian packages. They are
-# fetched with apt-get download and unpacked without being installed.
+# Makes a large corpus from the Python sources of a list of Debian packages. The
+# packages are fetched with apt-get download and unpacked without being installed.
 #
 # usage: samples/corpus/debian.sh [--list FILE] [--cache DIR] [--update] \
 #            -o FILE [OPTION of entropy-corpus...]
 #
-#   --list FILE   lines of package, version and SHA256 of its .deb; a line
-#                 "text CHECKSUM" has the expected checksum of the text
-#                 (default samples/corpus/debian.list)
+#   --list FILE lines with a package, its version and the SHA256 of its .deb; the line
+#                 "text CHECKSUM" is the expected checksum of the corpus text (default
+#                 samples/corpus/debian.list)
 #   --cache DIR   keeps the .deb files, and the tree in DIR/tree
 #                 (default ~/.cache/entropy-scan)
-#   --update      first writes the mirror's current versions, and the resulting
-#                 checksum, into the list
+#   --update      first updates the list to the mirror's current versions and the
+#                 resulting checksum
 #
-# entropy-corpus decides which files count. The same list gives the same token file
-# everywhere. Needs $BUILD/entropy-corpus (make programs).
+# entropy-corpus decides which files belong to the corpus. The same list gives the same
+# token file everywhere. Needs $BUILD/entropy-corpus (make programs).
 set -euo pipefail
 
 die() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Trains softmax and PowerSoftmax on scikit-learn's digits, with three seeds each, and
-# skips runs that FOLDER already has. A run takes about a minute on two processors.
+# Trains models with softmax and PowerSoftmax on scikit-learn's digits, with three seeds
+# each. Runs that already exist in FOLDER are skipped. A run takes about a minute on two
+# processors.
 #
 #     study.sh DIGITS.tok FOLDER [ARCH...]      (entropy-train in the PATH)
 set -euo pipefail

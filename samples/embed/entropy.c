@@ -1,13 +1,13 @@
 /*
- * Computes the attention entropy of given queries and keys in C: the mean over
- * the causal rows of each head, without computing the attention weights.
+ * Computes the attention entropy of given queries and keys in C, as the mean
+ * over the causal rows of each head, without storing the attention weights.
  *
  *     cc entropy.c -o entropy $(pkg-config --cflags --libs entropyrecord)
  *     ./entropy q.f32 k.f32 BATCH LENGTH HEADS WIDTH
  *
- * The files contain float32 numbers (BATCH,LENGTH,HEADS,WIDTH), as
- * numpy.ndarray.tofile writes them. entropyscan.h also describes bfloat16,
- * masks, decoding with a cache and grouped heads.
+ * The files contain float32 arrays (BATCH,LENGTH,HEADS,WIDTH), as written by
+ * numpy.ndarray.tofile. entropyscan.h also describes bfloat16, masks, decoding
+ * with a cache and grouped heads.
  */
 #include <entropyscan.h>
 
@@ -19,7 +19,7 @@ static float *read_numbers(const char *path, size_t n)
     float *numbers = malloc(n * sizeof *numbers);
     FILE *file = fopen(path, "rb");
     if (!numbers || !file || fread(numbers, sizeof *numbers, n, file) != n) {
-        fprintf(stderr, "%s: not %zu float32 numbers\n", path, n);
+        fprintf(stderr, "%s: expected %zu float32 numbers\n", path, n);
         exit(3);
     }
     fclose(file);
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     float *q = read_numbers(argv[1], n), *k = read_numbers(argv[2], n);
     const es_entropy_input queries = {.data = q, .strides = strides};
     const es_entropy_input keys = {.data = k, .strides = strides};
-    /* Results of single rows are not kept. */
+    /* The three results of each head; results of single rows are not stored. */
     float *values = malloc(3 * (size_t)heads * sizeof *values);
     es_heads means = {.size = sizeof means, .entropy = values};
     means.entropy_min = values + heads;

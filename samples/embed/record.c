@@ -1,12 +1,12 @@
 /*
- * Records from your own training loop in C.
+ * Shows how to record attention entropies from your own training loop in C.
  *
  *     cc record.c -o record $(pkg-config --cflags --libs entropyrecord)
  *     ./record run.db && entropy-scan run.db --heatmap
  *
- * The "model" of this example does not learn: head h of layer l attends to a
- * window that narrows with depth and time, so that its entropy is known in
- * closed form. In your program the L x H numbers come from your attention.
+ * The "model" of this example does not learn: each head attends to a window
+ * that narrows with depth and time, so that the head's entropy is known in
+ * closed form. In your program the L x H entropies come from your attention.
  */
 #include <entropyscan.h>
 
