@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every figure of every set of runs, light and dark, and a page that shows them
-# all. `make figures` calls it; BUILD is where the programs lie,
-# BUILD/figures where everything goes. Two minutes on two cores, the
-# trainings most of it: those that are there already are kept.
+# Draws every figure for every set of runs, in the light and the dark theme, and writes
+# a page that shows all of them. `make figures` calls this script. BUILD is the folder
+# of the programs; results go to BUILD/figures. Takes two minutes on two cores, mostly
+# for training; existing runs are reused.
 #
 #   FIGURE_STEPS=N     optimiser steps of each training (default 500)
-#   FIGURE_OPTIONS=... more options of each training
-#   FIGURE_SCAN=...    more options of each drawing, such as '--format svg'
-#   FIGURE_CORPUS=...  what the trainings read (default Python's library)
-#   FIGURE_DIR=DIR     instead of BUILD/figures
+#   FIGURE_OPTIONS=... additional options for each training
+#   FIGURE_SCAN=...    additional options for each drawing, such as '--format svg'
+#   FIGURE_CORPUS=...  sources of the training data (default: Python's library)
+#   FIGURE_DIR=DIR     folder of the results (default: BUILD/figures)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
@@ -30,7 +30,8 @@ corpus() {
         "$build/entropy-corpus" -q -o "$out/corpus.tok" "${sources[@]}"
 }
 
-# 1 is no failure here: a loss that is no longer finite is one of the figures.
+# Exit code 1 means that the loss is no longer finite, which is a valid result: one of
+# the figures shows it.
 train() { # NAME OPTION...
     local db=$out/runs/$1.db
     [ ! -e "$db" ] || return 0
@@ -65,7 +66,8 @@ img { max-width: 46vw }
 HTML
 }
 
-# HEADING, then the runs: into $out/FOLDER/{light,dark,column}/RUN-FIGURE.png.
+# Draws the runs into $out/FOLDER/{light,dark,column}/RUN-FIGURE.png and adds the
+# figures to the page, below HEADING.
 draw() { # FOLDER HEADING RUN...
     local folder=$out/$1 heading=$2 name
     say "drawing $1"
@@ -86,7 +88,8 @@ draw() { # FOLDER HEADING RUN...
     done
 }
 
-# The shares of heads that were published, and ours of the same numbers.
+# Prints a table that compares the published shares of heads in each band with our
+# shares for the same entropies.
 compare_bands() { # RUN...
     { grep '^| SM' "$published/README.md"; "$build/entropy-scan" --csv "$@"; } |
         awk -F '[,|]' '

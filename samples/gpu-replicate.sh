@@ -2,9 +2,9 @@
 # usage: samples/gpu-replicate.sh ARCH MINUTES
 #        make gpu-replicate ARCH=... MINUTES=...
 # Trains GPT-2 small (L=12, H=12, d=768, T=128) with the published settings and an
-# effective batch of 512, in bf16 on the GPU for about MINUTES. The number of steps
-# is chosen to fit this time, so that the learning rate schedule is completed. The
-# run file is kept in OUT; there is no checkpoint.
+# effective batch of 512, in bf16 on the GPU for about MINUTES. The number of steps is
+# chosen to fit this time, so that the learning rate schedule ends with the training.
+# The run file is kept in OUT; no checkpoint is written.
 #
 #   OUT    folder of the run file (BUILD/gpu)
 #   BUILD  folder of the programs (build)
@@ -44,7 +44,7 @@ trap keep EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-# Measure the speed with the vocabulary of the token file.
+# Measure the speed with the vocabulary size of the token file.
 planned=$("$train" "${options[@]}" "${sizes[@]}" --data "$data" --dry-run)
 vocab=$(sed -nE 's/^vocab *= *([0-9]+).*/\1/p' <<<"$planned")
 speed=$("$train" bench "${options[@]}" "${sizes[@]}" --vocab "$vocab" \

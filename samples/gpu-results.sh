@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # usage: samples/gpu-results.sh   (make gpu-results)
-# Copies the tables that `make gpu-check` left in TABLES to the results of this project:
-# samples/results/gpu-STAGE.md, each with its card, date and command, and draws a
-# heatmap of the training. Tables of the emulation are refused.
+# Copies the tables that `make gpu-check` has written to TABLES into the results of this
+# project: samples/results/gpu-STAGE.md, each with the GPU, date and command. Also draws
+# a heatmap of the training run. Tables that were made by the emulation are refused.
 #
-#   OUT      a folder that came back from another machine: its gpu.tar.gz is first
-#            unpacked into TABLES, where the next gpu-check continues
+#   OUT      folder with results from another machine: its gpu.tar.gz is first unpacked
+#            into TABLES, and the next gpu-check continues from there
 #   TABLES   folder of gpu-check's tables (build/gpu)
 #   RESULTS  folder of the results (samples/results)
 set -euo pipefail

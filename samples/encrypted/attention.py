@@ -5,10 +5,10 @@
                  [--factors D] [--inverse] [--reencrypt] -o profile.json
 
 The checkpoint must be of entropy-train --arch 'PSM(p,epsilon,plain)+LN+...'. The input
-is the first held-out sequence of TOKENS, a file of entropy-corpus. README.md says what
-is encrypted and what is not. The profile has the errors and the seconds of each
-operation; draw.py draws it. --inverse only encrypts the denominators, and inverts them
-with as many factors as the levels allow.
+is the first held-out sequence of TOKENS, a file of entropy-corpus. README.md describes
+what is encrypted and what is not. The profile contains the errors, and the seconds of
+each operation; draw.py draws it. With --inverse only the denominators are encrypted,
+and inverted with as many factors as the levels allow.
 """
 import argparse
 import json
@@ -26,8 +26,8 @@ def errors(got, want):
 
 
 def shapes(layer):
-    """Returns the shape of the slots (c,h,j,i), that is channel, head, key, query; the
-    number of baby steps; and the rotation steps that are needed."""
+    """Returns three values: the shape of the slots (c,h,j,i), that is channel, head,
+    key, query; the number of baby steps; and the rotation steps that need keys."""
     d, n_head, ctx = layer.d, layer.n_head, layer.ctx
     if any(n & (n - 1) for n in (d, n_head, ctx)):
         sys.exit("width, heads and context must be powers of 2: slots are summed by halves")
@@ -42,7 +42,8 @@ def powers(n):
 
 
 def feature_order(layer):
-    """Returns the features (h,c) of the checkpoint in the order of the slots, (c,h)."""
+    """Returns the checkpoint's feature indices, which have the order (h,c), in the
+    order of the slots, (c,h)."""
     return np.arange(layer.d).reshape(layer.n_head, -1).T.ravel()
 
 
@@ -55,14 +56,15 @@ def diagonals(matrix, mask):
 
 
 def encrypted(layer, he, s, factors, reencrypt):
-    """Returns the output (T,d), and the normalised heads after each factor."""
+    """Computes the layer under encryption. Returns the output (T,d), and the normalised
+    heads after each factor of the inverse."""
     shape, baby, _ = shapes(layer)
     d, ctx, order = layer.d, layer.ctx, feature_order(layer)
     unit, ones = ctx * ctx, np.ones((ctx, ctx))
     causal = np.tril(ones).T  # (j,i)
     names = "q", "k", "v"
     weights = dict(zip(names, np.split(layer.w["attn.c_attn.weight"], 3, 1)))
-    # Models trained without --bias all have no bias of v.
+    # Models that were trained without --bias have no bias of v.
     bias = dict(zip(names, np.split(np.broadcast_to(layer.w["attn.c_attn.bias"], 3 * d), 3)))
     # Compute x^p s as (x / c)^p with a constant c, so that it costs no level.
     factor = {"q": s**(1 / layer.p) / math.sqrt(d // layer.n_head), "k": 1, "v": 1}
@@ -85,7 +87,8 @@ def encrypted(layer, he, s, factors, reencrypt):
     for _ in range(layer.p.bit_length() - 1):
         z = he.square(z)
     he.stage = "row sums"
-    # The sums are correct at key 0. At other keys they mix rows; the mask sets e to 0.
+    # The sums are correct at key 0. At other keys the sums mix rows, and the mask sets
+    # e to 0 there.
     first = np.zeros((ctx, ctx))
     first[0] = 1
     e = he.plus_plain(he.negate(he.sum_over(z, ctx, ctx)), 1 - s * layer.epsilon)
@@ -109,7 +112,7 @@ def encrypted(layer, he, s, factors, reencrypt):
 
 
 def normalised(layer, inverse):
-    """Returns the heads in plain arithmetic, (c,h,T)."""
+    """Computes the normalised heads in plain arithmetic, (c,h,T)."""
     x, v = plain.scores(layer.u, layer.w, layer.n_head)
     z = x**layer.p
     return np.transpose(z @ v * inverse(layer.epsilon + z.sum(-1))[..., None], (2, 0, 1))
@@ -134,8 +137,8 @@ def run_layer(layer, he, s, factors, reencrypt):
 
 
 def run_inverse(layer, he, s, factors, _):
-    """Returns the relative error of the inverse of the layer's denominators, by the
-    number of factors."""
+    """Inverts the layer's denominators under encryption. Returns the relative error for
+    each number of factors."""
     x = layer.sums.ravel()
     he.stage = "inverse"
     e = he.encrypt(1 - s * x)
@@ -152,8 +155,8 @@ def run_inverse(layer, he, s, factors, _):
 
 
 def levels_of(layer, factors, inverse):
-    """Returns the number of levels: projections, scores, power, mask, factors with
-    values, output."""
+    """Returns the number of levels that the layer needs: for projections, scores,
+    power, mask, factors with values, and output."""
     return max(1, factors) if inverse else factors + layer.p.bit_length() + 3
 
 

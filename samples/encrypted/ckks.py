@@ -1,5 +1,5 @@
-"""CKKS with Microsoft SEAL (pip install seal-python). Counts and times each operation by
-the stage of the layer that it belongs to."""
+"""Provides CKKS with Microsoft SEAL (pip install seal-python). Counts and times the
+operations for each stage of the layer."""
 import collections
 import math
 import sys
@@ -10,13 +10,13 @@ import seal
 
 
 def outer(bits):
-    """Returns the bits of the first prime, which holds the result, and of the
-    key-switching prime."""
+    """Returns the number of bits of the first prime, which contains the result, and of
+    the key-switching prime."""
     return min(60, bits + 10)
 
 
 def capacity(log_n, bits):
-    """Returns how many levels of `bits` are possible with 128 bits of security."""
+    """Returns the largest number of levels of `bits` bits with 128 bits of security."""
     return (seal.CoeffModulus.MaxBitCount(1 << log_n) - 2 * outer(bits)) // bits
 
 
@@ -29,7 +29,7 @@ def largest_bits(log_n, levels):
 
 
 class Ckks:
-    """Computes with encrypted vectors of N/2 numbers. The modulus chain has a first
+    """Computes on encrypted vectors of N/2 numbers. The modulus chain has a first
     prime, `levels` primes of `bits` bits, and the key-switching prime; SEAL refuses
     parameters below 128 bits of security."""
 
@@ -56,8 +56,9 @@ class Ckks:
         if steps:
             keys.create_galois_keys(sorted(set(steps)), self.galois)
         self.context, self.slots, self.reencrypted = context, n // 2, 0
-        # Scale by level, so that a product has exactly the scale of the next level. With
-        # a constant scale there would be a drift that doubles with every square.
+        # Use a separate scale for each level, so that a rescaled product has exactly the
+        # scale of the next level. A constant scale would drift, and the drift would
+        # double with every square.
         self.scales, self.primes = [2.0**bits], [prime.value() for prime in primes]
         for prime in self.primes[1:-1]:
             self.scales.append(math.sqrt(self.scales[-1] * prime))
@@ -78,7 +79,8 @@ class Ckks:
         return np.tile(values, self.slots // values.size)
 
     def encode(self, values, scale, parms_id):
-        """Encodes a vector, or one number for all slots, at a scale and a level."""
+        """Encodes a vector, or one number in all slots, at the given scale and
+        level."""
         values = values if np.isscalar(values) else self.tiled(values)
         plain = self.timed("encode", self.encoder.encode, values, scale)
         return self.timed("encode", self.evaluator.mod_switch_to, plain, parms_id)
@@ -93,8 +95,8 @@ class Ckks:
         return np.asarray(self.encoder.decode(plain))[:math.prod(shape)].reshape(shape)
 
     def refresh(self, x):
-        """Returns x with all levels, by decrypting and encrypting it with the key,
-        because SEAL has no bootstrapping."""
+        """Returns x with all levels available again. Decrypts and encrypts x with the
+        key, because SEAL has no bootstrapping."""
         self.reencrypted += 1
         return self.encrypt(self.decrypt(x, (self.slots,)))
 
@@ -107,7 +109,7 @@ class Ckks:
         return self.timed("rescale", self.evaluator.rescale_to_next, x)
 
     def down(self, x, other):
-        """Returns x at the level of `other`."""
+        """Returns x, lowered to the level of `other`."""
         if self.level(x) == self.level(other):
             return x
         return self.timed("rescale", self.evaluator.mod_switch_to, x, other.parms_id())
@@ -139,12 +141,13 @@ class Ckks:
         return self.timed("sum", self.evaluator.negate, x)
 
     def rotate(self, x, step):
-        """Rotates x, so that slot i gets the value of slot i + step."""
+        """Rotates x so that slot i gets the value of slot i + step."""
         return self.timed("rotation", self.evaluator.rotate_vector, x, step, self.galois) \
             if step else x
 
     def sum_over(self, x, stride, n):
-        """Returns the sum of n slots that are a stride apart; n is a power of 2."""
+        """Returns, in each slot, the sum of n slots that are `stride` apart; n is a
+        power of 2."""
         while n > 1:
             n //= 2
             x = self.plus(x, self.rotate(x, stride * n))
@@ -154,14 +157,15 @@ class Ckks:
         return [self.rotate(x, r * stride) for r in range(n)]
 
     def matrix(self, rotated, diagonals, stride):
-        """Returns the sum over r of diagonals[r] times x rotated by r stride, with the
-        baby-step giant-step method of Halevi and Shoup. rotated: the baby steps, the
-        first rotations of x."""
+        """Returns the sum over r of diagonals[r] times x rotated by r * stride, with
+        the baby-step giant-step method of Halevi and Shoup. rotated contains the baby
+        steps, that is the first rotations of x."""
         total, baby = None, len(rotated)
         for giant in range(0, len(diagonals), baby):
             part = None
             for r in range(baby):
-                # Rotate the diagonal back, because the giant step rotates it forward.
+                # Rotate the diagonal backwards, because the giant step rotates it
+                # forwards.
                 diagonal = np.roll(np.ravel(diagonals[giant + r]), giant * stride)
                 term = self.times_plain(rotated[r], diagonal)
                 part = term if part is None else self.plus(part, term)

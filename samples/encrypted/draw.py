@@ -93,8 +93,8 @@ def draw_time(paths, path):
 
 
 def curve(argument):
-    """Returns (label, [(factors, largest error)]) of a profile, or of the last entries of
-    all profiles in a folder."""
+    """Returns (label, [(factors, largest error)]) for one profile or, for a folder, with
+    the last entry of each profile in it."""
     label, _, path = argument.rpartition("=")
     if os.path.isdir(path):
         ends = [load(name) for name in sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))]
@@ -107,7 +107,8 @@ def curve(argument):
 
 
 def exact(argument):
-    """Returns the same in exact arithmetic, for the profile with the most factors."""
+    """Returns (label, [(factors, largest error)]) of the polynomial in float64, for the
+    profile with the most factors."""
     path = argument.rpartition("=")[2]
     paths = glob.glob(os.path.join(glob.escape(path), "*.json")) if os.path.isdir(path) else [path]
     rows = max((load(p)["by_factors"] for p in paths), key=len)
@@ -115,7 +116,7 @@ def exact(argument):
 
 
 def crossing(points, floor):
-    """Where a line leaves by the floor, if it does."""
+    """Returns [the point at which a line crosses the floor], or [] if it does not."""
     for (x, y), (after, low) in zip(points, points[1:]):
         if y > floor >= low > 0:
             return [(x + (after - x) * math.log(y / floor) / math.log(y / low), floor)]

@@ -1,5 +1,6 @@
-"""One PowerSoftmax attention layer of a checkpoint in plain arithmetic: the trained form,
-and the polynomial that is computed under encryption. Needs only NumPy."""
+"""Computes one PowerSoftmax attention layer of a checkpoint in plain arithmetic, both in
+the trained form and as the polynomial that is computed under encryption. Needs only
+NumPy."""
 import json
 import math
 import re
@@ -85,8 +86,8 @@ def goldschmidt(s, factors):
 
 
 def needed(k, error):
-    """Returns the number of factors for a relative error over a range hi / lo = k, in
-    exact arithmetic."""
+    """Returns the number of factors that a relative error needs, in exact arithmetic,
+    for denominators in a range with hi / lo = k."""
     return 0 if k <= 1 else max(0, math.ceil(math.log2(math.log(error) /
                                                        math.log((k - 1) / (k + 1)))))
 
@@ -101,7 +102,8 @@ class Layer:
         if config["family"] != "gpt2" or not 0 <= layer < config["n_layer"]:
             sys.exit(f"{checkpoint}: contains no layer {layer} of a GPT-2")
         self.d, eps = config["d_model"], config["ln_eps"]
-        # The first sequence is encrypted; the others are for calibration.
+        # The first sequence is the input to encrypt; the other sequences are for
+        # calibration.
         x = arrays["wte"][held_out(tokens, self.ctx, 1 + n_calibrate)] + arrays["wpe"]
         for i in range(layer + 1):
             w = {name.split(".", 2)[2]: value for name, value in arrays.items()

@@ -3,12 +3,12 @@
 
     features.py FOLDER -o FEATURES.npz [--build DIR]
 
-The labels of a run follow from entropy-scan's flags:
+entropy-scan's flags determine the label of a run:
 
-    doomed   has a flag nan, or a flag collapse that stands at the end or lasted for
-             a tenth of its steps. The step of the doom is the onset of the first
-             such flag
-    healthy  all others, including runs that recovered soon from a collapse
+    doomed   the run has a flag nan, or a flag collapse that stands at the end or lasted
+             for a tenth of its steps. The onset of the first such flag is the step of
+             the doom
+    healthy  all other runs, including runs that soon recovered from a collapse
 
 The features of every step are those of the program: this script compiles
 analyzer/flags/forecast.c unchanged and gives it the samples in the order of steps.
@@ -39,7 +39,8 @@ class JudgeRun(ctypes.Structure):
 
 
 def library():
-    """Compiles the program's code for features as a library for Python."""
+    """Compiles the code with which the program computes features into a library for
+    Python."""
     path = os.path.join(tempfile.mkdtemp(), "forecast.so")
     sources = [os.path.join(ROOT, "analyzer", "flags", f"{name}.c") for name in SOURCES]
     subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-fopenmp-simd", "-shared", "-fPIC",
@@ -57,7 +58,8 @@ def names(made):
 
 
 def label(run):
-    """Returns (doomed, step of the doom or -1, kind) of a run of entropy-scan --json."""
+    """Returns (doomed, step of the doom or -1, kind of flag) for a run, given as in
+    entropy-scan --json."""
     bad = [flag for flag in run["flags"] if flag["kind"] in ("nan", "collapse")]
     collapses = [flag for flag in bad if flag["kind"] == "collapse"]
     n = sum(flag["last"] - flag["onset"] + 1 for flag in collapses)
@@ -76,7 +78,7 @@ def summaries(build, paths):
 
 
 def series(path):
-    """Returns {input: {step: values}} of a run file."""
+    """Returns {series that the features use: {step: values}} of a run file."""
     found = {name: {} for name in INPUTS}
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as file:
         marks = ",".join("?" * len(INPUTS))
@@ -96,8 +98,8 @@ def first_nonfinite(losses):
 
 
 def features(made, path, run):
-    """Returns (steps, features (steps, 28), the forecast of theil_sen (steps), the
-    first step whose loss is not finite)."""
+    """Returns a run's steps (n), features (n, 28), forecasts of theil_sen (n), and the
+    first step whose loss is not finite."""
     config = run["config"]
     judged = JudgeRun(run["n_layer"], run["n_head"], run["ctx"], config["steps"], 0.0)
     space = ctypes.create_string_buffer(made.es_forecast_size(ctypes.byref(judged)))
@@ -118,9 +120,10 @@ def features(made, path, run):
 
 
 def theil_sen(inputs, run, steps, window=32):
-    """The rule of a single feature: returns for each step how many steps remain until
-    some layer's mean entropy is a collapse, extrapolated with the median slope of its
-    logarithm over the newest samples; inf for never."""
+    """Computes the forecast of a rule with a single feature: for each step, the number
+    of steps until some layer's mean entropy reaches the level of a collapse,
+    extrapolated with the median slope of its logarithm over the newest samples; inf for
+    never."""
     n_layers, ceiling = run["n_layer"], run["ceiling"]
     low, out = np.log(0.05), np.full(len(steps), np.inf)
     found = [s for s in steps if s in inputs["entropy"]]

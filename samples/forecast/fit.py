@@ -3,18 +3,19 @@
 
     fit.py FEATURES.npz --coefficients FILE.inc.h --rule RULE.json [--reference FILE]
 
-The model is logistic and fitted by iteratively reweighted least squares; every run of
-the part `fit` has the same weight. Features are added one after the other, always the
-one that lowers the log loss on the part `choice` most, until no feature lowers it by
-one per cent. Then the model is fitted to both parts. The threshold, and the number of
-consecutive samples that must reach it, give the highest recall on both parts with at
-most one false alarm in a hundred healthy runs (stop) or in twenty (warning). The rules
-of a single feature get their thresholds in the same way, as does the reference that is
-not built in, gradient boosting on all features. The part `test` is not read.
+The model is a logistic regression, fitted by iteratively reweighted least squares;
+every run of the part `fit` has the same weight. Features are added one after the other,
+always the one that lowers the log loss on the part `choice` most, until no feature
+lowers it by one per cent. Then the model is fitted to both parts. The threshold, and
+the number of consecutive samples that must reach it, give the highest recall on both
+parts with at most one false alarm in a hundred healthy runs (stop) or in twenty
+(warning). The thresholds of the rules with a single feature are chosen in the same way,
+and so is the threshold of gradient boosting on all features, a reference that the
+program does not contain. The part `test` is not read.
 
-The learning rate and the share of remaining steps are not used as features: which rate
-is too high, and when the danger is over, would be learnt only for models and runs of
-the size of these trainings.
+The learning rate and the share of remaining steps are not features, because a model
+could learn only for runs of this size which rate is too high and when the danger is
+over.
 """
 import argparse
 import json
@@ -41,12 +42,14 @@ def scales(x, rows):
 
 
 def standard(x, mean, scale):
-    """Standardises features; an unknown one counts as its mean, as in the program."""
+    """Standardises features; an unknown value is replaced by the mean of its feature,
+    as in the program."""
     return np.clip(np.nan_to_num((x - mean) / scale, nan=0.0), -FAR, FAR)
 
 
 def irls(z, y, w):
-    """Returns (bias, coefficients), with a ridge penalty on the coefficients."""
+    """Fits a logistic regression with a ridge penalty on the coefficients. Returns
+    (bias, coefficients)."""
     a = np.column_stack([np.ones(len(z)), z])
     penalty = np.diag([0.0] + [RIDGE] * z.shape[1])
     b = np.zeros(a.shape[1])
@@ -70,7 +73,8 @@ def log_loss(p, y, w):
 
 
 def choose(fit, choice, allowed):
-    """Selects features by forward selection. Returns (their columns, the losses)."""
+    """Selects features by forward selection. Returns (columns of the features, log
+    losses)."""
     (rows, y, w), (other, y2, w2) = rows_of(fit), rows_of(choice)
     mean, scale = scales(fit.x, rows)
     z, z2 = standard(fit.x[rows], mean, scale), standard(choice.x[other], mean, scale)

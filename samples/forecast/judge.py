@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Judges the forecast by the part `test`, whose runs had no part in the fit.
+"""Evaluates the forecast on the part `test`, whose runs were not used in the fit.
 
     judge.py FEATURES.npz --rule RULE.json [--reference FILE] -o FORECAST.md
 
-RULE.json is written by fit.py: the model, its thresholds, and the rules with which the
-model is compared. Nothing is chosen here.
+RULE.json, which fit.py writes, contains the model, its thresholds, and the rules with
+which the model is compared. This script chooses nothing.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ def rate(k, n):
 
 
 def scores(runs, rule, reference):
-    """Returns {rule: score of every step}."""
+    """Returns {name of a rule: its score at every step}."""
     model = rule["model"]
     columns = [runs.names.index(name) for name in model["features"]]
     z = standard(runs.x[:, columns], np.array(model["mean"]), np.array(model["scale"]))
@@ -72,7 +72,7 @@ def kinds_table(runs, alarms, put):
 
 
 def before_nonfinite(runs, alarms, put):
-    """Writes the leads of the warning and of the flags before the first loss that is
+    """Writes how many steps the warning and the flags precede the first loss that is
     not finite."""
     ends = np.flatnonzero(runs.nonfinite >= 0)
     for said, at in (("warned", alarms[ends]), ("flagged (collapse or NaN)", runs.doom[ends])):

@@ -1,4 +1,5 @@
-"""Runs and steps, alarms, and their rates, for fit.py and judge.py."""
+"""Computes alarms from scores of steps, and the rates of detected and falsely alarmed
+runs, for fit.py and judge.py."""
 import numpy as np
 
 LEADS = (0, 5, 10, 20, 50)
@@ -7,7 +8,8 @@ FIRST = 4  # number of samples before the first alarm is possible
 
 
 class Runs:
-    """The runs of some parts, each with its steps (a slice of the table)."""
+    """The runs of some parts of the data; each run has a slice of the table of
+    steps."""
 
     def __init__(self, path, parts):
         file = np.load(path)
@@ -29,15 +31,15 @@ class Runs:
         return len(self.doom)
 
     def before_doom(self, every=1):
-        """Returns the rows (indices) that a model sees: before the doom and after the
-        first samples."""
+        """Returns the indices of the rows that a model is fitted to: rows before the
+        doom, without the first samples of each run."""
         own = np.arange(len(self.step)) - self.first[self.run]
         end = np.where(self.doomed, self.doom, np.iinfo(np.int64).max)[self.run]
         return np.flatnonzero((self.step < end) & (own >= FIRST - 1) & (own % every == 0))
 
     def in_a_row(self, score, samples):
-        """Returns for each step the least of the newest `samples` scores; minus infinity
-        before there are that many, not counting the first three."""
+        """Returns for each step the minimum of the newest `samples` scores, without the
+        first three samples of the run; minus infinity if there are fewer."""
         out = np.where(np.isnan(score), -np.inf, score)
         own = np.arange(len(self.step)) - self.first[self.run]
         for back in range(1, samples):
@@ -46,8 +48,8 @@ class Runs:
         return out
 
     def alarms(self, score, threshold, samples):
-        """Returns the step of each run's first warning, -1 without one. A warning needs
-        `samples` consecutive scores at or above the threshold."""
+        """Returns the step of each run's first warning; -1 without a warning. A warning
+        needs `samples` consecutive scores at or above the threshold."""
         hit = np.flatnonzero(self.in_a_row(score, samples) >= threshold)
         out = np.full(len(self), -1)
         runs, first = np.unique(self.run[hit], return_index=True)
@@ -55,8 +57,9 @@ class Runs:
         return out
 
     def warned(self, alarms, lead):
-        """Returns for each doomed run whether there was a warning `lead` steps before
-        the doom. None: 50 steps, or a fifth of the run's length if that is less."""
+        """Returns true for each doomed run with a warning at least `lead` steps before
+        the doom. lead None: 50 steps, or a fifth of the run's length if that is
+        less."""
         doom = self.doom[self.doomed]
         need = np.minimum(50, FRACTION * doom) if lead is None else lead
         own = alarms[self.doomed]
@@ -67,7 +70,7 @@ class Runs:
 
 
 def wilson(k, n, z=1.959964):
-    """Returns the 95 % interval of a rate."""
+    """Returns the 95 % confidence interval of a rate (Wilson)."""
     if n == 0:
         return float("nan"), float("nan")
     p, d = k / n, 1 + z * z / n
@@ -76,7 +79,7 @@ def wilson(k, n, z=1.959964):
 
 
 def weights(runs, rows):
-    """Returns weights of rows that give every run the same weight, whatever its
+    """Returns weights for rows that give every run the same total weight, whatever its
     length."""
     own = runs.run[rows]
     return 1 / np.bincount(own, minlength=len(runs))[own]
@@ -97,8 +100,9 @@ def calibration(p, y, w, n_bins=10):
 
 
 def best_rule(runs, score, most=0.01, all_samples=(1, 2, 3, 5, 8)):
-    """Returns (threshold, samples, recall, share of false alarms) with the highest
-    recall at the intended lead. most: the largest share of false alarms allowed."""
+    """Returns the rule (threshold, samples, recall, share of false alarms) with the
+    highest recall at the intended lead. most: the largest share of false alarms that is
+    allowed."""
     best = (np.inf, 1, 0.0, 0.0)
     early = runs.step <= runs.doom[runs.run] - np.minimum(50, FRACTION * runs.doom[runs.run])
     for samples in all_samples:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the small models to which the forecast is fitted and by which it is judged.
+"""Trains the small models for the fit and the evaluation of the forecast.
 
     trainings.py FOLDER --data TOKENS [--build DIR] [--jobs N] [--part PART] [--list]
 
 Configurations are drawn at random from the lists below, with a fixed seed. Each is
 trained with two seeds, and every step is recorded. Some runs end with collapsed heads
-or NaN, others do not. Finished runs are not trained again. A configuration belongs to
-one part, with all of its seeds: fit, choice (of features and threshold) or test.
+or NaN, and others stay healthy. Finished runs are not trained again. All seeds of a
+configuration belong to the same part: fit, choice (of features and threshold) or test.
 """
 import argparse
 import os
@@ -26,7 +26,7 @@ NORMED = ("SM+LN+G", "SM+LN+R", "SM+LN", "PSM(4)+LN+G", "SM(t)+LN+G", "SM+LN+GT"
 
 
 def draw(random_, number):
-    """Draws a configuration. Returns (its part, the options of entropy-train)."""
+    """Draws a configuration. Returns (part, options of entropy-train)."""
     normed = random_.random() < 0.35
     arch = random_.choice(NORMED if normed else BARE)
     pythia = "EReg" not in arch and "PSM" not in arch and random_.random() < 0.15
