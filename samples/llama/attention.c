@@ -1,9 +1,10 @@
 /*
- * The callback. The tensor kq_soft_max-N has the attention weights of layer N,
- * f32 with ne = {cells of the KV cache, queries, heads, streams}; heads are
- * query heads, also if keys are grouped. Cells are allocated ahead and shared
- * by sequences. The mask, the operator's second source, hides cells from a
- * query: ne = {cells, queries or more, 1, streams}, -inf for hidden cells.
+ * Implements the eval callback for llama.cpp. The tensor kq_soft_max-N contains
+ * the attention weights of layer N, f32 with ne = {cells of the KV cache,
+ * queries, heads, streams}; heads are query heads, even if keys are grouped.
+ * Cells are allocated in advance, and sequences share them. The mask, the
+ * operator's second source, hides cells from a query: ne = {cells, queries or
+ * more, 1, streams}, -inf for hidden cells.
  */
 #include "samples/llama/attention.h"
 
@@ -135,8 +136,8 @@ static bool is_hidden(const unsigned char *cell, enum ggml_type type)
     return value == -INFINITY;
 }
 
-/* Lists the cells that a query sees, all of them without a mask. Returns how
-   many there are. */
+/* Lists the cells that a query sees; without a mask these are all cells.
+   Returns the number of cells. */
 static int visible_cells(attention *seen, const struct ggml_tensor *tensor,
                          int64_t query, int64_t stream)
 {
@@ -154,9 +155,10 @@ static int visible_cells(attention *seen, const struct ggml_tensor *tensor,
     return n;
 }
 
-/* Gathers the weights (H, n) of one query on the cells that it sees. With
- * learnt sinks, the operator's third source, the weights sum to less than 1;
- * they are normalised, so that the entropy is that over the cells. */
+/* Collects the weights (H, n) of one query on the n cells that the query sees.
+ * With learnt sinks, the operator's third source, the weights sum to less than
+ * 1; they are normalised, so that the entropy is computed over the cells alone.
+ * */
 static void gather(attention *seen, const struct ggml_tensor *tensor,
                    int64_t query, int64_t stream, int n)
 {

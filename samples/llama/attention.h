@@ -28,16 +28,16 @@ typedef struct attention {
     int n_layer, n_head;
     head_sums *sums; /* (L,H) */
     int n_read;      /* number of tensors since the last attention_take */
-    /* Memory of the callback, reused from one tensor to the next. */
+    /* Buffers of the callback, reused for each tensor. */
     void *weights, *mask; /* copies of the tensors' data */
     void *row;            /* float (H,n) weights, then (2,H) entropy and sink */
-    void *cells;          /* int (n): the cells that a query sees */
+    void *cells;          /* int (n), the cells that a query sees */
     size_t weights_size, mask_size, row_size, cells_size;
     bool refused, failed; /* true after the failure was reported */
 } attention;
 
 /* Returns false if memory is short or a size is below 1. Call attention_close
- * in either case. */
+ * in both cases. */
 bool attention_open(attention *seen, int n_layer, int n_head);
 
 /* The callback for llama_context_params.cb_eval. It requests the tensors
@@ -47,9 +47,9 @@ bool attention_callback(struct ggml_tensor *tensor, bool ask, void *user_data);
 
 /*
  * Writes the means over the rows since the last call, and resets the sums:
- * entropy (nats) and sink (weight on the first visible cell), each (L,H). NaN
- * for a head whose rows are all non-finite, es_missing() for a head without
- * rows. Returns the number of tensors that were read.
+ * entropy (nats) and sink (weight on the first visible cell), each (L,H). A
+ * head whose rows are all non-finite is NaN, and a head without rows is
+ * es_missing(). Returns the number of tensors that were read.
  */
 int attention_take(attention *seen, float *entropy, float *sink);
 

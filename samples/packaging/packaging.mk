@@ -1,4 +1,4 @@
-# Included by the Makefile: make install, uninstall and deb.
+# Defines the targets install, uninstall and deb; the Makefile includes this file.
 
 LIBDIR = $(PREFIX)/lib
 BIN = $(DESTDIR)$(PREFIX)/bin

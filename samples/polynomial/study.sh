@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Trains the same small model on real Python source with softmax, PowerSoftmax, and
-# PowerSoftmax with range losses, then evaluates the PowerSoftmax models as polynomials.
-# Models that FOLDER already has are not trained again.
+# PowerSoftmax with range losses, then evaluates the PowerSoftmax models with
+# polynomials in place of nonlinear functions. Models that already exist in FOLDER are
+# not trained again.
 #
 #     samples/polynomial/study.sh FOLDER [STEPS [BATCHES]]    (a table on standard output)
 set -euo pipefail

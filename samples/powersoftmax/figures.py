@@ -31,7 +31,7 @@ def scan(*arguments):
 
 
 def runs(folder):
-    """Returns the runs of each kind, by seed."""
+    """Returns {kind of run: its runs in the order of seeds}."""
     found = {}
     for line in scan("-r", folder, "--jsonl").splitlines():
         run = json.loads(line)
@@ -44,8 +44,8 @@ def runs(folder):
 
 
 def perplexities(found, kind):
-    """Returns the perplexity of each seed; None for a run that did not finish, as after a
-    loss that is not finite."""
+    """Returns the perplexity of each seed; None for a run that did not finish, for
+    example after a non-finite loss."""
     return [run["eval_ppl"] if run["status"] == "finished" else None
             for run in found.get(kind, ())]
 
@@ -151,7 +151,7 @@ def draw_epsilon(folder, path):
 
 def distances(folder):
     """Returns the attention distances of the heads of each run at the last evaluation,
-    for weights that are normalised to sum to one."""
+    computed from weights that are normalised to sum to one."""
     rows = json.loads(scan(
         "sql", "-r", folder,
         "WITH d AS (SELECT run, step, layer, head, value FROM es_values('distance', 'eval')), "
@@ -204,7 +204,8 @@ def softmax(x):
 
 
 def power_softmax(x, p, epsilon=1e-3):
-    """Returns PowerSoftmax by eq. 5, with scores divided by the largest absolute one."""
+    """Returns the PowerSoftmax weights by eq. 5 of the paper, in which scores are
+    divided by the largest absolute score."""
     largest = max(abs(v) for v in x) + 1e-6
     weights = [(v / largest) ** p for v in x]
     return [w / (epsilon + sum(weights)) for w in weights]

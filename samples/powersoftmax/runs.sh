@@ -1,17 +1,20 @@
 #!/bin/sh
-# Runs small trainings about PowerSoftmax, each into a separate run file:
+# Trains small models with PowerSoftmax and other kinds of attention, each into a
+# separate run file:
 #
 #   runs.sh continual|study|scratch TOKENS FOLDER [OPTION...]
 #
-#   continual  trains softmax and continues from its checkpoint, by the paper's recipe scaled down,
-#              with softmax, scaled ReLU, PowerSoftmax, and PowerSoftmax with range losses after a
-#              tenth of the steps
-#   study      from scratch: values of p and epsilon, and the forms in fp32 and emulated fp16
-#   scratch    PowerSoftmax and scaled ReLU from scratch, for as many steps as `continual` in total
+#   continual  trains a softmax model and continues from its checkpoint, by the paper's recipe
+#              scaled down, with softmax, with scaled ReLU, with PowerSoftmax, and with
+#              PowerSoftmax and range losses after a tenth of the steps
+#   study      trains from scratch with several values of p and epsilon, and the stable and
+#              plain form in fp32 and emulated fp16
+#   scratch    trains PowerSoftmax and scaled ReLU from scratch, for the total number of steps of
+#              `continual`
 #
 # Existing runs are skipped. Environment: SEEDS="1 2 3"; BASE and MORE, the steps before and after
-# the checkpoint; STEPS, the steps of the study; ONLY='p*', a pattern of the runs to do. Options are
-# passed to every training.
+# the checkpoint; STEPS, the steps of the study; ONLY='p*', a pattern of the names of the runs to
+# train. Options are passed to every training.
 set -eu
 [ $# -ge 3 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 what=$1 tokens=$2 to=$3
@@ -23,7 +26,8 @@ base=${BASE:-1500} more=${MORE:-300} steps=${STEPS:-300}
 short=$((more / 10))
 mkdir -p "$to"
 
-# run NAME SEED OPTION...: trains; a failure because of a non-finite loss is a valid result
+# run NAME SEED OPTION...: trains a model. A failure because of a non-finite loss is a
+# valid result.
 run() {
     name=$1-s$2 seed=$2
     shift 2
@@ -35,7 +39,7 @@ run() {
 }
 
 # on NAME SEED CHECKPOINT ITS_STEPS ARCH STEPS OPTION...: continues from a checkpoint in this
-# folder, with batches that are new to it
+# folder, with batches that the checkpoint has not been trained on
 on() {
     name=$1 seed=$2 from=$to/$3-s$2/$3-s$2-$(printf %08d "$4").safetensors arch=$5 n=$6
     shift 6
@@ -52,7 +56,8 @@ continual)
         on on-ra "$s" sm "$base" RA+LN+G "$more" $(keep on-ra "$s") "$@"
         on on-psm "$s" sm "$base" 'PSM(4)+LN+G' "$more" $(keep on-psm "$s") "$@"
         on on-psm-first "$s" sm "$base" 'PSM(4)+LN+G' "$short" $(keep on-psm-first "$s") "$@"
-        # The paper's loss weights for 70M parameters; then larger ones, with range losses of norms.
+        # Use the paper's loss weights for 70M parameters; then larger weights, with range losses
+        # for norms.
         on on-psm-range "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \
             --range-attn 1e-4 --range-act 1e-4 $(keep on-psm-range "$s") "$@"
         on on-psm-large "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \

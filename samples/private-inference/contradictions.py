@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes contradictions.md: computes the contradictions in AERO's tables 4 to 7.
+"""Writes contradictions.md, a page with the contradictions in AERO's tables 4 to 7.
 
     contradictions.py SCAN > contradictions.md
 
 SCAN is the program entropy-scan. All numbers on the page come from aero_tables.csv or
-from the program, or are computed from them here.
+from the program, or are computed from these numbers here.
 """
 import csv
 import json
@@ -32,7 +32,8 @@ def minutes(r):
 
 
 def cost(r, simplified=None):
-    """Returns the costs that the program models for a row's model."""
+    """Returns the costs that entropy-scan computes for the model in a row of the
+    table."""
     command = [scan, "cost", r["arch"], "--json", "--n-layer", r["n_layer"], "--ctx", r["ctx"],
                "--vocab", "16384" if r["table"] == "T7" else "50257"]
     if r["group"] == "SOTA":

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Measures the cost of each operation of a checkpoint's layer for two parties.
+"""Measures the cost of each operation of a checkpoint's layer in two-party computation.
 
     measure.py CHECKPOINT --n-head H --ctx T [--layer N] [--activation G|R]
                [--protocol SEMI2K|CHEETAH] [--without-seconds] -o cost.csv
 
 The parties are two processes that communicate over loopback TCP, under SecretFlow SPU
-(pip install spu, in a separate venv); weights and activations are secret shares of
-both. Each operation of the layer runs twice, and only the second run is counted,
+(pip install spu, in a separate venv); both parties hold secret shares of weights and
+activations. Each operation of the layer runs twice, and only the second run is counted,
 because the first one includes the setup. The output is text for `entropy-scan import`:
-series cost.OPERATION.bytes (of both parties together), .rounds (messages that the
-first party sends) and .seconds, one sample at step T, of a model with only this layer.
-`entropy-scan cost` shows them next to the modelled costs.
+the series cost.OPERATION.bytes (sum over both parties), .rounds (number of messages
+that the first party sends) and .seconds have one sample at step T, for a model with
+only this layer. `entropy-scan cost` shows the measured costs next to the modelled
+costs.
 """
 import argparse
 import json
@@ -23,14 +24,14 @@ import subprocess
 import sys
 import tempfile
 
-# Lines of the profile at the end of a run.
+# Patterns of the lines in the profile that SPU prints at the end of a run.
 LINK = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
 TIME = re.compile(r"execution took ([0-9.e-]+)s")
 
 
 def read_tensors(path):
-    """Returns the tensors of a safetensors file, {name: tensor}, and the offset of the
-    data."""
+    """Reads the header of a safetensors file. Returns {name: description of the tensor}
+    and the offset of the data."""
     with open(path, "rb") as file:
         size, = struct.unpack("<Q", file.read(8))
         found = json.loads(file.read(size))
@@ -64,8 +65,8 @@ def read_weights(path, layer):
 
 
 def operations(weights, n_head, ctx, activation):
-    """Returns [(name, function, arguments, number of elements to which the cost is
-    attributed, or 0)]."""
+    """Returns the operations as [(name, function, arguments, number of elements to
+    which the cost is attributed, or 0)]."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -117,7 +118,8 @@ def config_of(protocol):
 # --- a party ----------------------------------------------------------------
 
 def be_party(rank, ports, protocol, path):
-    """Runs each operation twice as one party; the profile goes to standard output."""
+    """Runs each operation twice, as one of the two parties. SPU prints its profile to
+    standard output."""
     from spu import api, libspu
     with open(path, "rb") as file:
         jobs = pickle.load(file)
@@ -154,7 +156,8 @@ def free_ports():
 
 
 def prepare(rows, protocol):
-    """Returns the parties' input: programs, and shares of the arguments."""
+    """Returns the input of the parties: the compiled operations, and secret shares of
+    their arguments."""
     from spu import api, libspu
     from spu.utils import frontend
     io = api.Io(2, config_of(protocol))
@@ -173,7 +176,7 @@ def prepare(rows, protocol):
 
 
 def check(rows, protocol, path):
-    """Returns the largest error of each operation's first result."""
+    """Returns the largest error of the first result of each operation."""
     import jax
     import numpy as np
     from spu import api, libspu
@@ -232,7 +235,7 @@ def measure(rows, protocol):
 
 
 def about(weights, vocab, given):
-    """Returns the lines that describe the run: a model with only this layer."""
+    """Returns the lines that describe the run as a model with only this layer."""
     d = weights["attn.c_attn.weight"].shape[0]
     config = {"protocol": given.protocol}
     arch = "SM+LN" if "ln_1.weight" in weights else "SM"

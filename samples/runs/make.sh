@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Records the two runs in this folder again: the demo's models, trained five times as
-# long, at a rate at which the one without LayerNorm survives. BUILD is the folder of
-# the programs. The corpus is Debian 12's Python standard library, which
+# Records the two runs in this folder again. They train the demo's models five times as
+# long, at a learning rate at which the model without LayerNorm survives. BUILD is the
+# folder of the programs. The corpus is Debian 12's Python standard library, which
 # entropy-corpus finds itself. Takes a few minutes.
 #
-# It uses one thread, because a run is repeatable bit by bit only with the same number
-# of threads (and the same kind of processor), and every machine has one.
+# The script uses one thread, which every machine has, because a run is repeatable bit
+# by bit only with the same number of threads (and the same kind of processor).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}

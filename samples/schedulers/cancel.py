@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Cancels the Slurm task whose run collapsed or became NaN, and no other:
+"""Cancels the Slurm task whose run collapsed or became NaN, and no other task:
 
     entropy-scan watch runs --exec samples/schedulers/cancel.py
 
 The alert is read from standard input. The run file itself names the task that trained
 it: entropy-train stores it as slurm_job in the configuration, such as "4711_3". A user
 who can write run files into the folder can name any of your tasks, so do not watch a
-folder in which others can write. Only task numbers are passed to scancel, because
-other texts could be options, such as --me.
+folder in which others can write. Only task numbers are passed to scancel, because other
+strings could be options, such as --me.
 """
 import json
 import re

@@ -1,7 +1,7 @@
 """Prunes trials of Optuna whose attention heads collapse or become NaN.
 
-Copy this file into your project. A training in the same process that records into a
-run file uses a callback, which it may call as often as it likes:
+Copy this file into your project. If the training runs in the same process and records
+into a run file, use a callback, which may be called at every step:
 
     prune = EntropyPruning(trial, "trial-7.db")
     for step in range(steps):
@@ -13,9 +13,9 @@ train() starts and monitors a training that is a separate program:
     run = train(trial, ["entropy-train", ..., "--out", path], path)
     return run["eval_loss"]
 
-The runs are judged as by `entropy-scan RUN.db --check`; you can pass your own rules
-(`entropy-scan rules`). The reason why a trial was pruned is stored in its attributes
-entropy_alert, entropy_onset, entropy_step and entropy_run.
+Runs are checked in the same way as by `entropy-scan RUN.db --check`; you can pass your
+own rules (`entropy-scan rules`). The reason why a trial was pruned is stored in its
+attributes entropy_alert, entropy_onset, entropy_step and entropy_run.
 """
 import contextlib
 import json
@@ -34,8 +34,8 @@ class EntropyPruning:
     """Prunes `trial` once a flag of `severity` or above stands in `run`.
 
     Checks the run at most once in `every` seconds; `scan` is the program to run.
-    forecast: "warning" or "stop": the early warning prunes too, at entropy-scan's
-    threshold for a warning or for a stop."""
+    forecast: "warning" or "stop": also prunes at the early warning of a collapse or
+    NaN, with entropy-scan's threshold for a warning or for a stop."""
 
     def __init__(self, trial, run, severity="critical", rules=None, every=1.0,
                  forecast=None, scan="entropy-scan"):
@@ -45,7 +45,7 @@ class EntropyPruning:
             raise RuntimeError(f"{scan}: program not found: build it with `make "
                                "programs` and add build/ to PATH, or pass its "
                                "path as scan=FILE")
-        # An absolute path, so that a run called -x.db is not read as an option.
+        # Pass an absolute path, so that a run called -x.db is not read as an option.
         self.command = [scan, "--check", "--json", os.path.abspath(run)]
         self.command += ["--rules", os.fspath(rules)] if rules else []
         self.forecast = forecast
@@ -88,11 +88,13 @@ class EntropyPruning:
 
 
 def train(trial, command, run, grace=30.0, **options):
-    """Runs `command`, which records into `run`. Returns the run at its end.
+    """Runs `command`, which records into `run`. Returns the run after the command has
+    ended, as in `entropy-scan --json`.
 
-    Raises optuna.TrialPruned as EntropyPruning(trial, run, **options) does: then it
-    requests the training to stop, and terminates it after `grace` seconds. Raises
-    RuntimeError with the last lines of output if the training fails by itself."""
+    Checks the run like EntropyPruning(trial, run, **options). If the trial is pruned,
+    requests the training to stop, terminates it after `grace` seconds, and raises
+    optuna.TrialPruned. Raises RuntimeError with the last lines of output if the
+    training fails by itself."""
     if os.path.exists(run):
         raise RuntimeError(f"{run}: already exists")
     prune = EntropyPruning(trial, run, **options)
@@ -117,8 +119,8 @@ def train(trial, command, run, grace=30.0, **options):
 
 
 def _ask_to_stop(training, run, reason, grace):
-    """Makes the file by which the recorder stops the training. An existing file, also a
-    link or a FIFO, is replaced and never written through."""
+    """Creates the file that makes the recorder stop the training. An existing file is
+    replaced, even if it is a link or a FIFO; it is never opened for writing."""
     if training.poll() is None:
         aside = f"{run}.stop-{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Trains one model at several rates with several seeds, one after the other, and
-# stops a training with a critical flag (collapsing heads, NaN), to save the time for
-# trainings that can still succeed.
+# Trains one model with several learning rates and seeds, one run after the other, and
+# stops a run with a critical flag (collapsing heads, NaN), to save time for runs that
+# can still succeed.
 #
 #   samples/schedulers/loop.sh DIR --data FILE [OPTION of entropy-train...]
 #
-#   RATES='1e-3 3e-3 ...'  SEEDS='1 2 ...'   rates and seeds to try, in this order
-#   RULES=FILE             judge by these rules (`entropy-scan rules`)
+#   RATES='1e-3 3e-3 ...' SEEDS='1 2 ...' learning rates and seeds to try, in this order
+#   RULES=FILE             file of rules that define flags (see `entropy-scan rules`)
 #   EVERY=SECONDS          time between two checks (default 1)
 #
-# Run files and logs go into DIR; existing runs are skipped. Exit codes: 0; 2 a program
-# or argument is missing; 4 a training broke, the others ran.
+# Run files and logs go into DIR; existing runs are skipped. Exit codes: 0 success; 2 a
+# program or an argument is missing; 4 a training failed, and the other ones ran.
 set -uo pipefail
 RATES=${RATES:-1e-3 1e-2 1e-1} SEEDS=${SEEDS:-1 2} EVERY=${EVERY:-1}
 
@@ -40,7 +40,8 @@ doomed() { # RUN
 }
 
 # Requests the stop with the file that the recorder reads, and kills a training that does
-# not stop. An existing file, also a link or a FIFO, is replaced, never written through.
+# not stop. An existing file is replaced, even if it is a link or a FIFO; it is never
+# opened for writing.
 stop() { # RUN WHY
     local aside
     aside=$(mktemp "$1.stop-XXXXXX") && echo "$2" >"$aside" &&
@@ -66,7 +67,8 @@ train() { # NAME OPTION...: fails if the training broke
     wait "$training"
     code=$?
     rm -f "$run.stop"
-    # The loss may have become non-finite (exit code 1) between two checks.
+    # Check once more, because the loss may have become non-finite (exit code 1) since
+    # the last check.
     [ -n "$why" ] || why=$(doomed "$run")
     case $code in
     0 | 1 | 143) say "$name: ${why:+stopped: }${why:-done}" ;;
@@ -74,7 +76,8 @@ train() { # NAME OPTION...: fails if the training broke
     esac
 }
 
-# Ctrl-C does not reach background processes of a script.
+# Stop the training in a trap, because Ctrl-C does not reach background processes of a
+# script.
 training=''
 trap '[ -z "$training" ] || { kill "$training"; wait "$training"; }; exit 130' INT TERM
 

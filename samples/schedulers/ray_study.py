@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Searches for a learning rate with Ray Tune; each trial is a real training.
+"""Searches for a learning rate with Ray Tune; each trial is a training run.
 
     entropy-corpus -o python.tok
     samples/schedulers/ray_study.py trials --data python.tok
 
-For each training `entropy-scan watch --stop` reads its run file and requests it to stop
-once its heads collapse or become NaN. The run files are kept in the folder of the
-study: `entropy-scan trials` shows them.
+For each trial, `entropy-scan watch --stop` reads the run file and requests the training
+to stop once heads collapse or become NaN. The run files are kept in the folder of the
+study, here `trials`: `entropy-scan trials` shows them.
 
 A training in Python that records with the package entropy-scan needs no watch: use
 entropyscan.RayTunePruning, which is a callback and a stopper."""
@@ -55,7 +55,7 @@ def trial(config):
 
 
 def shown(run):
-    """Returns loss, status and standing flags of a run, by entropy-scan."""
+    """Returns loss, status and standing flags of a run, which entropy-scan reads."""
     said = json.loads(subprocess.run(
         ["entropy-scan", run, "--json"], check=True, capture_output=True,
         text=True).stdout)["runs"][0]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Searches for a learning rate with Optuna; each trial is a real training.
+"""Searches for a learning rate with Optuna; each trial is a training run.
 
     entropy-corpus -o python.tok
     samples/schedulers/study.py trials --data python.tok
     samples/schedulers/study.py more --data python.tok -- --n-layer 8
 
-Options after -- are passed to entropy-train, where the last of each counts. A trial
-whose heads collapse or become NaN is pruned at once, by entropy_pruning.py in this
-folder. The run files are kept: `entropy-scan trials/*.db` and its figures show them."""
+Options after -- are passed to entropy-train and override the options of this script. A
+trial whose heads collapse or become NaN is pruned at once, by entropy_pruning.py in
+this folder. The run files are kept: `entropy-scan trials/*.db` and its figures show
+them."""
 import argparse
 import os
 import sys

@@ -23,7 +23,7 @@ SENTENCES, TOKENS = 256, 64
 
 
 def sentences():
-    """Returns the longest sentences of the manual's plain paragraphs."""
+    """Returns the longest sentences in the plain paragraphs of the manual."""
     text = "\n".join(topics[name] for name in sorted(topics))
     found = set()
     for paragraph in re.split(r"\n\s*\n", text):

@@ -1,8 +1,8 @@
 /*
- * The names that samples/llama uses from llama.cpp's llama.h, ggml.h and
- * ggml-backend.h, to compile the sample where llama.cpp is not installed and
- * test it with a fake library. The layouts differ from llama.cpp's: compile a
- * program that runs a model against the real headers.
+ * Declares the names that samples/llama uses from llama.cpp's llama.h, ggml.h
+ * and ggml-backend.h, so that the sample can be compiled without llama.cpp and
+ * tested with a fake library. The struct layouts differ from llama.cpp's: a
+ * program that runs a real model must be compiled with the real headers.
  */
 #ifndef LLAMA_H
 #define LLAMA_H
@@ -18,8 +18,8 @@ enum ggml_op { GGML_OP_NONE = 0, GGML_OP_SOFT_MAX = 1 };
 struct ggml_tensor {
     enum ggml_type type;
     enum ggml_op op;
-    int64_t ne[4]; /* sizes, the fastest first */
-    size_t nb[4];  /* distances in bytes */
+    int64_t ne[4]; /* size of each dimension, innermost first */
+    size_t nb[4];  /* stride of each dimension in bytes */
     struct ggml_tensor *src[10];
     void *data;
     char name[64];

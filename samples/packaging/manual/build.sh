@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: build.sh FOLDER
 # Builds the manual as HTML: the guides of `pages` by pandoc, the manual pages of
-# the programs in BUILD by mandoc. FOLDER appears whole or not at all.
+# the programs in BUILD by mandoc. FOLDER appears complete or not at all.
 set -euo pipefail
 for program in pandoc mandoc; do
     command -v $program >/dev/null || { echo "$program is missing: make test-deps" >&2; exit 3; }
@@ -94,7 +94,7 @@ command_page entropy-scan-run "$build/entropy-scan" help run-file --man
 commands+=(entropy-scan-run)
 index >"$new/index.html"
 
-# links.lua names a picture images/PATH with dashes for slashes.
+# links.lua names a picture images/PATH, where dashes replace the slashes of PATH.
 while IFS=' ' read -r name path; do
     cp "$path" "$new/images/$name"
 done < <(grep -ohE 'data-path="[^"]+"' "$new"/*.html | sed 's/.*="//; s/"$//' | sort -u |
