@@ -1,7 +1,7 @@
-"""The commit, corpus and rules that all runs of a folder share.
+"""Checks and records the commit, corpus and rules that all runs of a folder share.
 
-For replicate.py and thresholds.py. Names of environment variables begin with a prefix,
-REPLICATE or THRESHOLDS.
+Used by replicate.py and thresholds.py. `prefix` is the beginning of the names of
+environment variables, REPLICATE or THRESHOLDS.
 """
 import json
 import os
@@ -21,7 +21,8 @@ def git(*arguments):
 
 
 def sources(prefix, strict=True):
-    """Returns the commit, and whether the sources differ from it, which strict refuses."""
+    """Returns the commit, and true if the sources differ from it. With `strict`, refuses
+    sources that differ."""
     commit = git("rev-parse", "HEAD")
     changed = git("status", "--porcelain", "--", ":/", ":!/samples/results")
     dirty = commit is None or bool(changed)
@@ -35,10 +36,10 @@ def sources(prefix, strict=True):
 
 
 def corpus(build, folder, sha256, given=None):
-    """Returns the token file and its SHA-256.
+    """Returns the path of the token file and its SHA-256.
 
-    samples/corpus/debian.sh makes it from corpus.list, and its SHA-256 must be `sha256`.
-    given: use this token file instead, whatever its SHA-256.
+    samples/corpus/debian.sh makes the file from corpus.list, and its SHA-256 must be
+    `sha256`. given: path of a token file to use instead, whatever its SHA-256.
     """
     if given:
         return given, data_checksum(given)
@@ -50,17 +51,18 @@ def corpus(build, folder, sha256, given=None):
              os.path.join(folder, "packages"), "-o", os.path.abspath(data) + ".new"],
             env={**os.environ, "BUILD": build})
         if made.returncode:
-            raise Refused(f"{data}: cannot be made, see above")
+            raise Refused(f"{data}: could not be made, see above")
         os.replace(data + ".new", data)
     checksum = data_checksum(data)
     if checksum != sha256:
-        raise Refused(f"{data}: its SHA-256 is {checksum}, not that of the rules: remove it to "
+        raise Refused(f"{data}: its SHA-256 is {checksum}, not the one in the rules: remove the file to "
                       "have it made from samples/truth/corpus.list")
     return data, checksum
 
 
 def recorded(folder):
-    """Returns the edition of a folder's runs; None before the first run."""
+    """Returns the recorded edition of the runs in a folder; None before the first
+    run."""
     path = os.path.join(folder, "edition.json")
     try:
         with open(path, encoding="utf-8") as file:
@@ -72,8 +74,9 @@ def recorded(folder):
 
 
 def begin(folder, prefix, edition, strict=True):
-    """Records the edition of a folder; refuses a folder with runs of another one. A
-    folder stays dirty once it has runs of changed sources."""
+    """Records the edition of the runs in a folder; refuses a folder with runs of
+    another edition. A folder stays marked as dirty once it has runs of changed
+    sources."""
     there = recorded(folder) or edition
     for key in ("commit", "corpus", "rules") if strict else ():
         if there.get(key) != edition[key]:
@@ -86,7 +89,8 @@ def begin(folder, prefix, edition, strict=True):
 
 
 def whole(name, default, least, most):
-    """Returns a whole number from the environment."""
+    """Returns the whole number in the environment variable `name`, from `least` to
+    `most`."""
     text = os.environ.get(name, str(default))
     if not text.isdecimal() or not least <= int(text) <= most:
         raise Refused(f"{name}: '{text}': expected a whole number from {least} to {most}")
@@ -94,8 +98,8 @@ def whole(name, default, least, most):
 
 
 def run_program(main):
-    """Runs the main() of a program. A refusal becomes one line; a signal ends its
-    trainings."""
+    """Runs the function main of a program. Prints a refusal as one line; on a signal,
+    ends the running trainings."""
     program = os.path.basename(sys.argv[0])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, frame: sys.exit(128 + n))

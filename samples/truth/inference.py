@@ -1,17 +1,17 @@
-"""Statistics for replicate.py: Student's t, the sign test, equivalence by two one-sided
-tests, Holm's correction.
+"""Provides the statistics for replicate.py: Student's t test, the sign test,
+equivalence by two one-sided tests, and Holm's correction.
 
-A test returns the evidence for a hypothesis and for its contrary, each as a one-sided p,
-so that a claim can be replicated, refuted or undecided. Uses only Python's standard
-library; the tests compare with published tables and with scipy's values.
+Each test returns the evidence for a hypothesis and for its contrary as one-sided p
+values, so that a claim can be replicated, refuted or undecided. Uses only Python's
+standard library; the tests compare with published tables and with scipy's values.
 """
 import math
 from dataclasses import dataclass
 
 
 def incomplete_beta(x, a, b):
-    """Returns the regularised I_x(a, b), by Lentz's continued fraction (Abramowitz
-    26.5.8)."""
+    """Returns the regularised incomplete beta function I_x(a, b), by Lentz's continued
+    fraction (Abramowitz and Stegun, 26.5.8)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
@@ -63,7 +63,8 @@ def at_least(k, n):
 
 @dataclass
 class Evidence:
-    """The evidence of n values: their mean, its interval (or None), one-sided p."""
+    """The evidence from n values: their mean, the interval of the mean (or None), and
+    one-sided p values."""
     n: int
     mean: float
     interval: tuple | None
@@ -73,12 +74,13 @@ class Evidence:
 
     @property
     def p(self):
-        """The two-sided p."""
+        """The two-sided p value."""
         return min(1.0, 2 * min(self.p_for, self.p_against))
 
 
 def moments(values):
-    """Returns mean and standard error; an error that is 0 up to rounding is 0."""
+    """Returns the mean and its standard error; a standard error that is 0 up to
+    rounding is returned as 0."""
     n = len(values)
     mean = math.fsum(values) / n
     error = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1) / n)
@@ -87,8 +89,8 @@ def moments(values):
 
 
 def interval_of(values, confidence=0.95):
-    """Returns the interval of the mean of values; None for fewer than two values or if
-    one is not finite."""
+    """Returns the confidence interval of the mean of the values; None for fewer than
+    two values or if a value is not finite."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return None
     mean, error = moments(values)
@@ -97,7 +99,8 @@ def interval_of(values, confidence=0.95):
 
 
 def by_signs(values, n_for, n_against):
-    """Returns the evidence of a sign test, for values without a t; ties are ignored."""
+    """Returns the evidence of a sign test, for values to which a t test does not apply;
+    ties are ignored."""
     n = n_for + n_against
     finite = all(map(math.isfinite, values))
     signed = {x for x in values if not math.isfinite(x)}
@@ -115,8 +118,8 @@ def no_evidence(values):
 def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
     """Tests whether the mean is below the limit.
 
-    Uses t, or signs if a value is infinite, all values are equal, or each is a yes or
-    no. NaN, the difference of two infinities, is a tie.
+    Uses the t test, or the sign test if a value is infinite, all values are equal, or
+    each value is a yes or no. NaN, the difference of two infinities, counts as a tie.
     """
     if len(values) < 2:
         return no_evidence(values)
@@ -132,10 +135,11 @@ def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
 
 
 def test_within(values, centre, margin, confidence=0.95):
-    """Tests with two one-sided tests whether the mean is within the margin of the centre.
+    """Tests, with two one-sided tests, if the mean is within the margin around the
+    centre.
 
-    The evidence against it is that the mean is beyond the margin, on either side.
-    Without a t, it uses signs as test_below does.
+    Evidence against equivalence is a mean beyond the margin, on either side. Uses the
+    sign test in the same cases as test_below.
     """
     if len(values) < 2:
         return no_evidence(values)
@@ -172,7 +176,8 @@ def verdict(evidence, adjusted, alpha=0.05):
 
 
 def slope(pairs):
-    """Returns the change of y from the least to the largest x, by least squares."""
+    """Returns the change of y from the smallest to the largest x, by a least-squares
+    line."""
     n = len(pairs)
     x_mean, y_mean = (math.fsum(column) / n for column in zip(*pairs))
     square = math.fsum((x - x_mean) ** 2 for x, _ in pairs)

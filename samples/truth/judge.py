@@ -1,7 +1,8 @@
-"""Judges the claims: the numbers of each claim, its evidence and its verdict.
+"""Judges the claims: computes the numbers of each claim, their evidence and the
+verdict.
 
-For replicate.py. Results are {model: {seed: measures}}; a missing run has no entry, and
-its claim gets no verdict.
+Used by replicate.py. Results have the form {model: {seed: measures}}; a missing run has
+no entry, and claims that need the run get no verdict.
 """
 import math
 
@@ -11,7 +12,8 @@ from rules import names_of
 
 
 def value_of(claim, measures):
-    """Returns the number of a claim in a run; None if the run does not have it."""
+    """Returns the number that a claim uses from a run; None if the run does not have
+    this measure."""
     x = measures.get(claim["measure"])
     if x is not None and claim["measure"] in LOGARITHMIC:
         return math.log(x) if x < math.inf else math.inf
@@ -19,12 +21,13 @@ def value_of(claim, measures):
 
 
 def difference(a, b):
-    """Returns a - b; NaN for two infinities, which is a tie without a t."""
+    """Returns a - b; NaN for two infinities, which the sign test counts as a tie."""
     return a - b
 
 
 def numbers(claim, results, seeds):
-    """Returns one number for each seed for which all needed runs have one."""
+    """Returns one number for each seed for which all runs that the claim needs have the
+    measure."""
     found = []
     for seed in seeds:
         values = [value_of(claim, results[name][seed]) for name in names_of(claim)]
@@ -53,7 +56,8 @@ def evidence_of(claim, values, confidence):
 
 
 def judge_claim(rules, claim, results):
-    """Returns the evidence, and why there can be no verdict ('' if there can)."""
+    """Returns the evidence, and the reason why there can be no verdict ('' if there can
+    be one)."""
     seeds = rules.seeds["judged"]
     missing = sum(seed not in results.get(name, {})
                   for name in names_of(claim) for seed in seeds)
@@ -68,7 +72,8 @@ def judge_claim(rules, claim, results):
 
 
 def judge(rules, results):
-    """Returns a row for each claim: the claim, evidence, p, adjusted, verdict, note."""
+    """Returns a row for each claim with the keys claim, evidence, p, adjusted, verdict
+    and note."""
     rows = []
     for claim in rules.claims:
         row = {"claim": claim, "evidence": None, "p": None, "adjusted": None, "note": ""}

@@ -1,9 +1,9 @@
-"""Measures a run: numbers by name, which entropy-scan computes from its file.
+"""Computes the measures of a run, {name: number}, with entropy-scan from the run file.
 
-For replicate.py and thresholds.py. A value is a number, infinity if the loss became NaN
-(worse than any number), or absent if the run does not have it, such as thresholds or a
-collapse. Bands refer to the ceiling ln(T!)/T; "early" is the first half of the layers,
-"deep" the second.
+Used by replicate.py and thresholds.py. A measure is a number, or infinity if the loss
+became NaN (worse than any number); it is absent if the run does not have it, such as
+thresholds or a collapse. Bands refer to the ceiling ln(T!)/T; "early" is the first half
+of the layers, "deep" the second.
 """
 import json
 import math
@@ -23,8 +23,8 @@ ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
        "spread of thresholds", "spread of layers' thresholds", "thresholds at gamma", "thresholds below gamma",
        "thresholds at their start")
 
-# The heads of the last record in which all values are finite: of the held-out data, or
-# of the training if the loss became NaN.
+# Selects the heads of the last sample in which all values are finite: a sample of the
+# held-out data, or of the training data if the loss became NaN.
 HEADS = """SELECT layer, value FROM es_values('entropy', '{phase}')
     WHERE step = (SELECT max(step) FROM (SELECT step
         FROM es_values('entropy', '{phase}') GROUP BY step
@@ -82,12 +82,14 @@ def of_heads(heads, n_layer, ceiling):
 
 
 def with_depth(pairs):
-    """Returns the change from the first to the last layer, by least squares."""
+    """Returns the change of a value from the first to the last layer, by a
+    least-squares line."""
     return inference.slope(pairs) if len({layer for layer, _ in pairs}) > 1 else math.nan
 
 
 def of_flags(run):
-    """Returns when and where a run broke, by its first critical collapse or NaN."""
+    """Returns measures of when and in which layer a run broke, from its first critical
+    flag, collapse or NaN."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]
     collapse = [f for f in run["flags"]
@@ -157,8 +159,8 @@ def deviation(values):
 
 
 def of_thresholds(thetas, gamma, theta_init):
-    """Returns measures of thresholds, as shares of ln T like gamma. A threshold is at
-    gamma, or at its start, if it is equal to within 0.001."""
+    """Returns measures of thresholds, which are shares of ln T like gamma. A threshold
+    is "at gamma" or "at its start" if the difference is at most 0.001."""
     return {"smallest threshold minus gamma": min(thetas) - gamma,
             "spread of thresholds": deviation(thetas),
             "thresholds at gamma": mean([abs(x - gamma) <= 0.001 for x in thetas]),

@@ -3,22 +3,23 @@
 
     replicate.py [--quick] [--plan] [--report] [--page]
 
---quick: a few small runs in minutes, without evidence; --plan: prints the smallest and
-largest possible number of runs; --report: trains nothing and judges the finished runs;
---page: writes truth-claims.md again from the JSON files of its edition and the earlier ones.
-Finished runs are kept, so that a killed replication can be resumed.
+--quick: trains a few small runs in minutes, which are no evidence; --plan: prints the
+smallest and largest possible number of runs; --report: trains nothing and judges the
+finished runs; --page: writes truth-claims.md again from the JSON files of this edition
+and the earlier ones. Finished runs are kept, so that a killed replication can be resumed.
 
     BUILD              folder of the programs (build)
     REPLICATE_DIR      folder of the run files (BUILD/replicate, or
                        BUILD/replicate-quick)
     REPLICATE_RESULTS  folder of truth-claims.md, truth.json, truth-heads.png
                        (samples/results; with --quick: REPLICATE_DIR/results), and of
-                       truth-N.json for edition N that extends another one
+                       truth-N.json for an edition N that extends another one
     REPLICATE_RULES    the rules (samples/truth/rules.toml); rules-3.toml extends them
     REPLICATE_DATA     a token file instead of the corpus of corpus.list (--quick only)
-    REPLICATE_JOBS     runs at a time, one thread each (2)
+    REPLICATE_JOBS     number of runs at a time, with one thread each (2)
     REPLICATE_NICE     niceness of the trainings (19)
-    REPLICATE_DIRTY=1  allows sources that differ from the commit; the results say so
+    REPLICATE_DIRTY=1  allows sources that differ from the commit; the results mention
+                       this
 """
 import argparse
 import json
@@ -48,7 +49,8 @@ class Replication:
         return self.known[run.name]
 
     def tried(self, name):
-        """Returns {rate: perplexities} of the rates whose tuning runs are all done."""
+        """Returns {rate: perplexities} for the rates whose tuning runs are all
+        finished."""
         found = {}
         for rate in self.rules.rates["grid"]:
             runs = [self.rules.run(name, rate, seed) for seed in self.rules.seeds["tuning"]]
@@ -60,7 +62,8 @@ class Replication:
         return [name for name, model in self.rules.models.items() if model["rate"] == "own"]
 
     def tune(self, train):
-        """Returns the rate of each model; models with missing runs have none."""
+        """Searches the learning rate of each model. Returns {model: rate}, without
+        models with missing runs."""
         while True:
             tried = {name: self.tried(name) for name in self.own()}
             grid, start = self.rules.rates["grid"], self.rules.rates["start"]
@@ -86,7 +89,7 @@ class Replication:
                        if self.trainer.is_done(run)} for name, seeds in runs.items()}
 
     def hours(self):
-        """Returns the total hours of all runs, from the start of each to its end."""
+        """Returns the sum of the durations of all runs, in hours."""
         total = 0.0
         for name in self.known:
             said = subprocess.run(
@@ -108,7 +111,8 @@ def plan(rules):
 
 
 def draw(replication, runs, results):
-    """Draws the baselines' heads of the first finished judged seed with entropy-scan."""
+    """Draws the heads of the baseline models with entropy-scan, for the first judged
+    seed whose runs are finished."""
     paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
              for name in BASELINES if results.get(name)]
     if paths and not replication.rules.beside:

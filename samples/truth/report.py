@@ -1,7 +1,7 @@
 """Writes the results of a replication: truth-claims.md and truth.json.
 
-For replicate.py. Missing numbers are "-" in Markdown and null in JSON; infinity, which
-JSON does not have, is the string "infinite".
+Used by replicate.py. Missing numbers are "-" in Markdown and null in JSON; infinity,
+which JSON does not have, is the string "infinite".
 """
 import json
 import math
@@ -14,7 +14,7 @@ from runs import Refused
 
 
 def replace_file(path, text):
-    """Replaces a file; its content appears complete or not at all."""
+    """Replaces the content of a file, which appears complete or not at all."""
     try:
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(text)
@@ -26,7 +26,7 @@ def replace_file(path, text):
 
 
 def plain(x):
-    """Converts a value for JSON."""
+    """Converts a value to one that JSON can store."""
     if isinstance(x, dict):
         return {key: plain(value) for key, value in x.items()}
     if isinstance(x, (list, tuple)):
@@ -59,7 +59,8 @@ def read(path):
 
 
 def shown(claim, x):
-    """Formats a number of a claim; logarithms of perplexities as per cent."""
+    """Formats a number of a claim; differences of log perplexities are shown as per
+    cent."""
     if x is None or math.isnan(x):
         return "-"
     if math.isinf(x):
@@ -104,7 +105,7 @@ def table(heads, rows):
 
 
 def row_of(claim, edition):
-    """Returns a row of judge.judge from what as_json has written."""
+    """Converts a claim that as_json has written back to a row of judge.judge."""
     evidence = None
     if "n" in claim:
         evidence = Evidence(claim["n"], claim["mean"], claim["interval"], claim["p_for"],
@@ -114,8 +115,8 @@ def row_of(claim, edition):
 
 
 def claim_rows(rows, several):
-    """Yields the table rows of claims. several: there are several editions, so that each
-    row begins with its edition."""
+    """Yields the table rows of claims. several: true if there are several editions; each
+    row then begins with its edition."""
     for row in rows:
         claim, evidence = row["claim"], row["evidence"]
         yield (*([row["edition"]] if several else []),
@@ -172,8 +173,8 @@ def edition_lines(rules, found):
 
 
 def joined(editions):
-    """Returns the claims of all editions, corrected together. A claim that a later edition
-    judges replaces the earlier one."""
+    """Returns the claims of all editions, corrected together. A claim of a later edition
+    with the key `instead` replaces the earlier claim."""
     rows = []
     for rules, found in editions:
         for claim in found["claims"]:

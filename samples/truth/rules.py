@@ -1,6 +1,6 @@
 """Reads and checks the rules of a replication, such as rules.toml.
 
-For replicate.py. An incomplete or wrong claim is refused here, before the training.
+Used by replicate.py. An incomplete or wrong claim is refused here, before any training.
 """
 import hashlib
 import math
@@ -19,7 +19,8 @@ CLAIM_KEYS = {"text", "papers", "published", "measure", "of", "than", "over", "e
 class Rules:
     """The seeds, rates, options, models by name and claims of a file, and its SHA-256.
 
-    beside: the rules of the previous edition, to whose claims these are added.
+    beside: the rules of the previous edition; the claims of this edition are added to
+    its claims.
     """
 
     def __init__(self, path, quick=False):
@@ -71,12 +72,12 @@ class Rules:
                           "seed too")
         grid = self.rates["grid"]
         if grid != sorted(set(grid)) or not set(self.rates["start"]) <= set(grid):
-            raise Refused(f"{self.path}: rates: expected a rising grid, and start values from it")
+            raise Refused(f"{self.path}: rates: expected an ascending grid, and start values from the grid")
         for name, model in self.models.items():
             source = model["rate"]
             if source not in ("own", *grid) and self.models.get(source, {}).get("rate") != "own":
-                raise Refused(f"{self.path}: model {name}: its rate is that of {source}, "
-                              "which is neither a model with its own rate nor a rate of the grid")
+                raise Refused(f"{self.path}: model {name}: rate '{source}': "
+                              "expected own, a model with its own rate, or a rate of the grid")
         for claim in self.claims:
             self.check_claim(claim)
         replaced = [claim["instead"] for claim in self.claims if "instead" in claim]
@@ -113,7 +114,7 @@ class Rules:
                 refuse(f"{name}: no such model")
 
     def run(self, name, rate, seed):
-        """Returns the run of a model; its name contains model, rate and seed."""
+        """Returns the run of a model; the run's name contains model, rate and seed."""
         model = self.models[name]
         short = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
         options = {**self.options, **model["options"], **self.changed_options,
@@ -134,8 +135,8 @@ def best_rate(perplexities):
 
 
 def next_rates(tried, grid, start):
-    """Returns the rates to try next, given {rate: perplexities}; none if the best rate is
-    not at the edge of those tried."""
+    """Returns the rates to try next, given {rate: perplexities}; an empty result if the
+    best rate is neither the lowest nor the highest of those tried."""
     missing = [rate for rate in start if rate not in tried]
     if missing:
         return missing

@@ -1,9 +1,9 @@
 """Trains runs, several at a time, and keeps the finished ones.
 
-For replicate.py and thresholds.py. A run is a name and options of entropy-train. In the
-folder, NAME.db is the run file, and NAME.done stores the settings and data of a finished
-run. A run that was killed, which has no NAME.done, or whose settings differ is trained
-again from its beginning. Uses only Python's standard library.
+Used by replicate.py and thresholds.py. A run is a name with options of entropy-train. In
+the folder, NAME.db is the run file, and NAME.done contains the settings and the data
+checksum of a finished run. A run that was killed, which has no NAME.done, or whose
+settings differ is trained again from its beginning. Uses only Python's standard library.
 """
 import concurrent.futures
 import fcntl
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 
 class Refused(Exception):
-    """An error on one line, with the remedy."""
+    """An error message of one line, with the remedy."""
 
 
 @dataclass
@@ -47,7 +47,8 @@ class Trainer:
                 f"--name={run.name}", "--threads=1"]
 
     def settings(self, run):
-        """Returns what identifies a run: its resolved settings, and the data."""
+        """Returns the identity of a run: its resolved settings and the checksum of its
+        data."""
         said = subprocess.run([*self.command(run), "--no-record", "--dry-run"],
                               capture_output=True, text=True, env=environment())
         if said.returncode:
@@ -65,7 +66,7 @@ class Trainer:
             return False
 
     def train(self, run):
-        """Trains a run. Returns False if it was finished already."""
+        """Trains a run. Returns False if the run was already finished."""
         settings = self.settings(run)
         if self.is_done(run, settings):
             return False
@@ -100,7 +101,7 @@ class Trainer:
         return code
 
     def train_all(self, runs, say=lambda line: print(line, file=sys.stderr)):
-        """Trains all runs; stops at the first that cannot be trained."""
+        """Trains all runs. Stops at the first run that cannot be trained."""
         repeated = {run.name for run in runs
                     if sum(other.name == run.name for other in runs) > 1}
         if repeated:
@@ -120,8 +121,8 @@ class Trainer:
             os.close(self.held)
 
     def hold(self):
-        """Takes the folder's lock. The trainings inherit it, because they outlive a killed
-        parent."""
+        """Locks the folder. The trainings inherit the lock, because they outlive a killed
+        parent process."""
         os.makedirs(self.folder, exist_ok=True)
         self.held = os.open(os.path.join(self.folder, "lock"), os.O_CREAT | os.O_RDWR, 0o644)
         try:
@@ -139,8 +140,8 @@ class Trainer:
 
 
 def environment():
-    """Returns the environment of a training: one thread, and the kernels for this
-    processor, because other kernels round differently."""
+    """Returns the environment variables of a training: one thread, and the
+    kernels for this processor, because other kernels round differently."""
     mine = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"}
     mine.pop("OPENBLAS_CORETYPE", None)
     return mine

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Finds where the thresholds of EReg stop: trains the runs of thresholds.toml and writes
-a page about them.
+"""Finds the values at which the thresholds of EReg stop moving: trains the runs of
+thresholds.toml and writes a page about them.
 
     thresholds.py [--page]
 
@@ -10,9 +10,10 @@ a page about them.
     THRESHOLDS_DIR      folder of the run files (BUILD/thresholds)
     THRESHOLDS_RESULTS  folder of thresholds.md and its figures (samples/results)
     THRESHOLDS_TABLE    the runs (samples/truth/thresholds.toml)
-    THRESHOLDS_JOBS     runs at a time, one thread each (2)
+    THRESHOLDS_JOBS     number of runs at a time, with one thread each (2)
     THRESHOLDS_NICE     niceness of the trainings (19)
-    THRESHOLDS_DIRTY=1  allows sources that differ from the commit; the page says so
+    THRESHOLDS_DIRTY=1  allows sources that differ from the commit; the page mentions
+                        this
 """
 import argparse
 import hashlib
@@ -28,7 +29,7 @@ from runs import Refused, Run, Trainer
 
 
 def planned(table):
-    """Returns the runs of a table such as thresholds.toml by (reduction, gamma, seed)."""
+    """Returns {(reduction, gamma, seed): run} for a table such as thresholds.toml."""
     return {(reduce, gamma, seed): Run(
         f"{reduce}-gamma{gamma:.2f}-s{seed}",
         {**table["options"], **table["reduce"][reduce], "ereg-reduce": reduce,
@@ -39,7 +40,7 @@ def planned(table):
 # --- the page ------------------------------------------------------------------
 
 def spread(values, form):
-    """Formats the values of all seeds in their order."""
+    """Formats the values of all seeds, in the order of the seeds."""
     return ", ".join(form.format(x) for x in values)
 
 
@@ -58,7 +59,8 @@ def rows(table, found):
 
 
 def counted(table, found, reduce):
-    """Returns one line about the thresholds at gamma in the runs of a reduction."""
+    """Returns a line of text that counts the runs of a reduction whose thresholds
+    stopped at gamma."""
     keys = [key for key in found if key[0] == reduce]
     at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]
     below = [key for key in keys if found[key]["thresholds below gamma"] > 0]
@@ -106,8 +108,8 @@ def quoted(command):
 
 
 def figures_of(table, runs):
-    """Returns the commands of entropy-scan that draw the figures, in the folder of the
-    runs."""
+    """Returns the entropy-scan commands that draw the figures; they must run in the
+    folder of the runs."""
     gammas, seed = table["gamma"], table["seed"][0]
     last = str(table["options"]["n-layer"] - 1)
     reductions = list(table["reduce"])

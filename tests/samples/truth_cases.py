@@ -311,10 +311,10 @@ def inconsistent_rules_are_refused():
     refused(good + "margin = 0.1\n", "needs a margin above 0")
     refused(good + "colour = 1\n", "colour: no such key")
     refused(good.replace('measure = "perplexity"\n', ""), "needs a measure")
-    refused(good.replace('rate = "A"', 'rate = "Z"'), "its rate is that of Z")
-    refused(good.replace('rate = "A"', 'rate = 3e-3'), "its rate is that of 0.003")
+    refused(good.replace('rate = "A"', 'rate = "Z"'), "rate 'Z'")
+    refused(good.replace('rate = "A"', 'rate = 3e-3'), "rate '0.003'")
     assert rules_of(good.replace('rate = "A"', 'rate = 4e-3')).models["B"]["rate"] == 4e-3
-    refused(good.replace("start = [2e-3]", "start = [3e-3]"), "a rising grid")
+    refused(good.replace("start = [2e-3]", "start = [3e-3]"), "an ascending grid")
     refused(good.replace("[rates]", "[rate]"), "no rates")
     refused(good.replace("[101]", "101"), "a value of the wrong type")
     refused(good.replace("[quick]", "[quick]\nmodels = ['C']"), "toml", quick=True)
