@@ -1,11 +1,11 @@
 """usage: compile_kernels.py PACKAGE CAPABILITY...
 
 Compiles the Triton kernels of the package in the folder PACKAGE without a GPU, for the
-compute capabilities given (80, 90) and for queries and keys of each type: a plain
-causal attention and, for 90 in bfloat16, all options. The last line is JSON: how many
-instructions a warp runs for each score in the hot loop of `_rows` on 9.0 in bfloat16,
-for the entropy alone and for all statistics. A compiler error ends the program with
-the compiler's message.
+given compute capabilities (80, 90) and for queries and keys of each type: a plain
+causal attention and, for 90 in bfloat16, all options. The last line of the output is
+JSON with the number of instructions that a warp runs for each score in the hot loop of
+`_rows`, on compute capability 9.0 in bfloat16, for the entropy alone and for all
+statistics. A compiler error ends the program with the compiler's message.
 
 To test another version of Triton, put its folder on PYTHONPATH."""
 
@@ -35,13 +35,13 @@ TYPES |= dict.fromkeys(
 TYPES |= dict.fromkeys(("sinks", "temperature", "extents", "floats"), "*fp32")
 TYPES |= dict.fromkeys(("entropy", "lse", "de", "dt", "largest"), "*fp32")
 TYPES |= {"first_keys": "*i32", "sums": "*fp64", "out": "*fp32"}
-# Flags of a plain attention; all other flags are false.
+# Kernel flags for a plain causal attention; all other flags are false.
 PLAIN = {"CAUSAL": True, "HEADS": True}
 
 
 def build(kernel, capability, name, given, is_plain=True):
-    """Compiles a kernel for queries and keys of the type `name`; `given` has its
-    constants and compiler options."""
+    """Compiles a kernel for queries and keys of the type `name`; `given` contains the
+    kernel's constants and the compiler options."""
     flags = [one for one in kernel.arg_names if one.isupper() and len(one) > 2]
     constants = {flag: PLAIN.get(flag, False) if is_plain else True for flag in flags}
     constants |= {"FIRST": 0, "DENSE": 0} if is_plain else {"FIRST": 1, "DENSE": 2}
@@ -55,7 +55,8 @@ def build(kernel, capability, name, given, is_plain=True):
     signature = {one: types.get(one, "i32") for one in kernel.arg_names}
     attributes = None
     if is_plain and not triton.__version__.startswith("3.2."):
-        # As at real launches, addresses, sizes and strides are multiples of 16.
+        # Compile for addresses, sizes and strides that are multiples of 16, as in real
+        # launches.
         multiples = [
             i for i, one in enumerate(kernel.arg_names)
             if signature[one][0] == "*" or one in ("T", "S", "D")

@@ -1,4 +1,5 @@
-"""pytest's configuration: paths of the package and fixtures that all tests share."""
+"""Configures pytest: sets the paths of the package and defines the fixtures that all
+tests share."""
 
 import os
 import sys
@@ -6,9 +7,11 @@ from pathlib import Path
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Triton reads this when it is imported; PyTorch compiles for the CPU without Triton.
+# Triton reads this variable when it is imported; PyTorch compiles for the CPU without
+# Triton.
 os.environ.setdefault("TRITON_INTERPRET", "1")
-# Test files run in parallel: more compiler processes would overload the processors.
+# Test files run in parallel, so more than one compiler process per file would overload
+# the processors.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 root = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,7 +42,7 @@ def run_file(tmp_path):
 
 
 def pytest_unconfigure(config):
-    """Prints the closing line that our other test programs also print."""
+    """Prints a last line with the counts in the format of our other test programs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return

@@ -1,6 +1,6 @@
-"""A fake CUDA device that detects waits: its tensors claim to be on CUDA, are stored on
-the CPU and raise Waited where the host would wait for the device. Copies to pinned
-memory arrive only when the host waits for an event."""
+"""A fake CUDA device that detects waits. Its tensors report a CUDA device but are
+stored on the CPU, and raise Waited where the host would wait for the device. Copies to
+pinned memory become visible only when the host waits for an event."""
 
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ NOT_YET = -77
 
 
 class Waited(RuntimeError):
-    """The host would wait for the device here."""
+    """Raised where the host would wait for the device."""
 
 
 class Far(torch.Tensor):
@@ -141,7 +141,8 @@ def _ours(function):
 
 @contextmanager
 def cuda(monkeypatch, kernels):
-    """Provides the fake device; its kernels run in Triton's interpreter, `kernels`."""
+    """Provides the fake device. Its kernels are those of the fixture `kernels` and run
+    in Triton's interpreter."""
     device = Device()
     event = SimpleNamespace(record=lambda: None, synchronize=device.arrive)
     real, empty = kernels.head_statistics, torch.empty

@@ -1,5 +1,5 @@
-"""A fake flash-attn package for the CPU: has the functions of versions 2 and 3 with
-their signatures, computes them as documented and keeps the weights of each call."""
+"""A fake flash-attn package for the CPU. Its functions have the signatures of versions
+2 and 3, compute attention as documented and keep the weights of each call."""
 
 import sys
 import types

@@ -1,11 +1,12 @@
-"""The tests' reference: attention entropy by the plain formula in double precision."""
+"""The reference for the tests: computes attention entropy with the plain formula in
+double precision."""
 
 import torch
 
 
 def weights(query, key, seen=None, scale=None, softcap=None, bias=None, sinks=None):
-    """Returns attention weights (B,H,T,S), double: the softmax over the keys that
-    `seen` shows. With sinks, the rows sum to less than 1."""
+    """Returns attention weights (B,H,T,S), double: the softmax over the keys for which
+    `seen` is true. With sinks, the rows sum to less than 1."""
     query, key = query.double(), key.double()
     key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -23,12 +24,13 @@ def weights(query, key, seen=None, scale=None, softcap=None, bias=None, sinks=No
 
 
 def row_entropy(a):
-    """Returns the entropy (B,H,T) of weights a (B,H,T,S), by AERO, eq. 10."""
+    """Returns the entropy (B,H,T) of weights a (B,H,T,S), as in AERO, eq. 10."""
     return -(a * (a + 1e-9).log()).sum(-1)
 
 
 def head_entropy(a, counted=None):
-    """Returns (H): the mean entropy over the rows of `counted` (B,T), default all."""
+    """Returns the mean entropy of each head (H) over the rows for which `counted` (B,T)
+    is true; default: all rows."""
     entropy = row_entropy(a.double())
     if counted is None:
         return entropy.mean((0, 2))

@@ -1,5 +1,5 @@
-"""Small models of transformers with random weights, by name. The number of layers
-differs from the number of heads."""
+"""Makes small transformers models with random weights, by name. The number of layers
+differs from the number of heads, so that a test notices if they are swapped."""
 
 import pytest
 import torch
@@ -11,8 +11,8 @@ NO_DROPOUT = dict(attention_dropout=0.0)
 
 
 def needs_torch(version, why):
-    """Skips a test with versions of torch before `version`, which lack what the
-    test needs."""
+    """Skips a test if PyTorch is older than `version` and lacks a feature that the test
+    needs."""
     is_older = torch.__version__ < version
     return pytest.mark.skipif(is_older, reason=f"torch {torch.__version__}: {why}")
 

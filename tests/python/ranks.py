@@ -1,5 +1,5 @@
-"""Trainings of two ranks with gloo, for test_distributed.py. Every rank runs the
-function that the test names; run() returns the results of all ranks."""
+"""Runs trainings on two ranks with gloo, for test_distributed.py. Every rank runs the
+function whose name the test passes to run(), which returns the results of all ranks."""
 
 import multiprocessing
 import os
@@ -52,9 +52,10 @@ def _start(name, rank, world, port, folder, args):
 
 
 def run(name, folder, *args, world=2, killed=()):
-    """Runs the function `name` on all ranks. Returns the result of each; None for the
+    """Runs the function `name` on all ranks. Returns the result of each rank; None for
     ranks that are expected to be killed."""
-    # The fork server imports everything once; it gets sys.path only by PYTHONPATH.
+    # Set PYTHONPATH: the fork server imports all modules once and does not inherit
+    # sys.path.
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     try:
@@ -100,7 +101,8 @@ def _run(name, folder, args, world, killed):
 
 
 def batch(step, rank=None):
-    """Returns four sequences, one of them with padding, or the two of a rank."""
+    """Returns four sequences, one of them with padding, or the two sequences of a
+    rank."""
     generator = torch.Generator().manual_seed(step)
     tokens = torch.randint(3, models.VOCAB, (4, LENGTH), generator=generator)
     mask = torch.ones_like(tokens)
@@ -116,7 +118,7 @@ def model_of(maker):
 
 
 def train(model, batches, path=None, evaluate=None, **options):
-    """Trains. Returns the losses and the final parameters, and the watch."""
+    """Trains a model. Returns the losses, the final parameters and the watch."""
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     rec = es.watch(model, path, **options) if path else None
     numbers = []
@@ -144,13 +146,14 @@ def train(model, batches, path=None, evaluate=None, **options):
 
 
 def alone(path, maker, **options):
-    """Trains in one process with all of the data."""
+    """Trains in a single process with the data of all ranks."""
     batches = [batch(step) for step in range(STEPS)]
     return train(model_of(maker), batches, path, batch(99), **options)
 
 
 def both(rank, path, make, per_rank=True, **options):
-    """Trains without and with a watch. Returns whether all bits are the same."""
+    """Trains without and with a watch. Returns true if losses and parameters are equal
+    bit by bit."""
     mine = rank if per_rank else None
     batches = [batch(step, mine) for step in range(STEPS)]
     evaluation = batch(99, mine)
@@ -222,7 +225,8 @@ def tensor_parallel_without_one(rank, folder):
 
 
 class Sharded(nn.Module):
-    """Attention whose queries and keys are DTensors; divided: their placements."""
+    """Attention whose queries and keys are DTensors. divided: the placements of the
+    DTensors."""
 
     def __init__(self, mesh, divided):
         super().__init__()
@@ -258,7 +262,8 @@ def sharded_alone(path):
 
 
 def dtensors(rank, folder, dimension, of_keys, compiled):
-    """Divides queries by `dimension` and keys by `of_keys`; None for no division."""
+    """Makes DTensors: queries are sharded along `dimension` and keys along `of_keys`;
+    None means not sharded."""
     mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
     divided = [
         tensor.Replicate() if one is None else tensor.Shard(one)
@@ -269,7 +274,8 @@ def dtensors(rank, folder, dimension, of_keys, compiled):
 
 
 def beside_plain(model, path, mesh, compiled):
-    """Runs a watched step and compares the model's output with that without a watch."""
+    """Runs a watched step and compares the model's output with the output without a
+    watch."""
     plain = model(activations(0)).detach()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -283,8 +289,8 @@ def beside_plain(model, path, mesh, compiled):
 
 
 class ShardedMultihead(nn.Module):
-    """torch.nn.MultiheadAttention with DTensors, replicated or divided by samples.
-    need_weights stays true, because torch cannot divide SDPA."""
+    """torch.nn.MultiheadAttention with DTensors, replicated or sharded by samples.
+    need_weights stays true, because torch cannot shard SDPA."""
 
     def __init__(self, mesh, divided):
         super().__init__()
@@ -345,8 +351,8 @@ def stages_alone(path):
 
 
 def stages(rank, folder, dies):
-    """Trains two stages, layers 0 and 1 and layers 2 to 4. dies: the second stage is
-    killed at the last step."""
+    """Trains a pipeline of two stages, layers 0 and 1 and layers 2 to 4. dies: the
+    second stage is killed at the last step."""
     model = nn.Sequential(*(layers()[2:] if rank else layers()[:2]))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     options = dict(all_ranks=True, first_layer=2 if rank else 0)
@@ -395,7 +401,7 @@ def ddp_that_loses_one(rank, folder):
 
 
 def fragments_that_lose_one(rank, folder):
-    """Does the same as ddp_that_loses_one on a pretended nfs file system."""
+    """Same as ddp_that_loses_one, but on a simulated nfs file system."""
     mounts = Path(folder, f"mounts{rank}")
     mounts.write_text("22 1 0:1 / / rw - nfs4 filer:/ rw\n")
     os.environ["ENTROPY_MOUNTINFO"] = str(mounts)

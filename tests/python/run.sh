@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of the Python package in a venv with its own PyTorch. The venv is made
-# once in build/ for each list of requirements (LIST=FILE, default requirements.txt);
-# VENV=DIR uses an existing one. --venv only makes the venv. Other arguments go to
-# pytest. The last line is "N passed, N failed, N skipped".
+# Runs the tests of the Python package in a venv with its own PyTorch. The venv is
+# created once in build/ for each list of requirements (LIST=FILE, default
+# requirements.txt); VENV=DIR uses an existing venv. --venv only creates the venv. Other
+# arguments are passed to pytest. The last line is "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 BUILD=$(realpath -m "${BUILD:-build}")
@@ -25,18 +25,21 @@ make_venv() { # makes the venv completely or not at all
     "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
-    # uv takes half of pip's processor time for these gigabytes. Python compiles modules
-    # when they are imported, which are only a twentieth of all.
+    # Use uv, which needs half of pip's processor time for these gigabytes. Do not
+    # compile all modules: only a twentieth of them is ever imported, and Python
+    # compiles these itself.
     { "$made/bin/pip" install -q --no-compile uv &&
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r "$list"; } ||
         "$made/bin/pip" install -q --no-compile -r "$list" || skip "the requirements could not be installed (see above)"
-    # Older versions of Triton for test_triton.py, which skips those that are missing.
+    # Install older versions of Triton for test_triton.py, which skips versions that are
+    # missing.
     for version in $([ -n "$kind" ] || echo 3.2.0 3.6.0); do
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" \
             --no-deps --target "$made/triton-$version" "triton==$version" || true
     done
     rm -rf "$made/cache"
-    # Scripts in bin/ contain the old path, but we only call python.
+    # After the move, scripts in bin/ still contain the old path, but only python is
+    # called.
     mv "$made" "$venv"
     trap - EXIT
 }
@@ -46,12 +49,13 @@ mkdir -p "$BUILD"
 [ "${1-}" != --venv ] || exit 0
 # Test files run in parallel, so waiting threads must not spin.
 export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-# Keep byte code out of the source tree and of the venv, which may not be ours.
+# Keep byte code out of the source tree and out of the venv, which may belong to the
+# user.
 export PYTHONPYCACHEPREFIX=$BUILD/pycache
 unset PYTHONDONTWRITEBYTECODE
 [ $# -gt 0 ] || set -- tests/python
-# Most tests use one thread: run files in parallel, if xdist is installed, in the order of
-# conftest.py.
+# Most tests use one thread. If xdist is installed, run test files in parallel, in the
+# order given in conftest.py.
 "$venv/bin/python" -c 'import xdist' 2>/dev/null &&
     set -- -n "$(nproc)" --dist loadfile --no-loadscope-reorder "$@"
 exec "$venv/bin/python" -m pytest -q -p no:logging -p no:cacheprovider --tb=short \

@@ -1,6 +1,6 @@
-"""Test cases of attention in the terms of es_attention_shape, by name, and the expected
-results of each, from the formula in double precision. The C library and the Triton
-kernels are both tested with all of these cases."""
+"""Defines test cases of attention, by name, with the parameters of es_attention_shape,
+and computes their expected results with the formula in double precision. Both the C
+library and the Triton kernels are tested with all cases."""
 
 import math
 
@@ -24,8 +24,8 @@ def hidden(n, *places, b=1):
 
 
 def case(number=torch.float32, spread=1.0, by_token=False, call=dict(), **sizes):
-    """Describes a case. by_token: tensors are (B,T,H,D) in memory. call: members of
-    Call, by their names in es_attention_shape."""
+    """Describes a test case. by_token: tensors have the order (B,T,H,D) in memory.
+    call: members of Call, with their names in es_attention_shape."""
     return dict(number=number, spread=spread, by_token=by_token, call=call,
                 sizes={**SIZES, **sizes})  # fmt: skip
 
@@ -124,7 +124,8 @@ def make(name):
 
 
 def _sequences(query, key, call):
-    """Yields (number, row of the batch, queries, keys, offset) of each sequence."""
+    """Yields, for each sequence, its number, its row in the batch, its queries and
+    keys, and the offset of its first query."""
     starts, keys = call.query_starts, call.key_starts
     if starts is None:
         pairs = [(i, slice(None), slice(None)) for i in range(query.shape[0])]
@@ -140,7 +141,7 @@ def _sequences(query, key, call):
 
 
 def _of_sequence(query, key, call, n, b, rows, columns, offset):
-    """Returns the values (H,rows) of the rows that count, by name."""
+    """Returns, by name, the values (H,rows) of the rows of a sequence that count."""
     q, k = query[b, :, rows].double(), key[b, :, columns].double()
     k = k.repeat_interleave(q.shape[0] // k.shape[0], 0)
     scores = q @ k.transpose(1, 2) * call.scale
@@ -182,8 +183,8 @@ def _of_sequence(query, key, call, n, b, rows, columns, offset):
 
 
 def expected(query, key, call):
-    """Returns the expected values (H) by the names in a run file. All rows are
-    finite."""
+    """Returns the expected values (H) by the names of series in a run file. All rows of
+    the test cases are finite."""
     parts = [_of_sequence(query, key, call, *one) for one in _sequences(query, key, call)]
     rows = {name: torch.cat([part[name] for part in parts], 1) for name in parts[0]}
     means = [p["entropy"].mean(1) for p in parts if p["entropy"].shape[1]]

@@ -1,6 +1,6 @@
-"""Batches without rows are ignored; sequences of different lengths (nested tensors) and
-gradients of single samples are one warning and a counted gap. The model computes the
-same as without a watch."""
+"""Tests unusual batches. Batches without rows are ignored; for sequences of different
+lengths (nested tensors) and per-sample gradients the watch warns once and counts the
+missing samples. The model computes the same as without a watch."""
 
 import warnings
 
@@ -54,7 +54,7 @@ def stack(layer):
 
 
 def train(model, batches, rec=None):
-    """Trains. Returns the outputs and the last gradients."""
+    """Trains a model. Returns the outputs and the last gradients."""
     numbers = []
     for x in batches:
         model.zero_grad()

@@ -1,5 +1,6 @@
-"""entropy-train probe and transformers compute the same entropies of heads for the same
-weights of encoders, BERT and RoBERTa, also with padding, whose rows do not count."""
+"""Tests that entropy-train probe and transformers compute the same head entropies from
+the same weights of encoders (BERT and RoBERTa), also with padding, whose rows do not
+count."""
 
 import json
 import subprocess
@@ -31,7 +32,7 @@ def roberta():
     return tf.RobertaForMaskedLM(config)
 
 
-# By name: a function that makes the model, and its padding token.
+# For each name: a function that makes the model, and the model's padding token.
 MODELS = {
     "bert": (models.bert, 0),
     "bert without a head": (lambda: tf.BertModel(models.bert().config), 0),
@@ -51,7 +52,8 @@ def make_tokens(path, padding, lengths):
     tokens = torch.randint(3, VOCAB, (2, LENGTH + 1))
     for row, length in zip(tokens, lengths):
         row[length:] = padding
-    # The sequences follow each other in the file, each with one more token.
+    # In the token file the sequences follow each other, and each is followed by one
+    # more token.
     ids = path.with_suffix(".ids")
     ids.write_text(" ".join(map(str, tokens.flatten().tolist())))
     code, said = run(CORPUS, "--ids", ids, "--vocab", VOCAB, "-o", path,
@@ -69,8 +71,8 @@ def probe(tmp_path, weights, tokens, *options):
 
 
 def theirs(model, tokens, padding):
-    """Returns the entropies of heads (L,H) by transformers, and the ceiling: the mean
-    ln of the number of visible keys."""
+    """Returns the head entropies (L,H) that transformers computes, and the ceiling: the
+    mean logarithm of the number of visible keys."""
     seen = tokens != padding
     model = model.double().eval()
     model.set_attn_implementation("eager")

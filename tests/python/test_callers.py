@@ -1,5 +1,5 @@
-"""Attention outside of transformers: callers of scaled_dot_product_attention, torch.nn,
-and modules that return their weights."""
+"""Tests attention outside of transformers: callers of scaled_dot_product_attention,
+torch.nn.MultiheadAttention, and modules that return their weights."""
 
 import formula
 import numpy as np

@@ -1,6 +1,6 @@
-"""torch.compile, checkpointing and mixed precision: there is one graph whatever the
-cadence, the training has the same bits as without a watch, and the entropies are those
-of the first pass."""
+"""Tests torch.compile, checkpointing and mixed precision: the graph is compiled once
+whatever the cadence, training gives the same bits as without a watch, and the entropies
+are those of the first pass."""
 
 import formula
 import models
@@ -15,7 +15,7 @@ STEPS = 5
 
 
 def train(model, given, path=None, every=2, wrap=lambda model: model):
-    """Trains. Returns logits, losses and gradients of each step."""
+    """Trains a model. Returns logits, losses and gradients of each step."""
     out = []
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
     rec = es.watch(model, path, every=every) if path else None
@@ -75,7 +75,8 @@ def test_a_training_has_the_same_bits_with_and_without_us(
 
 @pytest.fixture
 def one_order_of_sums():
-    """Makes gradients of embeddings reproducible; torch otherwise sums in any order."""
+    """Makes gradients of embeddings reproducible; torch otherwise sums in a varying
+    order."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -149,7 +150,8 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph(run_file):
 
 
 def test_an_unwatched_model_of_the_same_code_has_a_separate_graph(run_file):
-    """Such as DPO's reference or a teacher, whichever model is compiled first."""
+    """Such a model is the reference model of DPO or a teacher. The order of compilation
+    does not matter."""
     given = models.inputs("gpt2")
     others = [fresh(), fresh()]
     watched = fresh()
@@ -189,8 +191,8 @@ def test_the_first_micro_batch_of_a_step_is_what_is_recorded(run_file):
 
 @pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
 def test_mixed_precision_is_measured_exactly(number, run_file):
-    """The entropy is that of the queries and keys in half precision, but our own
-    products are not computed in half precision."""
+    """The entropy is computed from queries and keys in half precision, but our products
+    of them are not computed in half precision."""
     seen = []
 
     class Attention(torch.nn.Module):
@@ -236,7 +238,7 @@ def test_everything_is_undone_at_the_end(run_file):
             assert state()[0] != before[0]
         assert state()[0] != before[0]
     assert state() == before
-    # Two watches of the same kind of model that do not end in reverse order.
+    # Open two watches of the same kind of model, and close the first one first.
     other = fresh()
     first, second = es.watch(model, run_file), es.watch(other, run_file + ".3.db")
     first.close()

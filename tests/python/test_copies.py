@@ -1,6 +1,6 @@
-"""Copies, pickles, saved files and exported programs of a watched model contain nothing
-of this package. They compute the same, also where the package is not installed, and
-their attention is not in the run."""
+"""Tests that copies, pickles, saved files and exported programs of a watched model
+contain nothing of this package. They compute the same as the model, also where the
+package is not installed, and their attention is not recorded."""
 
 import copy
 import io
@@ -36,7 +36,7 @@ def through_pickle(model):
 
 
 def forget(*_):
-    """A hook of the user, which copies keep."""
+    """A hook of the user; copies of the model keep this hook."""
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -62,7 +62,8 @@ def test_a_copy_has_nothing_of_ours(copied, kind, run_file):
 
 @pytest.mark.parametrize("layer", [Attention, Multihead])
 def test_a_compiled_copy_is_not_in_the_run(layer, run_file):
-    """Such as an average of weights that is evaluated during the training."""
+    """An example is a model with averaged weights that is evaluated during the
+    training."""
     torch._dynamo.reset()
     model, x = stack(layer), torch.randn(2, 7, E)
     with es.watch(model, run_file) as rec:

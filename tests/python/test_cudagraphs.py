@@ -1,6 +1,7 @@
-"""mode="reduce-overhead": our operators stay out of CUDA graphs, and the rest of the
-model keeps them. Inductor lowers a graph of fake CUDA tensors, and the tests check
-where it cuts the graph; no device is needed, because nothing runs."""
+"""Tests mode="reduce-overhead": our operators stay out of CUDA graphs, and the rest of
+the model still runs in CUDA graphs. Inductor lowers a graph of fake CUDA tensors, and
+the tests check where Inductor cuts the graph; no device is needed, because nothing is
+run."""
 
 import contextlib
 from types import SimpleNamespace
@@ -35,8 +36,9 @@ class Attention(torch.nn.Module):
 
 @pytest.fixture
 def lowered(monkeypatch, run_file):
-    """Lowers a graph with two layers. Returns why inductor makes no CUDA graph without
-    cuts, the same with cuts, and its reason for a cut at each node."""
+    """Lowers a graph with two layers. Returns three results: the reasons why Inductor
+    makes no CUDA graph without cuts, the reasons with cuts, and the reason for a cut at
+    each node."""
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: CARD)
     monkeypatch.setattr(scheduler, "has_triton", lambda *_: True)
     torch._dynamo.reset()
@@ -79,7 +81,7 @@ def test_a_graph_is_cut_at_our_operators_and_nowhere_else(lowered):
 
 
 def test_without_cuts_there_is_no_cuda_graph(lowered):
-    """Its replays would not measure."""
+    """Replays of a CUDA graph without cuts would not measure the attention."""
     assert "cpu device" in lowered[0]
 
 

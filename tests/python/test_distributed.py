@@ -1,6 +1,6 @@
-"""Trainings of two ranks with gloo: DDP, FSDP2, tensor parallelism, pipeline stages.
-Their joined recording equals that of one process with the same training, and the
-training has the same bits as without a watch."""
+"""Tests training on two ranks with gloo: DDP, FSDP2, tensor parallelism, pipeline
+stages. The merged recording equals the recording of the same training in one process,
+and the training gives the same bits as without a watch."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ NEW_DTENSORS = models.needs_torch("2.15", "DTensors cannot do the model's own op
 
 
 def merge(folder, *names, code=0):
-    """Merges the files of the ranks to all.db. Returns what merge prints."""
+    """Merges the files of the ranks into all.db. Returns the output of merge."""
     program = _library.program("entropy-scan")
     command = [program, "merge", *names, "-o", "all.db"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -75,7 +75,8 @@ def test_ranks_of_ddp_are_one_run_of_the_whole_batch(tmp_path, gpt2_alone):
     assert_same_run(run, gpt2_alone)
     for phase in ("train", "eval"):
         assert close(run.values("loss", phase), gpt2_alone.values("loss", phase))
-    # Because of padding rank 0 has fewer rows, so the means have different weights.
+    # Because of padding, rank 0 has fewer rows, so the means of the ranks have
+    # different weights.
     rows = run.values("finite_rows")
     assert (rows == 4 * ranks.LENGTH - 5).all()
     first = es.open(tmp_path / "run.db")
@@ -170,8 +171,8 @@ def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
     merge(tmp_path, "run.db", "run.rank1.db")
     run, one = es.open(tmp_path / "all.db"), es.open(one)
     assert run.entropy().shape == (3, 5, 3)
-    # The second stage's inputs have another alignment in memory, which may change the
-    # last digit of products, and logits reach 160.
+    # The inputs of the second stage have a different alignment in memory, which may
+    # change the last digit of products, and logits are as large as 160.
     assert_same_run(run, one, phases=("train",), tolerance=1e-4)
     assert close(run.values("loss"), one.values("loss"), 1e-4)
 
@@ -350,7 +351,7 @@ def test_a_configuration_that_raises_does_not_disturb_the_training(run_file):
 
 
 def test_a_loss_of_nan_is_recorded_at_its_step_alone(tmp_path, run_file):
-    """The Trainer's own log replaces it by a number."""
+    """The Trainer's own log replaces a NaN loss by a number."""
     if "train_sampling_strategy" not in tf.TrainingArguments.__dataclass_fields__:
         pytest.skip(f"transformers {tf.__version__} has no train_sampling_strategy")
 

@@ -1,4 +1,5 @@
-"""Compares the entropy regularization with autograd of the plain formula."""
+"""Compares the entropy regularization with the plain formula and its gradient by
+autograd."""
 
 import math
 
@@ -26,7 +27,7 @@ def layers(number, kv=H, factor=1.5):
 
 
 def plain(pairs, thresholds, reduction, causal):
-    """Computes the penalty as in the papers' listing, in double."""
+    """Computes the penalty in double precision, as in the papers' listing."""
     e_max = math.log(T)
     total = 0
     for (query, key), theta in zip(pairs, thresholds):
@@ -142,7 +143,7 @@ def hidden_keys(n, *hidden):
 
 def visible(options, t, s):
     """Returns the visible keys (B|1,1,T,S), bool, for the options of an Attention; rows
-    that are left out see no key."""
+    that do not count see no key."""
     place = torch.arange(t)[:, None] + options.get("offset", 0)
     j = torch.arange(s)
     seen = torch.ones(t, s, dtype=torch.bool)
@@ -224,8 +225,8 @@ def test_entropy_and_gradients_of_rows_are_those_of_autograd(name, by, monkeypat
     assert (got.double() - wanted)[counted].abs().max() <= 1e-5
     assert (got[~counted].view(torch.int32) == _library.MISSING_BITS).all()
     (torch.where(counted, got, 0) * de).sum().backward()
-    # One unit in the last place of 16-bit types: Triton's interpreter truncates, while
-    # devices round.
+    # Allow one unit in the last place of 16-bit types: Triton's interpreter truncates,
+    # whereas devices round.
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 2**-7, torch.float16: 2**-10}
     for one, other in zip(inputs, exact):
         largest = other.grad.abs().max()

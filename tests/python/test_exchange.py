@@ -1,4 +1,5 @@
-"""Exports of a run are read back by the libraries that define the formats."""
+"""Tests that the libraries which define the export formats can read the exports of a
+run."""
 
 import json
 import subprocess

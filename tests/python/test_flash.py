@@ -1,5 +1,5 @@
-"""Callers of flash-attn's functions, and the attention functions of transformers that
-use them."""
+"""Tests callers of flash-attn's functions, including the attention functions of
+transformers."""
 
 import sys
 import types
@@ -24,7 +24,8 @@ def package(monkeypatch):
 
 
 def model_file(monkeypatch, source):
-    """Makes a user's module that has imported flash-attn's functions by name."""
+    """Makes a module, like one of a user, that has imported flash-attn's functions by
+    name."""
     module = types.ModuleType("somebodys_model")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(source, module.__dict__)
@@ -126,8 +127,8 @@ def build(monkeypatch, name):
 
 
 def of_calls(calls):
-    """Returns the entropies of heads (L,H) from the weights that the fake package
-    computed."""
+    """Returns the head entropies (L,H), computed from the weights that the fake package
+    has kept."""
     rows = []
     for sequences in calls:
         entropy = [formula.row_entropy(a[None])[0] for a in sequences]
@@ -174,7 +175,8 @@ def test_a_function_imported_during_a_watch_is_restored(package, monkeypatch, ru
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_an_unsupported_call_is_reported_once(backend, package, monkeypatch, run_file):
-    """The second of three layers makes it, also in a graph; the others are measured."""
+    """The second of three layers makes the unsupported call, eagerly and in a graph;
+    the other two layers are measured."""
     torch._dynamo.reset()
     file, model, x = build(monkeypatch, "varlen")
     table = torch.zeros(3, 1, dtype=torch.int32)

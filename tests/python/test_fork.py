@@ -1,7 +1,8 @@
-"""A forward pass in a forked child records nothing, and the parent continues to record.
-The child has a single thread: torch's other threads do not survive a fork, and a pass
-with several threads would wait for them, with or without a watch (torch recommends
-torch.set_num_threads(1) in the child, as in DataLoader)."""
+"""Tests that a forward pass in a forked child records nothing, and that the parent
+continues to record. The child uses a single thread, because torch's other threads do
+not survive a fork and a pass with several threads would wait for them forever, with or
+without a watch (torch recommends torch.set_num_threads(1) in the child, as in
+DataLoader)."""
 
 import subprocess
 import sys

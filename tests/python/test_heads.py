@@ -1,6 +1,6 @@
-"""Calls of scaled_dot_product_attention with all shapes and options, compared with the
-plain formula under torch's rules of broadcasting. Calls whose heads cannot be
-identified are one warning and a counted gap."""
+"""Compares calls of scaled_dot_product_attention with all shapes and options with the
+plain formula under torch's broadcasting rules. For calls whose heads cannot be
+identified the watch warns once and counts the missing samples."""
 
 import warnings
 
@@ -37,13 +37,15 @@ class Model(torch.nn.Module):
 
 
 def seen(*shape):
-    """Returns a mask that hides some keys in every head and shows each query a key."""
+    """Returns a mask that hides some keys in every head but shows each query at least
+    one key."""
     mask = torch.rand(shape) < 0.6
     mask[..., 0] = True
     return mask
 
 
-# Shapes of queries and keys, options, attributes of the module, expected (B,H).
+# For each call: shapes of queries and keys, options, attributes of the module, and the
+# expected (B,H).
 CALLS = {
     "four": ((2, 3, 5, 4), (2, 3, 7, 4), {}, {}, (2, 3)),
     "one key for all samples": ((2, 3, 5, 4), (1, 3, 7, 4), {}, {}, (2, 3)),
@@ -172,7 +174,7 @@ def test_heads_that_cannot_be_identified_are_one_warning_and_counted(
     shape, heads = UNKNOWN[name]
 
     class Both(torch.nn.Module):
-        """Also has a layer with four dimensions, which is measured."""
+        """A model that also has a layer with four dimensions, which is measured."""
 
         def __init__(self):
             super().__init__()

@@ -1,5 +1,5 @@
-"""record="standard" and "all": activations, routers, gradients and updates of layers,
-compared with plain PyTorch in the same training."""
+"""Tests record="standard" and "all": compares activations, routers, gradients and
+updates of layers with plain PyTorch in the same training."""
 
 import copy
 import functools
@@ -53,8 +53,8 @@ def micro_batches(n_steps, n=2):
 
 
 def train(model, batches, path=None, act=lambda model, optimizer: None, **options):
-    """Trains; act is called before each step of the optimizer. Returns the losses of
-    all micro-batches."""
+    """Trains a model and calls act before each step of the optimizer. Returns the
+    losses of all micro-batches."""
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     losses = []
     rec = es.watch(model, path, **options) if path else None
@@ -132,7 +132,8 @@ def test_gradients_are_measured_before_they_are_clipped(run_file):
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_gradients_that_a_closure_computes_belong_to_its_step(is_named, run_file):
-    """As in Lightning: when the step begins, the previous gradients still exist."""
+    """As in Lightning, the previous gradients still exist when the optimizer's step
+    begins."""
     plain = Reference(model := gpt2())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with es.watch(model, run_file, record="all") as rec:
@@ -175,7 +176,7 @@ def test_a_scale_of_the_loss_is_removed_from_the_norms(is_fused, is_unscaled, ru
 
 
 def test_several_optimizers_and_frozen_parameters_are_supported(run_file):
-    """Such as Muon and AdamW together. A frozen layer has no sample."""
+    """An example is Muon together with AdamW. A frozen layer has no sample."""
     model, given = gpt2(), models.inputs("gpt2")
     for parameter in model.transformer.h[1].parameters():
         parameter.requires_grad_(False)
@@ -336,7 +337,7 @@ def test_layers_without_attention_keep_their_numbers(run_file):
     "attention, blocks",
     [
         ([f"h.{i}.attn" for i in range(2)], ["h.0", "h.1"]),
-        # Swin has stages of several blocks.
+        # In Swin each stage contains several blocks.
         ([f"layers.{i}.blocks.{j}.attn" for i in (0, 1) for j in (0, 1)],
          ["layers.0.blocks.0", "layers.0.blocks.1", "layers.1.blocks.0", "layers.1.blocks.1"]),
         # In T5 both attentions of a decoder layer are in a list inside the block.
@@ -441,7 +442,7 @@ def test_the_compiled_step_of_an_optimizer_is_left_alone(no_graphs_of_others, ru
 
 
 class Layer(torch.nn.Module):
-    """A layer with an attention of test_waits.py, a weight and a router."""
+    """A layer with the attention of test_waits.py, a weight and a router."""
 
     def __init__(self, place):
         super().__init__()

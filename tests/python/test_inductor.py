@@ -1,5 +1,6 @@
-"""Checkpoints in graphs of inductor have the same bits with and without a watch. The
-tests are in a separate file because compiling takes long and files run in parallel."""
+"""Tests that checkpointed models compiled by inductor compute the same bits with and
+without a watch. The tests are in a separate file because compiling takes long and test
+files run in parallel."""
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ import entropyscan as es
 
 
 class Checkpointed(torch.nn.Module):
-    """Blocks of attention, each under torch.utils.checkpoint. The first one uses
-    bfloat16, whose rounding would reveal loops that are fused differently."""
+    """Attention blocks, each under torch.utils.checkpoint. The first block uses
+    bfloat16, whose rounding would reveal loops that are fused differently with a
+    watch."""
 
     def __init__(self, reentrant):
         super().__init__()
@@ -47,7 +49,8 @@ class Attending(torch.nn.Module):
 
 
 def train_checkpointed(reentrant, path=None):
-    """Trains three steps, compiled by inductor. Returns logits, losses, gradients."""
+    """Trains a model compiled by inductor for three steps. Returns logits, losses and
+    gradients."""
     torch._dynamo.reset()
     torch.manual_seed(11)
     model = Checkpointed(reentrant).train()
