@@ -1,5 +1,5 @@
-"""Callbacks and trackers of other libraries record the training correctly and never
-disturb it, except to prune."""
+"""Tests the callbacks and trackers for other libraries: they record the training
+correctly and never disturb it, except to prune."""
 
 import importlib.util
 import math
@@ -49,7 +49,8 @@ def record(path, step=lambda rec, i: None, scale=None, n=N_STEPS):
 
 
 def written(path, n):
-    """Waits until the file has n samples; returns false after a minute."""
+    """Waits until the file has n samples; returns false if this takes more than a
+    minute."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
@@ -183,7 +184,8 @@ def test_flags_that_cannot_be_read_prune_nothing(tmp_path):
 
 
 def train_trial(config):
-    """A trial of Ray, which runs in a separate process and reports every step."""
+    """The function of a Ray trial, which runs in a separate process and reports every
+    step."""
     from ray import tune
 
     def step(rec, i):

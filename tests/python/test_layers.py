@@ -1,5 +1,5 @@
-"""Layers in the file have the model's own numbers, and the file stores their modules,
-kinds and ceilings."""
+"""Tests that layers in the file are numbered as in the model, and that the file stores
+their modules, kinds and ceilings."""
 
 import math
 
@@ -102,8 +102,8 @@ def test_layers_have_the_numbers_of_the_model(make, run_file):
 
 
 def test_padded_keys_of_another_sequence_hide_no_queries(run_file):
-    """There are as many keys as queries, but they are other tokens. BART's arguments do
-    not say so, only the module's name does."""
+    """There are as many keys as queries, but the keys belong to other tokens. In BART
+    only the module's name shows this, not the arguments."""
     config = bart()
     config.attn_implementation = "eager"
     model = transformers.BartForConditionalGeneration(config)

@@ -1,5 +1,5 @@
-"""What a watch reports in addition to its file: the last values, a figure, and one line
-at the end."""
+"""Tests what a watch reports in addition to its file: the last values, a figure, and
+one line at the end."""
 
 import os
 

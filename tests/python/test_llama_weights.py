@@ -1,5 +1,6 @@
-"""entropy-train and transformers compute the same from the same weights: probe reads
-Llama, Qwen2 and Qwen3, and transformers reads a checkpoint of family llama."""
+"""Tests that entropy-train and transformers compute the same loss and entropies from
+the same weights: probe reads Llama, Qwen2 and Qwen3, and transformers reads a
+checkpoint of family llama."""
 
 import json
 import subprocess
@@ -47,7 +48,7 @@ WEIGHTS = dict(
             "original_max_position_embeddings": 32,
         }
     ),
-    # The heads together are narrower than the model.
+    # All heads together are narrower than the model.
     qwen3=lambda: models.qwen(head_dim=10, num_hidden_layers=2),
 )
 
@@ -87,8 +88,8 @@ def probe(tmp_path, weights, tokens):
 
 
 def theirs(model, tokens):
-    """Returns transformers' loss and entropies of heads (L,H) over one sequence, in
-    float64."""
+    """Returns the loss and the head entropies (L,H) that transformers computes for one
+    sequence, in float64."""
     model = model.double().eval()
     model.set_attn_implementation("eager")
     tokens = tokens[None, : LENGTH + 1]

@@ -1,4 +1,5 @@
-"""Compares the attention maps that es.watch records with weights by the formula."""
+"""Compares the attention maps that es.watch records with weights computed by the plain
+formula."""
 
 import sqlite3
 
@@ -15,7 +16,7 @@ B, H, T, D = 3, 2, 10, 4
 
 
 def cells(weights, seen, n):
-    """Reduces weights (B,H,T,S) to maps (H,n,n), one cell after the other."""
+    """Reduces weights (B,H,T,S) to maps (H,n,n), one cell at a time."""
     h, t, s = weights.shape[1:]
     out = np.full((h, n, n), np.nan)
     for head in range(h):

@@ -1,4 +1,5 @@
-"""Compares entropies of models of transformers with their own attention weights."""
+"""Compares recorded entropies of transformers models with entropies of the models' own
+attention weights."""
 
 import formula
 import models
@@ -20,7 +21,7 @@ def own_weights(model, given):
 
 
 def of_keys(a):
-    """Normalises weights over the keys alone, without the share of a learnt sink."""
+    """Normalises weights over the keys alone, without the weight of a learnt sink."""
     return a / a.sum(-1, keepdim=True)
 
 

@@ -1,5 +1,5 @@
-"""The package as users get it: installed into a clean venv. Also runs all snippets of
-its pages and of the first README."""
+"""Tests the package as users install it, in a clean venv. Also runs all snippets in the
+package's documentation and in the README of the project."""
 
 import importlib
 import os
@@ -28,7 +28,8 @@ def snippets(page):
 PACKAGE = ROOT / "hooks/python"
 PAGES = ["README.md", *sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.glob("docs/*.md"))]
 
-# For each page with snippets: their number, and the files that they create.
+# For each documentation page: the number of its snippets, and the files that the
+# snippets create.
 MADE = {
     "README.md": (3, ["run.db", "trainer.db", "tracked.db"]),
     "docs/libraries.md": (6, ["lightning.db", "accelerate.db", "tensorboard.db", "corpus.tok"]),
@@ -138,14 +139,15 @@ def test_the_snippet_of_the_first_page_runs(tmp_path, monkeypatch):
 
 
 def package_source(place):
-    """Copies the package, as in the source tree, two folders below `place`."""
+    """Copies the package to a folder two levels below `place`, as in the source
+    tree."""
     ignored = shutil.ignore_patterns("__pycache__", "_native")
     return shutil.copytree(ROOT / "hooks/python", place / "hooks/python", ignore=ignored)
 
 
 def without_ours(**settings):
-    """Returns the environment with only `settings` of the variables that our build step
-    reads."""
+    """Returns the environment, in which `settings` replace all variables that our build
+    step reads."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ENTROPYSCAN")}
     return {**clean, **settings}
 
@@ -170,7 +172,7 @@ def installed(tmp_path_factory):
 
 
 def test_an_installed_package_reads_and_draws(installed, tmp_path):
-    """Without PyTorch, and without the source tree."""
+    """Neither PyTorch nor the source tree is available."""
     clean = without_ours()
     clean.pop("PYTHONPATH", None)
     run = ROOT / "samples/runs/sm.db"
@@ -217,7 +219,8 @@ def test_without_the_trainer_its_program_names_the_remedy(installed):
 
 
 def test_an_installed_package_records(installed, run_file):
-    """Uses the installed libraries and recorder; only PyTorch is that of the tests."""
+    """Uses the installed libraries and recorder; only PyTorch comes from the venv of
+    the tests."""
     site = next((installed / "venv/lib").glob("python*/site-packages"))
     tests = str(Path(__file__).parent)
     script = (
@@ -270,7 +273,8 @@ def write_make(place, commands):
 
 
 def build(tree, function, place, **settings):
-    """Calls `function` of the build backend, as pip does, to write into `place`."""
+    """Calls `function` of the build back-end, as pip does; the result is written into
+    `place`."""
     script = (
         "import sys; sys.path.insert(0, '.')\n"
         "import build_backend\n"

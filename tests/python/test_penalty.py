@@ -1,5 +1,5 @@
-"""rec.penalty(): compares its gradients with those of the papers' formula, in double,
-from the weights that an eager model of transformers returns."""
+"""Compares the gradients of rec.penalty() with those of the papers' formula, computed
+in double from the weights that an eager transformers model returns."""
 
 import copy
 import os
@@ -37,7 +37,7 @@ def regularization(n_layers=L, n_heads=H, **options):
 
 
 def gradients(model, reg):
-    """Returns the gradients by name and clears them."""
+    """Returns a model's gradients by parameter name and clears them."""
     named = [*model.named_parameters(), ("thresholds", reg.thresholds)]
     found = {name: p.grad.double().clone() for name, p in named if p.grad is not None}
     for _, parameter in named:
@@ -46,7 +46,8 @@ def gradients(model, reg):
 
 
 def by_the_formula(model, batches, **options):
-    """Returns the penalties, and the gradients of the sum of the losses."""
+    """Returns the penalties by the formula, and the gradients of the sum of the
+    losses."""
     reference = copy.deepcopy(model).double()
     if getattr(reference, "is_gradient_checkpointing", False):
         reference.gradient_checkpointing_disable()
@@ -90,7 +91,8 @@ def compare(found, wanted):
     largest = max(g.abs().max() for g in wanted[1].values())
     for name, gradient in wanted[1].items():
         error = (found[1][name] - gradient).abs().max()
-        # Gradients of the biases of keys are 0 up to rounding.
+        # Compare small gradients with the largest one, because gradients of key biases
+        # are 0 up to rounding.
         assert error <= 1e-5 * max(gradient.abs().max(), 1e-2 * largest), name
 
 
@@ -154,13 +156,14 @@ def test_reentrant_checkpoints_are_refused(run_file):
         with pytest.raises(RuntimeError, match="0 layers.*use_reentrant=False"):
             rec.penalty()
         loss.backward()
-        # The second pass of the checkpoint does not count either.
+        # The second forward pass of the checkpoint does not provide rows either.
         with pytest.raises(RuntimeError, match="0 layers"):
             rec.penalty()
 
 
 def test_gradients_have_the_strides_that_graphs_expect():
-    """Inductor relies on the strides of the fakes; queries are often transposed."""
+    """Inductor relies on the strides that the fake implementations return; queries are
+    often transposed."""
     query, key = (torch.randn(2, T, n, 6).transpose(1, 2) for n in (H, 2))
     what = _statistics.settled(_statistics.Attention(causal=True), T, 6, T)
     given = [getattr(what, name) for name in _ereg._MEMBERS]

@@ -1,5 +1,6 @@
-"""Recording and reading without the C library: the recorder in Python writes the same
-files as the C recorder, and both readers and entropy-scan read both."""
+"""Tests recording and reading without the C library: the recorder in Python writes the
+same files as the C recorder, and both readers and entropy-scan can read the files of
+both recorders."""
 
 import os
 import re
@@ -62,7 +63,7 @@ class Attention(torch.nn.Module):
 
 
 def train(path, **options):
-    """Runs a small training, watched if there is a path. Returns its losses."""
+    """Runs a small training, with a watch if a path is given. Returns the losses."""
     torch.manual_seed(5)
     model = torch.nn.Sequential(*[Attention() for _ in range(3)])
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
@@ -94,7 +95,7 @@ def pure(monkeypatch):
 
 
 def contents(path):
-    """Returns all that the C reader reads from a file, without the values that differ
+    """Returns everything that the C reader reads from a file, except values that differ
     from run to run."""
     run = _c_library.Reader(str(path))
     info = run.run(0)
@@ -106,7 +107,7 @@ def contents(path):
 
 
 def attention_maps(path):
-    """Returns the maps by (phase, step, layer, head, size, ctx)."""
+    """Returns the attention maps in a file by (phase, step, layer, head, size, ctx)."""
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT * FROM attention_map").fetchall()
     return {row[1:7]: np.frombuffer(row[8], np.float32) for row in rows}
@@ -157,7 +158,7 @@ def test_both_recorders_write_the_same_training(tmp_path, pure, monkeypatch):
 
 
 def test_both_recorders_write_the_same_rows(tmp_path):
-    """Compares rowids and checksums too."""
+    """Compares rows including their rowids and checksums."""
     tables = []
     for recorder, make in RECORDERS.items():
         path = str(tmp_path / f"{recorder}.db")
@@ -365,7 +366,7 @@ def test_a_killed_training_leaves_a_failed_run(run_file):
         assert said == {"forked\n", "recorded\n"}
         trainer.kill()
         trainer.wait()
-        # The forked child still runs, and must not keep the recorder alive.
+        # The forked child is still running and must not keep the recorder alive.
         until_true(lambda: not os.path.exists(f"{run_file}-lock"), "it did not happen in time")
     finally:
         os.killpg(trainer.pid, signal.SIGKILL)
@@ -443,7 +444,7 @@ def test_a_request_to_stop_is_reported(run_file):
 
 
 def package(place):
-    """Copies the package, as in the source tree, without built files."""
+    """Copies the package without built files, in the layout of the source tree."""
     ignored = shutil.ignore_patterns("__pycache__", "_native", "build")
     return shutil.copytree(ROOT / "hooks/python", place / "hooks/python", ignore=ignored)
 
@@ -480,7 +481,8 @@ print(module, *(name in sys.modules for name in ("cffi", "sqlite3", "torch")))
     ],
 )
 def test_the_recorder_is_chosen_at_import(tmp_path, platform, is_tree, pure, chosen):
-    """Nothing is built here: only a source tree on Linux expects the library."""
+    """Nothing is built in this test: only a source tree on Linux expects the library to
+    exist."""
     place = package(tmp_path)
     if is_tree:
         (tmp_path / "Makefile").touch()
@@ -545,8 +547,8 @@ for wanted in (lambda: run.flags, lambda: run.figure()):
 
 
 def test_a_wheel_without_libraries_records_and_reads(wheel, tmp_path):
-    """Runs in a new venv with only PyTorch and NumPy of the tests; there are neither
-    libraries nor programs."""
+    """Runs in a new venv that contains only PyTorch and NumPy from the venv of the
+    tests; there are neither libraries nor programs."""
     venv.create(tmp_path / "venv", with_pip=False)
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     with zipfile.ZipFile(wheel) as files:

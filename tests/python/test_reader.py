@@ -1,4 +1,4 @@
-"""es.open: arrays and figures of run files, intact and damaged."""
+"""Tests es.open: arrays and figures of intact and damaged run files."""
 
 import subprocess
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_open_chooses_the_run_that_started_last(tmp_path):
         newest = es.open(path)
     assert newest.info["started_at"] == max(starts)
     assert [es.open(path, run=i).info["name"] for i in (-2, -1)] == names
-    # Flags and figures are those of that run alone.
+    # Flags and figures are the same as for a file with only that run.
     for i, alone in ((0, RUN), (1, other)):
         assert es.open(path, run=i).flags == es.open(alone).flags
         pictures = [one.figure("curves").data for one in (es.open(path, run=i), es.open(alone))]

@@ -1,5 +1,5 @@
-"""An interrupted training that continues is one run; a training that begins again in the
-same process, as in a notebook, is a new run."""
+"""Tests that an interrupted training that continues is recorded as one run, and that a
+training which begins again in the same process, as in a notebook, is a new run."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ import entropyscan as es
 
 
 def watched(model, path, steps, **options):
-    """Records the steps of a range; the loss of a step is its number."""
+    """Records the steps of a range; the loss of each step is the step number."""
     with es.watch(model, path, first_step=steps[0], **options) as rec:
         for step in steps:
             model(**models.inputs("gpt2"))
@@ -104,8 +104,8 @@ def test_another_model_begins_a_new_run(run_file):
 
 
 def test_a_run_that_cannot_continue_is_one_warning_and_a_new_run(tmp_path):
-    """On a local disk a fragment becomes a run file, which a fragment cannot
-    continue."""
+    """On a local disk a fragment is converted to a run file, which a new fragment
+    cannot continue."""
     path = str(tmp_path / "run.db")
     model = models.gpt2()
     watched(model, path, range(0, 4), store="fragment")

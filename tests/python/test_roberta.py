@@ -1,6 +1,6 @@
-"""transformers' RobertaForMaskedLM reads a checkpoint of family roberta and gets the
-same loss and entropies, with padding and without. The test recomputes which tokens an
-evaluation of entropy-train hides."""
+"""Tests that transformers' RobertaForMaskedLM reads a checkpoint of family roberta and
+computes the same loss and entropies, with and without padding. The test recomputes
+which tokens an evaluation of entropy-train masks."""
 
 import subprocess
 
@@ -44,8 +44,8 @@ def philox(counter):
 
 
 def hide(tokens, index, padding):
-    """Hides tokens as an evaluation does (hooks/trainer/masking.h): seed 0, stream 2.
-    Returns the inputs and the targets."""
+    """Masks tokens in the same way as an evaluation (hooks/trainer/masking.h), with
+    seed 0 and stream 2. Returns the inputs and the targets."""
     flat = tokens.flatten().numpy().copy()
     words = philox([(i, index, 0, 2) for i in range(len(flat))])
     hidden = (words[:, 0] < int(0.15 * 2**32)) & (flat != padding)

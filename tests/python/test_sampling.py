@@ -1,5 +1,5 @@
-"""Forward passes of a step that are not a batch of the training: a policy that samples
-before it trains, reference models, generate()."""
+"""Tests forward passes that are not training batches: a policy that samples before it
+trains, reference models, generate()."""
 
 import math
 
@@ -15,7 +15,8 @@ UNIFORM = math.lgamma(T + 1) / T  # entropy of heads with uniform attention
 
 
 def policy():
-    """Makes a model whose heads have nearly uniform attention."""
+    """Makes a model, to be used as a policy, whose heads have nearly uniform
+    attention."""
     torch.manual_seed(2)
     model = models.gpt2()
     with torch.no_grad():
@@ -26,7 +27,8 @@ def policy():
 
 
 def recorded(path, step):
-    """Records one step, step(model). Returns its entropies and its context length."""
+    """Records one step, which step(model) runs. Returns the step's entropies and
+    context length."""
     model = policy()
     with es.watch(model, path) as rec:
         step(model)

@@ -1,4 +1,4 @@
-"""A real pretrained model on real sentences: samples/sentences."""
+"""Tests samples/sentences, which records a pretrained model on real sentences."""
 
 import importlib.util
 from pathlib import Path

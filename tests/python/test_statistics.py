@@ -1,7 +1,7 @@
-"""Statistics of heads from queries and keys: the same tests compare the C library, the
-blocks of queries and the Triton kernels, in Triton's interpreter, with the formula in
-double precision. As an interpreted pass takes half a second, the interpreter gets fewer
-heads and only a part of the combinations."""
+"""Tests statistics of heads from queries and keys: the same tests compare the C
+library, PyTorch's blocks of queries, and the Triton kernels in Triton's interpreter
+with the formula in double precision. Because an interpreted pass takes half a second,
+the interpreter runs with fewer heads and only a part of the combinations."""
 
 import functools
 import itertools
@@ -153,8 +153,8 @@ def padding(kind):
 
 
 def expected(query, key, seen, what):
-    """Returns all statistics by the formula, without the rows of padding; seen
-    (B,1,T,T)."""
+    """Returns all statistics, computed by the formula without the rows of padding. seen
+    (B,1,T,T): true for visible keys."""
     sinks = what.sinks
     options = dict(scale=what.scale, softcap=what.softcap, bias=what.bias)
     a = formula.weights(query, key, seen, **options)
@@ -185,8 +185,8 @@ COMBINATIONS = list(
         [False, True], [0, 5], ["none", "right", "left"], [None, 5.0], [0, 1], [0.2, 9]
     )
 )
-# Triton's interpreter gets a different part of the combinations for each type. Together
-# the parts contain all pairs of options.
+# For each type, Triton's interpreter runs a different part of the combinations.
+# Together the parts contain all pairs of options.
 PARTS = {torch.float32: 9, torch.bfloat16: 11, torch.float16: 25}
 
 
@@ -204,7 +204,7 @@ def test_the_parts_contain_all_pairs_of_options():
 @pytest.mark.parametrize("by", BY)
 @pytest.mark.parametrize("number", PARTS)
 def test_every_combination_agrees_with_the_formula(by, number, monkeypatch):
-    """Alternates between a mask of pairs and the equivalent parameters."""
+    """The cases alternate between a dense mask and the equivalent parameters."""
     h, kv = heads_of(by)
     lowest = 1.0
     for index, one in enumerate(combinations(by, number)):
@@ -342,7 +342,8 @@ def test_a_sink_of_nan_makes_rows_nonfinite(by, monkeypatch):
 
 @pytest.mark.parametrize("by", BY)
 def test_a_collapsed_head_is_exact(by, monkeypatch):
-    """Entropy 0.01 at large scores, for which lse minus the mean score is inexact."""
+    """The entropy is 0.01 and scores are large, so that the formula log-sum-exp minus
+    mean score would be inexact."""
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, T, D) * 20, torch.randn(B, kv, T, D) * 20
     got = measure(by, query, key, Attention(causal=True), monkeypatch)

@@ -1,4 +1,5 @@
-"""entropy-scan sweep runs a Python training that has no code for sweeps."""
+"""Tests that entropy-scan sweep can run a Python training script that has no code for
+sweeps."""
 
 import os
 import subprocess
@@ -13,8 +14,9 @@ import entropyscan as es
 SCAN = Path(os.environ["BUILD"], "entropy-scan")
 PACKAGE = Path(es.__file__).parents[1]
 
-# Trains a model of 2 layers with 3 heads. At rate 8 it raises. From rate 9 on its loss
-# becomes NaN and it runs until it is stopped. At rate 10 it ignores requests to stop.
+# Trains a model of 2 layers with 3 heads. At learning rate 8 the script raises. From
+# rate 9 on the loss becomes NaN and the script runs until it is stopped. At rate 10 the
+# script ignores requests to stop.
 TRAINING = """
     import argparse, math, sys, time
     import torch
@@ -56,7 +58,8 @@ SPEC = f"""
 
 
 def swept(folder, rates, *options):
-    """Runs a sweep. Returns its folder, exit code and standard error."""
+    """Runs a sweep. Returns the folder, the exit code and the text on standard
+    error."""
     (folder / "train.py").write_text(textwrap.dedent(TRAINING))
     (folder / "sweep.ini").write_text(textwrap.dedent(SPEC) + rates)
     ended = subprocess.run(

@@ -1,5 +1,6 @@
-"""Several threads run watched models at once. The recorded entropies are the same as in
-one thread, both in eager mode and in graphs, which threads share."""
+"""Tests several threads that run watched models at once. The recorded entropies are the
+same as in one thread, both in eager mode and in compiled graphs, which threads
+share."""
 
 import threading
 import time
@@ -19,7 +20,8 @@ STEPS = 4
 
 
 class Meeting(Attention):
-    """Calls meet() in its forward pass, by which tests synchronise threads."""
+    """A module that calls meet() in its forward pass, so that tests can synchronise
+    threads."""
 
     meet = staticmethod(lambda layer: None)
 
@@ -79,7 +81,7 @@ def test_two_models_in_two_threads_are_recorded(tmp_path, monkeypatch):
 
 
 def test_one_model_in_two_threads_is_recorded(tmp_path, monkeypatch):
-    """The second thread is one layer behind, with the same batches."""
+    """The second thread runs the same batches, one layer behind the first thread."""
     model, path = stack(Meeting), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
     barrier = threading.Barrier(2, timeout=60)
@@ -112,7 +114,8 @@ def test_one_model_in_two_threads_is_recorded(tmp_path, monkeypatch):
 
 
 def test_threads_share_a_graph(tmp_path, monkeypatch):
-    """Also a thread that runs while another one is inside a watched model."""
+    """This includes a thread that runs while another thread is inside a watched
+    model."""
     torch._dynamo.reset()
     model, other, path = stack(Attention), stack(Meeting), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
@@ -142,8 +145,8 @@ def test_threads_share_a_graph(tmp_path, monkeypatch):
 
 
 def test_checkpoints_may_be_recomputed_in_a_thread_of_autograd(tmp_path):
-    """As on CUDA devices. The recomputation ends as soon as it has all tensors, by
-    raising in the middle of the layer."""
+    """This happens on CUDA devices. The recomputation ends as soon as it has all
+    tensors, by raising an exception in the middle of the layer."""
     model, path = stack(Attention), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
     model = Checkpointed(*model)

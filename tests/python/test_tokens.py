@@ -1,4 +1,5 @@
-"""Token files contain the tokenizer's output, and entropy-train reads them."""
+"""Tests that token files contain the tokenizer's output and that entropy-train reads
+them."""
 
 import os
 import struct

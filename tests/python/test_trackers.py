@@ -1,4 +1,5 @@
-"""Real trackers, offline, store the values that es.watch(also=) gives them."""
+"""Tests that real trackers, used offline, store the values that es.watch(also=) passes
+to them."""
 
 import glob
 
@@ -14,7 +15,7 @@ NAMES = ("attn/entropy_mean", "attn/L2/entropy_mean", "attn/L0/max_logit")
 
 
 def train(path, also, after_step=lambda step: None):
-    """Trains with a tracker. Returns the values of NAMES in the run file, by step."""
+    """Trains with a tracker. Returns {step: values of NAMES} from the run file."""
     torch.manual_seed(3)
     model = models.gpt2()
     with es.watch(model, path, also=also) as rec:
@@ -36,8 +37,8 @@ def same(found, expected):
 
 
 def records(path):
-    """Yields the records of a W&B file: blocks of 32 KiB with pieces of records, as in
-    LevelDB's log."""
+    """Yields the records of a W&B file, which consists of blocks of 32 KiB with pieces
+    of records, as in LevelDB's log format."""
     data, at, record = open(path, "rb").read(), 7, b""
     while at + 7 <= len(data):
         if 32768 - at % 32768 < 7:
@@ -55,7 +56,7 @@ def records(path):
 
 
 def test_wandb_keeps_all_steps_whenever_its_user_logs(run_file, tmp_path, monkeypatch):
-    """W&B counts each call of log as a step and drops values with an earlier step."""
+    """W&B counts each call of log as a step and drops values whose step is earlier."""
     wandb = pytest.importorskip("wandb")
     from wandb.proto.wandb_internal_pb2 import Record
 

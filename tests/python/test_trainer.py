@@ -1,4 +1,4 @@
-"""The callback for transformers' Trainer."""
+"""Tests the callback for transformers' Trainer."""
 
 import models
 import numpy as np

@@ -1,6 +1,6 @@
-"""The kernels for CUDA devices: their rows, in Triton's interpreter; attentions that
-they do not support; and their compilation without a device. test_statistics.py tests
-their statistics of heads."""
+"""Tests the kernels for CUDA devices: their results for rows, in Triton's interpreter;
+attentions that they do not support; and their compilation without a device.
+test_statistics.py tests the kernels' statistics of heads."""
 
 import json
 import os
@@ -59,8 +59,8 @@ FAR = {
 
 @pytest.mark.parametrize("name", FAR)
 def test_tiles_that_all_rows_see_agree_with_the_formula(name):
-    """Sequences of several tiles of 64: the tiles in the middle have a separate loop
-    without masks."""
+    """Uses sequences of several tiles of 64 keys, because the tiles in the middle have
+    a separate loop without masks."""
     options = dict(FAR[name])
     number, s = options.pop("number", torch.float32), 230
     t = options.pop("t", s)
@@ -93,8 +93,8 @@ def test_tiles_that_all_rows_see_agree_with_the_formula(name):
 
 
 def test_trained_weights_of_16_bits_do_not_need_the_exact_pass(monkeypatch):
-    """Large queries and keys, and keys with a common offset, need it only in float32.
-    es.exact_share() returns the share of rows that took it."""
+    """Large queries and keys, and keys with a common offset, need the exact pass only
+    in float32. es.exact_share() returns the share of rows that needed it."""
     monkeypatch.setattr(_device, "serves", lambda device: True)
     shares = {}
     for number in (torch.bfloat16, torch.float16, torch.float32):
@@ -121,7 +121,8 @@ def test_row_entropy_equals_the_entropy_of_all_statistics():
 
 
 def test_a_cap_far_above_all_scores_changes_nothing():
-    """Also in the exact pass, where the cap multiplies the tanh of tiny numbers."""
+    """This includes the exact pass, in which the cap multiplies the tanh of tiny
+    numbers."""
     query, key = (30 + torch.randn(1, n, 9, 64) * 0.05 for n in (2, 1))
     a = formula.weights(query, key, formula.causal(9))
     call = _device._call(query, key, Attention(causal=True, softcap=1e20))
@@ -190,7 +191,8 @@ def test_kernels_compile_without_a_device(version, tmp_path):
     assert run.returncode == 0, run.stderr[-2000:]
     said = json.loads(run.stdout.splitlines()[-1])
     assert said.pop("triton") == (version or triton_version())
-    # Instructions of a warp for each score; the arithmetic alone takes 6 / 32.
+    # Numbers of instructions that a warp runs for each score; the arithmetic alone
+    # takes 6 / 32.
     assert all(count <= 0.5 for count in said.values()), said
     if version is None:
         assert said["entropy"] < said["heads"]

@@ -1,5 +1,5 @@
-"""trl's trainers, whose steps have further forward passes: the pass with gradients is
-the one that is recorded."""
+"""Tests trl's trainers, whose steps have additional forward passes: only the pass with
+gradients is recorded."""
 
 import models
 import pytest
@@ -28,8 +28,8 @@ def tokenizer():
 
 
 def passes_of(model):
-    """Collects the context length of each forward pass, by whether it has
-    gradients."""
+    """Collects the context lengths of forward passes, separately for passes with and
+    without gradients."""
     found = {True: [], False: []}
 
     def note(module, args, options):

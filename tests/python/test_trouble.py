@@ -1,4 +1,5 @@
-"""Whatever happens to the recording, the training continues with the same bits."""
+"""Tests that the training continues with the same bits whatever happens to the
+recording."""
 
 import copy
 import os
@@ -23,7 +24,7 @@ STEPS = 6
 
 
 def train(path=None, before_step=lambda rec, step: None, **options):
-    """Trains. Returns the losses and last gradients, and the watch."""
+    """Trains a model. Returns the losses, the last gradients and the watch."""
     torch.manual_seed(5)
     model = models.gpt2().train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
@@ -128,7 +129,7 @@ def test_a_killed_recorder_costs_a_counted_gap(plain, run_file):
     assert len(gap) == 1 and gap[0]["step"] == 3
     assert f"{rec.lost} samples" in gap[0]["message"]
     assert list(run.steps())[-3:] == [3, 4, 5]
-    # Every sample, one for each step and series, is in the file or counted.
+    # Every sample (one per step and series) is either in the file or counted as lost.
     n_series = len(run.series)
     kept = sum(len(run.steps(s["name"])) for s in run.series)
     assert kept + rec.lost == n_series * STEPS
@@ -141,9 +142,9 @@ def test_a_recorder_that_dies_again_and_again_is_given_up(plain, run_file):
             kill_child(pid)
 
     _, rec = trained_with_one_warning(plain, run_file, kill)
-    # Recorders are killed before steps 1 to 5 and started again three times. The
-    # fourth death is noticed at step 4, so no later step is in the file. Earlier steps
-    # are there if their recorder wrote them before it was killed.
+    # The recorder is killed before each of the steps 1 to 5 and restarted three times.
+    # The fourth death is noticed at step 4, so no later step is in the file. Earlier
+    # steps are in the file if their recorder wrote them before it was killed.
     series = es.open(run_file).series
     assert all(s["last_step"] is None or s["last_step"] < 4 for s in series)
     assert rec.lost >= 2
@@ -265,7 +266,7 @@ def test_a_layer_that_is_added_later_is_a_counted_gap(run_file):
 
 
 class Layers(torch.nn.Module):
-    """Two layers of attention; a forward pass calls the first `n`."""
+    """A model with two attention layers; a forward pass calls only the first `n`."""
 
     def __init__(self):
         super().__init__()
@@ -399,7 +400,8 @@ def test_a_training_that_is_killed_leaves_its_samples(run_file):
 
 
 def test_nan_missing_and_zero_are_kept_apart(run_file):
-    """A head of NaN, a layer that is not called, and a head of entropy zero."""
+    """The model has a NaN head, a layer that is not called, and a head with entropy
+    zero."""
 
     class Attention(torch.nn.Module):
         def __init__(self, scale):
@@ -437,7 +439,7 @@ def test_nan_missing_and_zero_are_kept_apart(run_file):
 
 
 def test_the_later_of_two_watches_takes_over_the_model(run_file):
-    """The earlier one warns once, whichever is closed first."""
+    """The earlier watch warns once, whichever watch is closed first."""
     model, other = models.gpt2(), run_file + ".2.db"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

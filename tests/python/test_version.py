@@ -1,5 +1,5 @@
-"""A package and a library of different versions raise one line at import, before any
-struct is used."""
+"""Tests that a package and a library of different versions raise an error of one line
+at import, before any struct is used."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from entropyscan import _c_library; _c_library.reading()"
 
 @pytest.fixture
 def package(tmp_path):
-    """Copies the package; tests change the version of the copy."""
+    """Copies the package, so that tests can change the version of the copy."""
     folder = tmp_path / "site/entropyscan"
     ignored = shutil.ignore_patterns("__pycache__", "_native")
     shutil.copytree(Path(es.__file__).parent, folder, ignore=ignored)
@@ -26,7 +26,7 @@ def package(tmp_path):
 
 
 def imports(package, home):
-    """Imports the package in another process. Returns exit code and output."""
+    """Imports the package in a new process. Returns exit code and output."""
     env = {**os.environ, "PYTHONPATH": str(package.parent), "ENTROPYSCAN_HOME": str(home)}
     done = subprocess.run(
         [sys.executable, "-c", USE], env=env, capture_output=True, text=True
@@ -35,7 +35,8 @@ def imports(package, home):
 
 
 def library(folder, version):
-    """Compiles fake libraries that only return their version; None for no version."""
+    """Compiles fake libraries that only return a version; with None they have no
+    version function."""
     folder.mkdir()
     source = folder / "library.c"
     message = 'const char *es_message(void) { return ""; }\n'

@@ -1,6 +1,6 @@
-"""Family vit and transformers' ViTForImageClassification have the same loss, entropies
-and accuracy: probe reads weights with the names of the published google/vit models, and
-transformers reads a checkpoint of entropy-train."""
+"""Tests that family vit and transformers' ViTForImageClassification have the same loss,
+entropies and accuracy: probe reads weights with the names of the published google/vit
+models, and transformers reads a checkpoint of entropy-train."""
 
 import json
 import subprocess
@@ -48,7 +48,8 @@ def build(channels):
 
 
 def theirs(model, pixels, classes):
-    """Returns transformers' loss, accuracy and entropies of heads (L,H)."""
+    """Returns the loss, accuracy and head entropies (L,H) that transformers
+    computes."""
     model = model.double().eval()
     model.set_attn_implementation("eager")
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Recorded steps do not wait for a CUDA device, and the values equal those of CPU
-tensors. The device is a fake (fakecuda.py)."""
+"""Tests that recorded steps do not wait for a CUDA device, and that the values equal
+those of CPU tensors. The device is a fake (fakecuda.py)."""
 
 import fakecuda
 import numpy as np
@@ -16,7 +16,8 @@ H, KV, T, D = 2, 1, 12, 8
 
 
 class Attention(torch.nn.Module):
-    """Calls a wrapped attention function of transformers that computes nothing."""
+    """A module that calls a wrapped attention function of transformers, which computes
+    nothing."""
 
     is_causal = True
 
@@ -49,8 +50,8 @@ def starts(*places):
 
 
 def padding(b=2):
-    """Returns a mask as transformers gives it to SDPA: causal, with padding at the end
-    of the first row."""
+    """Returns a mask like the one that transformers passes to SDPA: causal, with
+    padding at the end of the first sequence."""
     mask = torch.ones(b, 1, T, T, dtype=torch.bool).tril()
     mask[0, :, :, 9:] = False
     return mask
@@ -89,7 +90,7 @@ CASES = {
 
 
 def record(path, act, place=lambda x: x):
-    """Records a step and an evaluation. Returns the watch and its maps."""
+    """Records a step and an evaluation. Returns the watch and the recorded maps."""
     model, maps = Model(), []
     with es.watch(model, path, maps=4, map_heads=True) as rec:
         keep = rec._recording.map
@@ -104,7 +105,7 @@ def record(path, act, place=lambda x: x):
 
 
 def compare(path, act, kernels, monkeypatch):
-    """Compares recordings of the fake device and of the CPU."""
+    """Compares the recording of the fake device with the recording of the CPU."""
     wanted, their_maps = record(path + ".cpu.db", act)
     with fakecuda.cuda(monkeypatch, kernels) as device:
         rec, maps = record(path, act, lambda x: tree_map(far, x))

@@ -1,6 +1,6 @@
-"""The wheel for machines without a compiler: `make wheel` builds it, auditwheel checks
-it, and the tests install it into a clean venv and use it. Object files of an earlier
-run, in build/portable and in zig's cache, are reused."""
+"""Tests the wheel for machines without a compiler: `make wheel` builds the wheel,
+auditwheel checks it, and the tests install it into a clean venv and use it. Object
+files of an earlier test run, in build/portable and in zig's cache, are reused."""
 
 import importlib.util
 import os
@@ -41,7 +41,7 @@ def wheel(tmp_path_factory):
     for module in ("ziglang", "auditwheel"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"no {module}: {sys.executable} -m pip install {module}")
-    # Run zig directly: `python -m ziglang` would start Python 270 times.
+    # Run the zig program directly: `python -m ziglang` would start Python 270 times.
     (zig,) = importlib.util.find_spec("ziglang").submodule_search_locations
     folder = tmp_path_factory.mktemp("wheel")
     done = run(
@@ -115,7 +115,7 @@ print(es._library.home())
 
 
 def test_the_wheel_records_three_steps_and_draws_a_heatmap(installed, tmp_path):
-    """Only PyTorch is that of the tests."""
+    """Only PyTorch comes from the venv of the tests."""
     script = RECORD.format(torch=str(Path(torch.__file__).parents[1]))
     done = run(installed / "bin/python", "-c", script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -161,7 +161,8 @@ print(*run.entropy().shape, run.info["status"], *(run.values("loss") < 3.5))
 
 
 def test_the_entropy_train_of_the_wheel_trains(installed, tmp_path):
-    """It is on the path and uses the processor's kernels; es.open reads its run."""
+    """entropy-train is on the path and uses the processor's kernels; es.open reads the
+    run that it writes."""
     python, program = installed / "bin/python", installed / "bin/entropy-train"
     versions = [
         run(path, "--version").stdout

@@ -1,7 +1,7 @@
 """usage: torchrun torchrun_fragments.py FOLDER
 
-Trains with DDP on four sequences per step, once into run files and once, on a
-pretended nfs file system, into fragments."""
+Trains with DDP on four sequences per step, once recording into run files and once, on a
+simulated nfs file system, into fragments."""
 
 import os
 import sys

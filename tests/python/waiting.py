@@ -1,4 +1,4 @@
-"""Waits for a state instead of for a fixed time."""
+"""Helper for tests that wait for a condition instead of a fixed time."""
 
 import time
 

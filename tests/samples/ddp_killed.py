@@ -1,7 +1,7 @@
 """usage: ddp_killed.py SAMPLES
 
-Rank 1 of two is killed in step 2, once rank 0 has recorded that step; rank 0 then
-waits for it."""
+Trains on two ranks. Rank 1 is killed in step 2, after rank 0 has recorded that step;
+rank 0 then waits for rank 1."""
 import os
 import signal
 import sys

@@ -1,7 +1,7 @@
 """usage: ddp_means.py WHOLE JOINED FRAGMENT...
 
-Checks that the joined run has the exact means over all rows of its fragments, and agrees
-with the run of one process that had all the data."""
+Checks that the joined run contains the exact means over all rows of its fragments, and
+agrees with the run of a single process that trained on all the data."""
 import sys
 
 import numpy as np
@@ -28,7 +28,7 @@ for name in ("entropy", "sink", "top", "distance"):
     exact = (rows * means).sum(0) / rows.sum(0)
     assert close(run.values(name), exact, 1e-6), name
     assert not close(means.mean(0), exact, 1e-5), name
-    # Sums of gradients differ in the last digits.
+    # Allow a tolerance, because sums of gradients differ in the last digits.
     assert close(run.values(name), whole.values(name), 1e-4), name
 assert np.array_equal(run.values("max_logit"), of_ranks("max_logit").max(0))
 assert close(run.values("loss"), whole.values("loss"), 1e-4)

@@ -1,9 +1,10 @@
 /*
  * A fake of llama.cpp for samples/llama, with known attention: head h of layer
  * l attends uniformly to the last 1 + l H + h cells that its query sees, so
- * that its entropy is the logarithm of their number. A word is a token; batches
- * are decoded four queries at a time; cells are allocated 32 at a time, and
- * every second one belongs to another sequence. $FAKE injects faults.
+ * that the head's entropy is the logarithm of the number of cells. A word is a
+ * token; batches are decoded four queries at a time; cells are allocated 32 at
+ * a time, and every second cell belongs to another sequence. $FAKE injects
+ * faults.
  */
 #include <llama.h>
 
@@ -47,8 +48,8 @@ void ggml_backend_tensor_get(const struct ggml_tensor *tensor, void *data,
 static float weights[(MAX_CELLS + 5) * N_HEADS * BATCH];
 static unsigned char mask[4 * MAX_CELLS * (BATCH + QUERY_PADDING)];
 
-/* Cell c has token c / 2 of our sequence if c is even, else of another
- * sequence. */
+/* Returns true if the query at `position` sees `cell`. Cell c contains token c
+ * / 2 of our sequence if c is even, else a token of another sequence. */
 static bool sees(int position, int cell)
 {
     return cell % 2 == 0 && cell / 2 <= position;
@@ -88,7 +89,8 @@ static void make_weights(struct ggml_tensor *out, int layer, int position,
             for (int cell = 0; cell < out->ne[0]; cell++) {
                 bool looks =
                     sees(position + query, cell) && cell / 2 >= tokens - wide;
-                /* Hidden cells are NaN, because they must never be read. */
+                /* Set hidden cells to NaN, because the callback must never read
+                   them. */
                 float value = !sees(position + query, cell) ? NAN
                               : looks ? share / (float)wide
                                       : 0;
@@ -99,8 +101,8 @@ static void make_weights(struct ggml_tensor *out, int layer, int position,
         }
 }
 
-/* In odd layers heads precede queries in memory, and rows have gaps between
- * them. */
+/* Computes one layer for n queries. In odd layers, heads precede queries in
+ * memory, and rows have gaps between them. */
 static bool run_layer(struct llama_context *context, int layer, int n)
 {
     int n_cells = (2 * (context->position + n) + 31) / 32 * 32;
@@ -133,7 +135,7 @@ static bool run_layer(struct llama_context *context, int layer, int n)
                                    context->params.cb_eval_user_data);
 }
 
-/* Offers tensors that the callback must not want. */
+/* Offers tensors that the callback must not request. */
 static bool run_others(struct llama_context *context)
 {
     static const char *const names[] = {

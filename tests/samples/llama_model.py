@@ -80,7 +80,7 @@ def norm(x):
 
 
 def turned(x):
-    """Applies rotary embeddings to (T,n,D), in pairs of neighbours."""
+    """Applies rotary embeddings to (T,n,D), rotating pairs of neighbouring elements."""
     angle = np.arange(len(x))[:, None] * BASE ** (-np.arange(0, D, 2) / D)
     cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
     out = np.empty_like(x)

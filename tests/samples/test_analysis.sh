@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/analysis: queries the runs of a small sweep in DuckDB, from run files and from
-# Parquet.
+# Tests samples/analysis: queries the runs of a small sweep in DuckDB, from run files and
+# from Parquet.
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
@@ -14,7 +14,8 @@ for i in $(seq 40); do
     printf 'def f%d(x):\n    return x * %d\n' $(seq "$i" $((i + 39))) >"$dir/texts/m$i.py"
 done
 check 'a corpus is made' "$corpus" -q -o "$dir/code.tok" "$dir/texts"
-# Six of the sweep's thousand runs, with rates at which heads survive or collapse.
+# Run six of the sweep's thousand runs, with learning rates at which heads survive or
+# collapse.
 sed -e "s|^data = .*|data = $dir/code.tok|" -e 's/^arch = .*/arch = SM; SM+LN+G/' \
     -e 's/^seed = .*/seed = 1/' -e 's/^lr = .*/lr = 1e-4 3e-3 3/' \
     samples/analysis/sweep.ini >"$dir/sweep.ini"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # alone: other tests would take Slurm's processors
-# samples/cluster with a real Slurm and, if there is one, a real PostgreSQL.
+# Tests samples/cluster with a real Slurm and, if there is one, a real PostgreSQL.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 . tests/support/postgres.sh
@@ -24,7 +24,7 @@ if ! cluster_start "$dir/cluster" 2; then
     exit
 fi
 
-# By this table of mounts the tests write to nfs, where runs stay fragments.
+# With this fake table of mounts the test folder is on nfs, where runs stay fragments.
 echo "20 1 0:20 / $dir rw - nfs server:/ rw" >mounts
 export ENTROPY_MOUNTINFO=$dir/mounts
 

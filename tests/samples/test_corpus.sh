@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-corpus: the same files give the same bytes, in whatever folder they are.
+# Tests entropy-corpus: the same files give the same bytes, whatever folder contains
+# them.
 . tests/support/tap.sh
 plan_dir
 
@@ -125,7 +126,7 @@ exits 'a closed standard output is reported' 3 'standard output: cannot write' \
 exits 'a full device is reported' 3 . "$corpus" -o /dev/full "$dir/a"
 absent() { [ ! -e "$dir/x.tok" ]; }
 check 'a failure leaves no file behind' absent
-# Run as a user who may not read the file, even if root runs the test.
+# Run as a user without permission to read the file, even if root runs the test.
 as=()
 if [ "$(id -u)" = 0 ]; then
     as=("${nobody[@]}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# entropy-corpus: --tokenizer bpe loses no byte, and the same files give the same tokens;
-# --ids packs the ids of other tokenizers; entropy-train trains on both.
+# Tests entropy-corpus: --tokenizer bpe loses no byte, and the same files give the same
+# tokens; --ids packs the ids of other tokenizers; entropy-train trains on both kinds of
+# token files.
 . tests/support/tap.sh
 plan_dir
 python() { /usr/bin/python3 "$@"; } # the Python that has Debian's modules
@@ -119,9 +120,10 @@ if ! python -c 'import sentencepiece' 2>/dev/null; then
     exit
 fi
 
-# Texts that are easily changed: tabs, spaces at both ends, blank lines, other line
-# ends, no newline at the end, characters that Unicode would normalise, U+2581, which
-# models use for a space, U+2585 and <unk>, which they reserve, and a very long line.
+# Make texts that a tokenizer might change: tabs, spaces at both ends, blank lines,
+# other line endings, no newline at the end, characters that Unicode would normalise,
+# U+2581, which BPE models use for a space, U+2585 and <unk>, which they reserve, and a
+# very long line.
 printf '\tif x:\n\t\ty  =   1 \n   \n\n\n \t mixed\r\nend without newline' >"$dir/src/white.py"
 printf '\xef\xac\x81 \xe2\x91\xa0 \xef\xbc\xa1 e\xcc\x81 \xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80\n' \
     >"$dir/src/other.py"

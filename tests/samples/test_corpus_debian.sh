@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# samples/corpus/debian.sh: the same list gives the same tokens; packages and texts that
-# differ from the list are refused. Two packages made here are in the cache; a real one
-# comes from the mirror if that can be reached.
+# Tests samples/corpus/debian.sh: the same list gives the same tokens; packages and
+# texts that differ from the list are refused. The test makes two packages and puts them
+# into the cache; a real package is fetched if the mirror can be reached.
 . tests/support/tap.sh
 plan_dir
 cache=$dir/cache

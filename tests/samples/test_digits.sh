@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# samples/digits: makes data of scikit-learn's digits, runs a short study and draws it.
+# Tests samples/digits: makes data from scikit-learn's digits, runs a short study and
+# draws its results.
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/encrypted: computes a layer with SEAL's CKKS at 128 bits of security and
-# compares it with plain arithmetic.
+# Tests samples/encrypted: computes a layer with SEAL's CKKS at 128 bits of security and
+# compares the result with plain arithmetic.
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh

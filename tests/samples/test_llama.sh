@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# samples/llama with a fake of llama.cpp, whose attention is known: compares the recorded
-# entropies with logarithms, also with hidden cells, strides and faults.
+# Tests samples/llama with a fake llama.cpp, whose attention is known: compares the
+# recorded entropies with the expected logarithms, also with hidden cells, strides and
+# faults.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
@@ -17,8 +18,8 @@ llama() { # FAULT: decodes six tokens, then one at a time until the end of the t
     rm -f "$dir/run.db"
     FAKE=$1 "$dir/llama-entropy" model.gguf "$dir/run.db" 7 "$prompt"
 }
-# recorded FAULT: prints heads whose values differ from the expected ones, and the number
-# of heads.
+# recorded FAULT: prints the heads whose values differ from the expected values, and the
+# number of heads.
 recorded() {
     "$BUILD/entropy-scan" export "$dir/run.db" -o - 2>&1 | python3 -c '
 import csv, math, sys
@@ -47,7 +48,7 @@ for row in rows:
     if want in ("NA", "NaN"):
         same = got == want == row[sink]
     else:
-        # The formula adds 1e-9 inside the logarithm.
+        # Allow a tolerance, because the entropy formula adds 1e-9 inside the logarithm.
         same = abs(float(got) - float(want)) < 1e-6 and abs(float(row[sink]) - first) < 1e-6
     if not same:
         print(step, layer, head, got, row[sink], "not", want, first)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# samples/llama with llama.cpp itself, if LLAMA_CPP=DIR is its built source tree: runs a
-# model with random weights and compares its attention with NumPy's (llama_model.py).
-# PYTHON must have numpy and gguf. PyPI has the sources, in vendor/llama.cpp of
+# Tests samples/llama with the real llama.cpp, if LLAMA_CPP=DIR is its built source
+# tree: runs a model with random weights and compares its attention with the attention
+# that NumPy computes (llama_model.py). PYTHON must have numpy and gguf. PyPI has the
+# sources, in vendor/llama.cpp of
 #     pip download --no-deps --no-binary :all: llama-cpp-python  # needs scikit-build-core
 # and this builds the library in DIR, in ten minutes on one core:
 #     cmake -B b -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_{TESTS,TOOLS,EXAMPLES,SERVER}=OFF \
@@ -39,7 +40,7 @@ def rows(path):
             yield place, [float(by_name[name]) for name in ("entropy", "sink")]
 want, got = dict(rows(sys.argv[1])), dict(rows(sys.argv[2]))
 for place, values in want.items():
-    # Keys in the cache and their products are float16.
+    # Allow a tolerance, because keys in the cache and their products are float16.
     if not all(abs(a - b) <= 5e-5 for a, b in zip(values, got[place], strict=True)):
         print(*place, *values, "not", *got[place])
 print(len(got), "heads")' "$dir/want.csv" "$dir/got.csv")"

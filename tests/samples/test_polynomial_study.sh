@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/polynomial/study.sh with a few steps: the table has a line with numbers for each
-# model and setting, and no model is trained twice.
+# Tests samples/polynomial/study.sh with a few steps: the table has a line with numbers
+# for each model and setting, and no model is trained twice.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# samples/powersoftmax: makes tiny runs, and draws and prints them.
+# Tests samples/powersoftmax: makes tiny runs, draws their figures and prints their
+# table.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make replicate` end to end with small runs: checks what is trained, kept and refused.
-# One of the models becomes NaN at one of the rates.
+# Tests `make replicate` end to end with small runs: checks which runs are trained, kept
+# and refused. One of the models becomes NaN at one of the learning rates.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -104,7 +104,8 @@ check 'it can be resumed' replicate
 changed() { stamps | grep -vxFf <(echo "$before") | grep -o '[^/]*\.db' | tr '\n' ' '; }
 same_text 'only the missing run is trained again' 'SM-lr0.01-s1.db ' "$(changed)"
 
-# An edition that extends the first one: it has separate runs and results, but one page.
+# Write the rules of an edition that extends the first one; it has separate runs and
+# results, but both editions share a page.
 {
     sed -n '/^\[\[model/,$d; /^\[quick/,$d; p' "$REPLICATE_RULES" | sed 's/^edition = 7/edition = 8\nbeside = "rules.toml"/; s/^judged = .*/judged = [3, 4]/'
     printf '[[model]]\nname = "SM"\nrate = 1e-2\n[[model]]\nname = "SM+LN"\nrate = 1e-2\n'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make thresholds` with small runs: checks the trained runs, and that the page agrees
-# with the run files.
+# Tests `make thresholds` with small runs: checks which runs are trained, and that the
+# page agrees with the run files.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -45,7 +45,8 @@ for run in token-0.10 token-0.50 mean-0.10 mean-0.50; do
     check "the page has the smallest threshold of $run" grep -q \
         "^| ${run%-*} | ${run#*-} | $(smallest "$dir/runs/${run/-/-gamma}-s1.db") |" "$page"
 done
-# Thresholds begin at 0.5, which is this gamma; with means nothing moves them from there.
+# Thresholds begin at 0.5, which is also the gamma of this run; with the reduction to
+# means nothing moves the thresholds.
 check 'thresholds that began at gamma are at gamma' grep -qE \
     '^\| mean \| 0.50 \| 0.500 \| 100 % \| 0 % \| 100 % \| 0.000 ' "$page"
 check 'and are counted as such' grep -q 'reduce mean`: in 1 of 2 runs .*gamma 0.50 (1 of 1)' "$page"

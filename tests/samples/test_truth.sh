@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# The statistics and verdicts of `make replicate`, on data whose answer is known.
+# Tests the statistics and verdicts of `make replicate`, on data with known results.
 . tests/support/tap.sh
 exec python3 -B tests/samples/truth_cases.py

@@ -21,7 +21,7 @@ from runs import Refused, Run, Trainer  # noqa: E402
 RULES = os.path.join(sys.path[0], "rules.toml")
 LATER = os.path.join(sys.path[0], "rules-3.toml")
 RESULTS = os.path.join(sys.path[0], "..", "results")
-# Differences of 8 seeds with a mean slightly below 0.
+# Differences for 8 seeds, with a mean slightly below 0.
 SOME = [-0.031, -0.012, 0.004, -0.027, -0.019, -0.044, -0.001, -0.022]
 INF = math.inf
 
@@ -334,7 +334,8 @@ def the_rules_of_the_edition_are_accepted():
     assert options["d-model"] / options["n-head"] >= 16
     assert options["n-layer"] != options["n-head"]
     assert len(mine.seeds["judged"]) >= 6
-    # If all seeds agree, the sign test decides even after Holm's correction.
+    # If all seeds agree, the sign test must be significant even after Holm's
+    # correction.
     n_tested = sum(claim["expect"] != "untestable" for claim in mine.claims)
     assert n_tested * 2 / 2 ** len(mine.seeds["judged"]) <= mine.alpha
 
@@ -414,7 +415,7 @@ def a_claim_can_only_replace_an_untestable_one():
 
 
 def the_committed_page_agrees_with_the_committed_results():
-    """And the results name the checksums of their rules."""
+    """Also checks that the results contain the checksums of their rules."""
     path = LATER if os.path.exists(os.path.join(RESULTS, "truth-3.json")) else RULES
     with tempfile.TemporaryDirectory() as folder:
         for name in os.listdir(RESULTS):
