@@ -30,14 +30,13 @@ typedef struct es_synthetic {
     const char *kind;
     es_judge_run run;
     es_truth truth;
-    size_t n_samples,
-        n_entropy; /* n_entropy: values per sample, L*H, or L for layer means */
-    int64_t *steps;         /* (n_samples) */
-    float *entropy;         /* (n_samples,n_entropy) nats */
-    float *max_logit;       /* (n_samples,L,H) */
-    float *nonfinite_rows;  /* (n_samples,L,H) */
-    float *nan_activations; /* (n_samples,L) */
-    float *loss;            /* (n_samples) */
+    size_t n_samples, n_entropy; /* n_entropy: L*H, or L for layer means */
+    int64_t *steps;              /* (n_samples) */
+    float *entropy;              /* (n_samples,n_entropy) nats */
+    float *max_logit;            /* (n_samples,L,H) */
+    float *nonfinite_rows;       /* (n_samples,L,H) */
+    float *nan_activations;      /* (n_samples,L) */
+    float *loss;                 /* (n_samples) */
 } es_synthetic;
 
 #define ES_SYNTHETIC_N_KINDS 47

@@ -8,8 +8,8 @@ tests. analyzer/entropy/entropy.h describes the statistics.
                  far and x_j = (s_j - m) log2 e <= 0, p_j = 2^x_j:
                      weight = sum p_j,  spread = sum p_j x_j
                      entropy = ln 2 (log2 weight - spread / weight)
-3 _rows, EXACT computes again, in double, the rows whose error may exceed LIMITS
-4  _sequences reduces rows to sequences, and _heads reduces sequences to heads; both sum
+3  _rows, EXACT  computes again, in double, the rows whose error may exceed LIMITS
+4  _sequences    reduces rows to sequences; _heads reduces sequences to heads. Both sum
                  in double, in a fixed order, without atomics
 
 The gradient of an entropy e with respect to the scores is de/ds_j = -p_j (ln p_j + e),
