@@ -7,8 +7,8 @@
 #   BUILD           folder of the programs (build)
 #   ALERTS_DIR      folder of the run files (BUILD/alerts)
 #   ALERTS_RESULTS  folder of the report (samples/results)
-#   ALERTS_JOBS     number of trainings at a time (2)
-#   ALERTS_RUNS     list of the trainings (samples/alerts/runs.txt)
+#   ALERTS_JOBS     number of training runs at a time (2)
+#   ALERTS_RUNS     list of the training runs (samples/alerts/runs.txt)
 #   ALERTS_N        number of synthetic histories (3000)
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,5 +1,5 @@
-/* entropy-histories N SEED DIR: writes synthetic histories as run files, one
-   for each history, and a table of their true labels on standard output. */
+/* Usage: entropy-histories N SEED DIR. Writes N synthetic histories as run
+   files into DIR, and a table of their true labels to standard output. */
 #include "samples/alerts/synthetic.h"
 
 #include "analyzer/base/text.h"

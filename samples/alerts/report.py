@@ -3,7 +3,7 @@
 
 Writes the report of `make alerts`: RESULTS/alerts.md compares the true state
 of each run with the alerts of entropy-scan; alerts-trainings.csv and
-alerts-histories.csv have a line for each training and each kind of history.
+alerts-histories.csv have one line for each training run and for each kind of history.
 
 The true state of a training is computed here from its run file by rules that share
 nothing with the flags under test: the rules see the whole run, in hindsight, and use

@@ -17,7 +17,7 @@ and the earlier ones. Finished runs are kept, so that a killed replication can b
     REPLICATE_RULES    the rules (samples/truth/rules.toml); rules-3.toml extends them
     REPLICATE_DATA     a token file instead of the corpus of corpus.list (--quick only)
     REPLICATE_JOBS     number of runs at a time, with one thread each (2)
-    REPLICATE_NICE     niceness of the trainings (19)
+    REPLICATE_NICE     niceness of the training processes (19)
     REPLICATE_DIRTY=1  allows sources that differ from the commit; the results mention
                        this
 """

@@ -11,7 +11,7 @@ thresholds.toml and writes a page about them.
     THRESHOLDS_RESULTS  folder of thresholds.md and its figures (samples/results)
     THRESHOLDS_TABLE    the runs (samples/truth/thresholds.toml)
     THRESHOLDS_JOBS     number of runs at a time, with one thread each (2)
-    THRESHOLDS_NICE     niceness of the trainings (19)
+    THRESHOLDS_NICE     niceness of the training processes (19)
     THRESHOLDS_DIRTY=1  allows sources that differ from the commit; the page mentions
                         this
 """

@@ -19,15 +19,15 @@ check 'a corpus is made' "$corpus" -q -o "$dir/code.tok" "$dir/texts"
 sed -e "s|^data = .*|data = $dir/code.tok|" -e 's/^arch = .*/arch = SM; SM+LN+G/' \
     -e 's/^seed = .*/seed = 1/' -e 's/^lr = .*/lr = 1e-4 3e-3 3/' \
     samples/analysis/sweep.ini >"$dir/sweep.ini"
-exits 'its runs are trained, and two of them collapse' 1 'collapse L0-1' "$scan" sweep "$dir/sweep.ini" -o "$dir/runs"
+exits 'the runs of the sweep are trained, and two of them collapse' 1 'collapse L0-1' "$scan" sweep "$dir/sweep.ini" -o "$dir/runs"
 same_text 'there are six runs' 6 "$(ls "$dir"/runs/*.db | wc -l)"
 
 check 'run files are queried' sh -c "'$python' samples/analysis/analysis.py '$dir/runs' --json >'$dir/files.json'"
 check 'Parquet is made and queried' sh -c \
     "'$python' samples/analysis/analysis.py '$dir/runs' --parquet '$dir/p' --json >'$dir/parquet.json'"
-check 'with the same answers' cmp "$dir/files.json" "$dir/parquet.json"
+check 'queries of Parquet give the same answers as queries of run files' cmp "$dir/files.json" "$dir/parquet.json"
 mv "$dir/runs" "$dir/runs.kept"
-check 'also without the run files' sh -c \
+check 'exported Parquet is queried without the run files' sh -c \
     "'$python' samples/analysis/analysis.py --parquet '$dir/p' --json | cmp - '$dir/parquet.json'"
 judge() { # EXPRESSION: checks an expression about the five answers
     "$python" - "$dir/files.json" "$1" <<'END'
@@ -36,7 +36,7 @@ count, settings, heads, time, loss = json.load(open(sys.argv[1])).values()
 assert eval(sys.argv[2]), (count, settings, heads, time, loss)
 END
 }
-check 'no value is missing' judge "count == [{'runs': 6, 'entropies': 6 * 31 * 6, 'missing': 0, 'nan': 0}]"
+check 'no value is missing in the answers' judge "count == [{'runs': 6, 'entropies': 6 * 31 * 6, 'missing': 0, 'nan': 0}]"
 check 'heads collapse at a rate of 3 and not at small rates' judge \
     "[(s['lr'], s['collapsed']) for s in settings] == [(1e-4, 0), (3e-3, 0), (3.0, 1)] * 2"
 check 'all heads are listed' judge \

@@ -34,16 +34,16 @@ job=$(sbatch --parsable --nodes=2 --output=ranks.out "$samples/ranks.sbatch" --a
 gone() { [ -z "$(squeue -h -j "$job" 2>/dev/null)" ]; }
 await 'the training of two tasks ends' gone
 check 'two tasks train one model into a fragment' test -s runs/big.esf
-check 'and not into a run file, whose log other hosts could not read' test ! -e runs/big.db
+check 'the tasks write no run file, whose log other hosts could not read' test ! -e runs/big.db
 alone() { # trains the same steps in one process with twice as many micro-batches
     "$train" --arch SM+LN+G --data x.tok "${model[@]/#/--}" --steps 40 --accumulate 2 --threads 1 --out alone.db >/dev/null 2>&1
 }
 last_loss() { "$scan" "$1" --jsonl | sed 's/.*"loss":\([0-9.]\{5\}\).*/\1/'; }
 alone
-same_text 'with the loss of one process that has the data of both' "$(last_loss alone.db || last_loss alone.esf)" "$(last_loss runs/big.esf)"
+same_text 'the loss equals the loss of one process with the data of both tasks' "$(last_loss alone.db || last_loss alone.esf)" "$(last_loss runs/big.esf)"
 n_runs=1 # number of runs in the folder that is pushed later
 output 'the run ends as usual' '"status":"finished".*"step":39' "$scan" runs/big.esf --jsonl
-check 'merge makes a run file of it' "$scan" merge runs/big.esf -o big.db
+check 'merge converts the fragment to a run file' "$scan" merge runs/big.esf -o big.db
 
 # --- a PyTorch training on two nodes, each with a separate fragment
 tiny=(x.tok --layers 2 --heads 3 --width 24 --ctx 16 --batch 5 --steps 3 --every 1)
@@ -59,7 +59,7 @@ if python_with 'torch, numpy, cffi'; then
     same_text 'each rank records into a separate fragment' 'ddp.esf ddp.rank1.esf' "$(cd ranks/ddp && echo *)"
     output 'the fragments become one run at the end' '"n_layer":2.*"n_head":3.*"step":2' "$scan" runs/ddp.db --jsonl
     check 'one process trains with the same sequences' "$python" "$samples/ddp.py" "${tiny[@]}" --run whole.db
-    check 'the means are exactly those over all rows' "$python" "$root/tests/samples/ddp_means.py" \
+    check 'merged means equal the means over all rows' "$python" "$root/tests/samples/ddp_means.py" \
         whole.db runs/ddp.db ranks/ddp/ddp.esf ranks/ddp/ddp.rank1.esf
     check 'a training whose rank is killed fails' loses_one
     output 'and its fragments are joined with a counted gap' 'rank 1: lacks 1 of 3 training steps, from step 2 to step 2' \
@@ -77,7 +77,7 @@ n_runs=$((n_runs + 2))
 all_end() { "$scan" sweep runs/sweep --status 2>/dev/null | grep -qE '^2 runs: 2 failed'; }
 check 'the runs of the sweep end' until_true all_end
 statuses=$("$scan" sweep runs/sweep --status 2>&1)
-same_text 'each of them has recorded into a fragment' "2 $statuses" "$(find runs/sweep -name '*.esf' | wc -l) $statuses"
+same_text 'each run of the sweep is a fragment' "2 $statuses" "$(find runs/sweep -name '*.esf' | wc -l) $statuses"
 reported() { [ "$(grep -c 'nan.*critical' watch.out)" -ge 2 ]; }
 check 'watch on the login node reports both runs that became NaN' until_true reported
 kill "$watcher" && wait "$watcher" 2>/dev/null
@@ -105,7 +105,7 @@ count() { psql -qAtc 'SELECT count(*) FROM entropy_scan.run'; }
 cron() { env -u PGHOST -u PGPORT -u PGUSER -u PGPASSWORD -u PGDATABASE PGSERVICEFILE=services "$samples/push.sh" runs service=entropy; }
 cron >out 2>&1
 same_text 'a cron job prints nothing on success' '0 ' "$? $(cat out)"
-same_text 'and pushes every run once' $n_runs "$(count)"
+same_text 'the cron job pushes every run once' $n_runs "$(count)"
 exec 9>>runs/.push.lock
 flock 9
 cp big.db runs/another.db

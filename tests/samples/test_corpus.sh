@@ -23,12 +23,12 @@ tree "$dir/a" "$(seq 60)"
 tree "$dir/elsewhere/b" "$(seq 60 -1 1)"
 
 make_corpus() { "$corpus" -o "$@" 2>"$dir/messages"; }
-check 'it makes a corpus' make_corpus "$dir/a.tok" "$dir/a"
-check 'the order of a directory and its place do not matter' bash -c '
+check 'entropy-corpus makes a corpus' make_corpus "$dir/a.tok" "$dir/a"
+check 'the order of files in a directory and its location do not matter' bash -c '
     "$1" -q -o "$2/b.tok" "$2/elsewhere/b//" && cmp "$2/a.tok" "$2/b.tok"' \
     sh "$corpus" "$dir"
-check 'it reports how much is held out' grep -qE '60 documents, .* held out [1-9]' "$dir/messages"
-check 'it counts the files that it leaves out' \
+check 'the program reports how much is held out' grep -qE '60 documents, .* held out [1-9]' "$dir/messages"
+check 'the program counts the files that it skips' \
     grep -q 'left out: 1 empty, 0 unreadable, 1 with a NUL' "$dir/messages"
 in_order() { # by the bytes of the paths: p0/m14.py p0/m21.py p0/m28.py p0/m7.py ...
     local found want
@@ -41,7 +41,7 @@ in_order() { # by the bytes of the paths: p0/m14.py p0/m21.py p0/m28.py p0/m7.py
 number() { od -An -tu8 -j"$2" -N8 "$1" | tr -d ' '; }
 check 'documents come in the order of their paths' in_order "$dir/a.tok"
 lacks() { ! grep -aq 'NOT HERE\|entropy-scan' "$1"; }
-check 'tests, links and binaries are left out' lacks "$dir/a.tok"
+check 'tests, links and binaries are skipped' lacks "$dir/a.tok"
 holds() {
     [ "$(number "$1" 24)" -gt 0 ] && [ "$(number "$1" 32)" -gt 0 ] &&
         [ $(($(number "$1" 40) + $(number "$1" 48))) = 60 ] &&
@@ -68,7 +68,7 @@ two() {
         "$corpus" -q -o "$dir/two.tok" "$dir/elsewhere/b" "$dir/c" &&
         [ $(($(number "$dir/two.tok" 40) + $(number "$dir/two.tok" 48))) = 61 ]
 }
-check 'it reads several directories' two
+check 'the program reads several directories' two
 twice() { # the same text under names of both parts
     mkdir "$dir/d" && for i in $(seq 200); do echo 'same = 1' >"$dir/d/$i.py"; done
     echo 'x = 1' >"$dir/d/x.py"
@@ -76,7 +76,7 @@ twice() { # the same text under names of both parts
         [ $(($(number "$dir/twice.tok" 40) + $(number "$dir/twice.tok" 48))) = 2 ] &&
         grep -q '199 duplicates' "$dir/messages"
 }
-check 'the same text counts once' twice
+check 'a text that occurs twice is used once' twice
 text_of() { grep -oE 'text [0-9a-f]{16}' "$dir/messages"; }
 text() {
     local a b c d
@@ -91,7 +91,7 @@ text() {
 }
 check 'the checksum of the text depends on the documents and their order' text
 piped() { "$corpus" -q -o - "$dir/elsewhere/b" | cmp - "$dir/a.tok"; }
-check 'it writes to standard output' piped
+check 'the program can write to standard output' piped
 
 if ls /usr/lib/python3.*/os.py >/dev/null 2>&1; then
     whole() {
@@ -100,7 +100,7 @@ if ls /usr/lib/python3.*/os.py >/dev/null 2>&1; then
             [ $((100 * $(number "$dir/std.tok" 32))) -gt $((2 * $(number "$dir/std.tok" 24))) ] &&
             [ $((100 * $(number "$dir/std.tok" 32))) -lt $((5 * $(number "$dir/std.tok" 24))) ]
     }
-    check 'the default is the standard library, with 2 to 5 % held out' whole
+    check 'the default corpus is the standard library, with 2 to 5 % held out' whole
 else
     skip 'the default is the standard library' 'no Python on this machine'
 fi

@@ -76,8 +76,8 @@ trains() { # VOCAB BYTES
             --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --batch 2 --steps 3 --threads 1 &&
         "$BUILD/entropy-scan" "$dir/run.db" --json | grep -q '"status": *"finished"'
 }
-check 'tokens of 2 bytes train' trains 16384 2
-check 'tokens of 4 bytes train' trains 70001 4
+check 'entropy-train trains on tokens of 2 bytes' trains 16384 2
+check 'entropy-train trains on tokens of 4 bytes' trains 70001 4
 exits 'a token file of another vocabulary is refused' 2 'vocabulary is 70001, not the 50257' \
     "$train" --arch SM --data "$dir/ids.tok" --out "$dir/x.db" --vocab 50257 \
     --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --steps 3
@@ -87,10 +87,10 @@ seq 0 1999 >"$dir/ids"
 pack "$dir/ids" --vocab 50257
 exits 'a checkpoint of another vocabulary cannot be resumed' 2 'vocabulary is 50257, not the 70001' \
     "$train" --data "$dir/ids.tok" --out "$dir/c.db" --resume "$dir/ck" --steps 2
-exits 'nor initialise a training' 2 'vocabulary is 50257, that of the weights .* is 70001' \
+exits 'a checkpoint of another vocabulary cannot initialise a training' 2 'vocabulary is 50257, that of the weights .* is 70001' \
     "$train" --arch SM --data "$dir/ids.tok" --out "$dir/x.db" --init "$dir"/ck/*.safetensors \
     --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --steps 1
-exits 'nor be probed' 2 'vocabulary is 50257, that of the weights .* is 70001' \
+exits 'a checkpoint of another vocabulary cannot be probed' 2 'vocabulary is 50257, that of the weights .* is 70001' \
     "$train" probe "$dir"/ck/*.safetensors --data "$dir/ids.tok" --out "$dir/x.db"
 
 # --- byte pairs ------------------------------------------------------------
@@ -136,13 +136,13 @@ echo >"$dir/src/newline.py"
 printf 'caf\xe9 = 1\n' >"$dir/src/latin.py"
 
 bpe() { "$corpus" --tokenizer bpe --vocab 500 -o "$@" 2>"$dir/messages"; }
-check 'it trains a model and encodes' bpe "$dir/p.tok" "$dir/src"
-check 'files that are not UTF-8 are left out and counted' grep -q ' 2 not UTF-8' "$dir/messages"
+check 'a BPE model is trained and the corpus is encoded' bpe "$dir/p.tok" "$dir/src"
+check 'files that are not UTF-8 are skipped and counted' grep -q ' 2 not UTF-8' "$dir/messages"
 named() {
     [ "$(field "$dir/p.tok" 12)" = 500 ] && [ "$(field "$dir/p.tok" 16)" = 2 ] &&
         tokenizer "$dir/p.tok" | grep -qxE 'sentencepiece 500 [0-9a-f]{8}'
 }
-check 'the token file names the model of its tokens' named
+check 'the token file contains the name of its BPE model' named
 decode() { # TOKENS MODEL: prints the text of the tokens
     ids "$1" | python -c 'import sentencepiece, sys
 model = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
@@ -163,7 +163,7 @@ split_holds() { # the training part ends at the same place in bytes and in token
     decode "$dir/train.tok" "$dir/p.tok.model" |
         cmp - <(bytes "$dir/b.tok" | head -c "$(number "$dir/b.tok" 24)")
 }
-check 'the parts are the same as with bytes' split_holds
+check 'the training and held-out parts are the same as with byte tokens' split_holds
 shorter() { [ "$(ids "$dir/p.tok" | wc -w)" -lt $(($(number "$dir/b.tok" 24) / 2)) ]; }
 check 'there are fewer tokens than bytes' shorter
 again() {
@@ -172,7 +172,7 @@ again() {
         cmp "$dir/p.tok" "$dir/again.tok" && cmp "$dir/p.tok.model" "$dir/again.tok.model" &&
         [ -z "$(ls -A "$dir/t")" ]
 }
-check 'another folder gives the same bytes, and no temporary file remains' again
+check 'the same files in another folder give the same bytes, and no temporary file remains' again
 reuse() {
     "$corpus" -q --model "$dir/p.tok.model" -j 1 -o - "$dir/src" | cmp - "$dir/p.tok"
 }
@@ -182,14 +182,14 @@ ignoring() { # COMMAND...: runs it with SIGCHLD ignored, as some daemons do
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execvp(sys.argv[1], sys.argv[1:])' "$@"
 }
-check 'also if SIGCHLD is ignored' \
+check 'encoding works even if SIGCHLD is ignored' \
     ignoring "$corpus" -q --model "$dir/p.tok.model" -o "$dir/i.tok" "$dir/src"
 sampled() {
     bpe "$dir/s.tok" --sample 200000 "$dir/src" &&
         ! cmp -s "$dir/s.tok.model" "$dir/p.tok.model" &&
         decode "$dir/s.tok" "$dir/s.tok.model" | cmp - <(bytes "$dir/b.tok")
 }
-check '--sample trains on a part and encodes everything' sampled
+check '--sample trains the BPE model on a part and encodes everything' sampled
 batches() { # more text than one process gets: batches of two files and of one
     mkdir "$dir/big" && for i in 1 2 3; do
         yes "    for number_$i in range($i):  # argument" | head -n 60000 >"$dir/big/$i.py"
@@ -256,7 +256,7 @@ stopped() { # sends SIGTERM while a child process encodes
     [ $? = 143 ] && grep -q 'stopped by signal 15' "$dir/messages" &&
         ! kill -0 "$(cat "$dir/pid")" 2>/dev/null
 }
-check 'SIGTERM ends it and its children' stopped
+check 'SIGTERM ends entropy-corpus and its children' stopped
 absent() { [ ! -e "$dir/x.tok" ] && [ ! -e "$dir/x.tok.model" ] && [ -z "$(ls -A "$dir/t")" ]; }
 check 'a failure leaves no file behind' absent
 finish

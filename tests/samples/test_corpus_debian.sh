@@ -37,7 +37,7 @@ unrecorded() {
 }
 check 'a list without the checksum of its text is refused with the checksum' unrecorded
 check 'a list with the checksum is accepted' make_corpus "$dir/b.tok"
-check 'it gives the same tokens' cmp "$dir/a.tok" "$dir/b.tok"
+check 'the accepted list gives the same tokens' cmp "$dir/a.tok" "$dir/b.tok"
 content() {
     tail -c +97 "$dir/b.tok" | tr '\0' '\n' | grep -a . | LC_ALL=C sort |
         cmp - <(printf '%s\n' "one_"{1..5}" = 'entropy-one'" "same = 1" \
@@ -88,7 +88,7 @@ if (cd "$dir" && timeout 60 apt-get -qq download python3-decorator) >"$dir/said"
             samples/corpus/debian.sh --list "$list" --cache "$dir/net2" -o "$dir/m.tok" &&
             cmp "$dir/n.tok" "$dir/m.tok"
     }
-    check 'a list of a package of the mirror can be made and used' updated
+    check 'a list with a package from the mirror can be made and used' updated
 else
     skip 'a list of a package of the mirror' "apt-get: $(tail -n 1 "$dir/said")"
 fi

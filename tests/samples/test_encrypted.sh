@@ -19,7 +19,7 @@ for i in $(seq 200); do
 done
 check 'a corpus is made' "$corpus" -q -o "$dir/a.tok" "$dir/texts"
 check 'a plain PowerSoftmax is trained' model plain 'PSM(2,1,plain)+LN+G'
-check 'a stable one is trained' model stable 'PSM(2)+LN+G'
+check 'a stable PowerSoftmax is trained' model stable 'PSM(2)+LN+G'
 plain=$(echo "$dir"/plain/*.safetensors)
 stable=$(echo "$dir"/stable/*.safetensors)
 
@@ -33,7 +33,7 @@ print(p['k'], o, b)
 sys.exit(not ($2))" "$dir/$1.json"
 }
 check 'the output is not zero' judge p "o['largest'] > 1e-4"
-check 'encrypted and polynomial are equal within the noise' \
+check 'the encrypted result equals the polynomial within the noise' \
     judge p "o['encrypted and polynomial']['max'] <= 1e-2 * o['largest']"
 check 'the polynomial is near the exact form, but differs from it' \
     judge p "0 < o['polynomial and exact']['max'] <= 1e-2 * o['largest']"
@@ -41,17 +41,17 @@ check 'each factor reduces the error' \
     judge p "len(b) == 3 and b[0]['encrypted']['max'] > 3 * b[1]['encrypted']['max'] > 0"
 check 'every stage is timed' judge p \
     "len({e['stage'] for e in p['profile']}) == 8 and all(e['seconds'] > 0 for e in p['profile'])"
-check 'without levels left it is encrypted again' run "$plain" --data "$dir/a.tok" --layer 1 \
+check 'with --reencrypt a result without remaining levels is encrypted again' run "$plain" --data "$dir/a.tok" --layer 1 \
     --log-n 14 --factors 5 --bits 40 --reencrypt -o "$dir/r.json"
-check 'which is counted and gives the same result' judge r \
+check 're-encryption is counted and gives the same result' judge r \
     "p['reencrypted'] > 0 and o['encrypted and exact']['max'] <= 1e-2 * o['largest']"
 check 'the inverse alone is computed' run "$plain" --data "$dir/a.tok" --log-n 14 --factors 6 --inverse \
     -o "$dir/i.json"
-check 'and equals 1 / x' judge i "b[-1]['encrypted']['max'] <= 1e-3"
+check 'the inverse equals 1 / x' judge i "b[-1]['encrypted']['max'] <= 1e-3"
 check 'the time is drawn' "$python" $sample/draw.py time "$dir/p.json" -o "$dir/t.svg"
 check 'the error is drawn' \
     "$python" $sample/draw.py error "a=$dir/p.json" "$dir/i.json" -o "$dir/e.svg"
-check 'both are XML' "$python" -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
+check 'both figures are XML' "$python" -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
     "$dir/t.svg" "$dir/e.svg"
 
 exits 'the stable form is refused' 1 'is not a polynomial' run "$stable" --data "$dir/a.tok" -o "$dir/x.json"

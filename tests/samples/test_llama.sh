@@ -7,7 +7,7 @@ set -uo pipefail
 plan_dir
 
 warnings='-Wall -Wextra -Wpedantic -Wconversion -Werror'
-check 'it is compiled with the public header and a stub of llama.h' \
+check 'the sample is compiled with the public header and a stub of llama.h' \
     ${CC:-gcc} -std=c11 -D_GNU_SOURCE $warnings -O1 -I. -I"$BUILD/include" \
     -Isamples/llama/stub \
     samples/llama/{main,attention}.c tests/samples/fake_llama.c -o "$dir/llama-entropy" \
@@ -61,11 +61,11 @@ output 'the run has one sample for each batch until the end of the text' \
 same_text 'nothing is printed' '' "$(llama '' 2>&1)"
 
 check 'a model with learnt sinks is decoded' llama sinks
-same_text 'its entropies are those over the cells' '48 heads' "$(recorded '')"
+same_text 'with sinks, entropies are computed over the cells alone' '48 heads' "$(recorded '')"
 check 'a model with a head of NaN is decoded' llama nan
-same_text 'only that head is NaN' '48 heads' "$(recorded nan)"
+same_text 'only the head with NaN weights is NaN' '48 heads' "$(recorded nan)"
 check 'a batch with a query that sees no cell is decoded' llama padding
-same_text 'the query does not count; a batch with no other is missing' '48 heads' \
+same_text 'a query that sees no cell does not count; a batch without other queries is missing' '48 heads' \
     "$(recorded padding)"
 for fault in half mask op; do
     said=$(llama $fault 2>&1)

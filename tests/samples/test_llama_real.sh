@@ -16,7 +16,7 @@ absent() { skip 'llama.cpp itself' "$1"; finish; exit; }
 "$python" -c 'import gguf, numpy' 2>/dev/null ||
     absent "$python: no gguf: pip install gguf"
 
-check 'it is compiled with the headers of llama.cpp' \
+check 'the sample is compiled with the headers of llama.cpp' \
     ${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -I. -I"$BUILD/include" \
     -isystem "$LLAMA_CPP/include" \
     -isystem "$LLAMA_CPP/ggml/include" \

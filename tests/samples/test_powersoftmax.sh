@@ -28,7 +28,7 @@ for kind in p epsilon distance; do
     check "$kind is drawn" figure $kind "$dir/runs" -o "$dir/$kind.svg"
 done
 check 'given vectors are drawn' figure vectors -o "$dir/vectors.svg"
-check 'all of them are XML' python3 -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
+check 'all figures are XML' python3 -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
     "$dir"/{p,epsilon,distance,vectors}.svg
 dots() { grep -c '<circle' "$dir/$1.svg"; }
 same_text 'each head is a dot: 6 for each of softmax, p = 2 and p = 4' 18 "$(dots distance)"

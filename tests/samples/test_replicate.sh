@@ -68,12 +68,12 @@ END
 replicate() { samples/truth/replicate.py "$@" >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
 report=$dir/results/truth-claims.md json=$dir/results/truth.json
 names() { (cd "$dir/runs" && echo $(printf '%s\n' *.db | LC_ALL=C sort)); }
-check 'it runs' replicate
-check 'it also trains the rates beyond the edge, then the judged seeds at the best rate' test "$(names)" = \
+check 'make replicate runs' replicate
+check 'rates beyond the edge are trained too, then the judged seeds at the best rate' test "$(names)" = \
     "$(echo {EReg-gamma-0.1-lr0.01-s1,EReg-gamma-0.1-lr0.01-s2,SM-LR-layer-lr0.01-s1,SM-LR-layer-lr0.01-s2,SM-lr0.001-s101}.db \
         {SM-lr0.01-s1,SM-lr0.01-s101,SM-lr0.01-s2,SM-lr1e+12-s101}.db)"
-check 'the page names the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
-check 'and the corpus' grep -q "SHA-256 $sha256" "$report"
+check 'the page contains the checksum of the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
+check 'the page contains the checksum of the corpus' grep -q "SHA-256 $sha256" "$report"
 check 'a claim has its interval and verdict' grep -qE '^\| SM is worse \|.*%\) \| 2 \| [0-9.]+ \| \*\*[a-z]+\*\* ' "$report"
 check 'an untestable claim has its reason' grep -qE '^\| Too large \|.*\*\*not testable here\*\*: size' "$report"
 check 'the heads are drawn' test "$(head -c 4 "$dir/results/truth-heads.png" | tail -c 3)" = PNG
@@ -87,20 +87,20 @@ check 'a run has the perplexity of its file' in_json \
     "[x['perplexity'] for x in r['runs'] if (x['model'], x['seed']) == ('SM', 2)] == [$ppl]"
 gamma=$("$scan" sql "$dir/runs/EReg-gamma-0.1-lr0.01-s1.db" "SELECT min(value) - 0.1 AS x
     FROM es_values('theta', 'train') WHERE step = 11" --csv | tail -1)
-check 'and its smallest threshold' in_json \
+check 'a run has the smallest threshold of its file' in_json \
     "[abs(x['smallest threshold minus gamma'] - $gamma) < 1e-7 for x in r['runs'] if (x['model'], x['seed']) == ('EReg gamma 0.1', 1)] == [True]"
 
 stamps() { stat -c '%n %y' "$dir"/runs/*.db; }
 before=$(stamps)
 cp "$json" "$dir/first.json"
-check 'it runs again' replicate
-check 'and trains nothing twice' test "$(stamps)" = "$before"
-check 'with the same results' cmp "$json" "$dir/first.json"
+check 'a second call succeeds' replicate
+check 'the second call trains nothing' test "$(stamps)" = "$before"
+check 'the second call writes the same results' cmp "$json" "$dir/first.json"
 rm "$dir/runs/SM-lr0.01-s1."{done,db}
-check 'without a run there is a report' replicate --report
-check 'which trains nothing' test ! -e "$dir/runs/SM-lr0.01-s1.db"
-check 'and reports the missing run' grep -q '1 run is missing' "$report"
-check 'it can be resumed' replicate
+check '--report works if a run is missing' replicate --report
+check '--report trains nothing' test ! -e "$dir/runs/SM-lr0.01-s1.db"
+check 'the report mentions the missing run' grep -q '1 run is missing' "$report"
+check 'an incomplete replication can be resumed' replicate
 changed() { stamps | grep -vxFf <(echo "$before") | grep -o '[^/]*\.db' | tr '\n' ' '; }
 same_text 'only the missing run is trained again' 'SM-lr0.01-s1.db ' "$(changed)"
 
@@ -115,15 +115,15 @@ same_text 'only the missing run is trained again' 'SM-lr0.01-s1.db ' "$(changed)
 mkdir "$dir/later" && cp "$dir/runs/corpus.tok" "$dir/later" && cp "$json" "$dir/first.json"
 later() { REPLICATE_RULES=$dir/later.toml REPLICATE_DIR=$dir/later replicate "$@"; }
 check 'an extending edition runs' later
-same_text 'at the rate that it gives' 'SM-LN-lr0.01-s3.db SM-LN-lr0.01-s4.db SM-lr0.01-s3.db SM-lr0.01-s4.db' \
+same_text 'the extending edition trains at the rate in its rules' 'SM-LN-lr0.01-s3.db SM-LN-lr0.01-s4.db SM-lr0.01-s3.db SM-lr0.01-s4.db' \
     "$(cd "$dir/later" && echo $(printf '%s\n' *.db | LC_ALL=C sort))"
-check 'and leaves the first results' cmp "$json" "$dir/first.json"
-check 'the page has the claims of both' grep -qE '^\| 8 \| Not too large \|' "$report"
-check 'including those of the first' grep -qE '^\| 7 \| SM is worse \|' "$report"
-exits 'but not the replaced claim' 1 '^$' grep 'Too large' "$report"
+check 'the extending edition leaves the first results unchanged' cmp "$json" "$dir/first.json"
+check 'the page has the claims of the second edition' grep -qE '^\| 8 \| Not too large \|' "$report"
+check 'the page has the claims of the first edition' grep -qE '^\| 7 \| SM is worse \|' "$report"
+exits 'the page does not have the replaced claim' 1 '^$' grep 'Too large' "$report"
 cp "$report" "$dir/page.md"
 check 'the page can be made again without runs' later --page
-check 'and is the same' cmp "$report" "$dir/page.md"
+check 'the page made again is the same' cmp "$report" "$dir/page.md"
 
 refuses() { # NAME REGEX [OPTION...]
     local name=$1 regex=$2
@@ -140,12 +140,12 @@ mkdir "$dir/other" && head -c 5000 "$dir/runs/corpus.tok" >"$dir/other/corpus.to
 REPLICATE_DIR=$dir/other refuses 'a token file that is not the pinned one is refused' 'SHA-256 .* remove it'
 export REPLICATE_DATA=$dir/runs/corpus.tok REPLICATE_DIR=$dir/quick
 check 'a quick edition accepts any corpus' replicate --quick
-check 'and the page says that it is no evidence' grep -q 'The quick edition: .* nothing else' "$report"
+check 'the page of a quick edition says that it is no evidence' grep -q 'The quick edition: .* nothing else' "$report"
 stamps() { stat -c '%n %y' "$dir"/quick/*.db; }
 before=$(stamps)
 sed -i 's/^steps = .*/steps = 11/' "$REPLICATE_RULES"
-check 'it accepts changed settings' replicate --quick
-same_text 'and trains its runs again' 'SM-lr0.01-s1.db SM-lr0.01-s101.db SM-lr0.01-s2.db ' "$(changed)"
+check 'a quick edition accepts changed settings' replicate --quick
+same_text 'changed settings train the runs of a quick edition again' 'SM-lr0.01-s1.db SM-lr0.01-s101.db SM-lr0.01-s2.db ' "$(changed)"
 unset REPLICATE_DATA
 cp -r samples/truth "$dir/copy" # a folder without commit
 REPLICATE_DIRTY='' GIT_CEILING_DIRECTORIES=$dir exits 'sources without a commit are refused' 1 'no git commit' \
@@ -164,8 +164,8 @@ refuses 'a second replication in the folder is refused' 'another process trains 
 kill $replicate
 wait $replicate
 same_text 'a signal ends the replication' 143 $?
-check 'and its training' flock -w 60 "$dir/long/lock" true
-check 'which does not count as finished' test ! -e "$dir/long/SM-lr0.01-s101.done"
+check 'the signal also ends the running training' flock -w 60 "$dir/long/lock" true
+check 'the interrupted training does not count as finished' test ! -e "$dir/long/SM-lr0.01-s101.done"
 sed -i 's/^n-head = .*/n-head = 5/' "$REPLICATE_RULES"
 REPLICATE_DIR=$dir/none
 mkdir "$dir/none" && cp "$dir/runs/corpus.tok" "$dir/none"

@@ -34,8 +34,8 @@ thresholds() { samples/truth/thresholds.py "$@" >"$dir/said" 2>&1 || { cat "$dir
 page=$dir/results/thresholds.md
 
 exits 'a page without runs is refused' 1 'no runs of this table' samples/truth/thresholds.py --page
-check 'it runs' thresholds
-check 'it trains every reduction with every tolerance' test "$(cd "$dir/runs" && echo *.db)" = \
+check 'make thresholds runs' thresholds
+check 'every reduction is trained with every tolerance' test "$(cd "$dir/runs" && echo *.db)" = \
     'mean-gamma0.10-s1.db mean-gamma0.50-s1.db token-gamma0.10-s1.db token-gamma0.50-s1.db'
 smallest() { # FILE: prints its smallest threshold at the end in the format of the page
     "$scan" sql "$1" "SELECT printf('%.3f', min(value)) AS x FROM es_values('theta', 'train')
@@ -47,9 +47,9 @@ for run in token-0.10 token-0.50 mean-0.10 mean-0.50; do
 done
 # Thresholds begin at 0.5, which is also the gamma of this run; with the reduction to
 # means nothing moves the thresholds.
-check 'thresholds that began at gamma are at gamma' grep -qE \
+check 'thresholds that began at gamma are still at gamma' grep -qE \
     '^\| mean \| 0.50 \| 0.500 \| 100 % \| 0 % \| 100 % \| 0.000 ' "$page"
-check 'and are counted as such' grep -q 'reduce mean`: in 1 of 2 runs .*gamma 0.50 (1 of 1)' "$page"
+check 'thresholds at gamma are counted' grep -q 'reduce mean`: in 1 of 2 runs .*gamma 0.50 (1 of 1)' "$page"
 for picture in heads steps; do
     check "draws thresholds-$picture.png" test \
         "$(head -c 4 "$dir/results/thresholds-$picture.png" | tail -c 3)" = PNG
@@ -57,9 +57,9 @@ done
 stamps() { stat -c '%n %y' "$dir"/runs/*.db; }
 before=$(stamps)
 cp "$page" "$dir/first.md"
-check 'the page is made again' thresholds --page
-check 'with the same bytes' cmp "$page" "$dir/first.md"
-check 'and nothing is trained' test "$(stamps)" = "$before"
+check '--page makes the page again' thresholds --page
+check '--page makes the same bytes' cmp "$page" "$dir/first.md"
+check '--page trains nothing' test "$(stamps)" = "$before"
 rm "$dir/runs/mean-gamma0.10-s1.done"
 exits 'a page with a missing run is refused' 1 'mean-gamma0.10-s1: not finished' \
     samples/truth/thresholds.py --page

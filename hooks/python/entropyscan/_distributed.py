@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ._statistics import missing
 
-# The longest time that one rank waits for another.
+# The longest time in seconds that a rank waits for another rank.
 WAIT_SECONDS = 60.0
 
 # Number of watches that this process has opened so far, by file name; equal on all
@@ -89,7 +89,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
     """Returns the layer_idx of each module; None for modules without this attribute,
-    such as those of other libraries than transformers."""
+    such as modules from outside transformers."""
     found = []
     for name in names:
         number = getattr(model.get_submodule(name), "layer_idx", None)

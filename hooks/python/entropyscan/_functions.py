@@ -192,8 +192,8 @@ def wrap_sdpa(model: nn.Module) -> None:
 
 # --- flash-attn -----------------------------------------------------------------
 
-# Parameters of flash-attn 2, 3 and 4 that change the attention in ways that this
-# package cannot measure.
+# Parameters of flash-attn 2, 3 and 4 that change the attention in ways this package
+# cannot measure.
 _NOT_MEASURED = (
     "qv",
     "q_descale",

@@ -196,7 +196,8 @@ def verdict(path: str, uuid: str) -> str | None:
 
 
 def say(path: str, *parts: str | None) -> None:
-    """Prints one line on standard error, with a command that shows the run."""
+    """Prints one line on standard error about the run, with a command that shows the
+    run."""
     near = os.path.relpath(path)
     name = path if near.startswith("..") else near
     known = ", ".join(part for part in parts if part)

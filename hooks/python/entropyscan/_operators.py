@@ -643,9 +643,9 @@ def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
 
 def _traced(*_: Any) -> None:
     """The fake implementation of all operators, without outputs. It runs before
-    Inductor compiles a graph, and therefore also tells Inductor the names of the
-    operators at which CUDA graphs must be cut, because not all versions see the tag of
-    an operator with effects."""
+    Inductor compiles a graph, and therefore also adds the operators' names to the list
+    at which Inductor cuts CUDA graphs, because not all versions see the tag of an
+    operator with effects."""
     config = sys.modules.get("torch._inductor.config")
     before = getattr(config, "custom_should_partition_ops", None)  # since 2.9.1
     if before is not None and not set(_names) <= set(before):

@@ -16,10 +16,10 @@ from ._recording import warn
 
 
 def open(path: str | os.PathLike[str], run: int | None = None) -> Run:
-    """Opens a run of a run file. If the file has several runs, `run` selects one by
-    its index, from 0, or from the end if negative; without it, the run that started
-    last is opened, with a warning. The file may still be growing and is never
-    written to. Raises es.Error."""
+    """Opens a run in a run file. If the file has several runs, `run` is the index of
+    the run, from 0, or from the end if negative; without `run`, the run that started
+    last is opened, with a warning. The file may still be growing and is never written
+    to. Raises es.Error."""
     return Run(path, run)
 
 
