@@ -1,7 +1,8 @@
-"""The build backend: hatchling, but pip can read the metadata before a build.
+"""The build back-end: hatchling, extended so that pip can read the metadata without
+building the wheel.
 
-Under pip, hatchling omits the functions that return the metadata alone, because a
-build step may add dependencies; pip then builds the whole wheel to read its
+When pip runs it, hatchling omits the functions that return only the metadata, because a
+build step may add dependencies; pip would then build the whole wheel to read the
 metadata. Our build step, build_native.py, adds no dependencies."""
 
 import os

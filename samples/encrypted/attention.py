@@ -4,11 +4,11 @@
     attention.py CHECKPOINT --data TOKENS [--layer N] [--log-n 15] [--bits B]
                  [--factors D] [--inverse] [--reencrypt] -o profile.json
 
-The checkpoint must be of entropy-train --arch 'PSM(p,epsilon,plain)+LN+...'. The input
-is the first held-out sequence of TOKENS, a file of entropy-corpus. README.md describes
-what is encrypted and what is not. The profile contains the errors, and the seconds of
-each operation; draw.py draws it. With --inverse only the denominators are encrypted,
-and inverted with as many factors as the levels allow.
+The checkpoint must be made by entropy-train --arch 'PSM(p,epsilon,plain)+LN+...'. The
+input is the first held-out sequence of TOKENS, a file made by entropy-corpus. README.md
+describes what is encrypted and what is not. The profile contains the errors, and the
+seconds of each operation; draw.py draws it. With --inverse only the denominators are
+encrypted, and inverted with as many factors as the levels allow.
 """
 import argparse
 import json

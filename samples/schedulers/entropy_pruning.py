@@ -135,7 +135,8 @@ def _ask_to_stop(training, run, reason, grace):
 
 
 def _end(training, grace):
-    """Terminates a training that is still running, so that it can close its run."""
+    """Terminates a training that is still running, in such a way that the training can
+    close its run."""
     if training.poll() is None:
         training.terminate()
         try:

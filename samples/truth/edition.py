@@ -29,9 +29,9 @@ def sources(prefix, strict=True):
     if dirty and strict and os.environ.get(f"{prefix}_DIRTY") != "1":
         raise Refused(
             "no git commit of these sources: clone the repository, or set "
-            f"{prefix}_DIRTY=1, which the results mention" if commit is None else
+            f"{prefix}_DIRTY=1 (the results mention this)" if commit is None else
             f"{changed.splitlines()[0].split(maxsplit=1)[1]}: differs from the commit: commit "
-            f"it, or set {prefix}_DIRTY=1, which the results mention")
+            f"it, or set {prefix}_DIRTY=1 (the results mention this)")
     return {"commit": commit or "unknown", "dirty": dirty}
 
 

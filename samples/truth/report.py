@@ -105,7 +105,7 @@ def table(heads, rows):
 
 
 def row_of(claim, edition):
-    """Converts a claim that as_json has written back to a row of judge.judge."""
+    """Converts a claim, in the form written by as_json, to a row of judge.judge."""
     evidence = None
     if "n" in claim:
         evidence = Evidence(claim["n"], claim["mean"], claim["interval"], claim["p_for"],

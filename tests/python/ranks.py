@@ -1,4 +1,4 @@
-"""Runs trainings on two ranks with gloo, for test_distributed.py. Every rank runs the
+"""Trains on two ranks with gloo, for test_distributed.py. Every rank runs the
 function whose name the test passes to run(), which returns the results of all ranks."""
 
 import multiprocessing

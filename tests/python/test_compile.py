@@ -150,8 +150,8 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph(run_file):
 
 
 def test_an_unwatched_model_of_the_same_code_has_a_separate_graph(run_file):
-    """Such a model is the reference model of DPO or a teacher. The order of compilation
-    does not matter."""
+    """Examples of an unwatched model are DPO's reference model and a teacher. Either
+    model may be compiled first."""
     given = models.inputs("gpt2")
     others = [fresh(), fresh()]
     watched = fresh()

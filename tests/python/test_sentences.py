@@ -60,7 +60,8 @@ def test_probe_reads_the_pretrained_model(sample, tmp_path):
     tokens = sample.tokens(AutoTokenizer.from_pretrained(folder))["input_ids"][-32:]
     n, length = tokens.shape
     assert (tokens == 0).any()
-    # In a token file the sequences follow each other, each with one more token.
+    # In a token file the sequences follow each other, and each is followed by one more
+    # token.
     ids = torch.nn.functional.pad(tokens, (0, 1)).flatten().tolist()
     (tmp_path / "x.ids").write_text(" ".join(map(str, ids)))
     code, said = run(CORPUS, "--ids", tmp_path / "x.ids", "--vocab", 30522,

@@ -39,6 +39,7 @@ def find(*patterns: str) -> Path | None:
 
 
 def program(name: str) -> str | None:
-    """Returns the path of one of our programs; None if it is not in home()."""
+    """Returns the path of a program of entropy-scan; None if the program is not in
+    home()."""
     found = find(name)
     return str(found) if found else None

@@ -55,7 +55,8 @@ def _place(reader: _library.Reader, path: str, wanted: int | None) -> int:
 
 
 class Flag(dict[str, Any]):
-    """A dict whose items are also attributes: flag.advice.causes."""
+    """A dict whose items are also accessible as attributes, as in
+    flag.advice.causes."""
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -632,7 +632,7 @@ def _key_gradients(
 
 @triton.jit
 def _n_sequences(query_starts, T, N, n_halvings, PACKED: tl.constexpr):
-    """Returns the number of sequences without the empty ones at the end."""
+    """Returns the number of sequences, not counting the empty sequences at the end."""
     n = N
     if PACKED:
         n = N * 0
