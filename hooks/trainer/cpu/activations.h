@@ -1,24 +1,24 @@
 /**
- * Access to rows of activations as floats, whatever their storage type.
- * Operations read rows with es_cpu_open, compute in float32, and write them
- * with es_cpu_place and es_cpu_close. For float32 activations these return the
- * memory itself and cost nothing; for bf16 they use a panel of the thread's
- * scratch.
+ * Gives operations access to rows of activations as floats, whatever the
+ * storage type. Operations read rows with es_cpu_open, compute in float32, and
+ * write results with es_cpu_place and es_cpu_close. For float32 activations
+ * these functions return pointers to the activations and cost nothing; for bf16
+ * they convert through a panel, a buffer in the thread's scratch.
  */
 #ifndef ES_CPU_ACTIVATIONS_H
 #define ES_CPU_ACTIVATIONS_H
 
 #include "hooks/trainer/cpu/cpu.h"
 
-/** Number of a thread's panels: an operation uses up to this many rows at a
- *  time. */
+/** Number of panels of a thread, and so the maximum number of rows that an
+ *  operation holds at a time. */
 enum { ES_CPU_N_PANELS = 4 };
 
-/** Number of activations in a chunk, chosen so that its panels stay in the L1
- *  cache; a longer row forms one chunk. */
+/** Number of activations that are processed at a time, chosen so that the
+ *  panels stay in the L1 cache. A longer row is processed whole. */
 #define ES_CPU_CHUNK 2048
 
-/** Smallest capacity of a panel. */
+/** Minimum capacity of a panel in floats. */
 #define ES_CPU_LEAST_PANEL 8192
 
 static inline float *es_cpu_panel(const es_backend *backend, es_share share,
@@ -34,7 +34,7 @@ static inline es_bfloat *es_cpu_halves(const es_mem *memory)
     return (es_bfloat *)(void *)(uintptr_t)(const void *)memory;
 }
 
-/** Returns n activations from element `at` on, for reading. */
+/** Returns n activations, starting at element `at`, for reading as floats. */
 static inline const float *es_cpu_open(const es_backend *backend,
                                        es_share share, int index,
                                        const es_mem *x, size_t at, size_t n)
@@ -46,8 +46,8 @@ static inline const float *es_cpu_open(const es_backend *backend,
     return panel;
 }
 
-/** Returns the place where activations from element `at` on are to be
- *  written. */
+/** Returns the buffer in which the caller writes n activations that start at
+ *  element `at`; es_cpu_close stores them. */
 static inline float *es_cpu_place(const es_backend *backend, es_share share,
                                   int index, es_mem *y, size_t at)
 {
@@ -55,7 +55,7 @@ static inline float *es_cpu_place(const es_backend *backend, es_share share,
                          : es_cpu_floats(y) + at;
 }
 
-/** Returns activations that are changed in place. */
+/** Returns activations as floats that the caller may change in place. */
 static inline float *es_cpu_change(const es_backend *backend, es_share share,
                                    int index, es_mem *y, size_t at, size_t n)
 {
@@ -65,7 +65,8 @@ static inline float *es_cpu_change(const es_backend *backend, es_share share,
     return es_cpu_place(backend, share, index, y, at);
 }
 
-/** Writes a gradient: values (n) come from es_cpu_place or es_cpu_change. */
+/** Stores a gradient of n values that the caller has written to the memory from
+ *  es_cpu_place or es_cpu_change. */
 static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
                                          size_t at, const float *values,
                                          size_t n)
@@ -74,7 +75,7 @@ static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
         backend->kernels->narrow(es_cpu_halves(y) + at, values, n);
 }
 
-/** Writes an activation, rounded to the precision of activations. */
+/** Stores an activation, rounded to the storage precision of activations. */
 static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
                                 float *values, size_t n)
 {
@@ -82,9 +83,9 @@ static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
     es_cpu_close_gradient(backend, y, at, values, n);
 }
 
-/** Returns how many of n rows of this width an operation handles at a time.
- *  Float32 rows need no panel: their number is a multiple of the vector
- *  length. */
+/** Returns how many of n rows of `width` activations an operation processes at
+ *  a time. Float32 rows need no panel, so their count is only rounded to a
+ *  multiple of the vector length. */
 static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
 {
     const int unit = backend->bf16 ? 1 : ES_CPU_MAX_LANES;
@@ -93,14 +94,14 @@ static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
     return n < most ? n : most;
 }
 
-/** Like es_cpu_chunk, for elements that are not arranged in rows. */
+/** Same as es_cpu_chunk, for elements that are not arranged in rows. */
 static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
 {
     return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
 }
 
-/** Return the first chunk of a slab, and the chunk after another one; 0 rows at
- *  the end. */
+/** Return the first chunk of a slab, and the chunk that follows a given chunk;
+ *  a chunk with 0 rows marks the end. */
 static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,
                                         int first, int width)
 {

@@ -1,6 +1,7 @@
-/* Attention as an operation: distributes heads among threads, computes the
- * gradient of the temperatures, repeats rows that are not finite by their
- * definition, and applies rotary positions. */
+/* Implements the attention operations on the CPU: distributes heads among
+ * threads, computes the gradient of the temperatures, recomputes rows with
+ * non-finite results directly from the formulas, and applies rotary
+ * positions. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -52,10 +53,11 @@ static double score(const es_cpu_head *head, int i, int j)
     return (double)(head->half ? es_half_round(sum) * scale : sum);
 }
 
-/* Results of one pass over the scores of a row. */
+/* Sums over the scores of one row, computed in a single pass. */
 typedef struct row_sums {
     double largest, sum, moment, first, distance;
-    double apart, apart_squares; /* sums of (score - largest) and its square */
+    double apart, apart_squares; /* sums of (score - largest) and of its
+                                  * square */
     bool finite;
 } row_sums;
 
@@ -118,7 +120,8 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
         fmax(0, row.apart_squares / n_keys - apart * apart);
 }
 
-/* Counts infinite weights of scaled ReLU; a score of -inf has weight 0. */
+/* Counts the infinite weights of a scaled ReLU row. A score of -inf has weight
+ * 0 and does not count. */
 static double count_infinite(const es_cpu_head *head, int i)
 {
     int n = 0;
@@ -157,8 +160,8 @@ typedef struct job {
     float *saved, *row_sums, *dlog_t;
 } job;
 
-/* Attaches the float32 activations of a head: element `at` of qkv, y_at of
- * y. */
+/* Sets the head's pointers to its float32 activations, which start at element
+ * `at` of qkv and at element y_at of y. */
 static void attach_floats(es_cpu_head *head, const job *j, size_t at,
                           size_t y_at)
 {
@@ -175,7 +178,7 @@ static void attach_floats(es_cpu_head *head, const job *j, size_t at,
     head->dv = head->dk + d;
 }
 
-/* Attaches the bf16 activations of a head in the same way. */
+/* Same as attach_floats, for bf16 activations. */
 static void attach_halves(es_cpu_head *head, const job *j, size_t at,
                           size_t y_at)
 {
@@ -208,7 +211,8 @@ es_cpu_head es_cpu_head_of_kind(const es_attention *a)
                          .length = a->length};
 }
 
-/* Returns head `index` of B H, without statistics and gradients. */
+/* Returns head `index` of all B H heads, without pointers to statistics or
+ * gradients. */
 static es_cpu_head head_of(const job *j, es_share share, int index)
 {
     const es_attention *a = j->attention;
@@ -229,7 +233,8 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
     return head;
 }
 
-/* Returns the head with the statistics that are requested. */
+/* Returns head `index` for the forward pass, with the statistics that are
+ * requested. */
 static es_cpu_head forward_head(const job *j, es_share share, int index)
 {
     const es_attention *a = j->attention;
@@ -242,7 +247,8 @@ static es_cpu_head forward_head(const job *j, es_share share, int index)
     return head;
 }
 
-/* Returns the head with its gradients. */
+/* Returns head `index` for the backward pass, with pointers to its
+ * gradients. */
 static es_cpu_head backward_head(const job *j, es_share share, int index)
 {
     const es_attention *a = j->attention;
@@ -254,7 +260,8 @@ static es_cpu_head backward_head(const job *j, es_share share, int index)
 }
 
 /* Returns the number of heads processed together: a bundle, or 1. A bundle that
- * is less than half full would take longer than its heads one by one. */
+ * is less than half full would take longer than processing its heads one by
+ * one. */
 static int heads_together(const job *j)
 {
     const es_attention *a = j->attention;
@@ -266,7 +273,7 @@ static int heads_together(const job *j)
                : 1;
 }
 
-/* Processes `n` heads of a thread. */
+/* Processes n heads on the calling thread. */
 typedef void heads_task(const job *j, const es_cpu_head *heads, int n);
 
 static void run_heads(const job *j, es_share share,
@@ -336,7 +343,8 @@ static void backward_part(void *argument, es_share share)
     run_heads(argument, share, backward_head, attend_backward);
 }
 
-/* dL/dln t = -sum over the batch of sum_j dz_j z_j. */
+/* Computes the temperatures' gradient: dL/dln t = -sum over the batch of sum_j
+ * dz_j z_j. */
 typedef struct temperatures {
     const es_backend *backend;
     const es_attention *attention;
@@ -388,9 +396,9 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
 
 /* --- rotation ------------------------------------------------------------- */
 
-/* Rotary position embedding. The first r dimensions of each head's q and k (a
- * quarter in Pythia) are rotated in pairs (c, c + r/2): pair c of position i by
- * the angle i BASE^(-2c/r). */
+/* Applies rotary position embeddings. The first r dimensions of each head's q
+ * and k (a quarter in Pythia) are rotated in pairs (c, c + r/2): at position i,
+ * pair c turns by the angle i BASE^(-2c/r). */
 #define BASE 10000.0
 
 int es_cpu_n_rotated(int head_width)
@@ -412,7 +420,8 @@ static double frequency(const es_rope *rope, int c, int n_rotated)
     return share * f + (1 - share) * f / rope->factor;
 }
 
-/* Fills the cosines of a position's angles, then their sines. */
+/* Fills `turns` with the cosines of all rotation angles of a position, then the
+ * sines. */
 static void fill_turns(float *turns, int n_ctx, int n_rotated,
                        const es_rope *rope)
 {
@@ -425,7 +434,7 @@ static void fill_turns(float *turns, int n_ctx, int n_rotated,
         }
 }
 
-/* Rotates one head's q or k at one position. */
+/* Rotates q or k of one head at one position. */
 static void turn(float *x, const float *turns, int n_rotated, bool back)
 {
     const int n_pairs = n_rotated / 2;
@@ -459,7 +468,7 @@ static void rotate_part(void *argument, es_share share)
         const size_t at = (size_t)row * 3 * (size_t)a->d_model;
         const size_t n = 2 * (size_t)a->d_model;
         float *qk = es_cpu_change(j->backend, share, 0, j->qkv, at, n);
-        /* The heads of k follow those of q in a row. */
+        /* in a row the heads of k follow the heads of q */
         for (int h = 0; h < 2 * a->n_head; h++)
             turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
         if (j->back)
@@ -476,7 +485,8 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
         attention->n_rotated > 0
             ? attention->n_rotated
             : es_cpu_n_rotated(attention->d_model / attention->n_head);
-    /* A model has one width and one base, so the table is filled once. */
+    /* A model has a single head width and base, so the table of rotations is
+     * filled only once. */
     if (backend->n_rotated != n_rotated ||
         memcmp(&backend->rope, &attention->rope, sizeof backend->rope) != 0)
         fill_turns(backend->turns, backend->n_turns, n_rotated,

@@ -1,19 +1,19 @@
 /**
  * Attention of one head of one sequence; part of kernels.inc.h.
  *
- * Each lane holds a query: a tile is ROWS = 2 LANES consecutive queries by all
- * their keys, stored key by key. Maximum, sum, entropy and mask of a row are
- * therefore plain vector operations, and no product needs a sum over lanes.
- * Three products serve both directions:
+ * Each vector lane holds one query. A tile is ROWS = 2 LANES consecutive
+ * queries by all their keys, stored key by key. The maximum, sum, entropy and
+ * mask of a row are therefore plain vector operations, and no product needs a
+ * sum over lanes. The forward and backward passes use three products:
  *
  *     tile_products   tile[j][i] = sum_c xt[c][i] y[j][c]     q . k, dy . v
  *     tile_gather     xt[c][i]   = sum_j tile[j][i] y[j][c]   outputs, dq
  *     tile_scatter    y[j][c]   += sum_i tile[j][i] x[i][c]   dk, dv
  *
  * Masked weights are 0. Since 0 * NaN is NaN, a head that contains non-finite
- * numbers takes the `careful` form of the last two products, which skips masked
- * positions. A head with `place` belongs to an encoder: it has no mask, and
- * every query sees all keys.
+ * numbers uses the `careful` form of tile_gather and tile_scatter, which skips
+ * masked positions. A head with `place` belongs to an encoder, in which every
+ * query sees all keys without a mask.
  */
 
 #include "hooks/trainer/cpu/tiles.inc.h"
@@ -26,17 +26,17 @@
  *     PowerSoftmax   u = (s / m)^p    m = max |s|   rest = eps (c / m)^p
  *
  * where c = m + 1e-6 is the specification's divisor: the weights equal those
- * with s / c, but no row is so small that its powers vanish. With `length`, eps
- * L replaces eps, where L is the number of the row's keys or T. Two more kinds
- * take scores as they are:
+ * with s / c, but the powers of a row of small scores do not underflow. With
+ * `length`, eps L replaces eps, where L is the number of the row's keys or T.
+ * Two more kinds of weights use unscaled scores:
  *
  *     plain power    u = s^p         rest = eps, eps L
  *     scaled ReLU    u = max(0, s)   D = L, rest = L - sum u
  *
  * A plain power is NaN throughout if float cannot represent D or its inverse.
- * One formula covers all the rest. With l = ln u, S = sum u, u' = du/ds, g the
- * gradient of a, w that of the entropy e, which refers to the weights b = u / S
- * that sum to one, and <x> = sum a x:
+ * The following formulas hold for all kinds. With l = ln u, S = sum u, u' =
+ * du/ds, g the gradient of a, w that of the entropy e, which refers to the
+ * weights b = u / S that sum to one, and <x> = sum a x:
  *
  *     1 - sum a = rest / D
  *     e  = -sum b ln b = ln S - sum b l      0 if all weights are 0
@@ -47,11 +47,12 @@
 
 /* Lower bound for the largest score, so that its inverse is finite. */
 #define TINY_SCORE 1e-30f
-/* Upper bound for the rest: next to it all weights vanish, and it and its
- * inverse are finite. */
+/* Upper bound for `rest`. At this bound all weights vanish, and `rest` and its
+ * inverse are still finite. */
 #define LARGE_REST 1e37f
 
-/* u and ln u of one score; slope is du/ds, for PowerSoftmax times m / p. */
+/* Values of one score: u, ln u, and `slope` = du/ds, which for PowerSoftmax is
+ * multiplied by m / p. */
 typedef struct raw_weight {
     vec u, log, slope;
 } raw_weight;
@@ -68,12 +69,13 @@ static inline vec raise(vec x, int n)
     return y;
 }
 
-/* For power 0 (softmax) `anchor` is m, otherwise 1 / m. The logarithm of a
- * power that underflows is finite, and its product with u is 0. */
+/* Returns u, ln u and du/ds of the scores. `anchor` is m for power 0 (softmax),
+ * otherwise 1 / m. The logarithm of a power that underflows is finite, so its
+ * product with u is 0. */
 static inline raw_weight weigh(vec score, vec anchor, int power)
 {
     if (power == 0) {
-        /* A score exceeds m only in a row with NaN, or if it is masked. */
+        /* A score exceeds m only if it is masked or its row contains NaN. */
         vec x = score - anchor, u = vec_exp_below(x);
         return (raw_weight){u, x, u};
     }
@@ -88,21 +90,22 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
     return (raw_weight){u, vec_log(u), slope};
 }
 
-/* State of the rows of a tile; one vector for each half. */
+/* State of the rows of a tile. Each field holds a vector of LANES rows; a tile
+ * has two such states. */
 typedef struct row_state {
     vec largest;   /* largest score; PowerSoftmax: largest |score| */
-    vec m, anchor; /* m, and the form that weigh expects */
-    vec length;    /* L, T or 1 */
+    vec m, anchor; /* m, and m in the form that weigh expects */
+    vec length;    /* number of visible keys, T or 1 */
     vec rest;
     vec sum, divisor; /* sum of u; D */
     vec moment;       /* sum of u ln u */
     vec distance;     /* sum of u (i - j), for a causal head */
-    /* Sums over the scores: of (score - shift) / unit, and of its square. */
+    /* Sums of (score - shift) / unit and of its square over the row. */
     vec shift, unit, apart, apart_squares;
 } row_state;
 
-/* Derives m, anchor and rest from the largest score, the largest absolute score
- * and the number of keys. */
+/* Computes m, anchor and rest from each row's largest score, largest absolute
+ * score and number of keys. */
 static inline void anchor_rows(row_state *row, vec largest, vec size,
                                vec n_keys, int power, const es_cpu_head *head)
 {
@@ -126,7 +129,7 @@ static inline void anchor_rows(row_state *row, vec largest, vec size,
     }
 }
 
-/* Computes D once the sum of u is known. */
+/* Computes the divisor D from the sum of u. */
 static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 {
     if (power == ES_CPU_RELU) {
@@ -144,10 +147,11 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* Keys that a block of queries sees. */
+/* Numbers of keys that the queries of a block see. */
 typedef struct reach {
-    int n_full; /* seen by all queries */
-    int n_seen; /* seen by some; the rest of n_keys, a multiple of KEYS, is 0 */
+    int n_full; /* number of keys seen by all queries */
+    int n_seen; /* number of keys seen by at least one query; the tile is 0 from
+                 * there to n_keys, a multiple of KEYS */
     int n_keys;
 } reach;
 
@@ -175,11 +179,11 @@ static inline vec count_visible(const es_cpu_head *head, int first)
                        : splat((float)(first + 1)) + lane;
 }
 
-/* Sums that are computed along with the weights, where the loops have time to
- * spare; each level includes the previous ones. */
+/* Sums computed along with the weights, in loops that have time to spare. Each
+ * level includes the previous levels. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
 
-/* Results of open_tile about the scores, kept in registers. */
+/* Sums over the scores computed by open_tile, kept in registers. */
 typedef struct score_sums {
     vec largest, size, shift, apart, squares;
 } score_sums;
@@ -206,8 +210,8 @@ static KNOWN void open_keys(score_sums halves[2], const float *tile, int first,
         }
 }
 
-/* Processes both halves together, since each sum must wait for its previous
- * addition. */
+/* Processes both halves of the tile together: each addition waits for the
+ * previous addition to the same sum, and two independent sums hide the wait. */
 static inline void open_tile(row_state rows[2], const float *tile, int n_full,
                              int n_keys, int power, const es_cpu_head *head,
                              bool sums)
@@ -233,8 +237,8 @@ static inline void open_tile(row_state rows[2], const float *tile, int n_full,
     }
 }
 
-/* Sums of tile_weigh, for one half at a time: those of both halves would leave
- * too few registers. */
+/* Sums computed by tile_weigh for one half of the tile at a time; the sums of
+ * both halves would not fit in the registers. */
 typedef struct weight_sums {
     vec sum, moment, distance;
 } weight_sums;
@@ -257,13 +261,14 @@ static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
         s->sum += w.u;
         if (sums >= SUM_ENTROPY)
             s->moment += w.u * w.log;
-        if (sums >= SUM_DISTANCE) /* the sums so far add up to u (i - j) */
+        if (sums >= SUM_DISTANCE) /* adding the running sum once per key yields
+                                   * sum u (i - j) */
             s->distance += before;
         store(at, w.u);
     }
 }
 
-/* Replaces scores by u; masked scores by 0. */
+/* Replaces visible scores by u and masked scores by 0. */
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
                               const es_cpu_head *head, int sums)
@@ -304,8 +309,9 @@ static int sums_of(const es_cpu_head *head)
                                            : SUM_ENTROPY;
 }
 
-/* Computes the weights of one block of queries, not yet divided by their sum.
- * Each call passes constants, so that the inlined loops are specialised. */
+/* Computes the weights of one block of queries before division by their sum.
+ * Each call passes constants so that the compiler specialises the inlined
+ * loops. */
 static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
                         int n_full, int n_keys)
 {
@@ -378,22 +384,22 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
     }
 }
 
-/* Values of a row that turn a score and g into the gradient of the score. */
+/* Values of a row from which the gradients of its scores are computed. */
 typedef struct row_gradient {
-    vec anchor;    /* second argument of weigh */
+    vec anchor;    /* value of weigh's parameter `anchor` */
     vec inverse;   /* 1 / D */
-    vec steepness; /* factor of slope, for PowerSoftmax */
+    vec steepness; /* factor of slope for PowerSoftmax */
     vec mean_g;    /* subtracted from g */
-    vec weight;    /* w = dL/de; PowerSoftmax: w / S */
+    vec weight;    /* w = dL/de; for PowerSoftmax w / S */
     vec center;    /* sum b l */
     vec scale;     /* factor of q . k */
 } row_gradient;
 
-/* Adds the entropies' part: g becomes g - w l, and the tile's scores become
- * weights. The mean of g is recomputed from the weights. With a small
- * temperature a row often consists of one weight of 1, whose g - <g> must be
- * exactly 0; dy . y, summed in another order, would leave a residue that 1/t
- * amplifies. Writes l to `logs` unless it is NULL. */
+/* Adds the entropies' contribution: replaces g by g - w l and the scores in
+ * `tile` by weights, and recomputes the mean of g from the weights. With a
+ * small temperature a row often consists of a single weight of 1, whose g - <g>
+ * must be exactly 0. The form dy . y, summed in another order, would leave a
+ * residue that 1/t amplifies. Writes l to `logs` unless `logs` is NULL. */
 static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
                                     row_gradient *row, int n_full, int n_keys,
                                     int half)
@@ -418,9 +424,9 @@ static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
     row->mean_g = mean;
 }
 
-/* Does the same for PowerSoftmax, whose entropy is that of u / S: a pass
- * computes S and the mean of l. g stays unchanged, since D / S may be large
- * next to it. */
+/* Does the same as tile_add_entropy for PowerSoftmax, whose entropy refers to u
+ * / S: computes S and the mean of l. Leaves g unchanged, since D / S may be
+ * large compared with g. */
 static inline void open_power_entropy(const float *tile, row_gradient *row,
                                       int n_full, int n_keys, int half,
                                       int power)
@@ -442,10 +448,11 @@ static inline void open_power_entropy(const float *tile, row_gradient *row,
     row->center = choose(sum == splat(0), splat(0), moment / sum);
 }
 
-/* Turns the scores in `tile` into weights, and g in `dtile` into ds times
- * scale, the gradient of q . k. Returns sum ds s of softmax; s may be shifted
- * by the row's maximum since the ds of a row sum to 0. With `entropy`, must
- * follow tile_add_entropy or open_power_entropy. */
+/* Replaces the scores in `tile` by weights, and g in `dtile` by ds times scale,
+ * which is the gradient of q . k. Returns sum ds s for softmax; s may be
+ * shifted by the row's maximum because the ds of a row sum to 0. With
+ * `entropy`, requires a previous call of tile_add_entropy or
+ * open_power_entropy. */
 static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
                                 const row_gradient *row, int n_full, int n_keys,
                                 int half, int power, bool entropy)
@@ -482,14 +489,14 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
     return dot;
 }
 
-/* Returns the anchor of weigh for m, for other kinds than softmax. */
+/* Converts m to weigh's `anchor`, for all kinds except softmax. */
 static inline vec anchor_again(vec m, const es_cpu_head *head)
 {
     return head->plain ? splat(1) : splat(1) / larger(splat(TINY_SCORE), m);
 }
 
-/* Restores the rows of half a block from the values that the forward pass
- * saved. Lanes beyond the last query get weight 0. */
+/* Restores the state of half a block's rows from the values that the forward
+ * pass saved. Lanes beyond the last query get weight 0. */
 static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
                               int first, int n)
 {

@@ -1,43 +1,45 @@
-/* Attention of a head in bf16 with the matrix units of AMX: the products of
- * attention.inc.h on tiles of bfloat16 with float32 sums, and its softmax,
- * PowerSoftmax and statistics in between. Nothing here may run before
+/* Computes attention of bf16 heads with the AMX matrix units. Matrix products
+ * run on tiles of bfloat16 with float32 sums; softmax, PowerSoftmax and
+ * statistics come from attention.inc.h. No function here may run before
  * es_cpu_tiles_choose has found that the machine supports AMX. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/kernels.h"
 
-/* Clang before version 16 uses another name. */
+/* Clang before version 16 defines __AMXBF16__ instead. */
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)
 #define LANES 16
 #include "analyzer/base/tiles.h"
 #include "hooks/trainer/cpu/vector.h"
 
-/* The included float32 passes over a head are replaced by those below. */
+/* attention.inc.h defines float32 passes over a head; this file has its own. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "hooks/trainer/cpu/attention.inc.h"
 
-/* Tiles have SIDE rows of 64 bytes. A product out = a b takes a row by row as
- * stored, DEEP numbers at a time, and b as matrices whose rows hold pairs: row
- * r holds numbers 2 r and 2 r + 1 of the summed dimension for each of SIDE
- * columns. */
+/* AMX tiles have SIDE rows of 64 bytes. A product out = a b reads a in its
+ * stored layout, DEEP numbers of a row at a time. It reads b as matrices of
+ * paired numbers: row r holds numbers 2 r and 2 r + 1 of the summed dimension
+ * for each of SIDE columns. */
 #define SIDE 16
 #define DEEP 32
 #define MATRIX (SIDE * DEEP)
 
-/* One head's part of the scratch memory; n_keys is T rounded up to DEEP, `wide`
- * is the head's width, rounded up likewise. */
+/* One head's part of the scratch memory. n_keys is T, and `wide` the head's
+ * width, both rounded up to multiples of DEEP. */
 typedef struct area {
-    workspace w; /* its tile, dtile, logs and scale are used */
+    workspace w; /* only tile, dtile, logs and scale are used */
     int n_keys, wide;
     es_bfloat *k, *v;        /* (n_keys,wide) */
-    es_bfloat *turned;       /* (wide,n_keys): v; k in the backward pass */
-    es_bfloat *rows, *rows2; /* (ROWS,wide): a block of q; of dy */
-    es_bfloat *q, *dy;       /* the same in pairs of columns */
-    es_bfloat *q2, *dy2;     /* the same in pairs of rows */
-    es_bfloat *weights;      /* (n_keys,ROWS) in pairs of keys: u, or ds */
-    es_bfloat *a, *ds;       /* (n_keys,ROWS) by rows: weights, gradients */
+    es_bfloat *turned;       /* (wide,n_keys): v^T; in the backward pass k^T */
+    es_bfloat *rows, *rows2; /* (ROWS,wide): blocks of q and of dy */
+    es_bfloat *q, *dy;       /* the same blocks in pairs of columns */
+    es_bfloat *q2, *dy2;     /* the same blocks in pairs of rows */
+    es_bfloat *weights;      /* (n_keys,ROWS) u or ds, in pairs of keys */
+    es_bfloat *a, *ds;       /* (n_keys,ROWS) weights and gradients, row by
+                              * row */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
-    __mmask32 nonfinite;     /* lanes with non-finite numbers so far */
+    __mmask32 nonfinite;     /* mask of lanes that have had non-finite
+                              * numbers */
 } area;
 
 static es_bfloat *carve_halves(float **from, int rows, int columns)
@@ -91,8 +93,8 @@ static inline void store_halves(es_bfloat *to, __m512i x)
     _mm512_storeu_si512(to, x);
 }
 
-/* Copies n rows, `stride` apart, to n_rows rows of m->wide, padded with
- * zeros. */
+/* Copies n rows of `from`, `stride` numbers apart, to n_rows rows of m->wide
+ * numbers, and pads them with zeros. */
 static void copy_rows(es_bfloat *out, area *m, const es_bfloat *from, int n,
                       int n_rows, int width, size_t stride)
 {
@@ -109,7 +111,8 @@ static void copy_rows(es_bfloat *out, area *m, const es_bfloat *from, int n,
     memset(out, 0, (size_t)((n_rows - n) * m->wide) * sizeof *out);
 }
 
-/* Turns SIDE rows of DEEP numbers, m->wide apart, into SIDE rows of pairs. */
+/* Rearranges SIDE rows of DEEP numbers, which are `wide` numbers apart, into
+ * SIDE rows of number pairs. */
 static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
 {
     for (int i = 0; i < SIDE; i++)
@@ -117,8 +120,8 @@ static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
     transpose(out);
 }
 
-/* Converts a block of rows (ROWS,wide) into right-hand matrices of its columns:
- * each DEEP columns give two matrices, for the first and the last SIDE rows. */
+/* Converts a block of rows (ROWS,wide) into right-hand matrices of its columns.
+ * Each DEEP columns give two matrices, for the first and the last SIDE rows. */
 static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int c = 0; c < wide; c += DEEP)
@@ -129,7 +132,7 @@ static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
         }
 }
 
-/* Selects numbers 2 i + `odd` of both vectors. */
+/* Returns numbers 2 i + `odd` of both vectors. */
 static inline __m512i every_other(__m512i low, __m512i high, int odd)
 {
     const __m512i lane = _mm512_set_epi16(
@@ -139,7 +142,8 @@ static inline __m512i every_other(__m512i low, __m512i high, int odd)
     return _mm512_permutex2var_epi16(low, which, high);
 }
 
-/* Interleaves the numbers of both vectors, from number `first` of each on. */
+/* Returns alternating numbers of `even` and `odd`, starting at number `first`
+ * of each vector. */
 static inline __m512i by_turns(__m512i even, __m512i odd, int first)
 {
     const __m512i lane = _mm512_set_epi16(
@@ -151,7 +155,7 @@ static inline __m512i by_turns(__m512i even, __m512i odd, int first)
 }
 
 /* Converts a block of rows (ROWS,wide) into right-hand matrices of its rows,
- * one for each SIDE columns. */
+ * one matrix for each SIDE columns. */
 static void pair_rows(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int i = 0; i < ROWS; i += 2, rows += 2 * wide)
@@ -181,14 +185,14 @@ static void turn_rows(es_bfloat *out, const es_bfloat *rows, int n_keys,
         }
 }
 
-/* Rounds both vectors to bf16, b in the upper half. */
+/* Rounds vectors a and b to bf16; b becomes the upper half of the result. */
 static inline __m512i round_both(const float *a, const float *b)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(b), _mm512_loadu_ps(a));
 }
 
-/* Converts a tile (n_keys,ROWS) into right-hand matrices of its keys: each DEEP
- * keys give two matrices, for the first and the last SIDE queries. Fills with
+/* Converts a tile (n_keys,ROWS) into right-hand matrices of its keys. Each DEEP
+ * keys give two matrices, for the first and the last SIDE queries. Pads with
  * zeros up to m->n_keys. */
 static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
 {
@@ -204,8 +208,8 @@ static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
         }
 }
 
-/* Rounds a tile (n_keys,ROWS) row by row; fills with zeros up to a multiple of
- * DEEP. */
+/* Rounds a tile (n_keys,ROWS) to bf16 and pads it with zeros to a multiple of
+ * DEEP keys. */
 static void round_tile(es_bfloat *out, const float *tile, int n_keys)
 {
     for (int j = 0; j < n_keys; j++, tile += ROWS, out += ROWS)
@@ -214,8 +218,8 @@ static void round_tile(es_bfloat *out, const float *tile, int n_keys)
            (size_t)((round_up(n_keys, DEEP) - n_keys) * ROWS) * sizeof *out);
 }
 
-/* Writes n rows of out, `stride` apart, from xt (width,ROWS), each multiplied
- * by its scale. */
+/* Writes the transpose of xt (width,ROWS), n rows `stride` numbers apart, to
+ * out. Multiplies each row by its element of `scale`. */
 static void write_turned(es_bfloat *out, const float *xt, const float *scale,
                          int n, int width, size_t stride)
 {
@@ -244,7 +248,7 @@ static void write_rows(es_bfloat *out, const float *from, int n, int width,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Multiplies one or two times SIDE rows. */
+/* Multiplies SIDE or 2 SIDE rows of a. */
 static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
                                   const es_bfloat *b, int depth, int n_sides)
 {
@@ -273,8 +277,8 @@ static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
     }
 }
 
-/* Computes out (n,ROWS) = a b, with n rounded up to SIDE; a's rows are `stride`
- * apart, b is `depth` pairs of matrices. */
+/* Computes out (n,ROWS) = a b, with n rounded up to SIDE. The rows of a are
+ * `stride` numbers apart; b consists of `depth` pairs of matrices. */
 static void multiply(float *out, const es_bfloat *a, int stride,
                      const es_bfloat *b, int n, int depth)
 {
@@ -287,8 +291,8 @@ static void multiply(float *out, const es_bfloat *a, int stride,
                            stride, b, depth, 1);
 }
 
-/* Adds a b to out (n_keys,wide), n_keys a multiple of DEEP; a (n_keys,ROWS), b
- * one matrix for each SIDE columns. */
+/* Adds a b to out (n_keys,wide), where n_keys is a multiple of DEEP; a is
+ * (n_keys,ROWS), and b has one matrix for each SIDE columns. */
 static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,
                          int n_keys, int wide)
 {
@@ -319,8 +323,8 @@ static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,
 
 /* --- a block -------------------------------------------------------------- */
 
-/* Computes the scores of n queries from `first` on with n_keys keys, and leaves
- * the queries in m->rows. */
+/* Computes the scores of n queries, starting at query `first`, with n_keys
+ * keys. Leaves the queries in m->rows. */
 static void score_block(const es_cpu_head *head, area *m, int first, int n,
                         int n_keys)
 {

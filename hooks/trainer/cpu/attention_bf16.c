@@ -1,8 +1,9 @@
-/* Attention of heads in bf16: runs them on the processor's matrix units, or
- * copies them to float32 and back around the kernels. */
+/* Computes attention of bf16 heads on the processor's matrix units. If that is
+ * not possible, converts the heads to float32, calls the float32 kernels, and
+ * converts the results back. */
 #include "hooks/trainer/cpu/activations.h"
 
-/* Float32 copies of one head: q, k, v, y, dy, dq, dk, dv. */
+/* Number of float32 copies of one head: q, k, v, y, dy, dq, dk, dv. */
 enum { N_COPIES = 8 };
 
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n)
@@ -10,7 +11,8 @@ size_t es_cpu_halves_scratch(int n_ctx, int width, int n)
     return N_COPIES * (size_t)n * (size_t)n_ctx * (size_t)width;
 }
 
-/* Widens a head's rows from bf16 to float32. Returns the end of the copy. */
+/* Converts the rows of a head from bf16 to float32. Returns the end of the
+ * copy. */
 static float *widen_rows(float *to, const es_cpu_head *head,
                          const es_cpu_kernels *kernels, const es_bfloat *from,
                          size_t stride)
@@ -21,7 +23,7 @@ static float *widen_rows(float *to, const es_cpu_head *head,
     return to;
 }
 
-/* Narrows the rows back to bf16. */
+/* Converts the rows of a head back to bf16. */
 static void narrow_rows(es_bfloat *to, const es_cpu_head *head,
                         const es_cpu_kernels *kernels, const float *from,
                         size_t stride)
@@ -31,7 +33,8 @@ static void narrow_rows(es_bfloat *to, const es_cpu_head *head,
         kernels->narrow(to, from, width);
 }
 
-/* Widens a head's activations to the memory from `to` on. */
+/* Converts the activations of a head to float32, in the memory that starts at
+ * `to`. */
 static void widen_head(es_cpu_head *head, float *to,
                        const es_cpu_kernels *kernels)
 {
@@ -51,7 +54,8 @@ static void widen_head(es_cpu_head *head, float *to,
     head->dv = head->dk + n;
 }
 
-/* Makes copies of n heads, behind the scratch of the kernels. */
+/* Makes float32 copies of n heads, in the scratch after the part that the
+ * kernels use. */
 static void widen_heads(es_cpu_head *out, const es_cpu_head *heads, int n,
                         const es_cpu_kernels *kernels)
 {

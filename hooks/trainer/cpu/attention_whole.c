@@ -1,8 +1,8 @@
-/* Attention of encoders: every query sees every key that is not padding. Each
- * head of a sequence is copied without its padding to the thread's scratch,
- * where the kernels of attention.inc.h process it without a mask, and its
- * results are copied back. Rows of padding get outputs and gradients of 0, and
- * their statistics are missing. */
+/* Computes attention of encoders, in which every query sees every key that is
+ * not padding. Copies each head of a sequence without its padding to the
+ * thread's scratch, processes the copy with the kernels of attention.inc.h
+ * without a mask, and copies the results back. Rows of padding get outputs and
+ * gradients of 0 and missing values as statistics. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "analyzer/base/value.h"
@@ -14,21 +14,23 @@ typedef struct job {
     const es_attention *attention;
     es_mem *y, *dqkv;
     const es_mem *qkv, *dy;
-    const es_row_mem *rows; /* NULL: no statistics */
-    const int32_t *tokens;  /* NULL: no padding */
+    const es_row_mem *rows; /* NULL if no statistics are requested */
+    const int32_t *tokens;  /* NULL if no token is padding */
     int padding;
     float *saved, *row_sums;
     const float *log_t, *dentropy;
 } job;
 
-/* One head of one sequence, up to T tokens; copies are (n,width). */
+/* Copies of one head of one sequence: n tokens, n <= T. Matrices are
+ * (n,width). */
 typedef struct copies {
     es_cpu_head head;
     size_t first;      /* first row of the sequence */
-    size_t column;     /* offset of its q in a row of qkv, and in y */
-    size_t statistics; /* offset of its rows in (B,H,T) */
+    size_t column;     /* offset of the head's q in a row of qkv, and of its y
+                        * in a row of y */
+    size_t statistics; /* offset of the head's rows in (B,H,T) */
     int *token;        /* (n) positions in the sequence */
-    float *place;      /* (n) the same as floats */
+    float *place;      /* (n) the same positions as floats */
     float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
     float *log_t, *dentropy, *dt; /* (n) */
     float *rows;                  /* (ES_N_ROW_STATISTICS,T) */
@@ -70,7 +72,8 @@ static void lay_out(copies *c, const job *j, es_share share, int number)
     c->statistics = (size_t)number * n_ctx;
 }
 
-/* Copies the tokens' rows from a matrix whose rows are `stride` apart. */
+/* Copies the rows of the tokens that are not padding from a matrix whose rows
+ * are `stride` apart. */
 static void copy_in(float *out, const copies *c, const job *j, es_share share,
                     const es_mem *from, size_t stride, size_t column)
 {
@@ -84,8 +87,8 @@ static void copy_in(float *out, const copies *c, const job *j, es_share share,
     }
 }
 
-/* Copies the tokens' rows back and writes 0 to rows of padding. Activations,
- * but not gradients, are rounded. */
+/* Copies the tokens' rows back and writes 0 to rows of padding. Rounds
+ * activations, but not gradients. */
 static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
                      size_t stride, size_t column, const float *from,
                      bool rounds)
@@ -104,7 +107,8 @@ static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
     }
 }
 
-/* Sets up head `number` of B H for the kernels, except for its results. */
+/* Prepares the inputs of head `number` of all B H heads for the kernels; the
+ * caller sets the pointers to results. */
 static void open_head(copies *c, const job *j, es_share share, int number)
 {
     const es_attention *a = j->attention;
@@ -140,8 +144,8 @@ static void open_head(copies *c, const job *j, es_share share, int number)
 
 /* --- forward -------------------------------------------------------------- */
 
-/* For rows of padding, writes missing values, and 0 as the number of weights
- * that are not finite. */
+/* Writes the statistics of rows of padding: missing values, and a count of 0
+ * non-finite weights. */
 static void put_statistics(const copies *c, const job *j)
 {
     const int n_ctx = j->attention->n_ctx;
@@ -243,7 +247,8 @@ void es_cpu_attention_whole_backward(es_backend *backend, es_mem *dqkv,
 {
     job j = {.backend = backend,
              .attention = attention,
-             .y = (es_mem *)(uintptr_t)y, /* y is only read */
+             .y = (es_mem *)(uintptr_t)y, /* never written through this
+                                           * pointer */
              .dqkv = dqkv,
              .qkv = qkv,
              .dy = dy,

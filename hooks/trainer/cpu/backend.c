@@ -1,5 +1,6 @@
-/* The CPU back-end: a team of threads, each with its part of an operation's
- * rows, and single-threaded products inside them. */
+/* Opens and closes the CPU back-end, reserves its memory and lists its
+ * operations. A team of threads splits the rows of each operation, and each
+ * thread computes its matrix products without further threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "analyzer/base/checked.h"
@@ -79,8 +80,8 @@ static es_status status_of(es_backend *backend)
     return backend->products->status();
 }
 
-/* The system would grant more memory than the machine has, and kill the process
- * when it is touched. */
+/* Returns true if `bytes` exceeds the machine's memory. The system would grant
+ * such a request, and kill the process when it touches the memory. */
 static bool exceeds_machine(size_t bytes)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -118,7 +119,7 @@ static es_status grow(float **array, size_t n)
     return ES_OK;
 }
 
-/* Reserves the additional memory of activations in bf16. */
+/* Reserves the additional working memory that bf16 activations need. */
 static es_status prepare_bf16(es_backend *backend, const es_extents *largest)
 {
     const size_t n = (size_t)backend->n_threads;
@@ -139,16 +140,17 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
         size += es_cpu_whole_scratch(largest->n_ctx, largest->head_width);
     const size_t polynomial = es_cpu_polynomial_scratch(largest->n_ctx);
     size = size > polynomial ? size : polynomial;
-    /* Two doubles and two floats for each column: normed.c. */
+    /* normed.c needs two doubles and two floats per column, which take the
+     * space of 6 floats */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
-    /* A head's rows and their bins: details.c. */
+    /* details.c needs the rows of a head and their bins */
     const size_t rows = 2 * (size_t)largest->n_rows + ALIGNMENT;
     size = (size > rows ? size : rows) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
         total = SIZE_MAX;
-    /* Pythia rotates a part of the head, Llama all of it. */
+    /* Pythia rotates part of the head, Llama the whole head */
     const int part = es_cpu_n_rotated(largest->head_width);
     const int n_rotated =
         part > largest->head_width ? part : largest->head_width;
@@ -234,8 +236,10 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
 #define ENTRY(name) .name = es_cpu_##name,
 
 /* The operations that do not depend on the precision. */
-/* Each block reads the whole matrix. With GPT-2's vocabulary, a step with 256
- * rows takes 2 to 4 % longer than with 512, which take as long as all 1,024. */
+/* Returns how many rows of logits the loss processes at a time. Each block
+ * reads the whole vocabulary matrix. With GPT-2's vocabulary, a step in blocks
+ * of 256 rows takes 2 to 4 % longer than in blocks of 512, which take as long
+ * as all 1,024 at once. */
 static int loss_rows(int vocab)
 {
     const int rows = (8 << 20) / vocab;

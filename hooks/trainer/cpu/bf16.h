@@ -1,5 +1,5 @@
-/** Converts numbers to and from bfloat16, the upper 16 bits of a float32, one
- *  at a time; kernels.inc.h has the vector forms. */
+/** Converts single numbers to and from bfloat16, the upper 16 bits of a
+ *  float32. kernels.inc.h has the vector versions. */
 #ifndef ES_CPU_BF16_H
 #define ES_CPU_BF16_H
 
@@ -16,7 +16,7 @@ static inline float es_bfloat_read(es_bfloat x)
     return out;
 }
 
-/** Rounds to the nearest bfloat16, ties to even; too large numbers become
+/** Rounds x to the nearest bfloat16, ties to even; too large numbers become
  *  infinite. A NaN stays NaN and keeps its sign and the upper bits of its
  *  payload. */
 static inline es_bfloat es_bfloat_round(float x)

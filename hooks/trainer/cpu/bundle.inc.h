@@ -1,14 +1,16 @@
 /**
- * Attention of narrow heads, LANES heads (a bundle) at a time, one in each
- * lane; part of kernels.inc.h. The formulas are those of attention.inc.h.
+ * Computes attention of narrow heads in bundles of LANES heads, one head in
+ * each vector lane; part of kernels.inc.h. Uses the formulas of
+ * attention.inc.h.
  *
- * Unlike tiles, bundles need no padding: a query meets only its own keys. This
- * halves the work and needs no mask, and non-finite numbers stay within their
- * row. In memory, each number is stored as LANES floats, one for each head.
- * bundle_backward.inc.h has the backward pass.
+ * Unlike a tile, a bundle needs neither padding nor a mask, since a query meets
+ * only the keys that it sees. This halves the work, and non-finite numbers stay
+ * within their row. In memory, each number is stored as LANES floats, one for
+ * each head. bundle_backward.inc.h has the backward pass.
  */
 
-/* Rows of these widths fit the registers; longer contexts exceed the cache. */
+/* rows of these widths fit in the registers, and longer contexts exceed the
+ * cache */
 #define WIDEST 8
 #define LONGEST 256
 
@@ -22,11 +24,13 @@ typedef struct bundle {
     int n, n_ctx, width, power;
     bool half;
     size_t size;                     /* n_ctx width, rounded up to LANES */
-    float *staged;                   /* (LANES,size): rows of each head */
+    float *staged;                   /* (LANES,size) rows of each head, before
+                                      * the transposition */
     float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
     float *saved;                    /* (T,2,LANES) */
     float *scale;                    /* (T,LANES), factors of the scores */
-    float *weight, *log, *slope, *g; /* (2,T,LANES), for two queries */
+    float *weight, *log, *slope, *g; /* (2,T,LANES), for two queries at a
+                                      * time */
     float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), T rounded up to LANES */
 } bundle;
 
@@ -81,8 +85,8 @@ static bundle open_bundle(const es_cpu_head *heads, int n)
 
 /* --- packing -------------------------------------------------------------- */
 
-/* The rows of one array for every head: `width` floats, `stride` apart. Lanes
- * beyond the last head repeat it. */
+/* The rows of one array for every head: `width` floats each, `stride` apart.
+ * Lanes beyond the last head repeat the last head. */
 typedef struct lane_rows {
     float *row[LANES]; /* first row */
     size_t stride;
@@ -101,7 +105,8 @@ static lane_rows find_rows(const bundle *b, size_t member, size_t stride)
 #define ROWS_OF(b, member, stride)                                             \
     find_rows(b, offsetof(es_cpu_head, member), stride)
 
-/* Transposes n numbers of each head: staged (LANES,size) to out (n,LANES). */
+/* Transposes n numbers of each head from staged (LANES,size) to out
+ * (n,LANES). */
 static void spread(float *out, const float *staged, size_t n, size_t size)
 {
     for (size_t m = 0; m < n; m += LANES, out += LANES * LANES) {
@@ -114,9 +119,10 @@ static void spread(float *out, const float *staged, size_t n, size_t size)
     }
 }
 
-/* A vector holds one position of four adjacent heads of width 4. Four such
- * vectors and four that hold one number of all 16 heads differ in their index
- * bits for row and lane, which rounds of exchanges swap. */
+/* Transposes four adjacent heads of width 4. A loaded vector holds one position
+ * of the four heads; a stored vector holds one number of all 16 heads. The
+ * layouts differ in the order of the index bits of row and lane, and each round
+ * of exchanges swaps two of these bits. */
 #define EXCHANGE_OF_4(g, h)                                                    \
     for (int i = 0; i < 4; i++)                                                \
         if (!(i & (g))) {                                                      \
@@ -223,16 +229,17 @@ static void unpack_lanes(const bundle *b, lane_rows to, const float *from)
 
 /* --- queries -------------------------------------------------------------- */
 
-/* One query of every head while it passes over its keys; a vector holds a
- * number of each head. */
+/* State of one query of every head during the pass over its keys. A vector
+ * holds the same number of each head. */
 typedef struct lane_query {
     vec q[WIDEST], dy[WIDEST];
-    vec out[WIDEST]; /* row of y, or of dq */
+    vec out[WIDEST]; /* a row of y, or of dq in the backward pass */
     vec scale;
-    float *weight, *log, *slope, *g; /* (T,LANES), for its keys */
+    float *weight, *log, *slope, *g; /* (T,LANES), values for each key of the
+                                      * query */
 } lane_query;
 
-/* Returns the first number of query or key t. */
+/* Returns the first number of the row of query or key t. */
 static inline float *lanes_at(float *rows, int t, int width)
 {
     return rows + (ptrdiff_t)t * width * LANES;
@@ -271,7 +278,8 @@ static void find_scales(const bundle *b)
     }
 }
 
-/* Opens query t, the `r`-th of those processed together. */
+/* Prepares query t of every head, the r-th of the queries that are processed
+ * together. */
 static inline void open_query(lane_query *query, const bundle *b, int t, int r,
                               int width)
 {
@@ -296,8 +304,8 @@ static inline vec lane_score(const bundle *b, const lane_query *query,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* The steps below take one or two queries by explicit calls: compilers keep
- * these values in registers, but not those of a loop over queries. */
+/* The functions below process one or two queries by explicit calls: compilers
+ * keep these values in registers, but not the values of a loop over queries. */
 
 static inline void score_key(const bundle *b, lane_query *query, row_state *row,
                              const vec *key, int j, int width)
@@ -308,8 +316,8 @@ static inline void score_key(const bundle *b, lane_query *query, row_state *row,
     store(query->weight + (ptrdiff_t)j * LANES, s);
 }
 
-/* Computes the scores of n queries with keys first .. end - 1, and the
- * largest. */
+/* Computes the scores of n queries with keys first .. end - 1, and the largest
+ * score of each query. */
 static KNOWN void score_keys(const bundle *b, lane_query *queries,
                              row_state *rows, int n, int first, int end,
                              int width)
@@ -338,7 +346,7 @@ static inline void weigh_key(lane_query *query, row_state *row,
         query->out[c] += w.u * value[c];
 }
 
-/* Replaces scores by u, and sums the weighted values. */
+/* Replaces scores by u, and adds up the values weighted by u. */
 static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
                              row_state *rows, int n, int first, int end,
                              int width, int power, bool measure)
@@ -352,7 +360,7 @@ static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
     }
 }
 
-/* Like sum_scores, for query t. */
+/* Same as sum_scores, for query t of a bundle. */
 static void sum_lane_scores(const bundle *b, const lane_query *query,
                             row_state *row, int t, int power)
 {
@@ -372,8 +380,8 @@ static inline float *lane_row(const bundle *b, es_row_statistic statistic,
     return b->rows + (size_t)statistic * n + (size_t)t * LANES;
 }
 
-/* Computes statistics that need another pass over the weights, if requested.
- * inverse: 1 / D. */
+/* Computes the requested statistics that need another pass over the weights;
+ * `inverse` is 1 / D. */
 static void measure_lane_keys(const bundle *b, const float *weight, vec inverse,
                               int t)
 {
@@ -408,7 +416,8 @@ static void measure_lanes(const bundle *b, const float *weight,
     measure_lane_keys(b, weight, inverse, t);
 }
 
-/* Stores the results of a query over q, which no later query reads. */
+/* Stores the results of a query in the memory of its q, which no later query
+ * reads. */
 static KNOWN void close_query(const bundle *b, lane_query *query,
                               row_state *row, int t, int width, int power,
                               bool measure)
@@ -426,8 +435,9 @@ static KNOWN void close_query(const bundle *b, lane_query *query,
     }
 }
 
-/* Processes queries t .. t + n - 1, which share keys up to t. Callers pass
- * constants, so that the inlined code is specialised. */
+/* Processes queries t .. t + n - 1 with their common keys up to t, then with
+ * the remaining keys. Callers pass constants so that the compiler specialises
+ * the inlined code. */
 static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
                          bool measure)
 {
@@ -456,7 +466,8 @@ static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
     }
 }
 
-/* Processes two queries at a time if their vectors fit the registers. */
+/* Processes all queries, two at a time if the vectors of two queries fit in the
+ * registers. */
 #define TOGETHER(width) (LANES == 16 && (width) <= 4 ? 2 : 1)
 
 static inline void attend_all(const bundle *b, int width, int power,
@@ -482,7 +493,7 @@ static inline void attend_width(const bundle *b, int width)
         attend_all(b, width, b->power, false);
 }
 
-/* Recomputes rows that are not finite by the definition, one by one. */
+/* Recomputes each row that is not finite directly from the formulas. */
 static void repair_rows(const bundle *b)
 {
     for (int t = 0; t < b->n_ctx; t++) {

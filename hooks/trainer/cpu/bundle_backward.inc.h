@@ -1,7 +1,7 @@
 /**
- * The backward pass of attention of narrow heads in bundles; part of
- * kernels.inc.h. Two passes over the keys of a query compute the weights and
- * <g>, then the gradients.
+ * Backward pass of attention of narrow heads in bundles; part of kernels.inc.h.
+ * For each query, a first pass over the keys computes the weights and <g>, and
+ * a second pass the gradients.
  */
 
 static inline void weigh_key_again(const bundle *b, lane_query *query,
@@ -30,8 +30,8 @@ static inline void weigh_key_again(const bundle *b, lane_query *query,
         store(query->slope + at, w.slope * row->steepness);
 }
 
-/* Computes weights and their gradients for n queries and keys first .. end -
- * 1. */
+/* Recomputes the weights of n queries with keys first .. end - 1, and computes
+ * the gradients of these weights. */
 static KNOWN void weigh_again(const bundle *b, lane_query *queries,
                               row_gradient *rows, vec *sums, int n, int first,
                               int end, int width, int power)
@@ -68,8 +68,8 @@ static inline void add_gradient(lane_query *query, const row_gradient *row,
     }
 }
 
-/* Adds the gradients of n queries, and of keys first .. end - 1 and their
- * values. */
+/* Adds to the gradients of n queries, and of keys and values first .. end -
+ * 1. */
 static KNOWN void add_gradients(const bundle *b, lane_query *queries,
                                 const row_gradient *rows, vec *dots, int n,
                                 int first, int end, int width, int power)
@@ -89,7 +89,8 @@ static KNOWN void add_gradients(const bundle *b, lane_query *queries,
     }
 }
 
-/* Restores a query and its row from the values that the forward pass saved. */
+/* Restores the state of a query and its row from the values that the forward
+ * pass saved. */
 static inline void open_back(lane_query *query, row_gradient *row,
                              const bundle *b, int t, int r, int width,
                              int power)
@@ -108,7 +109,7 @@ static inline void open_back(lane_query *query, row_gradient *row,
     }
 }
 
-/* Computes w / S and sum b l of PowerSoftmax; `sum` is S. */
+/* Computes w / S and sum b l for PowerSoftmax, where `sum` is S. */
 static inline void finish_center(row_gradient *row, vec sum, int power)
 {
     const ivec empty = sum == splat(0);
@@ -161,7 +162,8 @@ static inline void take_back_width(const bundle *b, int width)
         take_back_all(b, width, b->power);
 }
 
-/* Transposes n numbers of each head that are contiguous in its memory. */
+/* Transposes arrays in which each head's n numbers are contiguous, so that each
+ * lane holds one head. */
 static void spread_numbers(const bundle *b, float *out, size_t member, size_t n)
 {
     const lane_rows from = find_rows(b, member, 0);

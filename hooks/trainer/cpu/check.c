@@ -1,5 +1,5 @@
-/* Compares the vector kernels with the plain ones on a small problem with odd
- * sizes. Vector kernels are used only if they agree. */
+/* Compares the vector kernels with the plain kernels on a small problem with
+ * odd sizes. The back-end uses vector kernels only if the results agree. */
 #include "hooks/trainer/cpu/kernels.h"
 
 #include "analyzer/base/processor.h"
@@ -12,11 +12,11 @@ enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 15 };
 
 enum { N_ACTS = 5 };
 
-/* Softmax, PowerSoftmax, scaled ReLU. */
+/* Number of weightings: softmax, PowerSoftmax, scaled ReLU. */
 enum { N_POWERS = 3 };
 static const int powers[N_POWERS] = {0, 6, ES_CPU_RELU};
 
-/* Narrow heads, which are processed in a bundle. */
+/* Sizes of the narrow heads that are processed as a bundle. */
 enum { NARROW = 4, N_HEADS = 3, BUNDLE_SCRATCH = 1 << 16 };
 
 typedef struct bundle_results {
@@ -24,7 +24,7 @@ typedef struct bundle_results {
     float rows[ES_N_ROW_STATISTICS][T];
 } bundle_results;
 
-/* Results of one set of kernels. */
+/* Results of one table of kernels on the problem. */
 typedef struct results {
     float act[N_ACTS][N], dact[N_ACTS][N];
     float norm[N], dx[N], sums[2 * WIDTH], mean[T], rstd[T];
@@ -32,7 +32,8 @@ typedef struct results {
     struct {
         float y[T * D], dqkv[N], saved[2 * T], dt[T];
         float rows[ES_N_ROW_STATISTICS][T];
-    } attention[4 * N_POWERS]; /* causal heads first, then encoders' heads */
+    } attention[4 * N_POWERS]; /* results of causal heads, then of encoder
+                                * heads */
     bundle_results bundle[2 * N_POWERS][N_HEADS];
     float half[2][N], bf16[N], dropped[N];
     float gated[N], open[N], dgate[N];
@@ -50,7 +51,7 @@ typedef struct problem {
     float bundle_scratch[BUNDLE_SCRATCH];
 } problem;
 
-/* Fills the problem with numbers spread evenly over [-3, 3]. */
+/* Fills the problem with fixed numbers, spread evenly over [-3, 3]. */
 static void draw(problem *p)
 {
     for (int i = 0; i < N; i++)
@@ -91,7 +92,7 @@ static void run_rows(results *r, const problem *p, const es_cpu_kernels *k)
     k->add_column_sums(r->sums, p->x, T, WIDTH, WIDTH);
 }
 
-/* Runs attention without or with a gradient of the entropies. */
+/* Runs attention without and with a gradient of the entropies. */
 static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
                           int which, bool entropy)
 {
@@ -131,7 +132,8 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_backward(&head);
 }
 
-/* Runs a bundle of narrow heads, whose rows are 3 NARROW apart. */
+/* Runs attention on a bundle of narrow heads, whose rows are 3 NARROW floats
+ * apart. */
 static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
                        int which, bool entropy)
 {
@@ -171,7 +173,8 @@ static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_bundle_backward(heads, N_HEADS);
 }
 
-/* Rounds normal numbers, and subnormal ones, which are then scaled up again. */
+/* Rounds normal and subnormal numbers to fp16, and scales the subnormal results
+ * so that the comparison sees them. */
 static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const float down = 0x1p-17f;
@@ -288,7 +291,8 @@ static results *run(problem *p, const es_cpu_kernels *k)
     return r;
 }
 
-/* Compares the results as arrays: they contain nothing but floats. */
+/* Compares two sets of results, which contain only floats, as arrays of
+ * floats. */
 static bool close(const results *a, const results *b)
 {
     const float *x = (const float *)a, *y = (const float *)b;
@@ -327,15 +331,15 @@ static const es_cpu_kernels *find_kernels(void)
 
 /* --- matrix units --------------------------------------------------------- */
 
-/* Results of a head in bf16: outputs and gradients in bf16, the rest as from
- * the plain kernels. */
+/* Results of a head in bf16. Outputs and gradients are bf16; the other values
+ * have the types of the plain kernels. */
 typedef struct half_results {
     es_bfloat qkv[N], y[T * D], dqkv[N];
     float saved[2 * T], dt[T], rows[ES_N_ROW_STATISTICS][T];
 } half_results;
 
-/* Rounds the problem's numbers to bf16 and runs both on them: tiles into
- * `halves`, plain kernels into `floats`. */
+/* Rounds the problem's numbers to bf16, and computes attention on them with
+ * matrix units (into `halves`) and with plain kernels (into `floats`). */
 static bool run_tiles(half_results *halves, results *floats, problem *p,
                       const es_cpu_tiles *tiles)
 {
@@ -368,8 +372,8 @@ static bool run_tiles(half_results *halves, results *floats, problem *p,
     return tiles->attention(&head) && tiles->attention_backward(&head);
 }
 
-/* Compares outputs or gradients, which come from rounded numbers, with a
- * tolerance relative to the largest number. */
+/* Compares outputs or gradients of rounded numbers, with a tolerance relative
+ * to the largest number. */
 static bool are_near(const float *x, const float *y, int n)
 {
     float largest = 0;
@@ -430,7 +434,7 @@ const es_cpu_tiles *es_cpu_tiles_choose(void)
 
 const es_cpu_kernels *es_cpu_kernels_choose(void)
 {
-    /* Concurrent callers find the same kernels. */
+    /* concurrent first calls are harmless: all find the same kernels */
     static _Atomic(const es_cpu_kernels *) chosen;
     if (!chosen)
         chosen = find_kernels();

@@ -1,18 +1,18 @@
-/* Copies of weights in the precision of products: one for each array that the
- * model keeps, renewed when the weights have changed. Used in bf16
- * only: float32 products read the weights themselves. */
+/* Keeps bf16 copies of the weights for matrix products: one copy per array that
+ * the model registers, renewed when the weights have changed. The float32
+ * back-end needs no copies because its products read the weights themselves. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <stdlib.h>
 
 struct es_cpu_copies {
     es_cpu_copies *next;
-    const es_mem *weights; /* start of the array, f32 (n) */
+    const es_mem *weights; /* (n) f32, start of the array */
     size_t n;
     es_bfloat *copy; /* (n) */
 };
 
-/* Returns the copy of the array that contains these weights, or NULL. */
+/* Returns the entry of the array that contains `weights`, or NULL. */
 static const es_cpu_copies *find(const es_backend *backend,
                                  const es_mem *weights)
 {
@@ -86,7 +86,7 @@ static void refresh_part(void *argument, es_share share)
 
 void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n)
 {
-    /* The copies are memory of this back-end. */
+    /* the copies belong to this back-end, so they may be written */
     job j = {backend, (es_bfloat *)es_cpu_copy_of(backend, weights),
              es_cpu_read(weights), n};
     if (j.out)

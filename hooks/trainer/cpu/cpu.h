@@ -1,6 +1,6 @@
-/** Shared by the files of the CPU back-end: its state, memory as floats, the
- *  division of work among threads, and the functions that one file offers the
- *  others. */
+/** Declarations shared by the files of the CPU back-end: its state, access to
+ *  memory as floats, the division of work among threads, and functions that are
+ *  used in several files. */
 #ifndef ES_CPU_H
 #define ES_CPU_H
 
@@ -9,43 +9,49 @@
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"
 
-/** Copies of weights for products: copies.c. */
+/** Copies of weights in bf16 for products; see copies.c. */
 typedef struct es_cpu_copies es_cpu_copies;
 
-/** The piece with the largest |x| among those of an operand that a thread has
- *  seen. */
+/** The piece of an operand with the largest |x| among the pieces that a thread
+ *  has examined. */
 typedef struct es_cpu_peak {
-    size_t first, n; /* n = 0: nothing seen */
-    uint32_t size;   /* |x|, as from es_cpu_kernels' largest_size */
+    size_t first, n; /* elements of the piece; n = 0 if the thread has examined
+                      * none */
+    uint32_t size;   /* largest |x| in the form of es_cpu_kernels'
+                      * largest_size */
 } es_cpu_peak;
 
 struct es_backend {
     es_team *team;
     int n_threads;
-    bool half; /* forward operations round to fp16 */
-    bool bf16; /* activations are bfloat16, otherwise float32 */
+    bool half; /* forward operations round their results to fp16 */
+    bool bf16; /* true if activations are bfloat16, false if float32 */
     const es_cpu_kernels *kernels;
     const es_products *products;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     es_cpu_peak *peaks; /* (n_threads) */
-    float *row_sums;    /* one for each attention row */
+    float *row_sums;    /* one float per attention row */
     float *turns;       /* (n_turns, n_rotated), for rotary positions */
-    int n_turns;        /* number of positions that turns can hold */
-    int n_rotated;      /* 0: turns is empty */
+    int n_turns;        /* number of positions in `turns` */
+    int n_rotated;      /* number of rotated dimensions; 0 if `turns` is
+                         * empty */
     es_rope rope;
 
-    /* Used in bf16 only. */
+    /* the fields below are used in bf16 only */
     float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */
     size_t panel_size;
-    float *sums;           /* (n_threads, ES_PRODUCT_SCRATCH), for products */
-    es_cpu_copies *copies; /* of weights */
-    const es_cpu_tiles *tiles; /* NULL: no matrix units */
-    float *viewed;             /* (n_viewed), copies for the host */
+    float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH), scratch of
+                                * products */
+    es_cpu_copies *copies;     /* of weights */
+    const es_cpu_tiles *tiles; /* NULL without matrix units */
+    float *viewed;             /* (n_viewed) float32 copies that the host
+                                * reads */
     size_t n_viewed;
 };
 
-/** Device memory of this back-end is plain floats; NULL stays NULL. */
+/** Returns device memory as floats; in this back-end it consists of plain
+ *  floats. NULL stays NULL. */
 static inline float *es_cpu_floats(es_mem *memory)
 {
     return (float *)(void *)memory;
@@ -56,20 +62,21 @@ static inline const float *es_cpu_read(const es_mem *memory)
     return (const float *)(const void *)memory;
 }
 
-/** Rounds x (n), just written, to the precision of activations. */
+/** Rounds x (n), which the caller has just written, to the precision of
+ *  activations. */
 static inline void es_cpu_round(const es_backend *backend, float *x, size_t n)
 {
     if (backend->half)
         backend->kernels->round_half(x, n);
 }
 
-/** A part of 0 .. n - 1: first .. first + n - 1. */
+/** A part of the numbers 0 .. n - 1: first .. first + n - 1. */
 typedef struct es_slab {
     int first, n;
 } es_slab;
 
-/** Returns a thread's part of n in multiples of `unit`, except for the last.
- *  The parts depend on the number of threads only. */
+/** Returns a thread's part of n items. All parts except the last are multiples
+ *  of `unit`. The parts depend only on the number of threads. */
 static inline es_slab es_cpu_slab(es_share share, int n, int unit)
 {
     int n_units = (n + unit - 1) / unit;
@@ -80,7 +87,7 @@ static inline es_slab es_cpu_slab(es_share share, int n, int unit)
     return (es_slab){first, end > first ? end - first : 0};
 }
 
-/** Like es_cpu_slab for counts beyond int: first .. end - 1. */
+/** Same as es_cpu_slab for counts beyond int; the part is first .. end - 1. */
 static inline void es_cpu_span(size_t *first, size_t *end, es_share share,
                                size_t n, size_t unit)
 {
@@ -98,12 +105,12 @@ static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
     return backend->scratch + (size_t)share.thread * backend->scratch_size;
 }
 
-/** The back-end in bf16: activations and operands of products are bfloat16; all
- *  else is float32 as in es_cpu_ops. */
+/** The operations in bf16: activations and the operands of products are
+ *  bfloat16, and everything else is float32 as in es_cpu_ops. */
 extern const es_ops es_cpu_bf16_ops;
 
-/** The operations of ops.h, in linear.c, attention.c, rows.c, llama.c,
- *  residual.c, normed.c, peaks.c and update.c. */
+/** The operations of ops.h that are implemented in linear.c, attention.c,
+ *  rows.c, llama.c, residual.c, normed.c, peaks.c and update.c. */
 #define ES_CPU_OPERATIONS(OPERATION)                                           \
     OPERATION(linear)                                                          \
     OPERATION(linear_act)                                                      \
@@ -166,23 +173,26 @@ ES_CPU_OPERATIONS(ES_CPU_DECLARE)
 /** In details.c. */
 extern const es_detail_ops es_cpu_details;
 
-/** In update.c: activation_stats of es_ops, given the squares. */
+/** Same as activation_stats of es_ops, for a caller that already has the sum of
+ *  squares. In update.c. */
 void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
                             size_t n, double squares);
 
-/** In polynomial.c: operations, and the floats of scratch that a thread
- *  needs. */
+/** Operations of polynomial inference, and the floats of scratch that they need
+ *  per thread. In polynomial.c. */
 extern const es_polynomial_ops es_cpu_polynomial;
 size_t es_cpu_polynomial_scratch(int n_ctx);
 
-/** In peaks.c: finds the largest number of an operand within an operation that
- *  passes over it anyway. Each thread calls _start, then _see for its numbers x
- *  first .. first + n - 1 in order while they are cached, in bf16 at most a
- *  panel at a time; then find_peak of es_ops is complete. */
+/** Finds the largest number of an operand during an operation that reads the
+ *  operand anyway. Each thread calls es_cpu_start_peak, then es_cpu_see_peak
+ *  for its numbers x first .. first + n - 1 in order while they are cached (in
+ *  bf16 at most a panel at a time). The caller of find_peak of es_ops then
+ *  needs no further pass. In peaks.c. */
 void es_cpu_start_peak(const es_backend *backend, es_share share);
 void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                      size_t first, size_t n);
-/** Like the above, if the numbers' largest_size is known. */
+/** Same as the previous function, if the numbers' largest_size is already
+ *  known. */
 void es_cpu_see_size(const es_backend *backend, es_share share, uint32_t size,
                      size_t first, size_t n);
 void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x);
@@ -197,21 +207,22 @@ static inline size_t es_cpu_act_size(const es_backend *backend)
  *  to be released with free(). Returns NULL on failure. */
 void *es_cpu_reserve(size_t n, size_t size);
 
-/** Returns the bf16 copy of weights, in their layout; NULL if they were not
- *  kept. */
+/** Returns the bf16 copy of weights, in the layout of the weights; NULL if
+ *  there is no copy. */
 const es_bfloat *es_cpu_copy_of(const es_backend *backend,
                                 const es_mem *weights);
 
-/** keep and refresh of es_ops in bf16, and the release of all copies. */
+/** es_cpu_keep and es_cpu_refresh implement keep and refresh of es_ops in bf16;
+ *  es_cpu_drop_copies releases all copies. */
 es_status es_cpu_keep(es_backend *backend, const es_mem *weights,
                       size_t n) ES_MUST_USE;
 void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n);
 void es_cpu_drop_copies(es_backend *backend);
 
-/** In attention_bf16.c: attention of heads in bf16 (their `halves`): of one
- *  head, on matrix units if there are any, or of a bundle of n. Float32 copies
- *  lie in the first head's scratch, behind that of the kernels;
- *  es_cpu_halves_scratch counts their floats. */
+/** Attention of heads in bf16, whose activations are in `halves`: of one head,
+ *  on matrix units if available, or of a bundle of n heads. Float32 copies
+ *  follow the kernels' part of the first head's scratch; es_cpu_halves_scratch
+ *  returns the number of floats they need. In attention_bf16.c. */
 void es_cpu_attend_halves(const es_backend *backend, const es_cpu_head *heads,
                           int n, bool bundled);
 void es_cpu_attend_halves_backward(const es_backend *backend,
@@ -220,15 +231,15 @@ void es_cpu_attend_halves_backward(const es_backend *backend,
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n);
 
 /** Returns the floats of scratch per thread that attention_whole needs in
- *  addition to the kernels'. */
+ *  addition to the kernels' scratch. */
 size_t es_cpu_whole_scratch(int n_ctx, int width);
 
-/** Returns a head of this kind of attention: its sizes and weighting of
- *  scores. */
+/** Returns a head with the sizes and the weighting of scores that `attention`
+ *  specifies. */
 es_cpu_head es_cpu_head_of_kind(const es_attention *attention);
 
-/** Adds the gradient of the temperatures, dlog_t (H,T) f32, from the row_sums
- *  that the backward pass has left. */
+/** Adds to dlog_t (H,T) f32, the gradient of the temperatures, from the
+ *  row_sums that the backward pass has written. */
 void es_cpu_add_temperatures(es_backend *backend, es_mem *dlog_t,
                              const es_attention *attention);
 
@@ -236,19 +247,20 @@ void es_cpu_add_temperatures(es_backend *backend, es_mem *dlog_t,
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest);
 
-/** Returns the number of a head's dimensions that are rotated: a quarter,
- *  rounded down to even, at least 2. */
+/** Returns the number of rotated dimensions of a head: a quarter of the width,
+ *  rounded down to an even number, at least 2. */
 int es_cpu_n_rotated(int head_width);
 
-/** Returns loss_scale of an es_control in memory; 1 for NULL. */
+/** Returns loss_scale of the es_control stored in `control`; 1 if `control` is
+ *  NULL. */
 static inline float es_cpu_loss_scale(const es_mem *control)
 {
     return control ? ((const es_control *)(const void *)control)->loss_scale
                    : 1;
 }
 
-/** Returns x . y of activations, summed over pieces that do not depend on the
- *  number of threads. */
+/** Returns x . y of two activations. Sums over pieces of fixed length, so the
+ *  result does not depend on the number of threads. */
 double es_cpu_dot(es_backend *backend, const es_mem *x, const es_mem *y,
                   size_t n);
 
