@@ -1,6 +1,6 @@
-/* es_detail_ops on the CPU: the measurements that --record standard and all
- * take in addition to rows. The order of summation does not depend on the
- * number of threads. */
+/* Implements es_detail_ops on the CPU: the measurements that --record standard
+ * and --record all make in addition to row statistics. The order of summation
+ * does not depend on the number of threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
@@ -10,15 +10,18 @@
 #define LANES 4
 #include "analyzer/base/vector.h"
 
-/* Pieces of this length are summed, and their sums are added in order. */
+/* Number of elements in a piece. Each piece is summed separately, and the sums
+ * of pieces are added in order. */
 #define PIECE ((size_t)1 << 13)
-/* Number of pieces whose sums are kept at a time. */
+/* N_PIECES is the number of pieces whose sums are stored at a time, N_MOMENTS
+ * the number of sums of a piece. */
 enum { N_PIECES = 64, N_MOMENTS = 7 };
 
 /* --- quantiles ------------------------------------------------------------ */
 
-/* Moves the k-th smallest of x[low .. high] to index k, with no larger number
- * before it and no smaller number after it; all are finite. */
+/* Moves the k-th smallest of x[low .. high] to index k, so that no larger
+ * number precedes it and no smaller number follows it. All numbers are
+ * finite. */
 static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
 {
     while (low < high) {
@@ -42,18 +45,19 @@ static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
     }
 }
 
-/* Numbers are sorted into bins of equal width; only bins that contain a
- * quantile are searched further. */
+/* Quantiles are found by sorting the numbers into bins of equal width; only
+ * bins that contain a quantile are searched further. */
 enum { N_BINS = 256, N_QUANTILES = 3 };
 
-/* Loads a vector of x (n) from i on; lanes beyond the end repeat the first
- * number. */
+/* Loads a vector of x (n), starting at index i. Lanes beyond the end repeat the
+ * first number. */
 static inline vec load_numbers(const float *x, int i, int n)
 {
     return i + LANES <= n ? load(x + i) : load_part(x + i, n - i, x[0]);
 }
 
-/* Writes the bin of each x (n) to out (n), in whole vectors. */
+/* Writes the bin of each number of x (n) to out (n), which is written in whole
+ * vectors. */
 static void find_bins(int *out, const float *x, int n)
 {
     vec least = splat(x[0]), largest = least;
@@ -73,9 +77,9 @@ static void find_bins(int *out, const float *x, int n)
     }
 }
 
-/* Keeps only the numbers in the bins that contain one of the ranks (ascending)
- * in x (n), and adjusts the ranks to them. Returns how many numbers are
- * kept. */
+/* Keeps in x (n) only the numbers of bins that contain one of the ranks
+ * (ascending), and adjusts the ranks to the remaining numbers. Returns the
+ * count of remaining numbers. */
 static int keep_bins(float *x, const int *bins, int n,
                      int ranks[2 * N_QUANTILES])
 {
@@ -95,8 +99,8 @@ static int keep_bins(float *x, const int *bins, int n,
     return kept;
 }
 
-/* Adds the quantiles of x (n), n >= 1, and reorders x; bins (n) are working
- * memory. */
+/* Adds the quantiles of x (n), n >= 1, to `out`. Reorders x; bins (n) is
+ * working memory. */
 static void add_quantiles(double out[N_QUANTILES], float *x, int *bins, int n)
 {
     static const double shares[N_QUANTILES] = {0.05, 0.5, 0.95};
@@ -124,7 +128,7 @@ typedef struct quantiles {
     int n_batch, n_head, n_ctx;
 } quantiles;
 
-/* Copies the finite numbers of x (n) to out. Returns their number. */
+/* Copies the finite numbers of x (n) to out. Returns their count. */
 static int keep_finite(float *out, const float *x, int n)
 {
     vec zero = splat(0);
@@ -177,8 +181,8 @@ static void row_quantiles(es_backend *backend, es_mem *heads,
 
 /* --- squares of the columns of heads -------------------------------------- */
 
-/* A matrix (n_rows,3d) of q, k, v in activations or, with are_floats, in
- * f32. */
+/* A matrix (n_rows,3d) of q, k and v: activations, or float32 numbers if
+ * are_floats is true. */
 typedef struct columns {
     es_backend *backend;
     es_head_details *heads;
@@ -187,7 +191,7 @@ typedef struct columns {
     bool are_floats;
 } columns;
 
-/* Adds the squares of n columns from `first` on to sums (n). */
+/* Adds the squares of n columns, starting at column `first`, to sums (n). */
 static void add_columns(double *sums, const columns *c, es_share share,
                         size_t first, size_t n)
 {
@@ -205,7 +209,7 @@ static void add_columns(double *sums, const columns *c, es_share share,
     }
 }
 
-/* Distributes the heads of q, then of k, then of v among the threads. */
+/* Distributes the heads of q, of k and of v among the threads. */
 static void columns_part(void *argument, es_share share)
 {
     const columns *c = argument;
@@ -264,7 +268,7 @@ static void gradients(es_backend *backend, es_mem *heads, const es_mem *dattn,
 
 /* --- activations, updates ------------------------------------------------- */
 
-/* Sums over pieces, N_MOMENTS each. */
+/* Sums of pieces: N_MOMENTS sums per piece. */
 typedef struct pieces {
     es_backend *backend;
     const es_mem *x, *y;
@@ -309,8 +313,8 @@ static void pieces_part(void *argument, es_share share)
     }
 }
 
-/* Writes the totals to out; for moments, out[4] is the maximum instead of a
- * sum. */
+/* Writes the totals over all pieces to out. With moments, out[4] is a maximum
+ * instead of a sum. */
 static void add_pieces(double out[N_MOMENTS], pieces *p, size_t n)
 {
     double sums[N_PIECES][N_MOMENTS];
@@ -366,7 +370,8 @@ static void update(es_backend *backend, es_mem *layer, const es_mem *param,
 
 enum { MOST_ITERATIONS = 200 };
 
-/* y = G x for a symmetric G (n,n) of which the lower half is stored. */
+/* Computes y = G x for a symmetric matrix G (n,n) of which the lower half is
+ * stored. */
 static void multiply_gram(double *y, const double *gram, const double *x, int n)
 {
     for (int a = 0; a < n; a++)
@@ -389,7 +394,8 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* Returns the trace of G_q G_k, the sum of the squared singular values. */
+/* Returns the trace of G_q G_k, which is the sum of the squared singular
+ * values. */
 static double trace(const double *q, const double *k, int n)
 {
     double sum = 0;
@@ -399,9 +405,9 @@ static double trace(const double *q, const double *k, int n)
     return sum;
 }
 
-/* Returns the largest eigenvalue of G_q G_k as x^T G_k G_q G_k x / x^T G_k x,
- * which converges from below and has twice as many correct digits as x. u, w
- * (n) are working memory. */
+/* Returns the largest eigenvalue of G_q G_k as x^T G_k G_q G_k x / x^T G_k x.
+ * This quotient converges from below and has twice as many correct digits as x.
+ * u and w (n) are working memory. */
 static double largest_eigenvalue(const double *q, const double *k, int n,
                                  double *x, double *u, double *w)
 {

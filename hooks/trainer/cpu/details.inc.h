@@ -1,9 +1,9 @@
 /**
- * The loops of details.c and peaks.c: sums in double over activations and
- * weights, and the largest of them; part of kernels.inc.h.
+ * Inner loops of details.c and peaks.c, which sum activations and weights in
+ * double and find the largest numbers; part of kernels.inc.h.
  */
 
-/* A vector has half as many doubles as floats. */
+/* Number of doubles in a vector, half the number of floats. */
 enum { WIDE = LANES / 2 };
 typedef double wide __attribute__((vector_size(8 * WIDE)));
 typedef float narrow_vec __attribute__((vector_size(4 * WIDE)));
@@ -56,8 +56,8 @@ static void add_moments_in_double(double out[7], const float *x, const float *y,
     }
 }
 
-/* Sums over u = x - centre: of u .. u^4, of the squares of x - a y, and of the
- * squares of y. */
+/* Number of sums over u = x - centre: sums of u, u^2, u^3, u^4, of the squares
+ * of x - a y, and of the squares of y. */
 enum { N_SUMS = 6 };
 
 static inline void add_lanes(wide *to, vec x)
@@ -67,17 +67,17 @@ static inline void add_lanes(wide *to, vec x)
     *to += load_wide(lanes) + load_wide(lanes + WIDE);
 }
 
-/* Prefetches the data two pages ahead: processors prefetch by themselves only
- * up to the end of a page. The address may lie beyond the array, so it is not
- * computed as a pointer to float. */
+/* Prefetches the data two pages ahead, since processors by themselves prefetch
+ * only up to the end of a page. The address may lie beyond the array, so it is
+ * computed as an integer instead of a float pointer. */
 static inline void fetch_ahead(const float *x)
 {
     enum { AHEAD = 2 * 4096 };
     __builtin_prefetch((const void *)((uintptr_t)x + AHEAD));
 }
 
-/* Adds the sums of a short run of n numbers, in float; n is a multiple of
- * LANES. */
+/* Adds the sums over a short run of n numbers, computed in float; n is a
+ * multiple of LANES. */
 static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
                            const float *y, float a, float centre, size_t n)
 {
@@ -101,8 +101,9 @@ static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
         add_lanes(&sums[k], part[k]);
 }
 
-/* Returns the centre for powers in float, so that they do not cancel: the mean
- * of the first numbers if they are far from 0 on one side, otherwise 0. */
+/* Returns the centre for sums of powers in float, chosen so that the powers do
+ * not cancel: the mean of the first numbers if they are far from 0 on one side,
+ * otherwise 0. */
 static float find_centre(const float *x)
 {
     enum { N = 4 * LANES };
@@ -116,14 +117,14 @@ static float find_centre(const float *x)
     return 4 * mean * mean > sum_lanes(squares) / N ? mean : 0;
 }
 
-/* Returns true if float has represented this sum: it did not overflow, and no
- * part of it underflowed. */
+/* Returns true if float can represent this sum: the sum did not overflow, and
+ * no part of it underflowed. */
 static bool is_held(double sum)
 {
     return sum > 1e-30 && isfinite(sum);
 }
 
-/* Adds sums of powers of x, computed from those of u = x - c. */
+/* Adds the sums of powers of x, computed from the sums u of powers of x - c. */
 static void add_shifted(double out[4], const double u[4], double c, double n)
 {
     out[0] += u[0] + n * c;
@@ -132,8 +133,8 @@ static void add_shifted(double out[4], const double u[4], double c, double n)
     out[3] += u[3] + c * (4 * u[2] + c * (6 * u[1] + c * (4 * u[0] + n * c)));
 }
 
-/* n is a multiple of LANES, at least 4 LANES. Sums that float cannot represent
- * are recomputed in double. */
+/* Adds the moments of n numbers; n is a multiple of LANES and at least 4 LANES.
+ * Recomputes sums in double if float cannot represent them. */
 static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
                                  float a, size_t n)
 {
@@ -169,7 +170,7 @@ static void add_moments(double out[7], const float *x, const float *y, float a,
     add_moments_in_double(out, x + whole, y ? y + whole : NULL, a, n - whole);
 }
 
-/* Works in short runs, for which dot sums in float. */
+/* Processes short runs, since dot sums in float. */
 static void add_update(double out[2], const float *param, const float *moment1,
                        const float *moment2, size_t n, const es_adamw *how,
                        const es_control *control)

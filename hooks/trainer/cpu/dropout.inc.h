@@ -1,12 +1,13 @@
 /**
- * Dropout of LANES blocks of four activations at a time; part of kernels.inc.h.
- * The random numbers are those of es_drop_factors in ../model/dropout.h.
+ * Applies dropout to LANES blocks of four activations at a time; part of
+ * kernels.inc.h. Uses the random numbers of es_drop_factors in
+ * ../model/dropout.h.
  */
 
 typedef uint32_t word_vec __attribute__((vector_size(4 * LANES)));
 typedef uint64_t wide_vec __attribute__((vector_size(8 * LANES)));
 
-/* Computes es_philox of LANES counters. */
+/* Computes es_philox for LANES counters at a time. */
 static inline void philox_lanes(word_vec c[4], uint32_t key0, uint32_t key1)
 {
     for (int i = 0; i < 10; i++) {
@@ -23,7 +24,8 @@ static inline void philox_lanes(word_vec c[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/* Computes the factors out (4 LANES) of LANES blocks from `block` on. */
+/* Computes the factors out (4 LANES) of LANES consecutive blocks, starting at
+ * `block`. */
 static inline void drop_factors(float out[4 * LANES], const es_drop_mask *mask,
                                 uint64_t block)
 {

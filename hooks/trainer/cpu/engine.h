@@ -1,7 +1,7 @@
 /**
- * Describes what computes in the CPU back-end: the libraries of matrix
- * products, the kernels that they chose for the processor, and the program's
- * own kernels. A library whose kernels use less than the processor offers
+ * Describes the code that the CPU back-end runs: the libraries for matrix
+ * products, the kernels that these libraries chose for the processor, and the
+ * program's own kernels. A library that chooses kernels for older processors
  * trains at half the speed without a message; OPENBLAS_CORETYPE or
  * ONEDNN_MAX_CPU_ISA in the environment may cause this.
  */
@@ -14,27 +14,31 @@
 typedef struct es_cpu_engine {
     char products[128];  /* such as "OpenBLAS 0.3.21 SkylakeX, oneDNN 2.6.3
                             avx512_core" if both are used */
-    const char *kernels; /* own kernels: "avx512", "avx2", "plain" */
-    char note[256];      /* one line with a remedy, or "" */
+    const char *kernels; /* the program's own kernels: "avx512", "avx2" or
+                          * "plain" */
+    char note[256];      /* a one-line warning with a remedy, or "" */
 } es_cpu_engine;
 
-/** Describes the back-ends that are opened now: see es_products_used. */
+/** Describes the libraries and kernels of the back-ends that are opened from
+ *  now on; see es_products_used. */
 void es_cpu_engine_find(es_cpu_engine *out);
 
-/** A library of products, as es_cpu_engine_judge sees it. */
+/** The description of a product library that es_cpu_engine_judge examines. */
 typedef struct es_cpu_library {
     const char *name;      /* such as "OpenBLAS" */
-    const char *kernels;   /* in the library's terms: "Haswell" */
-    const char *variable;  /* environment variable: OPENBLAS_CORETYPE */
+    const char *kernels;   /* the library's name for its kernels, such as
+                            * "Haswell" */
+    const char *variable;  /* environment variable that selects kernels, such as
+                            * OPENBLAS_CORETYPE */
     const char *requested; /* the variable's value, or NULL */
 } es_cpu_library;
 
 /**
- * Writes the note: "" if the library's kernels use all of the processor's
- * vectors, or if this is unknown.
+ * Writes a warning if the library's kernels use narrower vectors than the
+ * processor offers; otherwise, or if this is unknown, writes "".
  *
  *   note       (size) written
- *   processor  widest vectors of the processor
+ *   processor  widest vectors that the processor supports
  */
 void es_cpu_engine_judge(char *note, size_t size, const es_cpu_library *library,
                          es_vectors processor);

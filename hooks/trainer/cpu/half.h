@@ -1,5 +1,6 @@
-/** Rounds float32 numbers to the values of IEEE binary16 ("fp16"), for
- *  --emulate fp16. Numbers stay float32; kernels.inc.h has the vector form. */
+/** Rounds float32 numbers to values of IEEE binary16 ("fp16") for --emulate
+ *  fp16. The results are stored as float32. kernels.inc.h has the vector
+ *  version. */
 #ifndef ES_CPU_HALF_H
 #define ES_CPU_HALF_H
 
@@ -7,14 +8,19 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_HALF_INFINITE 0x477ff000  /* 65520 and above become infinite */
-#define ES_HALF_SUBNORMAL 0x38800000 /* below 2^-14 the spacing is 2^-24 */
-#define ES_HALF_DROPPED 0x1fff       /* 13 of the 23 fraction bits */
+#define ES_HALF_INFINITE 0x477ff000 /* numbers from 65520 on become infinite   \
+                                     */
+#define ES_HALF_SUBNORMAL                                                      \
+    0x38800000 /* below 2^-14 fp16 numbers are multiples                       \
+                * of 2^-24 */
+#define ES_HALF_DROPPED                                                        \
+    0x1fff /* rounding drops 13 of the 23 fraction                             \
+            * bits */
 
 /**
- * Returns the nearest fp16 number, ties to even, including subnormal numbers.
- * From 65520 on, halfway between the largest number and 2^16, returns infinity.
- * Keeps NaN and the sign of zero.
+ * Returns the nearest fp16 number, ties to even; subnormal results are kept.
+ * Returns infinity for numbers from 65520 on, halfway between the largest fp16
+ * number and 2^16. Keeps NaN and the sign of zero.
  */
 static inline float es_half_round(float x)
 {
@@ -25,7 +31,8 @@ static inline float es_half_round(float x)
         return x;
     if (size >= ES_HALF_INFINITE)
         return copysignf(INFINITY, x);
-    /* The last bit of a float near 0.5 is worth 2^-24. */
+    /* Adding 0.5 rounds to a multiple of 2^-24, the last bit of a float near
+     * 0.5. */
     if (size < ES_HALF_SUBNORMAL)
         return copysignf((fabsf(x) + 0.5f) - 0.5f, x);
     size += ES_HALF_DROPPED / 2 + ((size >> 13) & 1);

@@ -1,6 +1,7 @@
 /**
- * The kernels of kernels.h, compiled once for each vector width: the including
- * file defines LANES, and KERNELS as the name of the table.
+ * The functions of kernels.h, compiled once for each vector width. The
+ * including file defines LANES, the vector width, and KERNELS, the name of the
+ * resulting table.
  */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/kernels.h"
@@ -40,7 +41,8 @@ static void start_rows(float *y, const float *x, const float *bias, int n_rows,
     }
 }
 
-/* Adds up `n_vectors` vectors of columns, the last of them `last` wide. */
+/* Adds up the columns of n_vectors vectors, of which the last has `last`
+ * columns. */
 static inline void add_sums(float *out, const float *x, int n_rows, int stride,
                             int n_vectors, int last)
 {
@@ -57,8 +59,9 @@ static inline void add_sums(float *out, const float *x, int n_rows, int stride,
     store_part(out, load_part(out, last, 0) + sum[end], last);
 }
 
-/* Handles many columns at a time: each addition waits for the previous one of
- * its column, and reading a line of each row is cheap in comparison. */
+/* Processes many columns at a time, because each addition waits for the
+ * previous addition to the same column; reading one cache line of each row
+ * costs little in comparison. */
 static void add_column_sums(float *out, const float *x, int n_rows, int width,
                             int stride)
 {
@@ -72,8 +75,9 @@ static void add_column_sums(float *out, const float *x, int n_rows, int width,
 
 /* --- activations ---------------------------------------------------------- */
 
-/* Phi(x) and exp(-x^2 / 2). Abramowitz and Stegun 7.1.26: erfc(z) = exp(-z^2) t
- * (a1 + ... + a5 t^4), t = 1 / (1 + p z), to 1.5e-7. */
+/* Returns Phi(x), and exp(-x^2 / 2) in *bell. Abramowitz and Stegun 7.1.26:
+ * erfc(z) = exp(-z^2) t (a1 + ... + a5 t^4), t = 1 / (1 + p z), with an error
+ * below 1.5e-7. */
 static inline vec normal_cdf(vec *bell, vec x)
 {
     vec z = larger(x, -x) * splat(0.70710678f);
@@ -88,8 +92,8 @@ static inline vec normal_cdf(vec *bell, vec x)
     return choose(x > splat(0), splat(1) - tail, tail);
 }
 
-/* Returns s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits if s is near
- * 1. exp(-|x|) cannot overflow. */
+/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, which stays accurate if s
+ * is near 1. Uses exp(-|x|), which cannot overflow. */
 static inline vec sigmoid(vec *rest, vec x)
 {
     const vec one = splat(1), small = vec_exp(smaller(x, -x));
@@ -99,7 +103,8 @@ static inline vec sigmoid(vec *rest, vec x)
     return choose(positive, large, small * large);
 }
 
-/* Returns act(x) and its derivative; callers pass a constant `kind`. */
+/* Returns act(x), and its derivative in *slope_of. Callers pass a constant
+ * `kind`. */
 static inline vec activate(vec *slope_of, vec x, es_activation kind,
                            float slope)
 {
@@ -166,7 +171,7 @@ static void act(float *post, const float *x, size_t n, es_activation kind,
         act_kind(post, x, n, ES_ACT_LEAKY, slope);
 }
 
-/* Like act_backward, for up to one vector of elements. */
+/* Same as act_backward, for at most one vector of elements. */
 static inline double act_backward_some(float *d, float *post, const float *x,
                                        int n, es_activation kind, float slope)
 {
@@ -294,8 +299,8 @@ static double dot_in_double(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* Every fourth vector has a separate sum, because an addition waits for the
- * previous one. */
+/* Returns x . y in float. Keeps four separate sums, because each addition waits
+ * for the previous addition to the same sum. */
 static inline float dot_run(const float *x, const float *y, size_t n)
 {
     vec sum[4] = {{0}};
@@ -313,7 +318,7 @@ static inline float dot_run(const float *x, const float *y, size_t n)
 static double dot(const float *x, const float *y, size_t n)
 {
     double sum = 0;
-    /* Short runs keep float sums accurate. */
+    /* Float sums are accurate if the runs are short. */
     for (size_t first = 0; first < n; first += 64 * LANES) {
         size_t end = n - first < 64 * LANES ? n : first + 64 * LANES;
         double block = (double)dot_run(x + first, y + first, end - first);
@@ -417,7 +422,7 @@ static void adamw(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *how,
                   const es_control *control)
 {
-    /* Local copies: the compiler knows that the outputs do not overlap them. */
+    /* The compiler knows that the outputs do not overlap local copies. */
     const es_adamw a = *how;
     const float scale = control->grad_scale;
     const float keep = 1 - control->lr * a.decay;

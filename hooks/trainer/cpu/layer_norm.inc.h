@@ -22,9 +22,9 @@ static vec row_square_distance(const float *x, float mean, int n)
     return sum;
 }
 
-/* Computes mean and 1 / standard deviation (LANES) of up to LANES rows. The
- * sums over lanes are taken for all rows together; a single row would have to
- * wait for each addition. */
+/* Computes mean and 1 / standard deviation (LANES) of up to LANES rows. Sums
+ * the lanes of all rows together; a single row would have to wait for each
+ * addition. */
 static uint32_t measure_normal(float *mean, float *rstd, const float *x, int n,
                                int width, float epsilon)
 {
@@ -68,8 +68,8 @@ static uint32_t layer_norm(float *y, float *mean, float *rstd, const float *x,
     return largest;
 }
 
-/* Computes the means over n rows, at most LANES, of g = dy weight and of g
- * normal. */
+/* Computes, for each of n rows (n <= LANES), the means of g = dy weight and of
+ * g times the normalised x. */
 static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
                              const float *x, const float *mean,
                              const float *rstd, const float *weight, int n,
@@ -89,7 +89,7 @@ static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
 }
 
 /* Adds the contributions of n adjacent columns of n_rows rows to dx, dweight
- * and dbias; the latter two stay in registers. */
+ * and dbias. The sums for dweight and dbias stay in registers. */
 static inline void add_normal_gradient(float *dx, float *dweight, float *dbias,
                                        const float *dy, const float *x,
                                        const float *mean, const float *rstd,

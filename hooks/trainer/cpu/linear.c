@@ -1,12 +1,12 @@
-/* The linear operations: each thread computes the matrix products of its rows,
- * with the biases, residuals and activations around them. The products come
- * from the library that products.h has chosen. */
+/* Implements the linear operations: each thread computes the matrix products of
+ * its rows, and applies biases, residuals and activations. The products come
+ * from the library that es_products_used returns. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
 
-/* Rows of a slab are a multiple of this number, which suits the tiles of
- * products. */
+/* The number of rows in a slab is a multiple of this number, which suits the
+ * tiles of the product libraries. */
 #define ROW_UNIT 16
 
 /* Arguments of an operation of this file, shared by all threads. x is the input
@@ -21,12 +21,12 @@ typedef struct job {
     es_mem *pre, *post; /* values before and after the activation */
     const es_act *act;
     float slope;
-    bool add; /* add to dx, or to dweight */
+    bool add; /* add to dx or dweight instead of overwriting */
     float *dweight, *dbias;
 } job;
 
-/* Returns true if rows of y and dy are contiguous, as all operations here
- * assume. */
+/* Returns true if the rows of y and dy are contiguous, which all operations
+ * here assume. */
 static bool is_dense(const es_linear *linear)
 {
     return linear->y_stride == 0 || linear->y_stride == linear->n_out;
@@ -37,14 +37,14 @@ static float slope_of(const es_act *act)
     return act->learnt ? es_cpu_read(act->learnt)[0] : act->slope;
 }
 
-/* Returns activations from element n on; NULL stays NULL. */
+/* Returns a pointer to element n of an activation; NULL stays NULL. */
 static es_mem *act_at(const job *j, const es_mem *x, size_t n)
 {
     return x ? es_mem_at((es_mem *)x, n * es_cpu_act_size(j->backend)) : NULL;
 }
 
-/* Computes c = residual + a b of activations on the calling thread, and sets
- * the types of the call's operands. */
+/* Computes c = residual + a b of activations on the calling thread, after
+ * setting the number types in `call`. */
 static void run_product(const job *j, es_share share, es_product_call *call)
 {
     const es_backend *backend = j->backend;
@@ -63,13 +63,13 @@ static es_number_type act_type(const job *j)
     return j->backend->bf16 ? ES_NUMBER_BF16 : ES_NUMBER_F32;
 }
 
-/* Returns the weight in the form that products read. */
+/* Returns the weight in the number type that products read. */
 static const void *read_weight(const job *j)
 {
     if (!j->backend->bf16)
         return j->linear->weight;
     const es_bfloat *copy = es_cpu_copy_of(j->backend, j->linear->weight);
-    assert(copy); /* the model has kept all weights */
+    assert(copy); /* not NULL: the model keeps copies of all weights */
     return copy;
 }
 
@@ -209,8 +209,8 @@ void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
     es_team_run(backend->team, input_part, &j);
 }
 
-/* Computes dx and post of activations first .. end - 1. Returns the gradient of
- * the slope. */
+/* Computes dx and post for activations first .. end - 1. Returns the gradient
+ * of the slope. */
 static double activate_backward(const job *j, es_share share, size_t first,
                                 size_t end)
 {
@@ -229,7 +229,7 @@ static double activate_backward(const job *j, es_share share, size_t first,
     return sum;
 }
 
-/* Writes the slab's part of the slope's gradient to the thread's scratch. */
+/* Writes this thread's part of the slope's gradient to its scratch. */
 static void act_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -252,7 +252,8 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
              .n_rows = n_rows,
              .dx = dpre,
              .dy = dy,
-             .pre = (es_mem *)pre, /* pre is only read */
+             .pre = (es_mem *)pre, /* pre is never written through this
+                                    * pointer */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -277,7 +278,8 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
     job j = {.backend = backend,
              .n = n,
              .dx = d,
-             .pre = (es_mem *)pre, /* pre is only read */
+             .pre = (es_mem *)pre, /* pre is never written through this
+                                    * pointer */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -286,8 +288,8 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* Computes a slab of rows of dW in its memory order: = or += a^T b, a (N,n_a),
- * b (N,n_b). */
+/* Computes a slab of rows of dW in memory order, dW = a^T b or dW += a^T b; a
+ * is (N,n_a), b is (N,n_b). */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,
                             int n_a, const es_mem *b, int n_b, es_slab slab)
 {
@@ -307,7 +309,7 @@ static void multiply_weight(const job *j, es_share share, const es_mem *a,
         run_product(j, share, &call);
 }
 
-/* Adds to dbias of the slab's columns. */
+/* Adds to dbias for the columns of the slab. */
 static void add_bias_gradient(const job *j, es_share share, es_slab slab)
 {
     const es_backend *backend = j->backend;

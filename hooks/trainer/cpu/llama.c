@@ -1,15 +1,17 @@
-/* The operations of family llama: RMSNorm, heads that share keys and values,
- * and SwiGLU. Each thread takes some rows; sums that several threads contribute
- * to a norm's weight stay in each thread's scratch until all have finished. */
+/* Implements the operations of family llama: RMSNorm, heads that share keys and
+ * values, and SwiGLU. Each thread processes part of the rows. Sums to which
+ * several threads contribute, such as the gradient of a norm's weight, stay in
+ * each thread's scratch until all threads have finished. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <string.h>
 
-/* Rows of a slab are a multiple of this number, so that no cache line is
- * written by two threads. */
+/* The number of rows in a slab is a multiple of this number, so that no two
+ * threads write to the same cache line. */
 #define ROW_UNIT 16
 
-/* Adds the sums that the threads have left at `first` in their scratch. */
+/* Adds to `to` the n sums that each thread has stored at offset `first` of its
+ * scratch. */
 static void add_sums(const es_backend *backend, es_mem *to, size_t first, int n)
 {
     for (int t = 0; to && t < backend->n_threads; t++)
@@ -98,7 +100,8 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
               .y = dx,
               .x = x,
               .dy = dy,
-              .rstd = (float *)es_cpu_read(rstd), /* rstd is only read here */
+              .rstd = (float *)es_cpu_read(rstd), /* rstd is never written
+                                                   * through this pointer */
               .weight = es_cpu_read(weight),
               .n_rows = n_rows,
               .width = width};
@@ -115,7 +118,8 @@ typedef struct sharing {
     const es_sharing *how;
 } sharing;
 
-/* Return the number of elements of all queries, and of all keys, of a token. */
+/* Return the number of elements in all queries of a token, and in all keys of a
+ * token. */
 static size_t query_width(const es_sharing *how)
 {
     return (size_t)how->n_head * (size_t)how->width;
@@ -126,7 +130,7 @@ static size_t key_width(const es_sharing *how)
     return (size_t)how->n_kv_head * (size_t)how->width;
 }
 
-/* Returns the row's 1 / rms values; NULL without norms. */
+/* Returns the values 1 / rms of a row's heads; NULL without norms. */
 static float *row_rstd(const sharing *s, int row)
 {
     const size_t n = (size_t)(s->how->n_head + s->how->n_kv_head);
@@ -134,7 +138,7 @@ static float *row_rstd(const sharing *s, int row)
 }
 
 /* Copies each head of from (n_kv_head,width) to all heads of to (n_head,width)
- * that share it; both may begin at the same address. */
+ * that share the head; `from` and `to` may begin at the same address. */
 static void repeat_heads(float *to, const float *from, const es_sharing *how)
 {
     const size_t width = (size_t)how->width;
@@ -184,7 +188,8 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* q, k and v are only read here */
+                 .q = (es_mem *)q, /* q, k and v are never written through these
+                                    * pointers */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -192,8 +197,8 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
     es_team_run(backend->team, spread_part, &s);
 }
 
-/* Sums from (n_head,width) over the heads that share each of to
- * (n_kv_head,width). */
+/* Computes each head of to (n_kv_head,width) as the sum over the heads of from
+ * (n_head,width) that share it. */
 static void add_heads(float *to, const float *from, const es_sharing *how)
 {
     const size_t width = (size_t)how->width;
@@ -204,8 +209,8 @@ static void add_heads(float *to, const float *from, const es_sharing *how)
             to[(size_t)(h / each) * width + c] += from[(size_t)h * width + c];
 }
 
-/* Replaces x (n,width) by its gradient, given d (n,width), which is
- * overwritten. */
+/* Replaces x (n,width), n heads of a token, by the gradient with respect to x.
+ * d (n,width), the gradient of the normalised heads, may be overwritten. */
 static void norm_heads_back(const es_backend *backend, float *x, float *d,
                             float *dx, float *dweight, const float *rstd,
                             const es_mem *weight, int n, int width)
@@ -219,7 +224,8 @@ static void norm_heads_back(const es_backend *backend, float *x, float *d,
     memcpy(x, weight ? dx : d, size * sizeof *x);
 }
 
-/* Scratch holds the sums of the two weights, then two rows. */
+/* The scratch holds the sums of the gradients of both weights, then two
+ * rows. */
 static void gather_row(const sharing *s, es_share share, int row)
 {
     const es_sharing *how = s->how;
@@ -263,11 +269,13 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          const es_sharing *how)
 {
     sharing s = {.backend = backend,
-                 .qkv = (es_mem *)dqkv, /* dqkv is only read here */
+                 .qkv = (es_mem *)dqkv, /* dqkv is never written through this
+                                         * pointer */
                  .q = q,
                  .k = k,
                  .v = v,
-                 .rstd = (float *)es_cpu_read(rstd), /* only read here */
+                 .rstd = (float *)es_cpu_read(rstd), /* never written through
+                                                      * this pointer */
                  .how = how};
     es_team_run(backend->team, gather_part, &s);
     add_sums(backend, dq_weight, 0, how->width);
@@ -278,7 +286,8 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
 
 typedef struct swiglu_job {
     const es_backend *backend;
-    es_mem *y, *gate, *d; /* forward: d is NULL, gate is only read */
+    es_mem *y, *gate, *d; /* in the forward pass d is NULL, and gate is only
+                           * read */
     const es_mem *up;
     size_t n;
 } swiglu_job;
@@ -311,7 +320,8 @@ void es_cpu_swiglu(es_backend *backend, es_mem *y, const es_mem *gate,
 {
     swiglu_job j = {.backend = backend,
                     .y = y,
-                    .gate = (es_mem *)gate, /* gate is only read here */
+                    .gate = (es_mem *)gate, /* gate is never written through
+                                             * this pointer */
                     .up = up,
                     .n = n};
     es_team_run(backend->team, swiglu_part, &j);

@@ -1,5 +1,5 @@
 /**
- * RMSNorm and SwiGLU, the inner loops of family llama; part of kernels.inc.h.
+ * Inner loops of RMSNorm and SwiGLU for family llama; part of kernels.inc.h.
  */
 
 static float mean_product(const float *x, const float *y, int n)

@@ -1,13 +1,13 @@
-/* Weights computed from other weights: g v / |v| by columns (WNorm), and m /
- * sigma (SNorm). Reading a matrix takes longer than computing with it, so
- * threads split its rows, read them in memory order, and sum in double. */
+/* Computes weights from other weights: g v / |v| by columns (WNorm), and m /
+ * sigma (SNorm). Reading a matrix takes longer than the arithmetic, so threads
+ * split the rows, read them in memory order, and sum in double. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Rows of a slab are a multiple of this number, so that no cache line is
- * written by two threads. */
+/* The number of rows in a slab is a multiple of this number, so that no two
+ * threads write to the same cache line. */
 #define ROW_UNIT 16
 
 /* Number of rows that stay in the cache while two sums read them. */
@@ -20,7 +20,7 @@ typedef struct job {
     const float *m, *w, *dw;
     float *u, *v;
     float a, b;          /* factors of dw and of v u^T */
-    float *of_m, *of_dw; /* (n) factors of columns */
+    float *of_m, *of_dw; /* (n) factors of the columns of m and of dw */
     bool add;
 } job;
 
@@ -35,8 +35,8 @@ static es_slab share_rows(const job *j, es_share share)
     return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
 }
 
-/* Returns the memory of a thread's results for the caller: 2 n doubles, in the
- * thread's scratch. */
+/* Returns a thread's results, 2 n doubles in the thread's scratch, which the
+ * calling thread combines. */
 static double *results(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};
@@ -51,7 +51,8 @@ static double sum_results(const es_backend *backend, int at)
     return sum;
 }
 
-/* Places a job's factors behind the results of the calling thread. */
+/* Sets the job's arrays of factors, which follow the results of the calling
+ * thread. */
 static void place_factors(job *j)
 {
     const size_t n = (size_t)j->columns->n;
@@ -59,7 +60,8 @@ static void place_factors(job *j)
     j->of_dw = j->of_m + n;
 }
 
-/* Computes the thread's rows of out = of_m m, column by column. */
+/* Computes the thread's rows of out, in which each column of m is multiplied by
+ * its factor of_m. */
 static void scale_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -72,8 +74,9 @@ static void scale_part(void *argument, es_share share)
 
 /* --- WNorm ---------------------------------------------------------------- */
 
-/* Results, over the thread's rows: the sum of squares of each column of m, and
- * the dot product of the columns of m and dw. */
+/* Computes as the thread's results, over its rows: the sum of squares of each
+ * column of m, and the dot product of each column of m with the same column of
+ * dw. */
 static void sum_columns_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -146,8 +149,8 @@ void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* Computes the thread's rows of v = m u, and its results: the squares of v, and
- * its part of m^T v. */
+/* Computes the thread's rows of v = m u, and as its results the squares of v
+ * and its part of m^T v. */
 static void iterate_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -160,7 +163,8 @@ static void iterate_part(void *argument, es_share share)
         slab.n, columns->n, (size_t)columns->stride);
 }
 
-/* Takes one power iteration. Returns sigma: v^T m u is the length of m^T v. */
+/* Makes one step of the power iteration. Returns sigma = v^T m u, which is the
+ * length of m^T v. */
 static double iterate(job *j)
 {
     const es_columns *columns = j->columns;
@@ -241,7 +245,8 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
              .out = es_cpu_floats(dm),
              .w = es_cpu_read(w),
              .dw = es_cpu_read(dw),
-             .u = (float *)es_cpu_read(u), /* u is only read here */
+             .u = (float *)es_cpu_read(u), /* u is never written through this
+                                            * pointer */
              .v = (float *)es_cpu_read(v)};
     const double inverse = 1 / (double)es_cpu_read(sigma)[0];
     es_team_run(backend->team, product_part, &j);

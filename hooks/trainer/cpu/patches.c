@@ -1,5 +1,5 @@
-/* Images of family vit: cuts them into patches, and places the patches'
- * embeddings after the class token. */
+/* Prepares the images of family vit: cuts images into patches, and places the
+ * embeddings of the patches after the class token. */
 #include "hooks/trainer/cpu/activations.h"
 
 typedef struct job {
@@ -91,7 +91,7 @@ void es_cpu_place_patches(es_backend *backend, es_mem *x, const es_mem *first,
     es_team_run(backend->team, place_part, &j);
 }
 
-/* Each thread handles whole positions, over all images. */
+/* Each thread processes a part of the positions, for all images. */
 static void place_backward_part(void *argument, es_share share)
 {
     const job *j = argument;

@@ -1,8 +1,8 @@
 /* Finds the largest absolute number of an operand, and computes the gradient of
- * range losses, which affects only this number. Absolute values are compared as
- * the bits of floats: the order is the same and puts NaN above all numbers.
- * Among equal values the first counts, so that the number of threads does not
- * matter. */
+ * range losses, which affects only this number. Compares absolute values as the
+ * bits of floats, whose order is the same and puts NaN above all numbers. If
+ * several numbers are equal, the first is used, so that the result does not
+ * depend on the number of threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -14,7 +14,8 @@ static es_peak *peak_at(es_mem *peak)
     return (es_peak *)(void *)peak;
 }
 
-/* Returns |x| as bits, which sort like floats, with NaN last. */
+/* Returns |x| as bits, which are ordered like floats, with NaN above all
+ * numbers. */
 static uint32_t size_bits(float x)
 {
     uint32_t bits;
@@ -27,7 +28,8 @@ static float sign_of(float x)
     return isnan(x) ? x : (float)((x > 0) - (x < 0));
 }
 
-/* Records x, at `index`, as the largest number of this pass. */
+/* Records x, at position `index` of the operand, as the largest number of this
+ * pass. */
 static void keep(es_peak *peak, float x, uint64_t index)
 {
     peak->size = fabsf(x);
@@ -60,7 +62,8 @@ void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                     n);
 }
 
-/* Finds the first number of the piece that equals the piece's largest. */
+/* Records the first number of the piece whose absolute value is the piece's
+ * largest. */
 static void keep_first(const es_backend *backend, es_mem *peak, const es_mem *x,
                        const es_cpu_peak *piece)
 {
@@ -111,7 +114,7 @@ void es_cpu_find_peak(es_backend *backend, es_mem *peak, const es_mem *x,
     es_cpu_keep_peak(backend, peak, x);
 }
 
-/* Adds to the activation x[at]. */
+/* Adds `more` to the activation x[at]. */
 static void add_to(const es_backend *backend, es_mem *x, size_t at, float more)
 {
     float *value = es_cpu_change(backend, (es_share){0, 1}, 0, x, at, 1);
@@ -129,7 +132,7 @@ void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- scores --------------------------------------------------------------- */
 
-/* Positions in qkv of q_i and k_j for a score. */
+/* Offsets in qkv of the query q_i and the key k_j of a score. */
 typedef struct place {
     size_t q, k, width;
     float scale; /* factor of q . k */
@@ -168,9 +171,9 @@ static bool is_token(const es_sight *sight, size_t row)
     return !sight->all || !tokens || tokens[row] != sight->padding;
 }
 
-/* Finds the row b H T + h T + i with the largest |score|, which is the first
- * number of each row of saved (B,H,T,2) with PowerSoftmax; saved skips rows of
- * padding. Returns false if there is no row. */
+/* Finds the row b H T + h T + i with the largest |score|. With PowerSoftmax
+ * this is the first number of each row of saved (B,H,T,2), which has no entries
+ * for rows of padding. Returns false if there is no row. */
 static bool find_row(size_t *out, const float *saved, const es_attention *a,
                      const es_sight *sight)
 {

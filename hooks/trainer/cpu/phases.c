@@ -1,6 +1,7 @@
-/* Wraps the back-end's operations: times each call and adds its time to the
- * phase of a step that the operation belongs to. The team counts the time that
- * the calling thread waits for the others at the end of a call. */
+/* Wraps the back-end's operations to measure time: times each call and adds its
+ * time to the phase of a training step that the operation belongs to. The team
+ * measures how long the calling thread waits for the other threads at the end
+ * of a call. */
 #include "hooks/trainer/cpu/phases.h"
 
 #include "hooks/trainer/cpu/cpu.h"
@@ -240,7 +241,7 @@ TIMED(ES_CPU_OTHER, copy_columns,
        bool add),
       b, y, x, columns, add)
 
-/* Covers every operation that calls the team, so that all waiting is
+/* Wraps every operation that runs on the team, so that all waiting is
  * counted. */
 void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
 {

@@ -1,7 +1,8 @@
-/* LayerNorm, activations and PowerSoftmax by polynomials, for --inference
- * polynomial: plain loops in float32, which also compute each result in float64
- * and in its exact form. Threads keep separate findings, and the merged result
- * does not depend on their number. Activations must be float32. */
+/* Computes LayerNorm, activations and PowerSoftmax by polynomials for
+ * --inference polynomial. Plain loops compute in float32, and repeat each
+ * result in float64 and in its exact form for comparison. Each thread keeps its
+ * findings separately; the merged result does not depend on the number of
+ * threads. Activations must be float32. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 typedef struct job {
     const es_backend *backend;
-    float *y; /* NULL: only examine the inputs */
+    float *y; /* NULL if the inputs are only examined */
     const float *x, *weight, *bias;
     int n_rows, width;
     size_t n;
@@ -18,13 +19,14 @@ typedef struct job {
     const es_gate *gate;
     const es_attention *attention;
     const es_row_mem *rows;
-    float *saved; /* each row begins with its largest |score| */
+    float *saved; /* rows of saved values; each row begins with its largest
+                   * |score| */
     const es_power_form *form;
     const es_division *division;
 } job;
 
-/* Returns the thread's findings, at the beginning of its scratch; its working
- * numbers follow. */
+/* Returns the thread's findings, which are at the beginning of its scratch,
+ * before its working memory. */
 static es_findings *findings_of(const es_backend *backend, int thread)
 {
     return (es_findings *)(void *)(backend->scratch +
@@ -33,7 +35,7 @@ static es_findings *findings_of(const es_backend *backend, int thread)
 
 size_t es_cpu_polynomial_scratch(int n_ctx)
 {
-    /* Scores and weights in float, two kinds of weights in double. */
+    /* n_ctx scores and weights in float, and two kinds of weights in double */
     return sizeof(es_findings) / sizeof(float) + 6 * (size_t)n_ctx + 2;
 }
 
@@ -160,14 +162,16 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* A row in progress: n keys of head `head` of B H, for query n - 1. */
+/* One row during its computation: query n - 1 and its n keys, in head `head` of
+ * all B H heads. */
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */
     double *checked, *trained; /* (n): weights in float64, and exact weights */
 } row;
 
-/* Returns the token's numbers in qkv, where q, k and v are d apart. */
+/* Returns the token's q in qkv; k follows d numbers later, and v after another
+ * d. */
 static const float *place(const job *j, const row *r, int token)
 {
     const es_attention *a = j->attention;
@@ -191,8 +195,8 @@ static void score_row(const job *j, const row *r)
     }
 }
 
-/* Measures a row whose weights are all finite. The inverse cancels in
- * entropies, whatever its error. */
+/* Computes the statistics of a row whose weights are all finite. The computed
+ * inverse cancels in entropies, whatever its error. */
 static void measure_row(double values[ES_N_ROW_STATISTICS], const row *r)
 {
     double sum = 0, sums[2] = {0}, entropy = 0;

@@ -1,15 +1,16 @@
-/* Chooses the library of matrix products: the one that --products names, or the
- * faster one for each shape. */
+/* Chooses the library of matrix products: the library that --products names, or
+ * for each shape the faster library. */
 #include "hooks/trainer/cpu/products.h"
 
-/* True if oneDNN multiplies bf16 natively; otherwise it is slower than OpenBLAS
- * in float32. */
+/* true if oneDNN multiplies bf16 natively; otherwise it is slower than OpenBLAS
+ * in float32 */
 static bool has_bf16;
 
-/* From bench_products with kernels for AVX-512. In float32, oneDNN is faster by
+/* Returns true if oneDNN is faster for this product, according to
+ * bench_products on a processor with AVX-512. In float32, oneDNN is faster by
  * 10 to 20 % for narrow C, and OpenBLAS for wide C. With a transposed A, which
- * both must copy, oneDNN is also faster for wider C with few rows, but not for
- * very narrow C. */
+ * both libraries must copy, oneDNN is also faster for wider C with few rows,
+ * but not for very narrow C. */
 static bool is_for_onednn(const es_product *p)
 {
     const int widest = p->a_transposed && p->m <= 256 ? 1024 : 256;
@@ -60,7 +61,7 @@ const es_products es_products_by_shape = {.name = "auto",
 
 /* --- the choice ------------------------------------------------------------*/
 
-static const es_products *used; /* NULL: not chosen yet */
+static const es_products *used; /* NULL until a library is chosen */
 static es_products_choice chosen;
 
 es_status es_products_use(es_products_choice *choice)

@@ -1,8 +1,8 @@
-/* Products by oneDNN 2, for processors with AVX-512, and for bfloat16 with AMX.
- * The library is loaded on demand, so that a program built with its headers
- * also starts without it; a program built without them reports that. Creating a
- * primitive takes far longer than a small product, so each thread caches its
- * primitives. */
+/* Computes products with oneDNN 2 on processors with AVX-512, and in bfloat16
+ * on processors with AMX. The library is loaded on demand, so that a program
+ * built with its headers also starts without it. A program built without the
+ * headers reports that oneDNN is unavailable. Creating a oneDNN primitive takes
+ * far longer than a small product, so each thread caches its primitives. */
 #include "hooks/trainer/cpu/products.h"
 
 #include "hooks/trainer/cpu/transpose.h"
@@ -53,11 +53,12 @@
     F(primitive_execute)                                                       \
     F(primitive_destroy)
 
-/* The library's functions: onednn.NAME is dnnl_NAME. */
+/* The functions loaded from the library: onednn.NAME is dnnl_NAME. */
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
 static struct {
     FUNCTIONS(MEMBER)
-    void (*set_n_threads)(int); /* omp_set_num_threads, per thread */
+    void (*set_n_threads)(int); /* omp_set_num_threads, which affects the
+                                 * calling thread */
     dnnl_engine_t engine;
 } onednn;
 
@@ -73,14 +74,15 @@ static bool find(void *library, const char *name, void *function)
 static bool find_all(void *library)
 {
 #define FIND(name) &&find(library, "dnnl_" #name, &onednn.name)
-    /* The last function belongs to the OpenMP library that oneDNN loads. */
+    /* omp_set_num_threads belongs to the OpenMP library that oneDNN loads. */
     return true FUNCTIONS(FIND) &&
            find(library, "omp_set_num_threads", &onednn.set_n_threads);
 }
 
 #define REMEDY "use --products openblas"
 
-/* Returns ES_OK if the loaded library suits, or an error that says why not. */
+/* Returns ES_OK if the program can use the loaded library, otherwise an error
+ * that states the reason. */
 static es_status check(void *library, const char *path)
 {
     if (!find_all(library))
@@ -97,14 +99,14 @@ static es_status check(void *library, const char *path)
     return ES_OK;
 }
 
-/* The library is never unloaded, not even a refused one: its threads need its
- * code. */
+/* Loads the library. It is never unloaded, not even if the program cannot use
+ * it, because threads of the library need its code. */
 static es_status load(void)
 {
     const char *given = getenv(ENVIRONMENT);
     const char *path = given && *given ? given : SONAME;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* dlerror's text begins with the path */
+    if (!library) { /* the message of dlerror begins with the path */
         const char *why = dlerror();
         const bool is_named = why && strncmp(why, path, strlen(path)) == 0;
         return es_fail(ES_EIO, "%s%s%s: install libdnnl2, or " REMEDY,
@@ -118,16 +120,17 @@ static es_status load(void)
 
 enum { NO_RESIDUAL, OTHER_RESIDUAL, ADDS, N_KEY = 12 };
 
-/* A primitive prepared for one kind of call. */
+/* A oneDNN primitive for one shape and kind of product, and its key. */
 typedef struct prepared {
     int key[N_KEY];
     unsigned long used;         /* the thread's call counter at the last use */
     bool is_known;              /* key is valid */
-    dnnl_primitive_t primitive; /* NULL: oneDNN lacks this product */
+    dnnl_primitive_t primitive; /* NULL if oneDNN lacks this product */
     dnnl_memory_t a, b, c, bias, residual, scratch;
 } prepared;
 
-/* A thread's primitives, in a set-associative cache: a call searches N_WAYS. */
+/* Each thread caches primitives in N_SETS sets of N_WAYS slots; a call searches
+ * one set. */
 enum { N_SETS = 64, N_WAYS = 8 };
 
 typedef struct own {
@@ -143,8 +146,8 @@ typedef struct own {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key_of_own;
 static es_status opened = ES_EIO;
-static char trouble[ES_MESSAGE_MAX]; /* why the library did not open */
-static atomic_bool is_exhausted;     /* memory ran out */
+static char trouble[ES_MESSAGE_MAX]; /* why the library could not be opened */
+static atomic_bool is_exhausted;     /* true once memory has run out */
 
 static void forget(prepared *slot)
 {
@@ -177,7 +180,7 @@ static void open_once(void)
         snprintf(trouble, sizeof trouble, "%s", es_message());
 }
 
-/* Returns this thread's cache, or NULL if memory is short. */
+/* Returns the calling thread's cache, or NULL if memory is short. */
 static own *find_own(void)
 {
     own *mine = pthread_getspecific(key_of_own);
@@ -199,7 +202,7 @@ static own *find_own(void)
 
 /* --- primitives ----------------------------------------------------------- */
 
-/* Memory descriptors of a call's operands. */
+/* oneDNN's descriptions of the operands of a call. */
 typedef struct operands {
     dnnl_memory_desc_t a, b, bias, c;
 } operands;
@@ -233,8 +236,9 @@ static dnnl_status_t describe_operands(operands *out, const es_product *p)
     return describe_matrix(&out->c, p->m, p->n, p->c_stride, false, p->out);
 }
 
-/* Sets the operand that is added to the product, and scratch from the caller:
- * oneDNN's default scratch would be shared between threads. */
+/* Creates attributes that add operand `residual` to the product, and use the
+ * caller's scratch: oneDNN's default scratch would be shared between
+ * threads. */
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, int residual,
                                      const dnnl_memory_desc_t *c)
 {
@@ -275,7 +279,8 @@ static dnnl_status_t describe_product(dnnl_primitive_desc_t *out,
     return status;
 }
 
-/* Returns true for oneDNN's reference loops, which are slower than OpenBLAS. */
+/* Returns true if the primitive is one of oneDNN's reference loops, which are
+ * slower than OpenBLAS. */
 static bool is_plain(dnnl_primitive_desc_t description)
 {
     const char *name = "ref";
@@ -291,8 +296,7 @@ static dnnl_status_t make_memory(dnnl_memory_t *out,
                                 DNNL_MEMORY_NONE);
 }
 
-/* Makes *memory hold at least `size` bytes; its contents are lost if it
- * grows. */
+/* Makes *memory hold at least `size` bytes. Growing loses the contents. */
 static bool grow(void *memory, size_t *has, size_t size)
 {
     void **pointer = memory;
@@ -308,7 +312,7 @@ static bool grow(void *memory, size_t *has, size_t size)
     return true;
 }
 
-/* Reserves the thread's scratch for one more primitive. */
+/* Makes the thread's scratch large enough for one more primitive. */
 static dnnl_status_t reserve_scratch(own *mine, prepared *slot,
                                      dnnl_primitive_desc_t description)
 {
@@ -331,8 +335,8 @@ static dnnl_status_t make_memories(prepared *slot, const operands *memory)
     return make_memory(&slot->residual, &memory->c);
 }
 
-/* Leaves the slot without a primitive if oneDNN does not implement the
- * product. */
+/* Prepares a primitive for the product. Leaves the slot without a primitive if
+ * oneDNN does not implement the product. */
 static dnnl_status_t prepare(own *mine, prepared *slot, const es_product *p,
                              bool has_bias, int residual)
 {
@@ -372,7 +376,8 @@ static unsigned hash_of(const int key[N_KEY])
     return hash ^ hash >> 15;
 }
 
-/* Returns the slot of the key, or the least recently used one of its set. */
+/* Returns the slot that contains the key, or the least recently used slot of
+ * the key's set. */
 static prepared *find_slot(own *mine, const int key[N_KEY])
 {
     prepared *set = mine->sets[hash_of(key) % N_SETS], *oldest = set;
@@ -386,7 +391,7 @@ static prepared *find_slot(own *mine, const int key[N_KEY])
     return oldest;
 }
 
-/* Returns NULL if memory is short. */
+/* Returns the prepared primitive for the call, or NULL if memory is short. */
 static prepared *find_prepared(own *mine, const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -456,9 +461,10 @@ static void multiply_given(own *mine, const es_product_call *call)
     es_products_openblas.multiply(call);
 }
 
-/* A transposed bf16 A is transposed beforehand if that pays: oneDNN's copies of
- * it are slow, while ours take the same time however wide C is. C is computed
- * in panels of rows, whose part of A is at most TURNED_SIZE, or one row. */
+/* A transposed bf16 A is transposed before the product if C is wide enough:
+ * oneDNN copies such an A slowly, while the copy made here takes the same time
+ * however wide C is. C is computed in panels of rows; the part of A for a panel
+ * is at most TURNED_SIZE bytes, or one row. */
 #define TURNED_SIZE ((size_t)2 << 20)
 
 static bool is_turned(const es_product *p)
@@ -550,7 +556,7 @@ const es_products es_products_onednn = {.name = "onednn",
                                         .multiply = multiply,
                                         .status = status_of};
 
-#else /* built without oneDNN's headers */
+#else /* this branch is compiled without oneDNN's headers */
 
 static es_status open_library(void)
 {

@@ -1,17 +1,18 @@
-/* Products by OpenBLAS, which is always available. Its bfloat16 products do not
- * run on every processor, so bfloat16 is converted to float32, panel by
- * panel. */
+/* Computes products with OpenBLAS, which is always available. OpenBLAS does not
+ * multiply bfloat16 on every processor, so bfloat16 operands are converted to
+ * float32, panel by panel. */
 #include "hooks/trainer/cpu/products.h"
 
 #include <cblas.h>
 #include <stdio.h>
 
-/* Sizes of a panel of C, and of k: the three panels fill ES_PRODUCT_SCRATCH. */
+/* Rows and columns of a panel of C, and the length of sums; the three panels of
+ * A, B and C fill ES_PRODUCT_SCRATCH. */
 #define PANEL_M 128
 #define PANEL_N 256
 #define PANEL_K 256
 
-/* C (m,n) = beta C + op(A) op(B), all f32. */
+/* Computes C (m,n) = beta C + op(A) op(B), all f32. */
 static void multiply_f32(const es_product *p, float *c, const float *a,
                          const float *b, float beta)
 {
@@ -20,8 +21,8 @@ static void multiply_f32(const es_product *p, float *c, const float *a,
                 1, a, p->a_stride, b, p->b_stride, beta, c, p->c_stride);
 }
 
-/* Copies the residual and bias to C first: BLAS would otherwise spend the same
- * time on setting C to 0. */
+/* Copies the residual and bias to C before the product: OpenBLAS would
+ * otherwise spend the same time on setting C to 0. */
 static void start(const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -56,7 +57,8 @@ static void round_row(es_bfloat *out, const float *x, size_t n)
         out[j] = es_bfloat_round(x[j]);
 }
 
-/* Widens rows and columns of a stored matrix to panel (n_rows,n_columns). */
+/* Converts rows and columns of a stored bf16 matrix to a float32 panel
+ * (n_rows,n_columns). */
 static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
                   int n_columns)
 {
@@ -65,7 +67,7 @@ static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
                   (size_t)n_columns);
 }
 
-/* A panel of C, from row i and column j on. */
+/* A panel of C that starts at row i and column j. */
 typedef struct tile {
     int i, j, m, n;
     float *sums; /* (m,n) */
@@ -76,7 +78,8 @@ static size_t place(int i, int j, int stride)
     return (size_t)i * (size_t)stride + (size_t)j;
 }
 
-/* Starts the sums with the residual and the bias. */
+/* Sets the panel to the residual plus the bias, to which the products are then
+ * added. */
 static void start_tile(const tile *t, const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -169,8 +172,8 @@ static es_status nothing(void)
     return ES_OK;
 }
 
-/* Returns the length of the first two words of "OpenBLAS 0.3.21 NO_LAPACKE
- * DYNAMIC_ARCH ...". */
+/* Returns the length of the first two words of a string such as "OpenBLAS
+ * 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
 static size_t length_of_version(const char *configuration)
 {
     const size_t name = strcspn(configuration, " ");

@@ -1,19 +1,20 @@
-/* QK-Clip: finds the largest logit of every head among the row values that
- * attention saves for the backward pass, and scales the columns of q and k by
- * it. One thread computes each number, so that the bits do not depend on the
- * number of threads. */
+/* Implements QK-Clip: finds the largest logit of every head among the row
+ * values that attention saves for the backward pass, and scales the columns of
+ * q and k accordingly. A single thread computes each number, so the bits do not
+ * depend on the number of threads. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
 
 /* Returns the maximum of `largest` and the row maxima m of one head in one
- * sequence; saved (T,2) holds m and D of attention.inc.h. D is finite if all
- * scores of a row are. */
+ * sequence. saved (T,2) holds m and D of attention.inc.h for each row. D is
+ * finite if all scores of its row are finite. */
 static float grow(float largest, const float *saved, int n_ctx)
 {
     for (int i = 0; i < n_ctx; i++) {
         const float m = isfinite(saved[2 * i + 1]) ? saved[2 * i] : NAN;
-        if (!(m <= largest)) /* true for a NaN m; a NaN maximum remains */
+        if (!(m <= largest)) /* true also for a NaN m, so that a NaN maximum
+                              * remains */
             largest = isnan(largest) ? largest : m;
     }
     return largest;
@@ -58,7 +59,7 @@ static void scale_part(void *argument, es_share share)
     const es_slab slab = es_cpu_slab(share, j->n_in, 1);
     for (int i = slab.first; i < slab.first + slab.n; i++) {
         float *row = j->x + (size_t)i * 3 * (size_t)j->d_model;
-        /* The heads of k follow those of q in a row. */
+        /* in a row the heads of k follow the heads of q */
         for (int h = 0; h < 2 * j->n_head; h++, row += width)
             for (int c = 0; j->factors[h % j->n_head] != 1 && c < width; c++)
                 row[c] *= j->factors[h % j->n_head];

@@ -1,6 +1,6 @@
-/* The operations of scaled FFNs, the gate, dropout and the entropy regulariser,
- * which surround the matrix products. Threads share the elements; the
- * regulariser runs on the calling thread. */
+/* Implements the operations of scaled FFNs, the gate, dropout and the entropy
+ * regulariser. Threads share the elements; the regulariser runs on the calling
+ * thread. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ typedef struct job {
     const es_mem *x, *f;
     float a, b; /* y = a x + b f */
     size_t n;
-    bool rounds; /* y is an activation, not a gradient */
+    bool rounds; /* true if y is an activation and is rounded; false for a
+                  * gradient */
 } job;
 
 static void combine_part(void *argument, es_share share)
@@ -67,7 +68,7 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
     double along_f = es_cpu_dot(backend, dy, f, n);
     es_cpu_floats(dbeta)[0] += (float)along_x;
     es_cpu_floats(dalpha)[0] -= (float)(along_f / (a * a));
-    /* Computed last, as dx may be dy. */
+    /* dx may be dy, so dx is computed last */
     scale(backend, df, dy, (float)(1 / a), n);
     scale(backend, dx, dy, es_cpu_read(beta)[0], n);
 }
@@ -77,7 +78,8 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 typedef struct gate_job {
     const es_backend *backend;
-    es_mem *y, *dgate; /* dgate NULL: forward; otherwise y is dx */
+    es_mem *y, *dgate; /* dgate is NULL in the forward pass; otherwise y is
+                        * dx */
     const es_mem *x, *gate, *dy;
     size_t n;
 } gate_job;
@@ -169,30 +171,32 @@ void es_cpu_dropout(es_backend *backend, es_mem *y, const es_mem *residual,
 
 /* --- the regulariser ------------------------------------------------------ */
 
-/* The target that a head's entropies are compared with. */
+/* The target with which a head's entropies are compared. */
 typedef struct entropy_aim {
     double entropy, tolerance; /* theta ln T, gamma ln T */
 } entropy_aim;
 
-/* Returns the penalty of an entropy e, and its derivative in *slope. */
+/* Returns the penalty of an entropy e, and writes the derivative to *slope. */
 static inline double penalise(double *slope, double e, const entropy_aim *aim)
 {
     double deviation = e - aim->entropy;
-    /* The penalty's indicator function; false for a NaN. */
+    /* the penalty's indicator function; false if the deviation is NaN */
     bool counts = fabs(deviation) > aim->tolerance;
     *slope = counts ? 2 * deviation : 0;
     return counts ? deviation * deviation : 0;
 }
 
-/* Rows of one head: entropy[b * stride + i] for sequence b and query i. */
+/* The entropies of one head: entropy[b * stride + i] belongs to query i of
+ * sequence b. */
 typedef struct head_rows {
     const float *entropy;
-    float *dentropy; /* gradients to write, or NULL */
-    size_t stride;   /* distance between sequences */
-    double factor;   /* factor of the gradients */
+    float *dentropy; /* gradients of the entropies, written; or NULL */
+    size_t stride;   /* distance between sequences in floats */
+    double factor;   /* factor by which the gradients are multiplied */
 } head_rows;
 
-/* dL/dtheta of a head is minus ln T times the sum of its dL/de. */
+/* Penalises each row's entropy. dL/dtheta of a head is -ln T times the sum of
+ * its dL/de. */
 static double penalise_rows(double *sum_slopes, const head_rows *rows,
                             const entropy_aim *aim, const es_penalty *penalty)
 {
@@ -209,7 +213,8 @@ static double penalise_rows(double *sum_slopes, const head_rows *rows,
     return sum;
 }
 
-/* Both the mean and its gradient cover the finite rows only. */
+/* Penalises the head's mean entropy. The mean and its gradient cover finite
+ * rows only. */
 static double penalise_mean(double *sum_slopes, const head_rows *rows,
                             const entropy_aim *aim, const es_penalty *penalty)
 {

@@ -1,14 +1,14 @@
-/* Operations that work on rows one by one: embedding, LayerNorm, cross-entropy.
- * Each thread takes some rows, or some columns where several rows add to one
- * sum. */
+/* Implements operations that process rows one by one: embedding, LayerNorm,
+ * cross-entropy. Each thread processes part of the rows, or part of the columns
+ * where several rows contribute to the same sum. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-/* Rows of a slab are a multiple of this number, so that no cache line is
- * written by two threads. */
+/* The number of rows in a slab is a multiple of this number, so that no two
+ * threads write to the same cache line. */
 #define ROW_UNIT 16
 
 static const int32_t *read_tokens(const es_mem *tokens)
@@ -61,7 +61,8 @@ void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
     es_team_run(backend->team, embed_part, &e);
 }
 
-/* Threads split the columns, because several rows may add to one token. */
+/* Threads split the columns, because several rows may contribute to the same
+ * token. */
 static void embed_backward_part(void *argument, es_share share)
 {
     const embedding *e = argument;
@@ -148,7 +149,8 @@ void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
         es_cpu_keep_peak(backend, peak, x);
 }
 
-/* Leaves the slab's dweight and dbias in the thread's scratch. */
+/* Stores the slab's contributions to dweight and dbias in the thread's
+ * scratch. */
 static void norm_backward_part(void *argument, es_share share)
 {
     const norm *n = argument;
@@ -177,7 +179,8 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
                                 const es_mem *weight, int n_rows, int width)
 {
     norm n = {.backend = backend,
-              .mean = (float *)es_cpu_read(mean), /* only read here */
+              .mean = (float *)es_cpu_read(mean), /* never written through this
+                                                   * pointer */
               .rstd = (float *)es_cpu_read(rstd),
               .x = x,
               .weight = es_cpu_read(weight),
@@ -206,15 +209,16 @@ typedef struct loss {
     int n_rows, vocab;
 } loss;
 
-/* Returns how many columns of a row of bf16 logits fit a panel, from `first`
- * on. */
+/* Returns how many columns of a row of bf16 logits, starting at column `first`,
+ * fit in a panel. */
 static int columns_from(const loss *l, int first)
 {
     const int most = (int)l->backend->panel_size;
     return l->vocab - first < most ? l->vocab - first : most;
 }
 
-/* Computes the loss of a row of bf16 logits from the log sums of its pieces. */
+/* Computes the loss of a row of bf16 logits: computes the log-sum-exp of each
+ * piece of the row, and combines them. */
 static void row_part(const loss *l, es_share share, int row)
 {
     const size_t at = (size_t)row * (size_t)l->vocab;
@@ -237,8 +241,8 @@ static void row_part(const loss *l, es_share share, int row)
     l->row_loss[row] = (float)(lse - (double)es_bfloat_read(logit));
 }
 
-/* Returns the next rows of a slab from `first` on that either all have a target
- * or all have none. */
+/* Returns the longest run of rows in the slab, starting at row `first`, that
+ * either all have a target or all have none. */
 static es_slab run_from(const loss *l, es_slab slab, int first)
 {
     const int end = slab.first + slab.n;
@@ -280,7 +284,8 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
-              .logits = (es_mem *)logits, /* logits are only read here */
+              .logits = (es_mem *)logits, /* logits are never written through
+                                           * this pointer */
               .targets = read_tokens(targets),
               .n_rows = n_rows,
               .vocab = vocab};
@@ -331,7 +336,8 @@ void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
     assert(stride == vocab);
     (void)stride;
     loss l = {.backend = backend,
-              .lse = (float *)es_cpu_read(lse), /* lse is only read here */
+              .lse = (float *)es_cpu_read(lse), /* lse is never written through
+                                                 * this pointer */
               .logits = logits,
               .targets = read_tokens(targets),
               .scale = scale * es_cpu_loss_scale(control),

@@ -1,6 +1,6 @@
-/* Shaped attention of family sas: adds a multiple of its own value to each
- * head's output, and subtracts a multiple of the mean of the visible values. A
- * thread handles whole heads. */
+/* Implements shaped attention of family sas: adds a multiple of the token's own
+ * value to each head's output, and subtracts a multiple of the mean of the
+ * visible values. Each thread processes whole heads. */
 #include "hooks/trainer/cpu/activations.h"
 
 typedef struct job {
@@ -13,8 +13,8 @@ typedef struct job {
     float *dgains;
 } job;
 
-/* Return the offset of a head's numbers for a token, in rows of d, and that of
- * its v in qkv. */
+/* Return the offset of head h of a token: place in a matrix with rows of d, and
+ * the next function the offset of the head's v in qkv. */
 static size_t place(const job *j, int token, int h)
 {
     const es_attention *a = j->attention;
@@ -52,7 +52,7 @@ static void shape_head(const job *j, es_share share, int sequence, int h)
     }
 }
 
-/* Adds the gradients of the three gains; scratch holds the running sum of v. */
+/* Adds the gradients of the three gains. scratch holds the running sum of v. */
 static void add_gains(double *out, const job *j, es_share share, int sequence,
                       int h)
 {
@@ -77,8 +77,8 @@ static void add_gains(double *out, const job *j, es_share share, int sequence,
     }
 }
 
-/* Runs from the last token to the first, and sums what the means of later
- * tokens contribute to dv. */
+/* Processes tokens from last to first, and keeps a sum of the contributions of
+ * later tokens' means to dv. */
 static void shape_head_back(const job *j, es_share share, int sequence, int h)
 {
     const es_attention *a = j->attention;

@@ -1,12 +1,12 @@
 /**
- * Measures the rows of a tile of attention for es_row_statistic; part of
- * attention.inc.h, whose weights it uses.
+ * Computes the statistics in es_row_statistic for the rows of a tile of
+ * attention; part of attention.inc.h, whose weights it uses.
  */
 
-/* Scores are taken relative to the row's first score, so that scores far from 0
- * do not cancel. PowerSoftmax's scores, which may have any size, are also
- * divided by the largest, in sum_scores; those of softmax are summed in
- * open_tile. */
+/* Prepares the sums over scores. Scores are taken relative to the row's first
+ * score, so that scores far from 0 do not cancel. PowerSoftmax's scores, which
+ * may have any magnitude, are also divided by the largest score, in sum_scores;
+ * softmax's scores are summed in open_tile. */
 static inline vec open_scores(row_state *row, vec first, int power)
 {
     row->shift = first;
@@ -28,7 +28,7 @@ static void sum_scores(const float *tile, row_state *row, int n_full,
     }
 }
 
-/* each: 1 / the number of keys. */
+/* Returns the mean score; `each` is 1 / the number of keys. */
 static inline vec logit_mean(const row_state *row, vec each)
 {
     return row->shift + row->unit * (row->apart * each);
@@ -62,8 +62,8 @@ static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
     return distance;
 }
 
-/* Returns the largest u; for softmax it is that of the largest score,
- * exp(0). */
+/* Returns the largest u of each row. For softmax this is exp(0) = 1, the u of
+ * the largest score. */
 static vec largest_weight(const float *tile, int n_keys, int power)
 {
     vec top = splat(power == 0);
@@ -72,7 +72,8 @@ static vec largest_weight(const float *tile, int n_keys, int power)
     return top;
 }
 
-/* inverse: 1 / D. */
+/* Stores the statistics that need the individual weights; `inverse` is 1 / D.
+ */
 static void measure_keys(const es_cpu_head *head, const float *tile,
                          const row_state *row, vec inverse, int first,
                          int n_keys, int n)
@@ -86,7 +87,7 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
                   largest_weight(tile, n_keys, head->power) * inverse, n);
 }
 
-/* logarithm: of D; inverse: 1 / D. */
+/* Returns the entropies; `logarithm` is ln D and `inverse` is 1 / D. */
 static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                               int power)
 {
@@ -96,8 +97,8 @@ static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                   vec_log(row->sum) - row->moment / row->sum);
 }
 
-/* Returns the variances. For softmax, a variance that float cannot represent is
- * recomputed in double. */
+/* Returns the variances of the scores. For softmax, recomputes in double a
+ * variance that float cannot represent. */
 static vec measure_scores(const es_cpu_head *head, const row_state *row,
                           int first, int n)
 {
@@ -114,8 +115,8 @@ static bool is_huge(const es_cpu_head *head, int i)
     return variance && !head->power && !isfinite(variance[i]);
 }
 
-/* Measures queries first .. end - 1 of the tile. Rows that are not finite are
- * repeated one by one by the definition. */
+/* Computes the statistics of queries first .. end - 1 of the tile. Rows that
+ * are not finite are recomputed one by one directly from the formulas. */
 static void measure_rows(const es_cpu_head *head, const float *tile,
                          const row_state *row, int first, int n_keys, int end)
 {

@@ -1,5 +1,5 @@
-/* Threads that wait for a task, each do their share of it, and meet again at
- * its end. */
+/* Implements a team of threads that wait for a task, each do a share of the
+ * task, and report its end. */
 #include "hooks/trainer/cpu/team.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@
 
 #define N_SPINS 1000
 
-/* A word that threads wait on until it changes. */
+/* A counter on which threads wait until another thread changes it. */
 typedef struct signal_word {
     _Atomic uint32_t value;
     _Atomic uint32_t n_asleep;
@@ -32,15 +32,17 @@ typedef struct worker {
 
 struct es_team {
     int n_threads;
-    int n_workers; /* number of threads started */
-    int n_spins;   /* polls of a waiting thread before it sleeps */
+    int n_workers; /* number of threads started, without the caller */
+    int n_spins;   /* number of polls of a waiting thread before it sleeps */
     worker *workers;
     es_team_task *task;
     void *argument;
     bool stops;
-    double *waited;                   /* NULL: waiting is not timed */
-    _Alignas(64) signal_word round;   /* number of tasks so far */
-    _Alignas(64) signal_word working; /* workers that have not finished */
+    double *waited;                   /* seconds waited by the caller so far;
+                                       * NULL if waiting is not timed */
+    _Alignas(64) signal_word round;   /* number of tasks started so far */
+    _Alignas(64) signal_word working; /* number of workers that have not
+                                       * finished the task */
 };
 
 /* --- waiting -------------------------------------------------------------- */
@@ -60,7 +62,7 @@ static void sleep_while(signal_word *word, uint32_t value)
     atomic_fetch_sub(&word->n_asleep, 1);
 }
 
-/* Waits until the word differs from `value`. Returns its new value. */
+/* Waits until the word's value differs from `value`. Returns the new value. */
 static uint32_t wait_while(const es_team *team, signal_word *word,
                            uint32_t value)
 {
@@ -73,8 +75,8 @@ static uint32_t wait_while(const es_team *team, signal_word *word,
     return atomic_load(&word->value);
 }
 
-/* Called after a change. A thread about to sleep either is counted by now or
- * sees the changed value. */
+/* Wakes sleeping threads after the word's value has changed. A thread about to
+ * sleep is either counted in n_asleep by now, or sees the changed value. */
 static void wake(signal_word *word)
 {
     if (atomic_load(&word->n_asleep) > 0)
@@ -98,7 +100,8 @@ static void *work(void *argument)
     }
 }
 
-/* Follows OpenMP's setting: a passive thread yields the processor at once. */
+/* Follows OMP_WAIT_POLICY of OpenMP: with `passive`, threads yield the
+ * processor at once. */
 static int choose_spins(void)
 {
     const char *policy = getenv("OMP_WAIT_POLICY");

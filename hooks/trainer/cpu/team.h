@@ -1,8 +1,8 @@
 /**
  * A team of threads that works on one task at a time. Between tasks a thread
- * spins for about 50 us, then sleeps: on a shared machine, long spinning takes
- * the processor away from the team's other threads. OMP_WAIT_POLICY=passive
- * makes threads sleep at once.
+ * spins for about 50 us, then sleeps: on a shared machine, longer spinning
+ * takes processor time away from the team's other threads.
+ * OMP_WAIT_POLICY=passive makes threads sleep at once.
  */
 #ifndef ES_CPU_TEAM_H
 #define ES_CPU_TEAM_H
@@ -11,15 +11,15 @@
 
 typedef struct es_team es_team;
 
-/** The number of the thread that makes a call, and the number of threads. */
+/** Tells a task which thread it runs on, and how many threads the team has. */
 typedef struct es_share {
     int thread, n_threads;
 } es_share;
 
 typedef void es_team_task(void *argument, es_share share);
 
-/** n_threads >= 1 includes the caller. Returns ES_OK, or ES_ENOMEM if no more
- *  threads can be started. */
+/** Starts a team of n_threads >= 1 threads, including the caller. Returns
+ *  ES_OK, or ES_ENOMEM if a thread cannot be started. */
 es_status es_team_new(es_team **out, int n_threads) ES_MUST_USE;
 void es_team_free(es_team *team); /* NULL is accepted */
 
@@ -30,8 +30,8 @@ void es_team_free(es_team *team); /* NULL is accepted */
  */
 void es_team_run(es_team *team, es_team_task *task, void *argument);
 
-/** Makes es_team_run add to *seconds the time that its caller waits for the
- *  others after finishing its share. NULL: stops timing. */
+/** Makes es_team_run add to *seconds the time in seconds that its caller waits
+ *  for the other threads after finishing its own share. NULL stops timing. */
 void es_team_time(es_team *team, double *seconds);
 
 #endif

@@ -1,24 +1,29 @@
 /**
- * Tiles of attention: their memory, copying blocks to and from them, and the
- * three products; part of kernels.inc.h. attention.inc.h explains their use.
+ * Tiles of attention: allocates their memory, copies blocks to and from tiles,
+ * and computes three products with tiles; part of kernels.inc.h.
+ * attention.inc.h explains how tiles are used.
  */
 
 #define ROWS (2 * LANES)
-#define KEYS 4 /* keys processed at a time; counts are rounded up to it */
+#define KEYS                                                                   \
+    4 /* number of keys processed at a time; counts of keys are rounded        \
+       * up to a multiple */
 
-/* Much is constant in a call but known only after inlining, which compilers do
- * not always consider worthwhile. */
+/* Forces inlining. Many arguments are constant in a call but known only after
+ * inlining, which compilers do not always consider worthwhile. */
 #define KNOWN inline __attribute__((always_inline))
 
-/* One head's part of the scratch memory. */
+/* One head's part of the thread's scratch memory. */
 typedef struct workspace {
-    int n_keys;           /* T rounded up to KEYS */
-    int narrow, wide;     /* head width rounded up to 4, and to LANES */
+    int n_keys;           /* T rounded up to a multiple of KEYS */
+    int narrow, wide;     /* head width rounded up to a multiple of 4, and of
+                           * LANES */
     float *k, *v;         /* (n_keys,narrow) */
     float *tile, *dtile;  /* (n_keys,ROWS) */
     float *logs;          /* (n_keys,ROWS): logarithms of weights */
-    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed blocks; result */
-    float *q, *dy;        /* (ROWS,wide): a block of rows */
+    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed blocks of q and dy;
+                           * result */
+    float *q, *dy;        /* (ROWS,wide): blocks of q and dy */
     float *dk, *dv;       /* (n_keys,wide) */
     float *scale;         /* (ROWS), factors of the scores */
     bool careful;
@@ -72,7 +77,7 @@ static bool are_finite(uvec sizes)
     return largest_lane_size(sizes) < 0x7f800000;
 }
 
-/* Returns 0 while every value added is finite, and NaN afterwards. */
+/* Returns 0 as long as every value added is finite, and NaN from then on. */
 static inline vec spot_nonfinite(vec spotted, vec value)
 {
     return spotted + value * splat(0);
@@ -83,8 +88,8 @@ static bool is_zero(vec spotted)
     return sum_lanes(spotted) == 0;
 }
 
-/* Copies n rows, `stride` apart, to out (n_rows,columns), padded with zeros.
- * Returns true if all numbers are finite. */
+/* Copies n rows of `from`, `stride` floats apart, to out (n_rows,columns), and
+ * pads them with zeros. Returns true if all numbers are finite. */
 static bool pack_rows(float *out, const float *from, int n, int n_rows,
                       int width, int columns, size_t stride)
 {
@@ -116,9 +121,9 @@ static void pack_keys(workspace *w, const es_cpu_head *head)
     w->careful = !finite;
 }
 
-/* Copies n rows of a block, `stride` apart: transposed to out_t (width,ROWS)
- * and, unless out is NULL, by rows to out (ROWS,wide), both padded with
- * zeros. */
+/* Copies n rows of a block, `stride` floats apart: transposed to out_t
+ * (width,ROWS) and, unless out is NULL, row by row to out (ROWS,wide). Pads
+ * both with zeros. */
 static void pack_block(workspace *w, float *out_t, float *out,
                        const float *from, int n, int width, size_t stride)
 {
@@ -153,8 +158,9 @@ static void pack_queries(workspace *w, const es_cpu_head *head, int first,
                head->width, head->stride);
 }
 
-/* Copies back: n rows of out, `stride` apart, from xt (width,ROWS), each
- * multiplied by its scale; NULL: 1. */
+/* Writes the transpose of xt (width,ROWS), n rows `stride` floats apart, to
+ * out. Multiplies each row by its element of `scale`, by 1 if `scale` is
+ * NULL. */
 static void write_block(float *out, const workspace *w, const float *scale,
                         int n, int width, size_t stride)
 {
@@ -175,7 +181,8 @@ static void write_block(float *out, const workspace *w, const float *scale,
 
 /* --- products ------------------------------------------------------------- */
 
-/* scale (ROWS) multiplies the products; NULL: 1. */
+/* Computes tile[j][i] = sum_c xt[c][i] y[j][c], multiplied by scale (ROWS)
+ * unless `scale` is NULL. */
 static void tile_products(float *tile, const float *xt, const float *y,
                           const float *scale, int n_keys, int width, int narrow)
 {
@@ -199,8 +206,8 @@ static void tile_products(float *tile, const float *xt, const float *y,
     }
 }
 
-/* Turns products into scores: rounds them to fp16, scales them, and raises them
- * to at least `lowest`. */
+/* Turns products into scores: rounds products to fp16, scales them, and
+ * replaces scores below `lowest` by `lowest`. */
 static void tile_round(float *tile, const float *scale, float lowest,
                        int n_keys)
 {
@@ -222,8 +229,8 @@ static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
         tile_round(w->tile, w->scale, lowest, n_keys);
 }
 
-/* Returns the lanes whose query sees key j, where key 0 is the first
- * query's. */
+/* Returns a mask of the lanes whose query sees key j; key 0 has the position of
+ * the first query. */
 static inline ivec visible(int j, int half)
 {
     ivec lane = {0};
@@ -263,9 +270,9 @@ static void tile_gather(float *xt, const float *tile, const float *y,
     }
 }
 
-/* Handles n_keys rows of tile_scatter from query `first` on, for one vector of
- * columns or a pair. Each addition waits for the previous one, so many
- * independent sums are needed: KEYS are too few. */
+/* Adds n_keys rows of tile_scatter, starting at query `first`, for one vector
+ * of columns or two. Each addition waits for the previous addition to the same
+ * sum, so many independent sums are needed; KEYS sums would be too few. */
 static KNOWN void scatter_columns(float *y, const float *tile, const float *x,
                                   int first, int wide, int n_keys, bool pair)
 {

@@ -23,7 +23,7 @@ typedef struct tile {
     __m128i rows[SIDE];
 } tile;
 
-/* Interleaves row i with row i + 4; three times this transposes the tile. */
+/* Interleaves row i with row i + 4. Three such steps transpose the tile. */
 static inline tile interleave(tile x)
 {
     return (tile){{_mm_unpacklo_epi16(x.rows[0], x.rows[4]),

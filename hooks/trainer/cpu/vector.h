@@ -1,6 +1,6 @@
 /**
- * The vector functions of analyzer/base/vector.h for the including file's
- * LANES, plus fp16, which only the trainer needs.
+ * The vector functions of analyzer/base/vector.h for the LANES of the including
+ * file, and conversions to fp16 and bf16, which only the trainer needs.
  */
 #ifndef ES_CPU_VECTOR_H
 #define ES_CPU_VECTOR_H
@@ -14,7 +14,8 @@ static inline void store_bf16(uint16_t *to, vec x, int n)
     typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
     const uvec all = (uvec)x;
     const uvec near = all + 0x7fff + ((all >> 16) & 1);
-    const uvec quiet = all | 0x400000; /* a NaN is truncated, not rounded */
+    const uvec quiet = all | 0x400000; /* a NaN is truncated instead of
+                                        * rounded */
     const uvec kept = (uvec)choose(x == x, (vec)near, (vec)quiet) >> 16;
     const halves bits = __builtin_convertvector(kept, halves);
     if (n == LANES)
@@ -32,7 +33,8 @@ static inline vec vec_half(vec x)
 #else
     ivec size = (ivec)x & INT32_MAX, sign = (ivec)x ^ size;
     ivec large = size >= ES_HALF_INFINITE;
-    /* Large numbers are excluded, since rounding up could overflow an int. */
+    /* large numbers are excluded, since rounding them up could overflow an
+     * int */
     ivec near = size & ~large;
     near = (near + ES_HALF_DROPPED / 2 + ((near >> 13) & 1)) & ~ES_HALF_DROPPED;
     vec y = choose(large, splat(INFINITY), (vec)near);
@@ -42,7 +44,8 @@ static inline vec vec_half(vec x)
 #endif
 }
 
-/* Returns the larger of `a` and |x|, in the order of floats with NaN last. */
+/* Returns the larger of `a` and |x|, as bits that are ordered like floats, with
+ * NaN above all numbers. */
 static inline uvec larger_size(uvec a, vec x)
 {
     const uvec b = (uvec)x & INT32_MAX;
@@ -55,7 +58,7 @@ static inline uvec larger_size(uvec a, vec x)
 #endif
 }
 
-/* Returns the largest lane of such sizes. */
+/* Returns the largest lane of a vector from larger_size. */
 static inline uint32_t largest_lane_size(uvec size)
 {
     uint32_t largest = 0;
