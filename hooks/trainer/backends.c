@@ -1,6 +1,6 @@
-/* Finds a back-end by its name. The CPU's is part of the program. The device's
- * is a library that is loaded on demand, so that a program built with it still
- * starts on machines without a driver. */
+/* Finds a back-end by its name. The CPU back-end is part of the program. The
+ * CUDA back-end is a library that is loaded on demand, so that the program
+ * still starts on machines without a driver. */
 #include "analyzer/base/process.h"
 #include "hooks/trainer/cpu/cpu.h"
 
@@ -25,7 +25,8 @@ static es_status no_precision(const char *name, es_precision precision)
                    es_precision_names[precision]);
 }
 
-/* Searches the program's folder, then the installed libraries. */
+/* Searches for the back-end's library in the program's folder, then among the
+ * installed libraries. */
 static void find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {"", "/../lib/entropyscan"};
@@ -35,7 +36,7 @@ static void find_library(char path[PATH_MAX])
         snprintf(path, PATH_MAX, "%s", given);
         return;
     }
-    es_process_self(folder); /* "" if the path is unknown */
+    es_process_self(folder); /* the result is "" if the path is unknown */
     char *slash = strrchr(folder, '/');
     folder[slash ? slash - folder : 0] = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -46,12 +47,12 @@ static void find_library(char path[PATH_MAX])
     snprintf(path, PATH_MAX, LIBRARY);
 }
 
-/* The library is never unloaded: a process cannot unload the driver and the
- * threads that the library has started. */
+/* The library is never unloaded, because a process can unload neither the
+ * driver nor the threads that the library has started. */
 static es_status load_library(es_ops_getter **out, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* dlerror's text begins with the path */
+    if (!library) { /* the message of dlerror begins with the path */
         const char *why = dlerror();
         if (why && strncmp(why, path, strlen(path)) == 0)
             return es_fail(ES_EIO, "%s: back-end cuda is not available", why);
@@ -107,7 +108,7 @@ es_status es_ops_choose(const es_ops **out, const char *name,
     snprintf(note, size, "%s", "");
     if (strcmp(name, "auto") != 0)
         return es_ops_find(out, name, precision);
-    /* The library may be present on a machine without a device. */
+    /* The library may be installed on a machine without a device. */
     if (es_ops_find(out, "cuda", precision) == ES_OK &&
         (*out)->open(&backend, 0) == ES_OK) {
         (*out)->close(backend);

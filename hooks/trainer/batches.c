@@ -6,11 +6,13 @@
 
 #include <math.h>
 
-/* The masks of training depend on the run's seed. Those of evaluation do not,
- * so that every run hides the same tokens. */
+/* Streams of random numbers for masks. The masks of training depend on the
+ * run's seed. The masks of evaluations do not, so that every run hides the same
+ * tokens. */
 enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
 
-/* With padding, each sequence of the file stays separate. */
+/* Draws sequences at random places. With padding, each sequence of the file
+ * stays separate. */
 static es_status draw_random(const es_data *data, int32_t *tokens,
                              int32_t *targets, es_token_split split,
                              uint64_t index)
@@ -23,8 +25,8 @@ static es_status draw_random(const es_data *data, int32_t *tokens,
         config->batch, es_model_config_n_inputs(config));
 }
 
-/* Moves each image's class, which was read as the last of targets (B,I), to the
- * class token's row in targets (B,T). */
+/* Moves each image's class from the last of its targets (B,I), where it was
+ * read, to the row of the class token in targets (B,T). */
 static void label(const es_model_config *config, int32_t *targets)
 {
     const size_t n_inputs = (size_t)es_model_config_n_inputs(config);
@@ -39,8 +41,8 @@ static void label(const es_model_config *config, int32_t *targets)
     }
 }
 
-/* Hides some tokens for families that predict hidden tokens; for images, sets
- * their classes. */
+/* Hides some tokens for families that predict hidden tokens, and sets the
+ * classes of images. */
 static es_status prepare(const es_data *data, int32_t *tokens, int32_t *targets,
                          uint64_t seed, uint64_t index, uint32_t stream)
 {
@@ -67,7 +69,7 @@ es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
     const es_model_config *config = &settings->model;
     const uint64_t world = (uint64_t)settings->world;
     const uint64_t n = (uint64_t)settings->train.accumulate * world;
-    /* Each rank takes one micro-batch before any rank takes its next. */
+    /* Each rank takes one micro-batch before any rank takes a second one. */
     const uint64_t index =
         (uint64_t)step * n + (uint64_t)i * world + (uint64_t)settings->rank;
     es_status status =

@@ -1,5 +1,5 @@
 /**
- * Draws micro-batches from a token file and prepares them for the model's
+ * Draws micro-batches from a token file, and prepares them for the model's
  * family.
  */
 #ifndef ES_BATCHES_H
@@ -9,7 +9,7 @@
 #include "hooks/trainer/settings/settings.h"
 
 /**
- * The source of micro-batches; members are borrowed.
+ * The source of micro-batches; its members are borrowed.
  */
 typedef struct es_data {
     const es_settings *settings;
@@ -17,19 +17,19 @@ typedef struct es_data {
 } es_data;
 
 /**
- * Draws micro-batch i of this rank in a training step: number (step x
- * accumulate + i) x world + rank of all micro-batches.
+ * Draws micro-batch i of this rank in a training step. Over all ranks and steps
+ * this is micro-batch (step x accumulate + i) x world + rank.
  *
  *   inputs   (B,I) written, I = es_model_config_n_inputs
- *   targets  (B,T) written; capacity for (B,I)
+ *   targets  (B,T) written; the memory must hold (B,I)
  *
- * Returns ES_OK; ES_EIO, ES_EFORMAT of the token file.
+ * Returns ES_OK; ES_EIO or ES_EFORMAT for an error in the token file.
  */
 es_status es_batch_train(const es_data *data, int32_t *inputs, int32_t *targets,
                          int64_t step, int i) ES_MUST_USE;
 
 /**
- * Draws micro-batch `index` of the held-out data in the same way.
+ * Same as es_batch_train, for micro-batch `index` of the held-out data.
  */
 es_status es_batch_held_out(const es_data *data, int32_t *inputs,
                             int32_t *targets, int64_t index) ES_MUST_USE;

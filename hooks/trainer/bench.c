@@ -1,6 +1,6 @@
-/* entropy-train bench: runs pairs of steps on random tokens in a temporary
- * folder, one step with measuring and recording and one without, and prints
- * medians and their difference. */
+/* Implements entropy-train bench: runs pairs of steps on random tokens in a
+ * temporary folder, one step with measuring and recording and one without, and
+ * prints medians and their difference. */
 #include "hooks/trainer/bench.h"
 
 #include "analyzer/base/checked.h"
@@ -19,7 +19,7 @@
 enum { PLAIN, RECORDED, N_SIDES };
 enum { WALL, CPU, N_CLOCKS };
 
-#define WARM_UP 3 /* pairs of steps before those that count */
+#define WARM_UP 3 /* number of pairs of steps before the pairs that count */
 
 static const clockid_t clocks[N_CLOCKS] = {CLOCK_MONOTONIC,
                                            CLOCK_THREAD_CPUTIME_ID};
@@ -32,7 +32,7 @@ typedef struct bench {
     int64_t step; /* number of the next step */
     size_t n_pairs;
     double *seconds[N_CLOCKS][N_SIDES]; /* (n_pairs) durations */
-    double recorder_cpu; /* processor time of the recorder, in seconds */
+    double recorder_cpu; /* CPU seconds that the recorder process has used */
 } bench;
 
 static double read_clock(int which)
@@ -51,7 +51,7 @@ static int by_value(const void *a, const void *b)
 es_middle es_middle_of(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* The number of values below the median is distributed as binomial(n,
+    /* The number of values below the median has the distribution binomial(n,
      * 1/2). */
     double half_width = 0.98 * sqrt((double)n);
     double low = floor(0.5 * (double)n - half_width);
@@ -76,7 +76,8 @@ static double count_means(const double *x, size_t n, double limit)
     return count;
 }
 
-/* Returns the mean with this rank; ranks start at 1. */
+/* Returns the mean of this rank among all means of x[i] and x[j], i <= j; ranks
+ * start at 1. */
 static double find_mean(const double *x, size_t n, double rank)
 {
     double low = x[0], high = x[n - 1];
@@ -93,7 +94,7 @@ static double find_mean(const double *x, size_t n, double rank)
 es_middle es_middle_of_means(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* The signed-rank statistic has the variance n (n+1) (2n+1) / 24. */
+    /* The variance of the signed-rank statistic is n (n+1) (2n+1) / 24. */
     const double size = (double)n, all = 0.5 * size * (size + 1);
     const double half_width = 1.96 * sqrt(all * (2 * size + 1) / 12);
     const double rank = fmax(1, floor(0.5 * all - half_width));
@@ -119,7 +120,7 @@ static es_status make_folder(bench *b)
 }
 
 /**
- * Writes a token file of random tokens: the speed does not depend on the
+ * Writes a token file of random tokens, since the speed does not depend on the
  * tokens.
  */
 static es_status write_tokens(const bench *b)
@@ -170,8 +171,8 @@ static es_status take_step(bench *b, int side, double took[N_CLOCKS])
 }
 
 /**
- * Takes the steps of one pair; a negative `pair` is a warm-up. The side that
- * goes first alternates.
+ * Trains the two steps of one pair; a negative `pair` is a warm-up. The pairs
+ * alternate in which step comes first.
  */
 static es_status take_pair(bench *b, int64_t pair)
 {
@@ -244,7 +245,8 @@ static void print_model(FILE *out, const bench *b)
 }
 
 /**
- * Prints two lines, for steps without and with recording, measured by `clock`.
+ * Prints two lines with the step times without and with recording, as measured
+ * by `clock`.
  */
 static void print_clock(FILE *out, bench *b, int clock, const char *name)
 {
@@ -277,7 +279,7 @@ static void print_clock(FILE *out, bench *b, int clock, const char *name)
 
 static void print_speed(FILE *out, const bench *b)
 {
-    /* print_clock has sorted the times. */
+    /* print_clock has already sorted the times. */
     const double *plain = b->seconds[WALL][PLAIN];
     double tokens = (double)es_trainer_tokens(b->trainer);
     double median = plain[b->n_pairs / 2];
@@ -294,7 +296,7 @@ static void print_speed(FILE *out, const bench *b)
 /* --- phases of a step ------------------------------------------------------
  * Only on the CPU: a device runs operations later than they are called. */
 
-#define N_PROFILED 8 /* steps that are timed, after one warm-up step */
+#define N_PROFILED 8 /* timed steps, after a warm-up step */
 
 static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 {
@@ -308,8 +310,8 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 }
 
 /**
- * Times the steps of a new model and returns the time and the phases
- * (ES_N_CPU_PHASES) of the fastest.
+ * Times the steps of a new model, and returns the time and the phases
+ * (ES_N_CPU_PHASES) of the fastest step.
  */
 static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
                          es_settings *settings)

@@ -8,17 +8,19 @@
 #include <stdio.h>
 
 /**
- * Trains on random tokens. Each of `pairs` pairs consists of a step that is
- * measured and recorded and a step that is neither; the two alternate in going
- * first and train in the same way. Prints medians, fastest steps, tokens/s and
- * the share of recording, in wall time and in CPU time of the training thread.
+ * Trains on random tokens in pairs of steps; settings->pairs is the number of
+ * pairs. One step of a pair is measured and recorded, the other is not; pairs
+ * alternate in which step comes first. Both steps train in the same way. Prints
+ * medians, fastest steps, tokens/s and the share of recording, in wall time and
+ * in CPU time of the training thread.
  *
- * Neighbouring steps meet the same noise on a shared machine. The result is the
- * median of the means of the differences within pairs, which a few interrupted
- * steps do not move.
+ * On a shared machine the two steps of a pair meet similar noise. The result is
+ * the Hodges-Lehmann estimate of the differences within pairs
+ * (es_middle_of_means), which a few interrupted steps do not change.
  *
- * On the CPU back-end, ends with a table of the operations of a plain step
- * (cpu/phases.h), from the fastest of a few steps of a second model.
+ * On the CPU back-end, ends with a table of the time that each kind of
+ * operation takes in a plain step (cpu/phases.h), measured in the fastest of a
+ * few steps of a second model.
  *
  * Works in a temporary folder under $TMPDIR and removes it afterwards. Returns
  * ES_OK; ES_EUSAGE, ES_EIO, ES_ENOMEM, or a status of es_recorder_open.
@@ -37,11 +39,11 @@ typedef struct es_middle {
 /** Returns the median of x (n), n >= 1, which is sorted in place. */
 es_middle es_middle_of(double *x, size_t n);
 
-/** Like es_middle_of, for values that scatter symmetrically about their median,
- *  as differences between alternating measurements of the same kind do: returns
- *  the median of the means of all x[i] and x[j], i <= j (Hodges and Lehmann),
- *  and the interval of Wilcoxon's signed-rank test in the normal approximation,
- *  which is about a fifth narrower. */
+/** Same as es_middle_of, for values distributed symmetrically about their
+ *  median, such as differences between alternating measurements of the same
+ *  kind. Returns the median of the means of all x[i] and x[j], i <= j (Hodges
+ *  and Lehmann), and the interval of Wilcoxon's signed-rank test in the normal
+ *  approximation, which is about a fifth narrower. */
 es_middle es_middle_of_means(double *x, size_t n);
 
 #endif

@@ -1,6 +1,7 @@
-/* --dry-run: makes the checks of a training, in the same order, without
- * training. es_trainer_try checks settings, back-end and data with the code of
- * es_trainer_new; this file checks weights, checkpoints and the run file. */
+/* Implements --dry-run: makes the checks of a training run, in the same order,
+ * without training. es_trainer_try checks settings, back-end and data with the
+ * code of es_trainer_new; this file checks weights, checkpoints and the run
+ * file. */
 #include "hooks/trainer/dry_run.h"
 
 #include "analyzer/base/text.h"
@@ -31,7 +32,8 @@ static es_status try_weights(es_trainer *trainer)
 
 /* --- output places -------------------------------------------------------- */
 
-/** Writes the path's folder, or "." if the path is a bare name. */
+/** Writes to `out` the folder that contains `path`, or "." if the path is a
+ *  bare name. */
 static void find_parent(char out[ES_PATH_SIZE], const char *path)
 {
     size_t n = strlen(path);
@@ -52,12 +54,13 @@ static es_status try_to_make(const char *path)
     return ES_OK;
 }
 
-/** An existing run file gets one more run; any other existing file is refused,
- *  since it is not overwritten. */
+/** Checks that the run file can be created or extended. A run file may exist,
+ *  since the new run is added to it; any other existing file is refused. */
 static es_status try_run_file(const char *path)
 {
     static const char sqlite[] = "SQLite format 3", ours[] = "ENTR";
-    enum { HEADER = 100, ID = 68 }; /* in SQLite's file format */
+    /* length of SQLite's file header, and offset of the application's ID */
+    enum { HEADER = 100, ID = 68 };
     char head[HEADER];
     uint64_t size;
     int fd;
@@ -92,7 +95,8 @@ static es_status try_recording(const es_settings *settings)
     return try_run_file(settings->out);
 }
 
-/** Opens an existing folder as a training does, which writes nothing. */
+/** Opens an existing checkpoint folder as a training run does; this writes
+ *  nothing. */
 static es_status try_checkpoints(const es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;

@@ -1,4 +1,5 @@
-/** --dry-run: finds what a training would refuse, without training. */
+/** Implements --dry-run: reports the errors with which a training run would end
+ *  before its first step, without training. */
 #ifndef ES_DRY_RUN_H
 #define ES_DRY_RUN_H
 
@@ -6,17 +7,18 @@
 #include "hooks/trainer/settings/settings.h"
 
 /**
- * Makes the checks that a training makes before its first step: the settings on
- * their back-end; the data and their first micro-batches; the weights of
- * --init; the checkpoint to resume from; the output places. Creates no file or
- * folder. Memory may still run short, and the recorder may still fail to start.
+ * Makes the checks of a training run before its first step: whether the
+ * back-end supports the settings, the data and the first micro-batches, the
+ * weights of --init, the checkpoint to resume from, and whether the outputs can
+ * be written. Creates no file or folder. Does not check memory or the start of
+ * the recorder.
  *
- *   settings   a vocabulary of 0 is replaced by that of the data
+ *   settings   a vocabulary of 0 is replaced by the data's vocabulary
  *   from       checkpoint to resume from; NULL: train from the beginning
  *   unchecked  called for each part that cannot be checked because it is not
  *              given or is not on this machine
  *
- * Returns ES_OK, or the status that the training would end with.
+ * Returns ES_OK, or the status with which the training run would end.
  */
 es_status es_dry_run(es_settings *settings, const es_checkpoint *from,
                      void (*unchecked)(const char *what)) ES_MUST_USE;

@@ -1,8 +1,8 @@
-/* The prose below the options in the --help of each verb: explanations that do
- * not belong to a single option. */
+/* Defines the text below the options in the --help of each verb: explanations
+ * that concern more than one option. */
 #include "hooks/trainer/help.h"
 
-/* For every verb with --emulate. */
+/* Text for every verb with --emulate. */
 #define EMULATION                                                              \
     "--emulate fp16 rounds to half precision what an fp16 forward pass\n"      \
     "stores (to the nearest, and to infinity from 65520 on): the sum of\n"     \
@@ -14,7 +14,7 @@
     "gradients and the optimiser stay in fp32; a gradient passes through a\n"  \
     "rounding unchanged.\n\n"
 
-/* For every verb that evaluates. */
+/* Text for every verb that evaluates. */
 #define INFERENCE                                                              \
     "--inference polynomial evaluates PSM models as homomorphic encryption\n"  \
     "requires: without division, roots or exponentials. PowerSoftmax\n"        \

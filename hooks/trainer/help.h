@@ -1,4 +1,4 @@
-/** The prose that follows the options in each verb's --help. */
+/** Texts that follow the options in each verb's --help. */
 #ifndef ES_TRAINER_HELP_H
 #define ES_TRAINER_HELP_H
 

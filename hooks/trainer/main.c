@@ -1,5 +1,6 @@
-/* The program entropy-train: its verbs (train, verify, bench, probe), signals
- * and exit codes, and the progress of a training on standard error. */
+/* The program entropy-train: defines its verbs (train, verify, bench, probe,
+ * help), handles signals and exit codes, and prints the progress of a training
+ * run on standard error. */
 #include "analyzer/base/colour.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -26,7 +27,8 @@ enum { EXIT_RESULT = 1, EXIT_SIGNAL = 128 };
 
 static volatile sig_atomic_t caught_signal;
 
-/** Restores the default action, so that a second signal ends the program. */
+/** Signal handler: restores the default action, so that a second signal ends
+ *  the program. */
 static void on_signal(int number)
 {
     caught_signal = number;
@@ -34,16 +36,17 @@ static void on_signal(int number)
     signal(SIGTERM, SIG_DFL);
 }
 
-/** The first signal stops the run cleanly, a second one at once. */
+/** Installs the signal handlers: the first signal stops the run cleanly, a
+ *  second signal ends the program at once. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    /* Neither a closed pipe for progress nor a checkpoint beyond the limit on
-     * file sizes may end the training: both signals are ignored and become
-     * errors. */
+    /* A closed pipe for progress, or a checkpoint beyond the limit on file
+     * sizes, must not end the training. Both signals are ignored, so that the
+     * calls fail with an error instead. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -54,7 +57,7 @@ static bool should_stop(void *user)
     return caught_signal != 0;
 }
 
-/* The verbs, defined at the end of the file. */
+/* These verbs are defined at the end of the file. */
 static const es_command train_command, verify_command, bench_command,
     probe_command, help_command;
 static const es_program program;
@@ -80,7 +83,7 @@ static void print_version(void)
 }
 
 /** Prints the text of --help, --version or --preset list. Returns false if none
- *  of them was given. */
+ *  of these options is given. */
 static bool print_information(const es_settings *settings,
                               const es_command *command)
 {
@@ -97,19 +100,21 @@ static bool print_information(const es_settings *settings,
 
 /* --- progress ------------------------------------------------------------- */
 
-/* Progress is one line on a terminal, or an occasional line in a file. */
+/* State of the progress display: a single line on a terminal, or an occasional
+ * line in a file. */
 #define BAR 16
 
 typedef struct progress {
     es_progress line; /* silent unless stderr is a terminal */
     bool quiet;       /* print warnings only */
-    bool warns;       /* this rank prints the warnings */
+    bool warns;       /* true on the rank that prints warnings */
     int64_t n_steps, log_every;
-    int64_t first_step; /* first step seen; -1 before */
+    int64_t first_step; /* first step of this process; -1 before any step */
     int n_heads, ctx;
     double started;
-    double eval_ce;      /* held-out loss; NaN before an evaluation */
-    char bands[BAR + 1]; /* bar of the last measured step */
+    double eval_ce;      /* loss of the last evaluation; NaN before the first */
+    char bands[BAR + 1]; /* bar that shows the heads of the last measured
+                          * step */
 } progress;
 
 static double now(void)
@@ -118,8 +123,9 @@ static double now(void)
 }
 
 /**
- * Draws the shares of the heads as a bar, lowest band first: '_' below a
- * quarter of the ceiling, '-', '=', '#' above three quarters, '!' not finite.
+ * Writes a bar that shows how the heads' entropies are distributed, lowest
+ * entropies first: '_' below a quarter of the ceiling, '-', '=', '#' above
+ * three quarters, '!' not finite.
  */
 static void print_bar(char *out, const es_bands *bands)
 {
@@ -281,8 +287,8 @@ static void print_warning(void *user, const char *message)
     fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
 
-/** Replaces the settings by those of the checkpoint to resume from, then
- *  applies the command line again on top of them. */
+/** Replaces the settings by the settings of the checkpoint to resume from, then
+ *  applies the command line again. */
 static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
                                  int argc, char **argv)
 {
@@ -303,8 +309,8 @@ static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
     return status;
 }
 
-/** Adds the settings that come from a checkpoint or from initial weights, and
- *  checks the result. */
+/** Adds the settings that a checkpoint or initial weights determine, and checks
+ *  the result. */
 static es_status complete_settings(es_settings *settings, es_checkpoint **from,
                                    int argc, char **argv)
 {
@@ -320,8 +326,8 @@ static es_status complete_settings(es_settings *settings, es_checkpoint **from,
     return status;
 }
 
-/** Connects to the other ranks, if there are any. Writes to *reports whether
- *  this process reports a failure. */
+/** Connects to the other ranks, if there are any. Sets *reports to true if this
+ *  process is to print a failure. */
 static es_status meet_ranks(es_transport **out, bool *reports,
                             es_settings *settings)
 {
@@ -345,7 +351,8 @@ static es_status meet_ranks(es_transport **out, bool *reports,
     char device[16];
     snprintf(device, sizeof device, "%d",
              es_transport_local_rank(*out, &n_local));
-    if (status == ES_OK && n_local > 1) /* one CUDA device for each rank */
+    if (status == ES_OK && n_local > 1) /* assign one CUDA device to each rank
+                                         * on this host */
         (void)setenv("ENTROPY_TRAIN_DEVICE", device, 0);
     return status;
 }

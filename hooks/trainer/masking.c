@@ -1,16 +1,16 @@
-/* Chooses the tokens to hide with a counter-based generator. The random words
- * of token i depend only on seed, stream, micro-batch and i, so that a step can
- * be drawn again and an evaluation always hides the same tokens. */
+/* Chooses the tokens to hide with a counter-based random generator. The random
+ * numbers for token i depend only on seed, stream, micro-batch and i, so that a
+ * step can be drawn again, and an evaluation always hides the same tokens. */
 #include "hooks/trainer/masking.h"
 
 #include "hooks/trainer/model/ops.h"
 #include "hooks/trainer/model/params.h"
 
-/* A probability as a threshold for 32-bit random words. */
+/* Converts a probability to a threshold for 32-bit random words. */
 #define SHARE(x) ((uint32_t)((x)*0x1p32))
 #define HIDDEN SHARE(0.15)
 #define MASKED SHARE(0.8)
-#define REPLACED SHARE(0.9) /* share of MASKED and REPLACED together */
+#define REPLACED SHARE(0.9) /* probability of a mask or a random token */
 
 static void draw(uint32_t words[4], const es_masking *how, size_t i)
 {
@@ -34,7 +34,8 @@ es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
                          const es_masking *how)
 {
     uint32_t words[4], least = UINT32_MAX;
-    size_t n_hidden = 0, next = n; /* token to choose if no other is */
+    size_t n_hidden = 0, next = n; /* token to hide if no token is chosen at
+                                    * random */
     for (size_t i = 0; i < n; i++) {
         targets[i] = ES_NO_TARGET;
         if (tokens[i] == how->padding)

@@ -1,4 +1,4 @@
-/** Hides tokens for models that are trained to predict them. */
+/** Hides tokens for families that are trained to predict hidden tokens. */
 #ifndef ES_MASKING_H
 #define ES_MASKING_H
 
@@ -6,26 +6,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Which tokens are hidden, and how. */
+/** Options of es_mask_tokens. The random choice depends on seed, index, stream
+ *  and the position of the token. */
 typedef struct es_masking {
-    int mask;         /* token that replaces a hidden one */
-    int padding;      /* never hidden; -1: no padding */
-    int vocab;        /* its size; random replacements are drawn from it */
-    uint64_t seed;    /* seed and */
-    uint64_t index;   /* index: the draw depends on these, the position */
-    uint32_t stream;  /* and the stream, which separates unrelated draws */
+    int mask;         /* token that replaces hidden tokens */
+    int padding;      /* token that is never hidden; -1 without padding */
+    int vocab;        /* vocabulary size, for random replacements */
+    uint64_t seed;    /* seed of the random choice */
+    uint64_t index;   /* index of the micro-batch */
+    uint32_t stream;  /* separates choices that must be independent */
     const char *path; /* path of the data, for messages */
 } es_masking;
 
 /**
  * Hides tokens as BERT does (Devlin et al. 2019; RoBERTa draws anew each time).
- * Each token other than padding is chosen with probability 15 %. Of the chosen
- * tokens, 80 % become the mask, 10 % become a random token of the vocabulary,
- * and 10 % stay. At least one token is chosen.
+ * Chooses each token other than padding with probability 15 %. Of the chosen
+ * tokens, 80 % become the mask token, 10 % become a random token of the
+ * vocabulary, and 10 % stay unchanged. At least one token is chosen.
  *
  *   tokens   (n) changed in place
- *   targets  (n) written: the original token where it was chosen, otherwise
- *            ES_NO_TARGET
+ *   targets  (n) written: the original token of a chosen token, otherwise
+ * ES_NO_TARGET
  *
  * Returns ES_OK, or ES_EFORMAT if all tokens are padding.
  */

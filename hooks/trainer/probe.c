@@ -1,6 +1,6 @@
-/* entropy-train probe: runs held-out data forward through an existing model and
- * reports means and deviations over the micro-batches, in the run file and as a
- * table. */
+/* Implements entropy-train probe: runs held-out data forward through an
+ * existing model, and reports means and standard deviations over the
+ * micro-batches, in the run file and as a table. */
 #include "hooks/trainer/probe_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -22,12 +22,13 @@ typedef struct probe {
     es_train_record *record; /* NULL if nothing is recorded */
     es_probe_result *result;
     es_losses losses;
-    size_t n_layers, n_heads; /* n_heads: of all layers together */
-    double *entropies;        /* (L,H), of one batch */
+    size_t n_layers, n_heads; /* n_heads counts the heads of all layers */
+    double *entropies;        /* (L,H) entropies of the current micro-batch */
     sums *heads;              /* (L,H), entropies */
-    sums *layers; /* (L + 1): mean over a layer's heads; the last is the model's
-                   */
-    sums ce, exact;    /* exact: with --inference polynomial only */
+    sums *layers;   /* (L + 1) mean entropy of each layer's heads, then of all
+                     * heads */
+    sums ce, exact; /* losses; `exact` is used with --inference polynomial
+                     * only */
     float *deviations; /* (L,H), standard deviations */
 } probe;
 
@@ -80,7 +81,8 @@ static void warn(const es_train_watch *watch, const char *message)
         watch->on_warning(watch->user, message);
 }
 
-/** Warns that repeated sequences make the deviation too small. */
+/** Warns if sequences are read repeatedly, because the deviation is then too
+ *  small. */
 static void warn_of_repeats(const probe *p, const es_train_watch *watch)
 {
     const es_settings *settings = &p->trainer->settings;
@@ -112,7 +114,7 @@ static es_status calibrate(probe *p, const es_train_watch *watch)
     return status;
 }
 
-/** Runs micro-batch i again with exact inference. */
+/** Runs micro-batch i again, with exact inference, and adds its loss. */
 static es_status add_exact(probe *p, int64_t i)
 {
     es_losses losses;
@@ -154,7 +156,7 @@ static void record_all(probe *p)
     int64_t n = result->n_batches;
     double missing = (double)(result->settings.eval_batches - n) / (double)n;
     es_losses sum = p->losses;
-    es_losses_add(&p->losses, &sum, missing); /* 0 unless stopped early */
+    es_losses_add(&p->losses, &sum, missing); /* 0 unless stopped */
     float deviation = (float)spread_of(&p->ce, n).deviation;
     es_train_record_eval(p->record, result->start.step, &p->losses,
                          p->trainer->measure);
@@ -175,7 +177,7 @@ static void record_all(probe *p)
                               result->start.step, &deviation, 1);
 }
 
-/** Reduces one series of n heads to a single number. */
+/** Reduces a series with values for n heads to a single value. */
 static double reduce(const float *values, size_t n, es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);
@@ -192,7 +194,7 @@ static double reduce(const float *values, size_t n, es_head_series series)
     return finite > 0 ? sum / finite : (double)NAN;
 }
 
-/** Summarises heads first .. first + n - 1 as one row of the table. */
+/** Summarises heads first .. first + n - 1 in one row of the table. */
 static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
                       size_t n)
 {
@@ -257,7 +259,7 @@ static es_status open_all(probe *p, const es_settings *settings,
                            sizeof *p->result->layers, "the layers")) != ES_OK)
         return status;
     /* RoBERTa numbers positions by counting the preceding tokens that are not
-     * padding. */
+     * padding, so padding must be at the end. */
     const bool ends = strcmp(p->result->start.maker, "RoBERTa") == 0 ||
                       es_model_config_n_skipped(config) > 0;
     if ((status = es_trainer_find_ceiling(p->trainer, ends)) != ES_OK)
@@ -272,8 +274,8 @@ static es_status open_all(probe *p, const es_settings *settings,
     return ES_OK;
 }
 
-/** Closes the run. The message of an earlier failure remains the last
- *  message. */
+/** Closes the run. Restores the message of an earlier failure, so that it
+ *  remains the last message. */
 static es_status close_all(probe *p, es_status status)
 {
     es_probe_result *result = p->result;

@@ -1,6 +1,6 @@
-/* The additional output of a probe with --inference polynomial: for each
- * polynomial its interval, the inputs outside of it, its errors, and its
- * multiplicative levels. */
+/* Implements the additional output of a probe with --inference polynomial: for
+ * each polynomial its interval, the number of inputs outside the interval, the
+ * errors, and the multiplicative levels. */
 #include "hooks/trainer/probe_internal.h"
 
 #include "analyzer/base/checked.h"

@@ -1,7 +1,7 @@
-/* Starts from a file of weights: finds the settings that the file determines,
- * and loads it into a trainer. Also resumes from a checkpoint: applies its
- * settings below those of the command line, and describes which settings have
- * changed. */
+/* Starts a training run from a file of weights: finds the settings that the
+ * file determines, and loads the weights into a trainer. Also resumes from a
+ * checkpoint: applies the checkpoint's settings, then the command line on top
+ * of them, and describes which settings have changed. */
 #include "hooks/trainer/start.h"
 
 #include "analyzer/base/text.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Settings that a file of weights determines. Settings that the file lacks
- *  have the program's defaults here. */
+/** Names of the settings that a file of weights determines. A setting that the
+ *  file does not contain gets the program's default. */
 static const char *const determined[] = {
     "arch",         "family",      "n-layer",   "n-head",     "d-model",
     "ctx",          "vocab",       "bias",      "final-norm", "gamma",
@@ -38,7 +38,7 @@ static es_status settle(es_settings *settings, const es_weights *weights)
         bool is_open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
         if (is_unknown || (!is_open && is_given(settings, name)))
             continue;
-        /* Copying the value as text works for every kind of setting. */
+        /* Copying the value as a string works for every kind of setting. */
         char value[ES_SETTING_TEXT_MAX];
         const es_option *setting = es_setting_find(name);
         es_option_print(value, sizeof value, &from, setting);
@@ -80,7 +80,7 @@ es_status es_start_load(es_start *out, es_trainer *trainer)
 
 /* --- from a checkpoint --------------------------------------------------- */
 
-/** A setting's value in two sets of settings, as texts. */
+/** The values of one setting in two sets of settings, as strings. */
 typedef struct both {
     char then[ES_SETTING_TEXT_MAX], now[ES_SETTING_TEXT_MAX];
 } both;
@@ -119,7 +119,8 @@ es_status es_resume_settings(es_settings *settings,
     if (status == ES_OK)
         status = check_model(settings, checkpoint);
     const char *path = checkpoint->file->path, *slash = strrchr(path, '/');
-    if (status == ES_OK && !settings->checkpoint[0]) /* where the file is */
+    if (status == ES_OK && !settings->checkpoint[0]) /* default: the folder of
+                                                      * the checkpoint */
         snprintf(settings->checkpoint, sizeof settings->checkpoint, "%.*s",
                  slash ? (int)(slash > path ? slash - path : 1) : 1,
                  slash ? path : ".");

@@ -1,6 +1,7 @@
-/* The training loop: steps, records, evaluations, checkpoints, the search for
- * the first value that is not finite, and the end of the run. Reports to the
- * caller through es_train_watch and to the run file through train_record. */
+/* Implements the training loop: runs steps, records, evaluates, writes
+ * checkpoints, finds the first value that is not finite, and ends the run.
+ * Reports to the caller through es_train_watch, and to the run file through
+ * train_record. */
 #include "hooks/trainer/train.h"
 
 #include "hooks/trainer/start.h"
@@ -13,14 +14,15 @@
 
 typedef struct loop {
     es_trainer *trainer;
-    es_transport *transport;      /* NULL if there are no other ranks */
+    es_transport *transport;      /* NULL without other ranks */
     es_train_record *record;      /* NULL if nothing is recorded */
-    es_checkpoint_folder *folder; /* NULL if there are no checkpoints */
-    int64_t tried_step; /* step of the last attempted checkpoint; -1: none */
+    es_checkpoint_folder *folder; /* NULL if no checkpoints are written */
+    int64_t tried_step; /* step of the last attempted checkpoint; -1 before
+                         * any */
     const es_train_watch *watch;
     es_train_result *result;
-    double seconds, total_seconds; /* time spent in training steps: since the
-                                      last record, and in total */
+    double seconds, total_seconds; /* seconds spent in training steps since the
+                                    * last record, and in total */
     int64_t timed_steps;           /* steps since the last record */
     bool warned;
 } loop;
@@ -73,7 +75,8 @@ char *es_train_describe_nan(char *out, size_t size,
     return out;
 }
 
-/** Keeps the first step whose loss or gradient was not finite. */
+/** Records the first step with a non-finite loss, and the first step with a
+ *  non-finite gradient. */
 static void watch_for_nan(loop *l, const es_step *step)
 {
     es_train_result *result = l->result;
@@ -93,9 +96,9 @@ static void watch_for_nan(loop *l, const es_step *step)
                           es_train_describe_nan(text, sizeof text, result));
 }
 
-/** Writes a checkpoint of the completed steps, unless it exists already or the
- *  model is lost. A failure is kept and reported as a warning; training
- *  continues. */
+/** Writes a checkpoint of the completed steps, unless this checkpoint already
+ *  exists or the parameters are no longer finite. A failure is stored and
+ *  reported as a warning; training continues. */
 static void save(loop *l)
 {
     es_train_result *result = l->result;
@@ -118,8 +121,8 @@ static void save(loop *l)
         result->saved_step = result->n_steps;
         return;
     }
-    /* A failed device delivers no numbers. The next step returns its message,
-     * which explains more than a complaint about those numbers. */
+    /* A failed device delivers no values. The next step returns the device's
+     * message, which explains more than a warning about such values. */
     const bool device_failed = es_model_status(trainer->model) != ES_OK;
     if (result->saved == ES_OK) {
         result->saved = status;
@@ -132,9 +135,9 @@ static void save(loop *l)
                           ES_SEVERITY_WARNING, es_message());
 }
 
-/** Returns true if the evaluation before `step` takes attention maps. The
- *  map_count evaluations with maps are spread evenly over the run and include
- *  the last one. */
+/** Returns true if the evaluation before `step` is to record attention maps.
+ *  The map_count evaluations with maps are spread evenly over the run and
+ *  include the last evaluation. */
 static bool maps_are_due(const es_settings *settings, int64_t step)
 {
     const int64_t every = settings->eval_every, steps = settings->train.steps;
@@ -145,7 +148,8 @@ static bool maps_are_due(const es_settings *settings, int64_t step)
                                                  (i - 1) * (n - 1) / last));
 }
 
-/** Records exact inference alongside an evaluation with polynomials. */
+/** Records the loss of exact inference in addition to an evaluation with
+ *  polynomials. */
 static es_status record_exact(loop *l, int64_t step)
 {
     es_losses exact;
@@ -166,7 +170,7 @@ static es_status evaluate(loop *l, int64_t step)
     es_losses losses;
     es_trainer *trainer = l->trainer;
     if (!is_first(l))
-        return ES_OK; /* other ranks wait in their next step */
+        return ES_OK; /* the other ranks wait in their next step */
     trainer->takes_maps =
         l->record && trainer->maps && maps_are_due(&trainer->settings, step);
     if (trainer->takes_maps)
@@ -264,7 +268,7 @@ static es_status run_steps(loop *l)
     bool stops;
     for (int64_t step = l->trainer->first_step; step < settings->train.steps;
          step++) {
-        /* A step that has been launched ahead is completed first. */
+        /* A step that has already been launched is completed first. */
         const bool is_ahead = l->trainer->is_ahead;
         if (!is_ahead && *nan >= 0 && step > *nan + settings->after_nan)
             break;
@@ -296,7 +300,7 @@ static void end_result(loop *l, es_status status)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
 }
 
-/** Builds all that the training needs, cheap checks first. */
+/** Builds everything that the training needs; cheap checks come first. */
 static es_status begin(loop *l, const es_settings *settings,
                        const es_checkpoint *from)
 {
@@ -369,9 +373,9 @@ static void warn_of_products(loop *l, const es_settings *then)
     warn(l, text);
 }
 
-/** Restores the run's state from the checkpoint. A run without remaining steps
- *  was killed between its last checkpoint and its end: at most an evaluation
- *  and the final status are missing. */
+/** Restores the run's state from the checkpoint. If no steps remain, the run
+ *  was killed between its last checkpoint and its end, and lacks at most an
+ *  evaluation and the final status. */
 static void take_up(loop *l, const es_checkpoint *from)
 {
     char text[ES_MESSAGE_MAX];
@@ -380,7 +384,8 @@ static void take_up(loop *l, const es_checkpoint *from)
     l->result->last = state->last;
     l->result->eval = state->eval;
     if (state->step == l->trainer->settings.train.steps)
-        l->tried_step = state->step; /* the checkpoint just resumed from */
+        l->tried_step = state->step; /* the checkpoint resumed from already
+                                      * exists */
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));

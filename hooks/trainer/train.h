@@ -1,5 +1,5 @@
-/** The training loop of entropy-train: its callbacks, its result, and the
- *  call. */
+/** The training loop of entropy-train: declares the loop, its callbacks and its
+ *  result. */
 #ifndef ES_TRAIN_H
 #define ES_TRAIN_H
 
@@ -8,67 +8,73 @@
 #include "hooks/trainer/trainer.h"
 #include "store/run.h"
 
-/** Callbacks of the training loop, called in its thread. Any of them may be
+/** Callbacks of the training loop, called in the loop's thread. Each may be
  *  NULL. */
 typedef struct es_train_watch {
     /** Called after each step. `measure` is NULL if the step was not measured;
-     *  tokens_per_s is 0 until it is known. */
+     *  tokens_per_s is 0 until the speed is known. */
     void (*on_step)(void *user, const es_step *step, es_measure *measure,
                     double tokens_per_s);
     void (*on_eval)(void *user, int64_t step, const es_losses *losses);
     /** Called with a one-line message about a failure that does not stop the
      *  training. */
     void (*on_warning)(void *user, const char *message);
-    /** Called before each step; returning true ends the run as stopped. */
+    /** Called before each step. If the callback returns true, the run ends as
+     *  stopped. */
     bool (*should_stop)(void *user);
     void *user;
 } es_train_watch;
 
 typedef struct es_train_result {
     es_run_status status; /* finished, failed or stopped */
-    int64_t n_steps;      /* completed steps, including those before a resume */
+    int64_t n_steps;      /* number of completed steps, including steps before a
+                           * resume */
     es_losses last;       /* losses of the last step */
     es_losses eval;       /* losses of the last evaluation; NaN without one */
-    double tokens_per_s;  /* speed of the training steps only */
-    int64_t nan_step; /* step of the first loss that was not finite; -1: none */
-    int nan_layer;    /* first layer with an output that was not finite at that
-                         step; -1: none, the logits overflowed */
-    int64_t bad_gradient_step; /* first step with a gradient norm that was not
-                                  finite, at or before nan_step; -1: none */
-    int bad_gradient_layer;    /* last layer with such a gradient; -1: none */
-    es_status recorded;        /* ES_OK: the file holds the whole run */
-    char lost[ES_MESSAGE_MAX]; /* otherwise the message of es_train_record_close
-                                */
-    int64_t saved_step;        /* step of the last checkpoint; -1: none */
-    es_status saved;           /* ES_OK: no checkpoint is missing */
+    double tokens_per_s;  /* tokens per second of training steps, without
+                           * evaluations */
+    int64_t nan_step;     /* first step with a non-finite loss; -1 if there is
+                           * none */
+    int nan_layer; /* first layer with a non-finite output at nan_step; -1 if
+                    * none, as only the logits overflowed */
+    int64_t bad_gradient_step; /* first step, up to nan_step, with a non-finite
+                                * gradient norm; -1 if there is none */
+    int bad_gradient_layer;    /* last layer with a non-finite gradient; -1 if
+                                * there is none */
+    es_status recorded;        /* ES_OK if the file holds the whole run */
+    char lost[ES_MESSAGE_MAX]; /* otherwise the message of
+                                * es_train_record_close */
+    int64_t saved_step;        /* step of the last checkpoint; -1 if there is
+                                * none */
+    es_status saved;           /* ES_OK if no checkpoint is missing */
     char unsaved[ES_MESSAGE_MAX]; /* otherwise the reason why the first one is
-                                     missing */
+                                   * missing */
 } es_train_result;
 
 /**
- * Trains as `settings` say and records to settings->out unless it is "".
+ * Trains a model according to `settings`, and records the run in the file
+ * settings->out, unless the name is "".
  *
  * Evaluates before step 0, eval_every, ... and after the last step. Records
  * step 0, record_every, ..., the last step, and the first step whose loss is
  * not finite; training then continues for after_nan steps, and the run ends as
  * failed.
  *
- * Writes checkpoints into settings->checkpoint unless it is "": after every
- * checkpoint_every steps and whenever the training ends, but not after a loss
- * or a gradient that was not finite. If a checkpoint cannot be written, a
- * warning is given and the training continues.
+ * Writes checkpoints to the folder settings->checkpoint, unless the name is "":
+ * after every checkpoint_every steps and whenever the training ends, but not
+ * after a loss or a gradient that was not finite. If a checkpoint cannot be
+ * written, a warning is given and the training continues.
  *
- *   from       the checkpoint to resume from, whose settings equal `settings`
- *              except for those that may change (start.h); NULL: train from
- *              the beginning
- *   transport  the ranks that train together, each of which makes this call;
- *              NULL: there are no others. The first rank evaluates, records,
- *              writes checkpoints, and has the evaluations' results
+ *   from       the checkpoint to resume from, whose settings may differ from
+ * `settings` only as start.h permits; NULL: train from the beginning transport
+ * connects the ranks that train together, each of which makes this call; NULL
+ * for a single process. Only the first rank evaluates, records and writes
+ * checkpoints
  *
- * Returns ES_OK if the training took place (see the result). Otherwise it could
- * not start, or the token file or the device failed: the run is then closed as
- * failed, and a failed device leaves no checkpoint. A failure on one rank is a
- * failure on all.
+ * Returns ES_OK if the training took place (see the result). Returns another
+ * status if the training could not start, or if the token file or the device
+ * failed; the run is then closed as failed, and after a failure of the device
+ * no checkpoint is written. A failure on one rank is returned on all ranks.
  */
 es_status es_train(es_train_result *result, const es_settings *settings,
                    const es_checkpoint *from, struct es_transport *transport,

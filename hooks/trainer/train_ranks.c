@@ -1,6 +1,6 @@
-/* Checks, before ranks train together, that they are about to do the same. All
- * facts that would let their parameters drift apart are written as lines of
- * text, which rank 0 compares with its own. */
+/* Checks, before ranks train together, that all ranks will train in the same
+ * way. Each rank writes the facts on which its parameters depend as lines of
+ * text, which rank 0 compares with its own lines. */
 #include "hooks/trainer/train_ranks.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hashes all current parameters, including SNorm's state. */
+/* Computes a hash of all current parameters, including SNorm's state. */
 static es_status hash_weights(uint64_t *hash, es_model *model)
 {
     es_status status = ES_OK;
@@ -78,7 +78,8 @@ static es_status compare_lines(const char *first, const char *other, int rank)
     return ES_OK;
 }
 
-/* Gathers each rank's text, padded to the size of the longest with its NUL. */
+/* Gathers the texts of all ranks, each padded to the longest length including
+ * its NUL. */
 static es_status gather_texts(char **all, size_t *size, es_transport *transport,
                               const char *text)
 {
@@ -124,6 +125,7 @@ es_status es_train_compare_ranks(es_transport *transport, es_trainer *trainer)
         status = compare_lines(all, all + (size_t)r * size, r);
     free(text);
     free(all);
-    /* If rank 0 has found a difference, the other ranks learn of it here. */
+    /* If rank 0 has found a difference, this call returns rank 0's error on the
+     * other ranks. */
     return status == ES_OK ? es_transport_wait(transport) : status;
 }

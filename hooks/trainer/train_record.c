@@ -1,6 +1,6 @@
-/* Declares the series of a training or a probe once, then pushes samples step
- * by step. A failure of the recorder is kept and reported; training
- * continues. */
+/* Declares the series of a training run or a probe to the recorder once, then
+ * sends samples step by step. A failure of the recorder is stored and reported;
+ * training continues. */
 #include "hooks/trainer/train_record.h"
 
 #include "analyzer/base/checked.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/** All series of a step in one numbering: those of the run, of heads and
+/** All series of a step in a single numbering: series of the run, of heads and
  *  layers, details, and parameters. */
 typedef enum run_series {
     SERIES_LOSS,
@@ -41,10 +41,11 @@ struct es_train_record {
     bool probes, scales;
     es_model_config config;
     const es_model *model;           /* owned by the trainer */
-    int numbers[N_PHASES][N_SERIES]; /* numbers of the series in the recorder */
-    int *members; /* (n_members), series of single parameters */
+    int numbers[N_PHASES][N_SERIES]; /* the recorder's numbers of the series */
+    int *members; /* (n_members) the recorder's numbers of the series of
+                   * individual parameters */
     size_t n_members;
-    es_status trouble; /* status of the first failure */
+    es_status trouble; /* status of the first failure of the recorder */
     char message[ES_MESSAGE_MAX];
     char path[ES_PATH_SIZE];
 };
@@ -57,8 +58,9 @@ static void note(es_train_record *record, es_status status)
     snprintf(record->message, sizeof record->message, "%s", es_message());
 }
 
-/** Details of weights are recorded where parameters are; details of a step only
- *  in training. */
+/** Returns true if the detail is recorded in this phase. Details of weights are
+ *  recorded in the same phase as parameters, details of a step only in
+ *  training. */
 static bool has_detail(const es_train_record *record, es_phase phase,
                        es_detail detail)
 {
@@ -79,14 +81,16 @@ static bool has_head(const es_train_record *record, es_head_series series)
             es_model_takes_scores(record->model));
 }
 
-/** Returns the phase of the parameters' series: evaluation in a probe,
- * otherwise training, since evaluations would only repeat them. */
+/** Returns the phase in which the parameters' series are recorded: evaluation
+ *  in a probe, otherwise training, since evaluations would only repeat the
+ *  values. */
 static es_phase parameter_phase(const es_train_record *record)
 {
     return record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
 }
 
-/** Learning rate, gradient norm and speed are recorded only in training. */
+/** Returns true if series i is recorded in this phase. Learning rate, gradient
+ *  norm and speed are recorded only in training. */
 static bool has_series(const es_train_record *record, es_phase phase, int i)
 {
     const es_model_config *config = &record->config;
@@ -127,7 +131,8 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
         const char *unit;
         if (!has_series(record, phase, i))
             continue;
-        *number = -1; /* push refuses -1 if the declaration fails */
+        *number = -1; /* stays -1 if the declaration fails; push refuses this
+                       * number */
         es_series_standard(&shape, &unit, name);
         note(record, es_recorder_series(record->recorder, number, name, shape,
                                         phase, unit));
@@ -209,8 +214,8 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         free(record);
         return status;
     }
-    /* Heads and layers are declared before the run's series because readers
-     * list series in this order. */
+    /* Series of heads and layers are declared before series of the run, because
+     * readers list series in the order of declaration. */
     for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++) {
         const bool evaluates =
             record->probes || trainer->settings.eval_every > 0;
@@ -234,8 +239,8 @@ static void push(es_train_record *record, int series, int64_t step,
     note(record, es_recorder_push(record->recorder, series, step, values, n));
 }
 
-/** Pushes a detail if this record has it; some details are not in every
- *  record. */
+/** Sends a detail if this record contains it; not every record contains all
+ *  details. */
 static void push_detail(es_train_record *record, int number, int64_t step,
                         es_measure *measure, es_detail detail)
 {
@@ -256,7 +261,8 @@ static void push_members(es_train_record *record, int64_t step,
         push(record, record->members[i], step, values, n);
 }
 
-/** Pushes the values that the phase has; with measure NULL only the run's. */
+/** Sends all values of the phase; with a NULL measure only the values of the
+ *  run. */
 static void push_all(es_train_record *record, es_phase phase, int64_t step,
                      const double values[N_RUN_SERIES], es_measure *measure)
 {

@@ -1,5 +1,6 @@
-/* A model and its data: builds both, trains a step, evaluates. Used by train,
- * bench and probe; the model runs on a back-end (es_ops). */
+/* Implements es_trainer, a model and its data: builds both, trains a step, and
+ * evaluates. Used by train, bench and probe. The model runs on a back-end
+ * (es_ops). */
 #include "hooks/trainer/trainer.h"
 
 #include "analyzer/base/checked.h"
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the size of the model's vocabulary for data with n_tokens tokens,
- * including the mask token of families that hide tokens. */
+/* Returns the vocabulary size of a model for data with n_tokens tokens. Adds
+ * the mask token for families that hide tokens. */
 static int find_vocabulary(es_model_config *config, int n_tokens)
 {
     if (!es_families[config->family].masks)
@@ -23,7 +24,7 @@ static int find_vocabulary(es_model_config *config, int n_tokens)
     return config->mask < n_tokens ? n_tokens : config->mask + 1;
 }
 
-/** Passes settings to the model that are not part of its configuration. */
+/** Passes to the model the settings that are not part of its configuration. */
 static void settle(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -58,8 +59,8 @@ static es_status check_maps(const es_settings *settings)
     return ES_OK;
 }
 
-/** Checks settings whose vocabulary is known; ops is NULL if the back-end is
- *  unknown. */
+/** Checks the settings once the vocabulary is known; ops is NULL if the
+ *  back-end is unknown. */
 static es_status check_settings(const es_settings *settings, const es_ops *ops)
 {
     const es_model_config *model = &settings->model;
@@ -72,7 +73,7 @@ static es_status check_settings(const es_settings *settings, const es_ops *ops)
     return es_train_config_check(&settings->train);
 }
 
-/** Opens the data, which determine the vocabulary. */
+/** Opens the data, which determine the vocabulary size. */
 static es_status open_data(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -109,8 +110,8 @@ static es_status check_lengths(const es_trainer *trainer)
     return status;
 }
 
-/** Opens the data and makes all checks that precede building, for a training
- *  and for a dry run. */
+/** Opens the data, and makes all checks that precede the construction of the
+ *  model, for a training run and for a dry run. */
 static es_status check(es_trainer *trainer, const es_ops *ops)
 {
     es_status status;
@@ -120,7 +121,8 @@ static es_status check(es_trainer *trainer, const es_ops *ops)
     return check_lengths(trainer);
 }
 
-/** Makes the same checks without data, for any vocabulary. */
+/** Makes the same checks as check, without data: assumes the smallest possible
+ *  vocabulary. */
 static es_status check_without_data(const es_settings *settings,
                                     const es_ops *ops)
 {
@@ -133,7 +135,8 @@ static es_status check_without_data(const es_settings *settings,
     return check_settings(&assumed, ops);
 }
 
-/* Returns the larger of a sequence's inputs and the model's rows for it. */
+/* Returns the number of inputs or of rows of a sequence, whichever is
+ * larger. */
 static int longest(const es_model_config *config)
 {
     const int n = es_model_config_n_inputs(config);
@@ -164,7 +167,8 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
     es_status status = reserve_batch(trainer);
     if (status != ES_OK)
         return status;
-    if (n_batches <= ES_MAX_UNROLLED) /* optional: NULL if memory is short */
+    if (n_batches <= ES_MAX_UNROLLED) /* allocation is optional: the pointer is
+                                       * NULL if memory is short */
         trainer->ahead = es_resize(NULL, trainer->n_inputs,
                                    2 * n_batches * sizeof *trainer->ahead);
     if ((status = es_measure_new(&trainer->measure, config)) != ES_OK ||
@@ -198,8 +202,8 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     return status;
 }
 
-/** Finds the back-end that the settings name and the library of its products,
- *  and writes the chosen library to the settings. */
+/** Finds the back-end that the settings name and its library of matrix
+ *  products, and writes the name of the chosen library to the settings. */
 static es_status find_back_end(const es_ops **out, es_settings *settings,
                                char note[ES_MESSAGE_MAX])
 {
@@ -237,7 +241,8 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     return ES_OK;
 }
 
-/** Takes data position, step and run from the checkpoint to resume from. */
+/** Sets the position in the data, the step and the run's identity from the
+ *  checkpoint to resume from. */
 static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
 {
     const es_checkpoint_state *state = &checkpoint->state;
@@ -306,7 +311,7 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 
 /* --- held-out data -------------------------------------------------------- */
 
-/* Returns the source of micro-batches. */
+/* Returns the trainer's source of micro-batches. */
 static es_data data_of(const es_trainer *trainer)
 {
     return (es_data){&trainer->settings, trainer->tokens};
@@ -357,7 +362,7 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
             return status;
         for (int b = 0; b < config->batch; b++) {
             const int32_t *tokens = trainer->inputs + (size_t)b * (size_t)n_ctx;
-            double n = 0; /* visible keys, over all rows */
+            double n = 0; /* visible keys so far */
             for (int k = 0; k < n_ctx; k++) {
                 if (ends && tokens[k] != config->padding && n < k)
                     return es_fail(
@@ -375,8 +380,8 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     return ES_OK;
 }
 
-/* Counts images of the last pass whose class has the largest logit; an image
- * with a NaN does not count. Returns ES_OK or ES_ENOMEM. */
+/* Counts the images of the last pass whose class has the largest logit. An
+ * image whose logits contain NaN does not count. Returns ES_OK or ES_ENOMEM. */
 static es_status count_right(const es_trainer *trainer, double *n_right)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -396,7 +401,8 @@ static es_status count_right(const es_trainer *trainer, double *n_right)
     return ES_OK;
 }
 
-/** Runs passes over n micro-batches; `measure` is as for es_model_begin. */
+/** Runs forward passes over n micro-batches; `measure` has the meaning of
+ *  es_model_begin's parameter. */
 static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
                           int64_t n, bool measure)
 {
@@ -489,8 +495,8 @@ int es_trainer_bad_gradient_layer(es_trainer *trainer)
 
 /* --- a dry run ------------------------------------------------------------ */
 
-/** Returns false, with a message, if the back-end does not start on this
- *  machine. */
+/** Returns true if the back-end starts on this machine; otherwise returns false
+ *  and sets the message. */
 static bool has_device(const es_ops *ops)
 {
     es_backend *backend = NULL;
@@ -501,7 +507,8 @@ static bool has_device(const es_ops *ops)
     return status == ES_OK;
 }
 
-/** Draws the first micro-batch of the training and of an evaluation. */
+/** Draws the first micro-batch of the training and the first of an
+ *  evaluation. */
 static es_status try_batches(es_trainer *trainer)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -530,7 +537,8 @@ es_status es_trainer_try(es_trainer **out, const es_settings *settings,
     *out = NULL;
     snprintf(unchecked, size, "%s", "");
     es_status status = find_back_end(&ops, &resolved, note);
-    /* True if the library is missing on this machine or does not start here. */
+    /* true if the back-end's library is missing on this machine or does not
+     * start here */
     const bool is_elsewhere =
         status == ES_EIO && strcmp(settings->backend, "cuda") == 0;
     if (is_elsewhere || (status == ES_OK && !has_device(ops))) {

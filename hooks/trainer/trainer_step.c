@@ -1,13 +1,13 @@
-/* One training step, for train and bench: draws its micro-batches, may launch
- * the following step before the numbers of this one are known, and handles a
- * step that the back-end has skipped. */
+/* Implements one training step, for train and bench: draws the step's
+ * micro-batches, may launch the following step before the results of the
+ * current step are known, and handles a step that the back-end has skipped. */
 #include "hooks/trainer/batches.h"
 #include "hooks/trainer/trainer.h"
 
 #include <math.h>
 #include <string.h>
 
-/** A step whose micro-batches are being drawn. */
+/** The state of drawing micro-batches: the step that they belong to. */
 typedef struct draw {
     es_trainer *trainer;
     int64_t step;
@@ -20,14 +20,14 @@ static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
     return es_batch_train(&data, tokens, targets, step, i);
 }
 
-/** Returns where micro-batch i is drawn ahead: its tokens, followed by its
- *  targets. */
+/** Returns the memory for micro-batch i drawn in advance: its tokens, followed
+ *  by its targets. */
 static int32_t *ahead_of(const es_trainer *trainer, int i)
 {
     return trainer->ahead + (size_t)i * 2 * trainer->n_inputs;
 }
 
-/** Draws micro-batch i of the step; an es_step_plan callback. */
+/** Draws micro-batch i of the step. A callback of es_step_plan. */
 static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
                             int i)
 {
@@ -42,8 +42,8 @@ static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
     return ES_OK;
 }
 
-/** Draws the next step's micro-batches while a device works on this step. A
- *  read error is reported when that step needs them. */
+/** Draws the next step's micro-batches while a device computes the current
+ *  step. A read error is reported by the step that needs the micro-batch. */
 static void draw_ahead(void *user)
 {
     const draw *d = user;
@@ -60,8 +60,8 @@ static void draw_ahead(void *user)
     }
 }
 
-/** Repeats the passes of a skipped step, measuring, to find the layer in which
- *  the first NaN began; the parameters have not changed. */
+/** Repeats the passes of a skipped step with measuring, to find the layer in
+ *  which the first NaN began. The parameters have not changed since. */
 static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
@@ -79,7 +79,7 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
 }
 
 /** Handles a step whose loss or gradient is not finite: measures the first such
- *  step, then takes the update unless a smaller scale of the loss may help. */
+ *  step, then applies the update unless a smaller loss scale may help. */
 static es_status take_skipped_step(es_trainer *trainer, es_step *step)
 {
     es_status status = ES_OK;
@@ -96,10 +96,11 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
                                  step->lr, &step->grad_norm);
 }
 
-/** Number of records between two that include costly details. */
+/** Every tenth record includes costly details. */
 #define RECORDS_TO_ALL 10
 
-/** Depends on the step only, so that a resumed run records the same steps. */
+/** Returns true if the step's record includes costly details. Depends on the
+ *  step only, so that a resumed run records the same details. */
 static bool is_due_for_all(const es_trainer *trainer, int64_t step)
 {
     const int64_t every = trainer->settings.record_every;
@@ -137,8 +138,8 @@ static es_status launch(es_trainer *trainer, es_step *out, int64_t step,
     return es_model_launch_step(trainer->model, &plan, train);
 }
 
-/** Launches the following step on the assumption that this one is finite. An
- *  error is reported when the following step is due. */
+/** Launches the following step early, assuming that the current step is finite.
+ *  An error is reported when the following step is called. */
 static bool launch_next(es_trainer *trainer, int64_t step)
 {
     draw d = {trainer, step + 1};
@@ -154,8 +155,8 @@ static bool launch_next(es_trainer *trainer, int64_t step)
                   scale.scale) == ES_OK;
 }
 
-/** Repeats this step without the following one, which has changed only the
- *  gradients. */
+/** Repeats the current step without the following step, which has been launched
+ *  but has changed only the gradients. */
 static es_status step_alone(es_trainer *trainer, es_outcome *out,
                             const es_step *step)
 {

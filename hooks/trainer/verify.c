@@ -1,6 +1,7 @@
-/* entropy-train verify: runs one step of each reference case on a back-end and
- * compares every array with its expected values. A case consists of arrays,
- * read through files/arrays.h, and a text with settings of the trainer. */
+/* Implements entropy-train verify: runs one step of each reference case on a
+ * back-end, and compares every array with its expected values. A case consists
+ * of arrays, read through files/arrays.h, and a JSON text with settings of the
+ * trainer. */
 #include "hooks/trainer/verify.h"
 
 #include "analyzer/base/checked.h"
@@ -19,8 +20,8 @@
 
 es_tolerance es_verify_tolerance(es_precision precision)
 {
-    /* Distance from 1 to the next number; the reference's README explains
-     * fp32. */
+    /* Distance from 1 to the next larger number of each format. The README of
+     * the reference cases explains the tolerance for fp32. */
     static const double eps[ES_N_PRECISIONS] = {
         [ES_TF32] = 0x1p-10, [ES_BF16] = 0x1p-7, [ES_FP16] = 0x1p-10};
     if (precision == ES_FP32)
@@ -62,7 +63,7 @@ bool es_verify_close(double *error, const double *got, const es_npy *want,
 
 /* --- a case in memory ---------------------------------------------------- */
 
-/* Reads the members of the case that are settings of the trainer. */
+/* Reads the settings of the trainer from the case's JSON object. */
 static es_status read_config(es_model_config *out, const json_t *object,
                              const char *path)
 {
@@ -95,10 +96,10 @@ static es_status read_config(es_model_config *out, const json_t *object,
     return es_model_config_check(out);
 }
 
-/* Capacity for the name of an array with its folder. */
+/* Capacity for the name of an array, including its folder. */
 enum { NAME_MAX_BYTES = ES_PARAM_NAME_MAX + 16 };
 
-/* Joins folder and name, as in "params/wte"; top-level arrays have no
+/* Joins folder and name, as in "params/wte". Top-level arrays have no
  * folder. */
 static const char *full_name(char out[NAME_MAX_BYTES], const char *folder,
                              const char *name)
@@ -167,14 +168,15 @@ void es_verify_case_free(es_verify_case *it)
 
 /* --- a running case ------------------------------------------------------- */
 
-/* The state of one case; compared arrays are converted into `values`. */
+/* The state of one case. Arrays are converted to double in `values` for
+ * comparison. */
 typedef struct run {
     FILE *out;
     es_tolerance within;
     es_verify_case it;
     es_model *model;
     es_losses losses;
-    float *floats; /* size of the largest array */
+    float *floats; /* buffer for the largest array */
     double *values;
     size_t n_arrays, n_failed;
     double worst;
@@ -186,7 +188,7 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
 {
     es_npy want = {0};
     double error;
-    /* After a device failure the arrays hold no results to compare. */
+    /* After a failure of the device the arrays hold no results. */
     es_status status = es_model_status(r->model);
     if (status != ES_OK ||
         (status = es_verify_array_read(&want, &r->it, folder, name)) != ES_OK)
@@ -204,7 +206,7 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
     r->n_failed += !close;
     if (!close)
         fprintf(r->out, "  %s/%s: error %.2e: fail\n", folder, name, error);
-    /* A NaN is the worst error, and stays the worst. */
+    /* A NaN counts as the largest error. */
     if (!isnan(r->worst) && !(error <= r->worst)) {
         r->worst = error;
         snprintf(r->worst_name, sizeof r->worst_name, "%s/%s", folder, name);
@@ -214,7 +216,7 @@ done:
     return status;
 }
 
-/* Compares float values in the same way. */
+/* Same as compare, for float values. */
 static es_status compare_floats(run *r, const char *folder, const char *name,
                                 const float *floats, size_t n)
 {
@@ -226,7 +228,7 @@ static es_status compare_floats(run *r, const char *folder, const char *name,
 }
 
 /* Finds the name that a case uses for a parameter. Returns true for
- * temperatures, of which the model holds logarithms. */
+ * temperatures, which the model stores as logarithms. */
 static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
                          const es_parameter *parameter)
 {
@@ -236,7 +238,8 @@ static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
     return is_so;
 }
 
-/* Sets the parameters, and SNorm's vectors from before the step. */
+/* Sets the model's parameters, and SNorm's vectors to their values before the
+ * step. */
 static es_status set_parameters(run *r)
 {
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++) {
@@ -252,7 +255,8 @@ static es_status set_parameters(run *r)
         es_status status = es_arrays_read_as(&values, &r->it.arrays, full,
                                              ES_NPY_F4, parameter.n_dims, dims);
         if (status == ES_OK) {
-            /* Older cases contain temperatures that are not positive. */
+            /* Temperatures in older cases may be zero or negative; they become
+             * FLT_MIN. */
             if (is_log)
                 es_temperatures_to_logs(values.data, values.n, FLT_MIN);
             status = es_model_set(r->model, i, values.data, values.n);
@@ -276,7 +280,7 @@ static size_t n_rows(const es_model_config *config)
            (size_t)config->n_head * (size_t)config->ctx;
 }
 
-/* Fills r->floats (L,B,H,T) with row entropies in the case's definition. */
+/* Fills r->floats (L,B,H,T) with row entropies as the case defines them. */
 static es_status take_entropies(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -293,7 +297,7 @@ static es_status take_entropies(run *r)
     return ES_OK;
 }
 
-/* Fills r->values (L,H) with each head's mean over finite rows. */
+/* Fills r->values (L,H) with each head's mean entropy over finite rows. */
 static es_status average_entropies(run *r)
 {
     const es_model_config *config = &r->it.config;
@@ -312,7 +316,7 @@ static es_status average_entropies(run *r)
     return status;
 }
 
-/* Compares the losses and the series of heads, out/NAME. */
+/* Compares the losses, and the series of heads in out/NAME. */
 static es_status compare_numbers(run *r)
 {
     const double losses[] = {r->losses.loss, r->losses.ce, r->losses.ereg};
@@ -340,7 +344,8 @@ static es_status compare_numbers(run *r)
     return status;
 }
 
-/* Compares out/range_NAME (L) of each input that has an array. */
+/* Compares out/range_NAME (L) for each input NAME for which the case has this
+ * array. */
 static es_status compare_ranges(run *r)
 {
     static const char *const names[ES_N_RANGES] = {
@@ -369,8 +374,8 @@ static size_t n_logits(const es_model_config *config)
            (size_t)es_model_config_n_outputs(config);
 }
 
-/* Compares out/row_NAME: the entropies, and other statistics that the case has;
- * statistics of scores only if the back-end supports them. */
+/* Compares out/row_NAME: the entropies and any other row statistics in the
+ * case. Compares statistics of scores only if the back-end supports them. */
 static es_status compare_rows(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -419,8 +424,8 @@ static es_status to_temperature_gradients(run *r, size_t array, size_t n)
     return status;
 }
 
-/* Compares gradients or, for arrays that are not trained, SNorm's vectors after
- * one power iteration. */
+/* Compares gradients. For arrays that are not trained, compares SNorm's vectors
+ * after one power iteration. */
 static es_status compare_arrays(run *r, const char *folder, bool trainable)
 {
     es_status status = ES_OK;
@@ -443,20 +448,22 @@ static es_status compare_arrays(run *r, const char *folder, bool trainable)
     return status;
 }
 
-/* With these small gradients, far below fp16's limit. */
+/* Scale of the loss in fp16. The gradients of the cases are small, so they stay
+ * far below fp16's limit. */
 static const double loss_scale = 1024;
 
 static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
     const es_model_config *config = &r->it.config;
-    if (ops->details) /* also record the rows of scores */
+    if (ops->details) /* also record row statistics of scores */
         r->it.config.record = ES_SERIES_STANDARD;
     es_status status = es_model_new(&r->model, config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
     if (status != ES_OK)
         return status;
-    size_t n = n_logits(config) + n_rows(config); /* the largest array */
+    size_t n = n_logits(config) + n_rows(config); /* number of elements of the
+                                                   * largest array */
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;
@@ -512,8 +519,8 @@ static void verify_case(FILE *out, const char *path, const es_ops *ops,
     "%s%s%s, %s: an array passes within %.3g of its norm plus %.3g per "       \
     "entry\n"
 
-/** Prints where the cases run, and the tolerance. If the device is missing,
- *  each case reports it. */
+/** Prints the device that runs the cases, and the tolerance. If the device is
+ *  missing, each case reports this. */
 static void print_terms(FILE *out, const es_ops *ops, es_precision precision)
 {
     const es_tolerance within = es_verify_tolerance(precision);

@@ -8,14 +8,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_HALF_INFINITE 0x477ff000 /* numbers from 65520 on become infinite   \
-                                     */
-#define ES_HALF_SUBNORMAL                                                      \
-    0x38800000 /* below 2^-14 fp16 numbers are multiples                       \
-                * of 2^-24 */
-#define ES_HALF_DROPPED                                                        \
-    0x1fff /* rounding drops 13 of the 23 fraction                             \
-            * bits */
+#define ES_HALF_INFINITE                                                       \
+    0x477ff000                       /* numbers from 65520 on become infinite  \
+                                      */
+#define ES_HALF_SUBNORMAL 0x38800000 /* fp16 has spacing 2^-24 below 2^-14 */
+#define ES_HALF_DROPPED 0x1fff       /* lowest 13 of 23 fraction bits */
 
 /**
  * Returns the nearest fp16 number, ties to even; subnormal results are kept.

@@ -5,9 +5,7 @@
  */
 
 #define ROWS (2 * LANES)
-#define KEYS                                                                   \
-    4 /* number of keys processed at a time; counts of keys are rounded        \
-       * up to a multiple */
+#define KEYS 4 /* keys per loop pass; counts are rounded up to it */
 
 /* Forces inlining. Many arguments are constant in a call but known only after
  * inlining, which compilers do not always consider worthwhile. */

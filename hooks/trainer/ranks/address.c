@@ -1,6 +1,6 @@
-/* Writes, reads and removes the rendezvous file. Rank 0 writes it; the other
- * ranks read it and may find the file of an earlier training, or an unrelated
- * file. */
+/* Writes, reads and removes the rendezvous file. Rank 0 writes the file. The
+ * other ranks read it; at that path they may also find the rendezvous file of
+ * an earlier training run, or an unrelated file. */
 #include "hooks/trainer/ranks/address.h"
 
 #include "store/infile.h"

@@ -1,7 +1,7 @@
 /**
- * The rendezvous file, by which ranks find each other. Rank 0 writes the
- * address where it listens, and a key that the other ranks must send; it
- * removes the file once all ranks are connected. Lines of text:
+ * Reads and writes the rendezvous file, by which ranks find rank 0. Rank 0
+ * writes its address and a key, which the other ranks must send, and removes
+ * the file once all ranks are connected. The file is text:
  *
  *     entropy-train ranks 1
  *     key 0123456789abcdef0123456789abcdef
@@ -9,7 +9,8 @@
  *     port 40123
  *     address 10.1.2.3          IPv4, one line for each of the host's
  *
- * A file left by a killed training is overwritten; any other file never is.
+ * A rendezvous file left by a killed training run is overwritten; a file of any
+ * other kind is never overwritten.
  */
 #ifndef ES_RANKS_ADDRESS_H
 #define ES_RANKS_ADDRESS_H
@@ -29,12 +30,12 @@ typedef struct es_address {
 
 /**
  * Reads a rendezvous file. Returns ES_OK; ES_ENOTFOUND if it does not exist
- * yet; ES_EUSAGE if it is another kind of file; or ES_EIO.
+ * yet; ES_EUSAGE if the file is not a rendezvous file; or ES_EIO.
  */
 es_status es_address_read(es_address *out, const char *path) ES_MUST_USE;
 
-/** Writes the file whole or not at all, readable by its owner only. Returns
- *  ES_OK or ES_EIO. */
+/** Writes the file whole or not at all. Only the file's owner can read it.
+ *  Returns ES_OK or ES_EIO. */
 es_status es_address_write(const es_address *place,
                            const char *path) ES_MUST_USE;
 

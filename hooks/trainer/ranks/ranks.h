@@ -1,4 +1,4 @@
-/** Options by which a rank finds the other ranks of its training. */
+/** Options by which a rank finds the other ranks of its training run. */
 #ifndef ES_RANKS_H
 #define ES_RANKS_H
 
@@ -9,10 +9,12 @@
 
 typedef struct es_transport_options {
     int rank, world;
-    const char *rendezvous; /* path that all ranks share: rendezvous.h */
-    double timeout_s;       /* longest silence of a rank, in seconds */
-    /* Callbacks, or NULL. should_stop ends the wait for missing ranks; on_wait
-     * receives one line after some seconds of waiting for them. */
+    const char *rendezvous; /* path of the rendezvous file, on a file system
+                             * that all ranks share */
+    double timeout_s;       /* maximum silence of a rank in seconds */
+    /* Callbacks, or NULL. If should_stop returns true, the wait for missing
+     * ranks ends; on_wait receives a one-line notice after some seconds of
+     * waiting. */
     bool (*should_stop)(void *user);
     void (*on_wait)(void *user, const char *message);
     void *user;

@@ -1,6 +1,5 @@
 /* Connects the ranks: each rank sends a hello to rank 0, which answers with the
- * addresses where all of them listen; then each rank connects to the lower
- * ranks. */
+ * addresses of all ranks; then each rank connects to all lower ranks. */
 #include "hooks/trainer/ranks/rendezvous.h"
 
 #include "hooks/trainer/ranks/address.h"
@@ -17,10 +16,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELLO_S 5.0   /* seconds for the hello of a new connection */
-#define NOTICE_S 10.0 /* seconds of waiting before a notice */
+#define HELLO_S                                                                \
+    5.0               /* time limit in seconds for the hello of a new          \
+                       * connection */
+#define NOTICE_S 10.0 /* waiting time in seconds before a notice */
 
-/* A rank's description of itself, sent in this binary form. */
+/* A rank's description of itself, which is sent in this binary form. */
 typedef struct hello {
     int rank, world, pid;
     es_address place;
@@ -120,7 +121,8 @@ static int find_missing(const meeting *m, int *n)
     return first;
 }
 
-/* Returns ES_OK if the wait for this rank may continue. */
+/* Returns ES_OK if the wait for this rank may continue. Otherwise fails because
+ * the rank is late or the user wants to stop. */
 static es_status look_at_clock(meeting *m, int rank)
 {
     const es_transport_options *o = m->options;
@@ -153,8 +155,8 @@ static bool is_in_meeting(const meeting *m, const hello *guest)
     return memcmp(guest->place.key, own->place.key, sizeof own->place.key) == 0;
 }
 
-/* Checks a rank that has connected. Returns ES_OK, or an error that says what
- * is wrong with it. */
+/* Checks the hello of a rank that has connected. Returns ES_OK, or an error
+ * whose message states the mismatch. */
 static es_status check_guest(const meeting *m, const hello *guest)
 {
     const hello *own = &m->all[m->options->rank];
@@ -186,7 +188,8 @@ static void keep_guest(meeting *m, int fd, const hello *guest)
     peer->host[sizeof peer->host - 1] = 0;
 }
 
-/* Accepts one pending connection, if any; closes those of strangers. */
+/* Accepts one pending connection, if there is any. Closes connections that do
+ * not belong to this training run. */
 static es_status admit(meeting *m)
 {
     hello guest;
@@ -218,7 +221,8 @@ static es_status fail_gone(const meeting *m, int rank)
                    rank, m->peers[rank].pid, m->peers[rank].host);
 }
 
-/* Connected ranks send nothing now: a readable connection has been closed. */
+/* Checks that the connected ranks are still there. They send nothing in this
+ * phase, so a readable connection has been closed. */
 static es_status check_present(const meeting *m)
 {
     char byte;
@@ -276,8 +280,8 @@ static es_status host_meeting(meeting *m)
     for (int r = 1; status != ES_OK && r < m->options->world; r++)
         if (m->peers[r].fd >= 0)
             (void)es_wire_send_abort(m->peers[r].fd, status, 0, es_message());
-    /* Remove the file only if it is still this training's, and keep the
-     * message. */
+    /* Remove the file only if it still belongs to this training run. The calls
+     * may replace the current message, so it is saved. */
     char message[ES_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", es_message());
     if (es_address_read(&old, path) == ES_OK &&
@@ -294,7 +298,7 @@ static es_status wait_for_answer(meeting *m)
     struct pollfd waits = {.fd = m->peers[0].fd, .events = POLLIN};
     es_status status = ES_OK;
     const double begun = m->begun;
-    /* Rank 0 times out first and sends the reason. */
+    /* HELLO_S longer than the timeout of rank 0, which sends the reason */
     m->begun = es_wire_now() + HELLO_S;
     while (status == ES_OK && poll(&waits, 1, 100) <= 0)
         status = look_at_clock(m, 0);
@@ -302,7 +306,8 @@ static es_status wait_for_answer(meeting *m)
     return status;
 }
 
-/* Returns ES_DONE if the host was not rank 0 of this training. */
+/* Reads rank 0's answer. Returns ES_DONE if the host at this address was not
+ * rank 0 of this training run. */
 static es_status read_answer(meeting *m)
 {
     const size_t bytes = (size_t)m->options->world * sizeof *m->all;
@@ -321,7 +326,8 @@ static es_status read_answer(meeting *m)
                : ES_DONE;
 }
 
-/* Sends a hello to the rank at this address. Returns the connection, or -1. */
+/* Connects to the rank at this address and sends a hello. Returns the
+ * connection, or -1. */
 static int greet(const es_address *place, const hello *own)
 {
     const int fd = connect_to(place, own->place.host);
@@ -335,7 +341,8 @@ static int greet(const es_address *place, const hello *own)
     return fd;
 }
 
-/* Finds rank 0 and receives its table; `own` describes this rank. */
+/* Connects to rank 0 and receives the table of all ranks; `own` describes the
+ * calling rank. */
 static es_status find_host(meeting *m, const hello *own)
 {
     es_address place;
@@ -363,7 +370,8 @@ static es_status find_host(meeting *m, const hello *own)
     return status;
 }
 
-/* Connects to the lower ranks and accepts the higher ones. */
+/* Connects to all lower ranks, and accepts the connections of all higher
+ * ranks. */
 static es_status join_mesh(meeting *m)
 {
     const int rank = m->options->rank;
@@ -413,8 +421,8 @@ es_status es_rendezvous(es_peer *peers, bool *reports,
     snprintf(peers[rank].host, sizeof peers[rank].host, "%s", own->place.host);
     if (m.listener >= 0)
         close(m.listener);
-    /* Rank 0 may already be training while the others still connect: send it
-     * the failure. */
+    /* Rank 0 may already be training while other ranks still connect, so the
+     * failure is also sent to rank 0. */
     if (status != ES_OK && rank > 0 && peers[0].fd >= 0 &&
         es_wire_send_abort(peers[0].fd, status, rank, es_message()))
         *reports = false;

@@ -1,4 +1,4 @@
-/** Connects the ranks of a training with each other when the transport
+/** Connects the ranks of a training run with each other when the transport
  *  opens. */
 #ifndef ES_RANKS_RENDEZVOUS_H
 #define ES_RANKS_RENDEZVOUS_H
@@ -7,19 +7,20 @@
 
 /** Another rank. */
 typedef struct es_peer {
-    int fd; /* -1: this rank, or not connected */
+    int fd; /* socket; -1 for this rank, or if not connected */
     int pid;
     char host[64];
 } es_peer;
 
 /**
- * Connects all ranks by means of a file that rank 0 writes and removes.
+ * Connects all ranks with the help of a file, which rank 0 writes and later
+ * removes.
  *
- *   peers    (world) written; pid and host also for this rank
- *   reports  set to false if another rank has sent the failure
+ *   peers    (world) written; the calling rank's entry has only pid and host
+ *   reports  set to false if another rank has sent the failure and reports it
  *
- * Returns as es_transport_open. On failure all connections are closed, and the
- * connected ranks have received the message.
+ * Returns the statuses of es_transport_open. On failure all connections are
+ * closed, and the connected ranks have received the message.
  */
 es_status es_rendezvous(es_peer *peers, bool *reports,
                         const es_transport_options *options) ES_MUST_USE;

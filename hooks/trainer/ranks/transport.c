@@ -1,6 +1,7 @@
-/* The exchange of data between ranks over TCP. Ranks communicate in a sequence
- * of exchanges; in each, a rank sends one packet to every other rank and
- * receives one from it, so that all ranks notice a lost rank at once. */
+/* Exchanges data between ranks over TCP. All communication is a sequence of
+ * exchanges. In each exchange, a rank sends one packet to every other rank and
+ * receives one packet from each, so that all ranks notice a lost rank at
+ * once. */
 #include "hooks/trainer/ranks/transport.h"
 
 #include "analyzer/base/checked.h"
@@ -16,24 +17,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Number of floats of a sum that are exchanged at a time. */
+/* Number of floats that one exchange of a sum processes. */
 #define BUCKET ((size_t)1 << 20)
-/* Time limit for others to read pending data before they learn of a failure. */
+/* Time limit in seconds for other ranks to read pending data before they are
+ * told of a failure. */
 #define LAST_S 2.0
 
-/* The packet sent to another rank, and the one received from it. */
+/* The packet to send to another rank in the current exchange, and the packet to
+ * receive from it. */
 typedef struct post {
     es_packet out_packet, in_packet;
     const char *out;
     char *in;
-    size_t n_out, n_in;    /* bytes after the headers */
-    size_t n_sent, n_come; /* bytes so far, headers included */
+    size_t n_out, n_in;    /* lengths of the payloads in bytes */
+    size_t n_sent, n_come; /* bytes sent and received so far, headers
+                            * included */
 } post;
 
 struct es_transport {
     int rank, world;
     double timeout_s;
-    uint64_t number; /* number of exchanges */
+    uint64_t number; /* number of exchanges so far */
     es_peer *peers;  /* (world) */
     post *posts;     /* (world), packets of the current exchange */
     struct pollfd *waits;
@@ -57,7 +61,8 @@ static size_t left_to_come(const post *p)
     return sizeof p->in_packet + p->n_in - p->n_come;
 }
 
-/* Sends the rest of a partly sent packet, so that another packet may follow. */
+/* Sends the rest of a partly sent packet, so that another packet can follow.
+ * Returns true on success. */
 static bool finish_packet(const es_transport *t, int rank)
 {
     const post *p = &t->posts[rank];
@@ -73,8 +78,8 @@ static bool finish_packet(const es_transport *t, int rank)
     return es_wire_send(fd, p->out + sent, p->n_out - sent, LAST_S) == ES_OK;
 }
 
-/* Waits until the others have read this rank's data: closing a socket that
- * holds unread bytes would discard data in flight. */
+/* Waits until the other ranks have read the data of this rank: closing a socket
+ * with unread incoming bytes would discard outgoing data. */
 static void linger(const es_transport *t)
 {
     const double end = es_wire_now() + LAST_S;
@@ -92,14 +97,15 @@ static void linger(const es_transport *t)
     }
 }
 
-/* Keeps the first failure, that of es_message(), and sends it to the others.
- * `origin` is as in es_packet. */
+/* Stores the first failure, whose message is es_message(), and sends it to the
+ * other ranks. `origin` has the meaning of es_packet.origin. */
 static es_status give_up(es_transport *t, es_status code, int origin)
 {
     const bool is_gone = origin < 0;
     const int about = is_gone ? -1 - origin : origin;
     const int reporter = is_gone && about == 0 ? 1 : 0;
-    bool knows = false; /* the reporting rank has received it */
+    bool knows = false; /* true if the reporting rank has received the
+                         * failure */
     t->failed = code;
     snprintf(t->message, sizeof t->message, "%s", es_message());
     for (int r = 0; r < t->world; r++) {
@@ -116,7 +122,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
     return es_fail(code, "%s", t->message);
 }
 
-/* Fails because a rank no longer answers. */
+/* Fails because a rank no longer answers; `how` completes the message. */
 static es_status lose(es_transport *t, int rank, const char *how)
 {
     es_fail(ES_EIO,
@@ -142,7 +148,7 @@ static es_status check_packet(es_transport *t, int rank)
     return lose(t, rank, "is out of step with the other ranks");
 }
 
-/* Sends as much as possible without waiting. */
+/* Sends as many bytes to the rank as possible without waiting. */
 static es_status send_some(es_transport *t, int rank)
 {
     post *p = &t->posts[rank];
@@ -160,7 +166,8 @@ static es_status send_some(es_transport *t, int rank)
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return ES_OK;
         else if (errno != EINTR)
-            /* The rank may have sent its reason before: read that first. */
+            /* The rank may have sent the reason of its end earlier, so read
+             * first. */
             p->n_sent = head + p->n_out;
     }
     return ES_OK;
@@ -189,8 +196,8 @@ static es_status receive_some(es_transport *t, int rank)
     return ES_OK;
 }
 
-/* Fills the poll list with the ranks still to be served. Returns their number;
- * *first is the first of them. */
+/* Fills the poll list with the ranks from or to which bytes are missing.
+ * Returns their number; *first is the first such rank. */
 static int list_waits(es_transport *t, int *first)
 {
     int n = 0;
@@ -342,7 +349,8 @@ es_status es_transport_abort(es_transport *t, es_status code)
     if (!t || t->failed != ES_OK)
         return code;
     snprintf(message, sizeof message, "%s", es_message());
-    if (strncmp(message, "rank ", 5) != 0) /* it names no rank yet */
+    if (strncmp(message, "rank ", 5) != 0) /* the message does not name a rank
+                                            * yet */
         es_fail(code, "rank %d: %s", t->rank, message);
     return give_up(t, code, t->rank);
 }
@@ -354,7 +362,7 @@ bool es_transport_reports(const es_transport *t)
 
 /* --- exchanges ------------------------------------------------------------ */
 
-/* Posts the same bytes to all ranks. */
+/* Prepares to send the same n bytes to all ranks. */
 static void post_to_all(es_transport *t, const void *bytes, size_t n)
 {
     for (int r = 0; r < t->world; r++) {
@@ -363,7 +371,7 @@ static void post_to_all(es_transport *t, const void *bytes, size_t n)
     }
 }
 
-/* Rank r sums part r of n numbers; returns the part's first index. */
+/* Returns the first index of part r of n numbers, the part that rank r sums. */
 static size_t part_from(const es_transport *t, size_t n, int r)
 {
     return n / (size_t)t->world * (size_t)r +
@@ -376,8 +384,8 @@ static void add(float *total, const float *x, size_t n)
         total[i] += x[i];
 }
 
-/* Adds n <= BUCKET numbers: sends each part to the rank that sums it, then the
- * sums to all ranks. */
+/* Adds n <= BUCKET numbers of all ranks: sends each part to the rank that sums
+ * it, then receives the sums from all ranks. */
 static es_status add_bucket(es_transport *t, float *total, const float *x,
                             size_t n)
 {
@@ -409,7 +417,7 @@ es_status es_transport_add(es_transport *t, float *total, const float *x,
     es_status status = t && t->failed ? kept_failure(t) : ES_OK;
     if (!t)
         add(total, x, n);
-    /* The parts of a bucket must fit the receive buffer. */
+    /* The rounded-up parts of a bucket must fit in the receive buffer. */
     const size_t most = t ? BUCKET - (size_t)t->world : 0;
     for (size_t first = 0; t && status == ES_OK && first < n; first += most)
         status = add_bucket(t, total + first, x + first,

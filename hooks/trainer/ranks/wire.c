@@ -1,5 +1,5 @@
-/* Transfers bytes over a connection with a time limit, and the packet by which
- * a rank reports its failure. Sockets are non-blocking. */
+/* Transfers bytes over a connection with a time limit, and sends and receives
+ * the packet by which a rank reports its failure. Sockets are non-blocking. */
 #include "hooks/trainer/ranks/wire.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* Time limit for messages about a failure. */
+/* Time limit in seconds for messages about a failure. */
 #define LAST_WORDS_S 2.0
 
 double es_wire_now(void)
@@ -18,8 +18,8 @@ double es_wire_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns true if the socket becomes readable, writable or closed before
- * `end`. */
+/* Returns true if the socket becomes readable or writable, or is closed, before
+ * the time `end`. */
 static bool is_ready(int fd, short event, double end)
 {
     struct pollfd waits = {.fd = fd, .events = event};

@@ -9,32 +9,35 @@
 
 enum { ES_PACKET_DATA = 1, ES_PACKET_ABORT, ES_PACKET_TABLE };
 
-/** Header of a packet. All ranks must run on the same kind of machine. */
+/** Header of a packet, sent in this binary form: all ranks must run on the same
+ *  kind of machine. */
 typedef struct es_packet {
     uint32_t magic, kind;
     uint64_t number; /* number of the exchange */
-    uint64_t bytes;  /* length of the payload (an abort's message) */
-    int32_t code;    /* status of an abort */
-    int32_t origin;  /* rank that failed; -1 - rank: a lost rank */
+    uint64_t bytes;  /* length of the payload in bytes; an abort's payload is
+                      * its message */
+    int32_t code;    /* status code of an abort */
+    int32_t origin;  /* rank that failed, or -1 - rank if a rank is lost */
 } es_packet;
 
 #define ES_PACKET_MAGIC 0x6b6e6172u
 
-/** Returns seconds of a monotonic clock. */
+/** Returns the time of a monotonic clock in seconds. */
 double es_wire_now(void);
 
 /** Transfer all n bytes within `seconds`. Return ES_OK, or ES_EIO with a
- *  message that does not name the rank: the caller adds it. */
+ *  message that does not name the rank; the caller adds the name. */
 es_status es_wire_send(int fd, const void *bytes, size_t n,
                        double seconds) ES_MUST_USE;
 es_status es_wire_receive(int fd, void *bytes, size_t n,
                           double seconds) ES_MUST_USE;
 
-/** Receives the rest of an abort that begins with `packet`, and makes its
- *  message this thread's. Returns its code. */
+/** Receives the rest of an abort whose header is `packet`, and sets the calling
+ *  thread's message to the abort's message. Returns the abort's status code. */
 es_status es_wire_take_abort(int fd, const es_packet *packet);
 
-/** Sends an abort. Returns true if the other side still received it. */
+/** Sends an abort. Returns true if the other side was still able to receive
+ *  it. */
 bool es_wire_send_abort(int fd, es_status code, int origin,
                         const char *message);
 
