@@ -8,9 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_HALF_INFINITE                                                       \
-    0x477ff000                       /* numbers from 65520 on become infinite  \
-                                      */
+#define ES_HALF_INFINITE 0x477ff000  /* from 65520 on, infinity */
 #define ES_HALF_SUBNORMAL 0x38800000 /* fp16 has spacing 2^-24 below 2^-14 */
 #define ES_HALF_DROPPED 0x1fff       /* lowest 13 of 23 fraction bits */
 

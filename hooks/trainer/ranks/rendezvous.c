@@ -16,9 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELLO_S                                                                \
-    5.0               /* time limit in seconds for the hello of a new          \
-                       * connection */
+#define HELLO_S 5.0   /* seconds to wait for a hello */
 #define NOTICE_S 10.0 /* waiting time in seconds before a notice */
 
 /* A rank's description of itself, which is sent in this binary form. */
