@@ -1,11 +1,12 @@
-/** Attention as operations of the back-end: chooses the kernels, and computes
- *  the gradient of the temperatures, which all of them leave to a separate
- *  kernel. */
+/** Implements attention as operations of the back-end: chooses the kernels, and
+ *  computes the gradient of the temperatures in a separate kernel after the
+ *  attention kernels. */
 #include "hooks/trainer/cuda/attention.h"
 
 enum { N_THREADS = 256 };
 
-/* Bytes of scratch for means, dots and flags, each. */
+/* Returns the bytes of scratch for each of the arrays of means, dots and
+ * flags. */
 static size_t scratch_part(int n_rows, int n_head)
 {
     static_assert(sizeof(float) == sizeof(unsigned), "parts of one size");
@@ -19,7 +20,7 @@ size_t es_cuda_attention_scratch(const es_extents *largest)
 
 /* --- temperatures --------------------------------------------------------- */
 
-/* dL/dln t = -sum over the batch of sum_j dz_j z_j. */
+/* Computes dL/dln t = -sum over the batch of sum_j dz_j z_j. */
 template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_dt_kernel(es_attention_call<A> call)

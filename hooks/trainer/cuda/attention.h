@@ -1,6 +1,6 @@
 /**
- * Shared by the kernels of attention: the arguments of a call, the operations
- * on a row, and the values that are saved of it.
+ * Declarations shared by the attention kernels: the arguments of a call,
+ * operations on a row, and the values of a row that the forward pass saves.
  *
  * "raw" is q . k as the product returns it, before any scaling. Weights are a =
  * u / D, D = rest + sum u, with
@@ -9,14 +9,14 @@
  *     PowerSoftmax   u = (z / m)^p       m = max |z|   rest = eps (c / m)^p
  *
  * where c = m + 1e-6 is the specification's divisor; z / m is raw / max |raw|.
- * The entropy e is that of the weights b = u / S, S = sum u, which sum to one.
+ * The entropy e refers to the weights b = u / S, S = sum u, which sum to one.
  * With l = log2 u, e = ln 2 (log2 S - sum b l), and in the backward pass, u' =
  * du/draw, w = dL/de, g = dy . v, <x> = sum a x:
  *
  *     dL/draw = u' / D [g - <g> - w D / S ln 2 (l - center)]
  *     center  = sum b l
  *
- * Logarithms are to base 2, because the device computes those.
+ * Logarithms are to base 2, because the device has an instruction for these.
  *
  * A row is processed tile by tile, and its sums are relative to the largest
  * score so far. When a larger score multiplies every u by 2^shift,
@@ -24,7 +24,8 @@
  *     sum u   becomes  2^shift sum u
  *     sum u l becomes  2^shift (sum u l + shift sum u)
  *
- * This is the whole cost of the entropy: one more product and sum per element.
+ * The entropy therefore costs only one additional multiplication and addition
+ * per element.
  */
 #ifndef ES_CUDA_ATTENTION_H
 #define ES_CUDA_ATTENTION_H
@@ -35,43 +36,45 @@
 
 #define ES_LN_2 0.693147180559945f
 
-/** An operation's arguments, as passed to a kernel. Shapes are as in ops.h. */
+/** Arguments of an attention operation, as passed to a kernel. The shapes are
+ *  those in ops.h. */
 template <class A>
 struct es_attention_call {
     int n_batch, n_ctx, n_head, d_model, width;
     es_attention_kind kind;
     int power; /* power of PowerSoftmax */
     float epsilon;
-    es_row_length length; /* factor of epsilon */
+    es_row_length length; /* the length by which epsilon is multiplied */
     float scale;          /* 1 / sqrt(width) */
-    const float *log_t;   /* (H,T), ln of temperatures, or NULL */
+    const float *log_t;   /* (H,T) ln of temperatures, or NULL */
     const A *qkv;
     A *y;
     float *saved;
     /* Forward pass. */
     bool measures;
-    float *rows[ES_N_ROW_STATISTICS]; /* (B,H,T) each; NULL: not requested */
+    float *rows[ES_N_ROW_STATISTICS]; /* (B,H,T) each; NULL if not requested */
     /* Backward pass. */
     const A *dy;
     const float *dentropy;
     A *dqkv;
     float *dlog_t;
-    float *means; /* (B,H,T) scratch: subtracted from g */
-    float *dots;  /* (B,H,T) scratch: sum of dz z; NULL without dlog_t */
-    /* For kernels on tensor cores, see below. */
-    unsigned *flags; /* (B,H,ceil(T/16)) scratch; NULL: none */
-    bool again;      /* process flagged rows only */
+    float *means; /* (B,H,T) scratch: mean of each row, subtracted from g */
+    float *dots;  /* (B,H,T) scratch: sum of dz z of each row; NULL without
+                   * dlog_t */
+    /* for kernels on tensor cores; see es_attention_flag below */
+    unsigned *flags; /* (B,H,ceil(T/16)) scratch; NULL without tensor cores */
+    bool again;      /* true to process flagged rows only */
 };
 
 /**
- * Tensor cores multiply the zeros of masked weights with the masked values, and
- * 0 NaN is NaN: a non-finite number in a row of their results may be wrong. The
- * kernels flag such a row with its neighbours, and the exact kernels, launched
- * afterwards, recompute flagged rows.
+ * Tensor cores multiply the zero weights of masked positions by the masked
+ * values, and 0 NaN is NaN: a non-finite number in a row of results may
+ * therefore be wrong. The kernels set a flag for such a row and its neighbours,
+ * and the exact kernels, which are launched afterwards, recompute flagged rows.
  */
 #define ES_FLAG_ROWS 16
 
-/** Returns the flag of row `row`. */
+/** Returns the address of the flag of row `row`. */
 template <class A>
 ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
                                       int head, int row)
@@ -80,18 +83,19 @@ ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
            row / ES_FLAG_ROWS;
 }
 
-/** Values saved of a row. */
+/** Values of a row that the forward pass saves for the backward pass. */
 typedef struct __align__(16) es_saved_row
 {
     float m;       /* largest raw score; PowerSoftmax: largest |raw score| */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* scale / t, the factor of dL/draw; PowerSoftmax: D / S */
+    float factor; /* scale / t, the factor of dL/draw; for PowerSoftmax D / S */
 }
 es_saved_row;
 
-/** Returns the offset of q of the first position of head `head` = b H + h; k
- *  and v follow at d_model and 2 d_model, the next position at 3 d_model. */
+/** Returns the offset in qkv of q at the first position of head `head` = b H +
+ *  h. k and v follow after d_model and 2 d_model elements, the next position
+ *  after 3 d_model. */
 template <class A>
 ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
 {
@@ -100,7 +104,8 @@ ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Likewise for y and dy; the next position is at d_model. */
+/** Returns the offset of the head's first position in y and dy. The next
+ *  position follows after d_model elements. */
 template <class A>
 ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
 {
@@ -109,7 +114,7 @@ ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Returns the factor of raw scores of query `row`. */
+/** Returns the factor by which raw scores of query `row` are multiplied. */
 template <class A>
 ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                                    int row)
@@ -121,7 +126,7 @@ ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                         call->log_t[head % call->n_head * call->n_ctx + row]);
 }
 
-/** Returns the epsilon of query `row`. */
+/** Returns the epsilon of query `row`, including its factor `length`. */
 template <class A>
 ES_DEVICE float es_attention_epsilon(const es_attention_call<A> *call, int row)
 {
@@ -141,8 +146,9 @@ ES_DEVICE void es_row_open(es_row *row)
     row->sum = row->moment = row->distance = 0;
 }
 
-/** Raises the row's m to that of a tile. Returns the factor by which sums and
- *  outputs so far have been, or are to be, multiplied. */
+/** Replaces the row's m by the larger of m and the m of a tile. Multiplies the
+ *  row's sums by the resulting factor, and returns the factor, which also
+ *  applies to the row's outputs so far. */
 template <class KIND, bool MEASURE, bool FAST>
 ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
@@ -155,13 +161,13 @@ ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
     return factor;
 }
 
-/** Results that are written for a row. */
+/** Results written for a row when its sums are complete. */
 typedef struct es_row_end {
     es_saved_row saved;
     float rest, scale;
 } es_row_end;
 
-/** Computes them from a row whose sums are complete. */
+/** Computes the results of a row whose sums are complete. */
 template <class KIND>
 ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
                                   int power)
@@ -184,7 +190,7 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
     return end;
 }
 
-/** Writes a statistic of row `at` of (B,H,T), if it is requested. */
+/** Writes a statistic of row `at` of (B,H,T), if the statistic is requested. */
 template <class A>
 ES_DEVICE void es_row_write(const es_attention_call<A> *call,
                             es_row_statistic statistic, size_t at, float value)
@@ -227,13 +233,14 @@ ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
  * Rows whose sums were not finite are recomputed in double by their definition,
  * as es_rows specifies. All lanes of a warp work together. */
 
-/* Sums over a row, by the definition. */
+/* Sums over a row, computed directly from the formulas in double. */
 typedef struct es_mend_sums {
     double largest, sum, moment, first, distance;
     bool finite;
 } es_mend_sums;
 
-/* A NaN always wins, since no comparison with it is true. */
+/* Returns the largest x of all lanes. A NaN always wins, because comparisons
+ * with NaN are false. */
 ES_DEVICE double es_mend_largest_lane(double x)
 {
     for (int across = 32 / 2; across > 0; across /= 2) {
@@ -257,7 +264,7 @@ ES_DEVICE double es_mend_score(const es_attention_call<A> *call, int head,
     return (double)(sum * es_attention_scale(call, head, row));
 }
 
-/* Sums a row; each lane takes some keys. */
+/* Computes the sums over a row; each lane processes a part of the keys. */
 template <class A>
 ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
                                        int head, int row, int lane)
@@ -285,7 +292,7 @@ ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
     return sums;
 }
 
-/* Counts the row's weights that are not finite, with all lanes together. */
+/* Counts the non-finite weights of a row; all lanes share the work. */
 template <class A>
 ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
                             const es_mend_sums *sums, int lane)
@@ -298,8 +305,8 @@ ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
     return es_warp_sum(n);
 }
 
-/* Lane 0 writes what es_row_measure would have written, with NaN for values
- * that are not finite. */
+/* Lane 0 writes the same values as es_row_measure, with NaN for values that are
+ * not finite. */
 template <class A>
 ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
                              int n_nonfinite, const es_mend_sums *sums)
@@ -317,13 +324,13 @@ ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
     es_row_write(call, ES_ROW_TOP, at, (float)(1 / sums->sum + nan));
 }
 
-/** Returns true if the row needs recomputing. */
+/** Returns true if the row's statistics must be recomputed in double. */
 ES_DEVICE bool es_mend_wanted(const es_saved_row *saved)
 {
     return !(isfinite(saved->inverse) && isfinite(saved->center));
 }
 
-/** Recomputes the statistics of row `at` of (B,H,T). */
+/** Recomputes the statistics of row `at` of (B,H,T) in double. */
 template <class A>
 ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
                            int lane)
@@ -344,16 +351,17 @@ ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
 
 /* --- a row backward ------------------------------------------------------- */
 
-/** A query's contribution to the gradient of a score. */
+/** Values of a query from which the gradients of its scores are computed. */
 typedef struct es_row_gradient {
-    float anchor, scale2; /* arguments of es_weigh */
+    float anchor, scale2; /* arguments of the kinds' weigh */
     float inverse;        /* 1 / D */
-    float weight;         /* w ln 2, w the gradient of the entropy */
+    float weight;         /* w ln 2, where w is the gradient of the entropy */
     float mean;           /* subtracted from g - w l */
-    float factor;         /* factor of the result */
+    float factor;         /* factor of dL/draw */
 } es_row_gradient;
 
-/** Opens the gradient of a row, without `mean`. */
+/** Computes the gradient values of a row, except `mean`, from the values that
+ *  the forward pass saved. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
                                                int head, int row,
@@ -377,7 +385,8 @@ ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
 
 /* --- the kernels ---------------------------------------------------------- */
 
-/** In attention_exact.cu: for any type, and any width up to 256. */
+/** Exact kernels, for any type of activation and any head width up to 256. In
+ *  attention_exact.cu. */
 template <class A>
 void es_cuda_attention_exact(es_device *device,
                              const es_attention_call<A> *call);
@@ -385,8 +394,9 @@ template <class A>
 void es_cuda_attention_exact_backward(es_device *device,
                                       const es_attention_call<A> *call);
 
-/** In attention_mma.cu and attention_mma_backward.cu: use tensor cores. Return
- *  false, without any effect, if they cannot handle the call. */
+/** Kernels on tensor cores. Return false, without having done anything, if they
+ *  cannot process the call. In attention_mma.cu and
+ *  attention_mma_backward.cu. */
 template <class A>
 bool es_cuda_attention_mma(es_device *device, const es_attention_call<A> *call);
 template <class A>

@@ -1,13 +1,15 @@
 /**
- * Attention in float32, one warp for each row: any type of activation, heads up
- * to 256 wide. Used for all of fp32 and tf32, and in 16 bits for heads that
- * tensor cores cannot handle or rows that they have flagged (attention.h).
+ * Computes attention in float32 with one warp per row, for any type of
+ * activation and heads up to 256 wide. Used always in fp32 and tf32, and in 16
+ * bits for heads that tensor cores cannot process and for rows that their
+ * kernels have flagged (attention.h).
  *
- * A block has 8 rows of a head, a warp each. The rows that they meet are loaded
- * 32 at a time into shared memory; each lane multiplies one of them with the
- * warp's row. For sums over them, a lane handles columns lane + 32 k. Masked
- * rows are never read. Products add in the order of columns: if a row's only
- * weight is 1, y is v, and dy . y equals dy . v to the last bit.
+ * A block owns 8 rows of a head, one per warp. The other rows (the keys of a
+ * query, or the queries of a key) are loaded into shared memory 32 at a time,
+ * and each lane multiplies one of them by the warp's row. In sums over the
+ * other rows, a lane computes columns lane + 32 k. Masked rows are never read.
+ * Products are summed in the order of columns: if a row's only weight is 1, y
+ * is v, and dy . y equals dy . v to the last bit.
  */
 #include "hooks/trainer/cuda/attention.h"
 
@@ -15,23 +17,27 @@ enum {
     WARPS = 8,
     THREADS = 32 * WARPS,
     OTHERS = 32,
-    MOST_COLUMNS = 256 / 32, /* columns that a lane handles */
-    BLOCK_FLAGS = 8          /* flags that a block reads */
+    MOST_COLUMNS = 256 / 32, /* maximum number of columns that a lane
+                              * processes */
+    BLOCK_FLAGS = 8          /* number of flags that a block reads */
 };
 static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
 
 /* --- tiles ---------------------------------------------------------------- */
 
-/* Tiles in shared memory; x is used for scores, y for g. */
+/* Tiles in shared memory. x holds the vectors of which scores are products, y
+ * those of g. */
 typedef struct tiles {
-    float *x, *y;             /* the block's rows */
-    float *other_x, *other_y; /* 32 rows that they meet */
-    float *weights, *more;    /* weights of the 32 rows for this warp's row */
-    int stride;               /* floats between two rows */
+    float *x, *y;             /* the rows that the block owns */
+    float *other_x, *other_y; /* 32 of the other rows */
+    float *weights, *more;    /* weights of the 32 other rows for this warp's
+                               * row */
+    int stride;               /* distance between two rows in floats */
 } tiles;
 
-/* Returns the floats between two rows: for rows of a multiple of 32 floats,
- * reads of four floats from 8 rows are then free of bank conflicts. */
+/* Returns the distance between two rows in floats. If the width is a multiple
+ * of 32 floats, reads of four floats from 8 rows are then free of bank
+ * conflicts. */
 ES_BOTH int stride_of(int width)
 {
     return (width + 3) / 4 * 4 + 4;
@@ -58,14 +64,14 @@ static ES_DEVICE tiles tiles_of(float *memory, int width)
     return t;
 }
 
-/* A (T, width) array of rows: a head's q, k, v, y or dy. */
+/* The rows of one array of a head, (T,width): q, k, v, y or dy. */
 template <class A>
 struct head_rows {
     const A *first;
     int stride;
 };
 
-/* Parts 0, 1 and 2 are q, k and v. */
+/* Returns the rows of q, k or v for `part` 0, 1 or 2. */
 template <class A>
 static ES_DEVICE head_rows<A> part_of(const es_attention_call<A> *call,
                                       int head, int part)
@@ -81,7 +87,8 @@ static ES_DEVICE head_rows<A> output_of(const es_attention_call<A> *call,
     return {array + es_attention_y_at(call, head), call->d_model};
 }
 
-/* Loads rows first .. first + n - 1, with zeros beyond n_ctx and the width. */
+/* Loads rows first .. first + n - 1, and zeros beyond n_ctx and the head's
+ * width. */
 template <class A>
 static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
                            int n, const es_attention_call<A> *call)
@@ -96,7 +103,8 @@ static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
     }
 }
 
-/* Loads both arrays of the other rows, between barriers. */
+/* Loads 32 rows of both arrays of other rows, with a barrier before and
+ * after. */
 template <class A>
 static ES_DEVICE void load_others(const tiles *t, head_rows<A> x,
                                   head_rows<A> y, int first,
@@ -123,7 +131,8 @@ static ES_DEVICE float dot(const float *x, const float *y, int stride)
     return sum;
 }
 
-/* Return the dot product of this warp's row and this lane's other row. */
+/* Return the dot product of this warp's row and the other row that belongs to
+ * this lane. */
 static ES_DEVICE float dot_x(const tiles *t)
 {
     return dot(t->x + (int)threadIdx.x / 32 * t->stride,
@@ -135,8 +144,8 @@ static ES_DEVICE float dot_y(const tiles *t)
                t->other_y + (int)threadIdx.x % 32 * t->stride, t->stride);
 }
 
-/* out += sum of weights[j] y[j], begin <= j < end, column by column: the
- * missing columns of a narrow head cost nothing. */
+/* out += sum of weights[j] y[j] for begin <= j < end. Processes column by
+ * column, so a narrow head costs no time for missing columns. */
 static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
                              const float *y, int stride, int begin, int end)
 {
@@ -152,7 +161,7 @@ static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
     }
 }
 
-/* Writes row `row` of an output at `to`, multiplied by a factor. */
+/* Writes row `row` of an output, multiplied by `factor`, to the array `to`. */
 template <class A>
 static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
                             int row, const float out[MOST_COLUMNS],
@@ -168,8 +177,8 @@ static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Replaces this lane's raw score by u, or 0 if masked. Returns the factor for
- * the row's outputs so far. */
+/* Replaces this lane's raw score by u, or by 0 if masked. Returns the factor by
+ * which the row's outputs so far must be multiplied. */
 template <class KIND>
 static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
                              int power)
@@ -189,8 +198,8 @@ static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
     return factor;
 }
 
-/* Saves the values of row `row`, whose sums cover all lanes and whose score of
- * key 0 is `first`. Returns 1 / D. */
+/* Saves the values of row `row`. The row's sums cover all lanes; `first` is the
+ * score of key 0. Returns 1 / D. */
 template <class A, class KIND>
 static ES_DEVICE float end_row(const es_attention_call<A> *call, int head,
                                int row, const es_row *sums, float scale,
@@ -232,7 +241,7 @@ struct attend {
                         call);
             float s = dot_x(&t);
             if (key == 0)
-                score_0 = s; /* lane 0 has the score of key 0 */
+                score_0 = s; /* only lane 0 has the score of key 0 */
             const float factor = weigh<KIND>(&s, &sums, row - key - lane,
                                              scale * ES_LOG2_E, call->power);
             t.weights[lane] = s;
@@ -254,9 +263,9 @@ struct attend {
 
 /* --- dq ------------------------------------------------------------------- */
 
-/* Passes once over the keys of a row: adds the gradients of its scores, without
- * the row's factor, times the keys to out, and returns sum dz l. With MEAN,
- * only returns the mean of g - w l. */
+/* Passes once over the keys of a row. Adds to out the keys, each multiplied by
+ * the gradient of its score without the row's factor, and returns sum dz l.
+ * With MEAN, only returns the mean of g - w l. */
 template <class A, class KIND, bool MEAN>
 static ES_DEVICE float
 go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
@@ -288,9 +297,9 @@ go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
     return es_warp_sum(sum);
 }
 
-/* Returns the mean to subtract from g of this warp's row. With a small
- * temperature a row is nearly a single weight of 1; rounding errors in its
- * small g - <g> would be multiplied by 1/t, so <g> is computed from the
+/* Returns the mean that is subtracted from g of this warp's row. With a small
+ * temperature a row is nearly a single weight of 1, and rounding errors in its
+ * small g - <g> would be multiplied by 1/t. Therefore <g> is computed from the
  * weights. */
 template <class A, class KIND>
 static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
@@ -306,8 +315,9 @@ static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
     return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
 }
 
-/* Returns the mean of row `at` that a kernel has saved. With AGAIN it is from
- * tensor cores, where l refers to complete weights if they sum to one. */
+/* Returns the saved mean of row `at`. With AGAIN the mean was saved by a
+ * tensor-core kernel, in which l refers to complete weights u / D if these sum
+ * to one. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                                const es_row_gradient *row)
@@ -318,7 +328,8 @@ static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                : mean;
 }
 
-/* With AGAIN, uses the means that tensor cores have saved. */
+/* Computes dq of this warp's row. With AGAIN, uses the means that the
+ * tensor-core kernel has saved. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first)
@@ -352,8 +363,7 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
 
 /* --- dk and dv ------------------------------------------------------------ */
 
-/* Computes the contributions of query `query` to dk and dv of this warp's
- * key. */
+/* Adds query `query`'s contributions to dk and dv of this warp's key. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
                                   const tiles *t, int head, int query)
@@ -428,7 +438,7 @@ struct pull_all {
 
 /* --- kernels -------------------------------------------------------------- */
 
-/* Calls TASK::rows for all rows, WARPS in each block. */
+/* Calls TASK::rows for all rows, WARPS rows per block. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 2)
     attention_exact_kernel(es_attention_call<A> call)
@@ -440,7 +450,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     TASK::rows(&call, tiles_of(memory, call.width), place.head, place.first);
 }
 
-/* Calls TASK::rows for the flagged rows; ends at once if there are none. */
+/* Calls TASK::rows for the flagged rows. Ends at once if no row is flagged. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 1)
     attention_again_kernel(es_attention_call<A> call)

@@ -1,5 +1,6 @@
-/** The kinds of attention as policies: kernels are templates of a KIND, which
- *  provides everything that differs between softmax and PowerSoftmax. */
+/** Defines the kinds of attention as policies: kernels are templates with a
+ *  parameter KIND, which provides everything in which softmax and PowerSoftmax
+ *  differ. */
 #ifndef ES_CUDA_ATTENTION_KINDS_H
 #define ES_CUDA_ATTENTION_KINDS_H
 
@@ -16,15 +17,15 @@ extern "C" {
 /** Lower bound for PowerSoftmax's largest score, so that its inverse is
  *  finite. */
 #define ES_TINY_SCORE 1e-30f
-/** On tensor cores, scores of a row may exceed the anchor of its weights by
- *  this much, to base 2, before the sums are rescaled. */
+/** On tensor cores, a score may exceed the anchor of its row by up to this
+ *  much, in units of log2, before the row's sums are rescaled. */
 #define ES_SLACK 8.0f
-/** Upper bound for the rest: next to it all weights vanish, and it, its inverse
- *  and its products with logarithms are finite. */
+/** Upper bound for `rest`. At this bound all weights vanish, and `rest`, its
+ *  inverse and its products with logarithms are still finite. */
 #define ES_LARGE_REST 1e30f
 
-/** 2^x and log2 x: with float32 accuracy, or FAST by the device's
- *  instruction. */
+/** Return 2^x and log2 x, with float32 accuracy or, if FAST, with the accuracy
+ *  of the device's instruction. */
 template <bool FAST>
 ES_DEVICE float es_exp2(float x)
 {
@@ -36,7 +37,7 @@ ES_DEVICE float es_log2(float x)
     return FAST ? __log2f(x) : log2f(x);
 }
 
-/** Returns x^n, n even and 0 or more. */
+/** Returns x^n for even n >= 0. */
 ES_DEVICE float es_raise(float x, int n)
 {
     float y = 1, square = x * x;
@@ -48,22 +49,22 @@ ES_DEVICE float es_raise(float x, int n)
     return y;
 }
 
-/** u, log2 u, and du/draw up to the row's factor, of one score. */
+/** Values of one score: u, log2 u, and du/draw without the row's factor. */
 typedef struct es_weight {
     float u, log, slope;
 } es_weight;
 
-/** A thread's state of a row: m is the row's, the sums cover the thread's
- *  columns. */
+/** One thread's state of a row: m refers to the whole row, the sums to the keys
+ *  that the thread has processed. */
 typedef struct es_row {
     float m;
-    float largest; /* largest score, if it differs from m */
+    float largest; /* largest score of the row, if it differs from m */
     float sum, moment;
     float distance; /* sum of u (query - key) */
 } es_row;
 
-/** Multiplies the row's sums by `factor` = 2^shift, and adapts the reference of
- *  their logarithms. */
+/** Multiplies the row's sums by `factor` = 2^shift, and adjusts the sum that
+ *  contains logarithms to the new reference. */
 template <bool MEASURE>
 ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
 {
@@ -74,30 +75,29 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
     row->sum *= factor;
 }
 
-/* Members of each kind. `anchor` is the reference of weights, scale2 the factor
- * of raw scores to base 2, m as in attention.h:
+/* Each kind has the following members. `anchor` is the score to which weights
+ * are relative, scale2 the factor that converts raw scores to log2, and m is
+ * defined in attention.h:
  *
  *   SUMS_TO_ONE     es_weights_sum_to_one: D is exactly the sum of u
  *   BY_SIZE         m is the largest absolute score, not the largest score
- *   least           m before any score
- *   top             u of m itself
- *   anchor_of       the anchor for m
+ *   least           initial m, before any score
+ *   top             u of the score m
+ *   anchor_of       returns the anchor that belongs to m
  *   weigh           weighs a raw score; the anchor itself has u = 1
  *   rescale         returns the factor that moves the reference of u from m
  *                   to `larger`, and its logarithm in *shift
  *   rest            the part of D that is not a sum of u
  *   factor          factor of dL/draw
- *   scale2_of       that factor in the form that `weigh` expects
+ *   scale2_of       returns that factor in the form that `weigh` expects
  *
  * On tensor cores, where the anchor lags behind m:
  *
- *   lowest_anchor   the anchor before any score: the first score above -inf
- *                   exceeds it
+ *   lowest_anchor   initial anchor, which the first score above -inf exceeds
  *   has_outgrown    true if the anchor must move to `largest`
- *   move            moves it. Returns the factor by which the row's sums and
- *                   outputs must be multiplied
- *   settle          finally makes the sums relative to the largest score;
- *                   returns the factor likewise
+ *   move            moves the anchor; returns the factor by which the row's
+ * sums and outputs must be multiplied settle          makes the sums relative
+ * to the largest score at the end; returns the factor in the same way
  *   weigh_again     backward pass: returns complete weights a = u / D if they
  *                   sum to one, so that a row's only weight is exactly 1;
  *                   otherwise u, which `whole` multiplies by 1 / D */
@@ -115,7 +115,7 @@ struct es_softmax {
         return 1;
     }
 
-    /* If all scores of a row are -inf so far, its weights are 0. */
+    /* If all scores of a row so far are -inf, its weights are 0. */
     static ES_DEVICE float anchor_of(float m)
     {
         return m == -INFINITY ? 0 : m;
@@ -208,7 +208,7 @@ struct es_power_softmax {
         return ES_TINY_SCORE;
     }
 
-    /* If no score exceeds the least one, all weights are 0. */
+    /* If no score exceeds least(), all weights are 0. */
     static ES_DEVICE float top(float m)
     {
         return m > ES_TINY_SCORE ? 1 : 0;
@@ -219,8 +219,8 @@ struct es_power_softmax {
         return 1 / fmaxf(m, ES_TINY_SCORE);
     }
 
-    /* The logarithm of a power that underflows is finite, and its product with
-     * u is 0. */
+    /* The logarithm of a power that underflows is finite, so its product with u
+     * is 0. */
     template <bool FAST>
     static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {

@@ -1,8 +1,8 @@
-/** The forward pass of attention on tensor cores; attention_mma.h explains the
- *  tiles. */
+/** Implements the forward pass of attention on tensor cores. attention_mma.h
+ *  explains the tiles. */
 #include "hooks/trainer/cuda/attention_mma.h"
 
-/* Sizes of tiles by the width of heads; the README lists their cost. */
+/* Sizes of tiles for each head width; the README lists their cost. */
 template <int WIDTH>
 struct forward_shape {
     enum {
@@ -10,15 +10,16 @@ struct forward_shape {
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
-        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* two stages of keys and values */
+        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* includes two stages of keys and
+                                          * values */
     };
 };
 
-/* Row values that are needed in only a part of each step are in shared memory:
- * there are no registers for them while scores are multiplied. Four lanes share
- * a row; its first lane writes the values that all of them read. Sums are
- * separate for each lane, over its columns: those of row 16 m + 8 upper + lane
- * / 4 of the warp are at [2 m + upper], in a bank for each lane.
+/* Row values in shared memory. They are needed in only a part of each step, and
+ * registers do not suffice while scores are multiplied. Four lanes share a row;
+ * the first of them writes the values that all four read. Each lane has
+ * separate sums over its columns: the sums of row 16 m + 8 upper + lane / 4 of
+ * the warp are at index [2 m + upper], in a separate bank for each lane.
  *
  * Weights, sums and outputs are relative to the anchor: 1 / m for PowerSoftmax;
  * for softmax a score that no other score of the row exceeds by more than
@@ -27,24 +28,27 @@ template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
     float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
-    float distance[4][ES_MMA_THREADS]; /* from keys to the next step */
-    float scale2[OWN];                 /* factor of raw scores, to base 2 */
+    float distance[4][ES_MMA_THREADS]; /* distances from keys to the first key
+                                        * of the next step */
+    float scale2[OWN];                 /* factor that converts raw scores to
+                                        * log2 */
     float anchor[OWN];
     float m[OWN];       /* PowerSoftmax: 1 / anchor */
-    float largest[OWN]; /* largest raw score so far; only its first lane uses it
-                         */
+    float largest[OWN]; /* largest raw score so far; used by the row's first
+                         * lane only */
     float first[OWN];   /* raw score of key 0 */
 };
 
-/* Returns this lane's first row; its other rows follow at 16 m + 8 upper. */
+/* Returns this lane's first row. The lane's other rows are 16 m + 8 upper rows
+ * further. */
 template <int M>
 ES_DEVICE int first_row(void)
 {
     return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
 }
 
-/* Moves the anchors of rows that have outgrown them to their largest score;
- * called by all lanes of the warp. */
+/* Moves the anchor of each row that has outgrown its anchor to the row's
+ * largest score. All lanes of the warp must call this function together. */
 template <int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
                             const float largest[M][2], int power)
@@ -81,15 +85,15 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
     __syncwarp();
 }
 
-/* Returns true if rows 16 m + 8 upper see element i of 8 columns from 8 n
- * on. */
+/* Returns true if element i of the 8 columns that start at 8 n is visible to
+ * row 16 m + 8 upper. */
 template <bool DIAGONAL>
 ES_DEVICE bool sees(int m, int upper, int n, int i)
 {
     return es_mma_sees<ES_OWN_QUERIES, DIAGONAL>(16 * m + 8 * upper, 8 * n, i);
 }
 
-/* Replaces the raw scores of rows 16 m + 8 upper by u, masked ones by 0, and
+/* Replaces the raw scores of rows 16 m + 8 upper by u, and masked scores by 0;
  * adds to the rows' sums. */
 template <class KIND, bool MEASURE, bool DIAGONAL, int N>
 ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
@@ -114,10 +118,11 @@ ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
         *moment = of_u_log;
 }
 
-/* Moves the reference of a row's distances from the start of its step to that
- * of the next step, and adds the step's keys; columns are relative to this
- * lane's first column. The query and key numbers are not used, only constants:
- * there are no registers left for more in a pass over the weights. */
+/* Moves the reference of a row's distances from the first key of the current
+ * step to the first key of the next step, and adds the current step's keys.
+ * Columns are relative to this lane's first column. Uses only constants instead
+ * of query and key numbers, because the pass over the weights has no registers
+ * left for them. */
 template <int N>
 ES_DEVICE void add_distances(float *distance, float of_u,
                              const float s[N / 8][4], int upper)
@@ -131,8 +136,8 @@ ES_DEVICE void add_distances(float *distance, float of_u,
     *distance = sum;
 }
 
-/* Returns the largest score of this step (PowerSoftmax: the largest absolute
- * score), and updates the largest so far. */
+/* Returns the largest score of this step (for PowerSoftmax the largest absolute
+ * score), and updates the row's largest score. */
 template <class KIND, bool DIAGONAL, int N>
 ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
                                float *so_far)
@@ -153,8 +158,8 @@ ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
     return KIND::BY_SIZE ? es_mma_row_largest(size) : largest;
 }
 
-/* Turns the scores of one step into weights; if a row has outgrown its anchor,
- * first rescales its sums and outputs to a new anchor. */
+/* Turns the scores of one step into weights. If a row has outgrown its anchor,
+ * first rescales the row's sums and outputs to a new anchor. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                           kept_rows<WIDTH> *kept, int power, bool distances)
@@ -191,14 +196,14 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                              kept->sum[i][threadIdx.x], s[i / 2], i % 2);
 }
 
-/* The rows of a warp. */
+/* State of the rows that a warp owns. */
 template <int WIDTH, int M>
 struct rows_of_warp {
     float out[M][WIDTH / 8][4];
     kept_rows<WIDTH> *kept; /* shared by the block */
 };
 
-/* Saves the scores of key 0, which the first lane of each row holds. */
+/* Saves the scores of key 0, which each row's first lane holds. */
 template <int M, int N>
 ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
 {
@@ -211,8 +216,8 @@ ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
                 first[16 * m + 8 * upper] = s[m][0][2 * upper];
 }
 
-/* Processes the N keys in rows `row` .. of a tile; has_first: key 0 is among
- * them. */
+/* Processes N keys, which start at row `row` of a tile. has_first is true if
+ * key 0 is one of them. */
 template <class A, int WIDTH, int M, int N, class KIND, bool MEASURE,
           bool DIAGONAL = false>
 ES_DEVICE void attend_step(const es_attention_call<A> *call,
@@ -232,16 +237,16 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
                                                             row);
 }
 
-/* Before compute capability 9.0, wide heads leave too few registers for a whole
- * tile of softmax. */
+/* Before compute capability 9.0, wide heads leave too few registers to process
+ * a whole tile of softmax in one step. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { FEW_REGISTERS = true };
 #else
 enum { FEW_REGISTERS = false };
 #endif
 
-/* Processes a tile of keys from `key` on that all rows of the block see, in one
- * step if registers suffice. */
+/* Processes a tile whose first key is `key` and whose keys are visible to all
+ * rows of the block. Takes one step if there are enough registers. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                            rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
@@ -257,8 +262,9 @@ ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                                                    key + j == 0);
 }
 
-/* Processes any other tile in steps of as many keys as the warp has rows, so
- * that one step contains the diagonal and all earlier steps are complete. */
+/* Processes a tile that contains the diagonal, in steps of as many keys as the
+ * warp has rows. Then a single step contains the diagonal, and all keys of
+ * earlier steps are visible. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_last_tile(const es_attention_call<A> *call,
                                 rows_of_warp<WIDTH, M> *rows, const A *q,
@@ -298,9 +304,8 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
     }
 }
 
-/* Converts a row's distances, which refer to the end of its warp's last step
- * (16 M keys after the warp's first query), to distances from the row
- * itself. */
+/* Converts a row's distances from the end of its warp's last step (16 M keys
+ * after the warp's first query) to distances from the row itself. */
 template <int M>
 ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
 {
@@ -308,8 +313,8 @@ ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
     return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
 }
 
-/* Writes 1 / D of each row to factor, and saves the row's values. `more` is
- * finite if they are. */
+/* Writes 1 / D of each row to `factor`, and saves the row's values. `more` is
+ * finite if these values are finite. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           float more[M], rows_of_warp<WIDTH, M> *rows, int head,
@@ -345,8 +350,8 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
     }
 }
 
-/* Starts the copy of keys and values from `key` on; `source` is this thread's
- * address of them. */
+/* Starts the copy of keys and values, starting at key `key`, to shared memory.
+ * `source` is the address from which this thread copies. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
                           const A *source, int key)
@@ -412,8 +417,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     fetch_keys<A, WIDTH>(&call, stages, source, 0);
     source += (size_t)ES_MMA_OTHERS * (size_t)stride;
     open_rows<A, WIDTH, M, KIND>(&call, &rows, place.head, own);
-    /* Two loops, so that the second loop's registers are not reserved in the
-     * first. */
+    /* There are two loops, so that the registers of the second loop are not
+     * reserved in the first loop. */
     int key = 0;
     for (; key < first; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
@@ -427,7 +432,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
                                                          own, key);
         __syncthreads();
     }
-    /* Recomputed instead of kept in registers. */
+    /* The place is recomputed, because keeping it would occupy registers. */
     place = place_of_block<WIDTH>(call.n_ctx);
     own = place.first + es_mma_warp() * 16 * M;
     close_rows<A, WIDTH, M, KIND, MEASURE>(&call, factor, more, &rows,

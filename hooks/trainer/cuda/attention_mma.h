@@ -1,17 +1,20 @@
 /**
- * Tiles of attention on tensor cores, for the kernels of both passes.
+ * Operations on tiles of attention on tensor cores, for the kernels of the
+ * forward and backward passes.
  *
- * A block has 4 warps; warp w owns 16 M rows from 16 M w on, that is, M times
- * the 16 rows of an mma. In shared memory the rows of a head are WIDTH wide,
- * with zeros beyond the head's width, in the order of es_tile_chunk. Two
- * products are computed with sums in f32 registers:
+ * A block has 4 warps. Warp w owns 16 M rows, starting at row 16 M w: M groups
+ * of the 16 rows that an mma instruction processes. In shared memory the rows
+ * of a head are WIDTH wide, padded with zeros beyond the head's width, and
+ * stored in the order of es_tile_chunk. There are two products, with sums in
+ * f32 registers:
  *
  *     multiply  s[i][j]  = sum_c x[i][c] y[j][c]     q . k, dy . v
  *     gather    o[i][c] += sum_j p[i][j] y[j][c]     outputs, dq; dk, dv
  *
- * The sums of the first, rounded, are the left operand of the second and stay
- * in their registers. The other rows arrive 64 at a time, and the next ones are
- * copied while the current ones are used; N of them make a step.
+ * The sums of multiply, after rounding, are the left operand of gather and stay
+ * in their registers. The other rows are copied to shared memory 64 at a time;
+ * the next 64 rows are copied while the current ones are processed. One step
+ * processes N other rows.
  */
 #ifndef ES_CUDA_ATTENTION_MMA_H
 #define ES_CUDA_ATTENTION_MMA_H
@@ -22,7 +25,7 @@
 enum {
     ES_MMA_WARPS = 4,
     ES_MMA_THREADS = 32 * ES_MMA_WARPS,
-    ES_MMA_OTHERS = 64 /* rows in a tile of other rows */
+    ES_MMA_OTHERS = 64 /* number of other rows in a tile */
 };
 
 ES_DEVICE int es_mma_lane(void)
@@ -33,8 +36,8 @@ ES_DEVICE int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
-/** Returns the block number, read anew: values derived from it are not kept in
- *  registers in the meantime. */
+/** Returns the block number, read again from its register, so that the compiler
+ *  does not keep values derived from the block number in registers. */
 ES_DEVICE unsigned es_mma_block_anew(void)
 {
 #ifdef __CUDACC__
@@ -48,7 +51,7 @@ ES_DEVICE unsigned es_mma_block_anew(void)
 
 /* --- 16-bit numbers ------------------------------------------------------- */
 
-/** Packs two elements into a register, the first in the lower half. */
+/** Packs two elements into a register; the first becomes the lower half. */
 template <class A>
 ES_DEVICE uint32_t es_pair(float low, float high);
 template <>
@@ -77,8 +80,8 @@ struct es_mma_copies {
     static_assert(ROWS % 8 == 0, "rows that lie alike in a tile");
 };
 
-/** Returns this thread's source address for rows that begin at `first` and are
- *  `stride` apart. */
+/** Returns the address from which this thread copies if the copied rows begin
+ *  at `first` and are `stride` elements apart. */
 template <class A, int WIDTH>
 ES_DEVICE const A *es_mma_source(const A *first, int stride)
 {
@@ -88,8 +91,9 @@ ES_DEVICE const A *es_mma_source(const A *first, int stride)
            8 * ((int)threadIdx.x % copies::CHUNKS);
 }
 
-/** Starts the copy of N rows from position `first` of the sequence on; `source`
- *  is this thread's address of them. Writes zeros beyond n_ctx and `width`. */
+/** Starts the copy of N rows, starting at position `first` of the sequence.
+ *  `source` is the address from which this thread copies. Writes zeros beyond
+ *  n_ctx and `width`. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
                             int n_ctx, int width)
@@ -114,9 +118,10 @@ ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
     }
 }
 
-/* Returns this lane's address of operands in a tile from row `row` on, a
- * multiple of 8, for es_tile_move. Derived addresses are computed where they
- * are used: there are not enough registers to keep them. */
+/* Returns this lane's address of operands in a tile for es_tile_move; `row`,
+ * the first row, is a multiple of 8. Addresses derived from the result are
+ * computed where they are used, because there are not enough registers to keep
+ * them. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
 {
@@ -128,15 +133,16 @@ ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
     return at;
 }
 
-/** For left operands of 16 rows and 16 columns, and right operands of
- *  gather. */
+/** This lane's address for left operands of 16 rows and 16 columns, and for
+ *  right operands of gather. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_left_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_left_spot(es_mma_lane()));
 }
-/** For right operands of multiply, 16 rows and 16 columns. */
+/** This lane's address for right operands of multiply, 16 rows and 16
+ *  columns. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
 {
@@ -144,9 +150,9 @@ ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
                                     es_tile_right_spot(es_mma_lane()));
 }
 
-/** Rounds this warp's rows `row` .. of the block, each multiplied by its
- *  factor, into its rows of `tile` (which no other warp reads any more), and
- *  copies them to device memory. */
+/** Rounds this warp's rows of sums, each multiplied by its factor. Writes them
+ *  to the warp's own rows of `tile`, starting at row `row` (no other warp may
+ *  still read these rows), and copies them to device memory. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
                             const float factor[M][2], int stride, int first,
@@ -184,13 +190,14 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 /* --- masks ---------------------------------------------------------------- */
 
 /**
- * A step has 16 M rows of its warp and N others. With DIAGONAL both begin at
- * the same position, and the mask is known at compile time; without it nothing
- * is masked.
+ * The functions below process a step of 16 M rows of the warp and N other rows.
+ * With DIAGONAL both begin at the same position, and the mask is known at
+ * compile time; without it nothing is masked.
  */
 
-/** Returns true if 16 rows from `own` on and 16 others from `other` on, counted
- *  from the step's first ones, have unmasked elements. */
+/** Returns true if a block of 16 own rows and 16 other rows has unmasked
+ *  elements. The rows start at `own` and `other`, counted from the first rows
+ *  of the step. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_meets(int own, int other)
 {
@@ -198,8 +205,9 @@ ES_DEVICE bool es_mma_meets(int own, int other)
            es_tile_mask_of(own, 16, other, 16, OWNER) != ES_TILE_NONE;
 }
 
-/** Likewise for 8 rows and 8 others: returns true if element i of this lane's
- *  sums is visible. Constant except for blocks on the diagonal itself. */
+/** Same as above for a block of 8 by 8: returns true if element i of this
+ *  lane's sums is visible. The result is a constant except for blocks on the
+ *  diagonal. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_sees(int own, int other, int i)
 {
@@ -213,8 +221,8 @@ ES_DEVICE bool es_mma_sees(int own, int other, int i)
 
 /* --- products ------------------------------------------------------------- */
 
-/** s = x y^T for this warp's rows, row .., of x, and N rows of y from `other`
- *  on; 0 for masked blocks of 16 by 16. */
+/** Computes s = x y^T for this warp's rows of x, which start at row `row`, and
+ *  N rows of y, which start at row `other`. Masked blocks of 16 by 16 get 0. */
 template <class A, int WIDTH, int M, int N,
           es_tile_owner OWNER = ES_OWN_QUERIES, bool DIAGONAL = false>
 ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
@@ -238,7 +246,8 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
 #pragma unroll
         for (int n = 0; n < N / 16; n++) {
             uint32_t b[4];
-            /* Rows 16 n .. are in b[0], b[1], the next eight in b[2], b[3]. */
+            /* b[0] and b[1] hold 8 rows from 16 n on, b[2] and b[3] the next
+             * 8 */
             es_ldmatrix(b, es_tile_move(right, 16 * n, 2 * k, WIDTH / 8));
 #pragma unroll
             for (int m = 0; m < M; m++)
@@ -250,7 +259,7 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
     }
 }
 
-/** Converts sums into a left operand: columns 16 n .. 16 n + 15. */
+/** Converts columns 16 n .. 16 n + 15 of the sums to a left operand. */
 template <class A>
 ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
                            const float high[4])
@@ -261,8 +270,8 @@ ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
     a[3] = es_pair<A>(high[2], high[3]);
 }
 
-/** out += p y for this warp's rows and N others, rows `row` .. of the tile
- *  y. */
+/** Computes out += p y for this warp's rows and N other rows, which start at
+ *  row `row` of the tile y. */
 template <class A, int WIDTH, int M, int N, es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
                              const float p[M][N / 8][4], const A *y, int row)
@@ -279,8 +288,8 @@ ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
 #pragma unroll
         for (int c = 0; c < WIDTH / 16; c++) {
             uint32_t b[4];
-            /* Columns 16 c .. are in b[0], b[1], the next eight in b[2],
-             * b[3]. */
+            /* b[0] and b[1] hold 8 columns from 16 c on, b[2] and b[3] the next
+             * 8 */
             es_ldmatrix_transposed(
                 b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));
 #pragma unroll
@@ -319,9 +328,10 @@ ES_DEVICE float es_mma_row_largest(float x)
 
 /* --- non-finite numbers --------------------------------------------------- */
 
-/** Flags the warp's rows from `own` on, in groups of 16, if an output, its
- *  factor or `more` is not finite. With ADDS, adds to existing flags; otherwise
- *  sets the flags of all its rows. */
+/** Sets a flag for each group of 16 of the warp's rows, which start at `own`,
+ *  in which an output, its factor or `more` is not finite. With ADDS, leaves
+ *  flags set that are already set; otherwise overwrites the flags of all its
+ *  rows. */
 template <class A, int WIDTH, int M, bool ADDS>
 ES_DEVICE void
 es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
@@ -336,7 +346,9 @@ es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
         for (int n = 0; n < WIDTH / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                x = fmaf(out[m][n][i], 0.0f, x); /* becomes NaN and stays NaN */
+                x = fmaf(out[m][n][i], 0.0f, x); /* x becomes NaN if a number is
+                                                  * not finite, and then stays
+                                                  * NaN */
         const bool bad = __any_sync(0xffffffffu, x != 0) != 0;
         if (es_mma_lane() == 0 && row < call->n_ctx && (bad || !ADDS))
             *es_attention_flag(call, head, row) = bad;

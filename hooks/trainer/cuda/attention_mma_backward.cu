@@ -1,27 +1,28 @@
 /**
- * The backward pass of attention on tensor cores; attention_mma.h explains the
- * tiles.
+ * Implements the backward pass of attention on tensor cores. attention_mma.h
+ * explains the tiles.
  *
  * There are two kernels, so that no two blocks add to the same number and the
- * same call gives the same bits. One owns queries and computes dq, and each
- * row's mean that is subtracted from g; the other owns keys and computes dk and
- * dv. Both compute scores and g: seven products instead of five.
+ * same call gives the same bits. In the first kernel a block owns queries, and
+ * computes dq and the mean of each row that is subtracted from g. In the second
+ * kernel a block owns keys, and computes dk and dv. Both kernels compute scores
+ * and g, so there are seven products instead of five.
  */
 #include "hooks/trainer/cuda/attention_mma_gradient.h"
 
 /* --- dq ------------------------------------------------------------------- */
 
-/* A warp's rows in the kernel of dq. */
+/* State of a warp's rows in the kernel that computes dq. */
 template <int WIDTH, int M>
 struct rows_of_dq {
     float out[M][WIDTH / 8][4];
     es_row_gradient row[M][2];
-    float sum[M][2]; /* for the mean, or for dz l */
+    float sum[M][2]; /* sums for the mean, or sums of dz l */
 };
 
-/* Computes <g> of the warp's rows as dy . y, with y in `tile`. It uses the same
- * instructions in the same order as g, so that it equals g to the last bit if a
- * row's only weight is 1 and y is v. */
+/* Computes <g> of the warp's rows as dy . y, with y in `tile`. Uses the same
+ * instructions in the same order as the computation of g, so that <g> equals g
+ * to the last bit if a row has a single weight of 1 and y is therefore v. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
 {
@@ -32,7 +33,8 @@ ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
         float s[1][2][4];
         const int row = es_mma_warp() * 16 * M + 16 * m;
         es_mma_multiply<A, WIDTH, 1, 16>(s, dy, row, tile, row);
-        /* The diagonal, row r by row r: sums 0, 1 or 2, 3 of lane `from`. */
+        /* Each row needs its element on the diagonal, which is in sum 0 or 1
+         * (lower rows) or in sum 2 or 3 (upper rows) of lane `from`. */
         const bool odd = lane / 4 % 2 != 0;
         mean[m][0] =
             __shfl_sync(0xffffffffu, odd ? s[0][0][1] : s[0][0][0], from);
@@ -64,12 +66,12 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
         }
 }
 
-/* The purpose of a pass of dq. */
+/* What a pass of the kernel of dq computes. */
 typedef enum dq_task {
-    DQ_ALONE,     /* turn scores into gradients, without the row's factor */
-    DQ_WITH_DOTS, /* and add to sum dz l */
-    DQ_MEAN       /* recompute the mean of g - w l from the weights
-                     (attention_exact.cu gives the reason) */
+    DQ_ALONE,     /* gradients of scores, without the row's factor */
+    DQ_WITH_DOTS, /* gradients of scores, and sum dz l */
+    DQ_MEAN       /* the mean of g - w l, from the weights (attention_exact.cu
+                   * explains why) */
 } dq_task;
 
 template <class KIND, bool DIAGONAL, dq_task TASK, int N>
@@ -95,7 +97,7 @@ ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
         }
 }
 
-/* Processes the N keys in rows `at` .. of a tile. */
+/* Processes N keys, which start at row `at` of a tile. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK,
           bool DIAGONAL = false>
 ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
@@ -119,7 +121,7 @@ ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                                                                 keys.x, at);
 }
 
-/* Processes a tile of keys that all rows of the block see. */
+/* Processes a tile whose keys are visible to all rows of the block. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                        tile_pair<A> keys, int power)
@@ -129,9 +131,9 @@ ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, power, j);
 }
 
-/* Processes any other tile, whose first key is `key`, in steps of as many keys
- * as the warp has rows, so that one step contains the diagonal and all earlier
- * steps are complete. */
+/* Processes a tile that contains the diagonal and whose first key is `key`, in
+ * steps of as many keys as the warp has rows. Then a single step contains the
+ * diagonal, and all keys of earlier steps are visible. */
 template <class A, int WIDTH, int M, class KIND, dq_task TASK>
 ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                             tile_pair<A> keys, int power, int first, int key)
@@ -163,9 +165,9 @@ ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
     return {k, k + STAGE / 2};
 }
 
-/* Passes once over all keys; the copy of the first tile to the first stage has
- * been started. Two loops, so that the second loop's registers are not reserved
- * in the first. */
+/* Passes once over all keys. The caller has started the copy of the first tile
+ * to the first stage. There are two loops, so that the registers of the second
+ * loop are not reserved in the first loop. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_pass(const es_attention_call<A> *call,
                        rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, A *stages,
@@ -190,7 +192,7 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
 }
 
 /* Saves the values of every row that the kernel of dk and dv needs, and sum dz
- * z; writes the factors of dq. */
+ * z. Also writes the factors of dq. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           rows_of_dq<WIDTH, M> *rows, int head, int own)
@@ -212,7 +214,7 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
         }
 }
 
-/* Takes the means from the pass of DQ_MEAN. */
+/* Sets the means of the rows to the results of the pass DQ_MEAN. */
 template <int WIDTH, int M>
 ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
 {
@@ -225,8 +227,8 @@ ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
         }
 }
 
-/* Starts the copy of queries and dy, and of y into the memory of the second
- * stage. */
+/* Starts the copy of queries and dy to their tiles, and of y to the memory of
+ * the second stage. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
                              A *y_tile, es_tile_place place)
@@ -241,7 +243,7 @@ ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
                               place.first);
 }
 
-/* TEMPERED: with temperatures. */
+/* TEMPERED is true with temperatures. */
 template <class A, int WIDTH, class KIND, bool TEMPERED>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dq_kernel(es_attention_call<A> call)
@@ -285,14 +287,15 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 
 /* --- dk and dv ------------------------------------------------------------ */
 
-/* A warp's results for its keys. */
+/* Results of a warp for the keys that it owns. */
 template <int WIDTH, int M>
 struct rows_of_dkv {
     float dk[M][WIDTH / 8][4], dv[M][WIDTH / 8][4];
 };
 
-/* For this warp's keys and N queries, turns scores into gradients of q . k, and
- * g into weights. The gradients have no factor unless OWN_FACTOR is set. */
+/* Turns scores of this warp's keys and N queries into gradients of q . k, and g
+ * into weights. The gradients are multiplied by the row's factor only if
+ * OWN_FACTOR is set. */
 template <int M, int N, class KIND, bool OWN_FACTOR, bool DIAGONAL>
 ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                                 const query_rows *queries, int power,
@@ -325,8 +328,8 @@ ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
         }
 }
 
-/* Processes N queries, in rows `at` .. of a tile, with 16 M keys in rows `row`
- * .. of the block, to whose gradients dk and dv it adds. */
+/* Processes N queries, which start at row `at` of a tile, with 16 M keys, which
+ * start at row `row` of the block. Adds to dk and dv of these keys. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
           bool DIAGONAL = false>
 ES_DEVICE void dkv_step(const es_attention_call<A> *call,
@@ -345,7 +348,8 @@ ES_DEVICE void dkv_step(const es_attention_call<A> *call,
     es_mma_gather<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(dk, s, queries.x, at);
 }
 
-/* Processes queries j .. n - 1 of a tile, which see all keys of the warp. */
+/* Processes queries j .. n - 1 of a tile, to which all keys of the warp are
+ * visible. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -359,8 +363,9 @@ ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                                                    queries, known, j);
 }
 
-/* Processes the diagonal with the queries from j on: only the visible blocks,
- * 16 by 16, as there are no registers for larger ones. */
+/* Processes the diagonal for the queries that start at j. Computes only the
+ * visible blocks of 16 by 16, because there are not enough registers for larger
+ * blocks. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
                             rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -379,8 +384,9 @@ ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
         j + 16);
 }
 
-/* Processes a tile, whose first query is `query`, that contains the diagonal of
- * a warp of the block; this warp's diagonal begins with key `first`. */
+/* Processes a tile whose first query is `query`, and which contains the
+ * diagonal of a warp of the block. The diagonal of this warp begins at key
+ * `first`. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
                               rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -398,8 +404,8 @@ ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
         min(ES_MMA_OTHERS, call->n_ctx - query));
 }
 
-/* Starts the copy of the queries after those from `query` on, and waits for the
- * current ones. */
+/* Starts the copy of the queries that follow the tile at `query`, and waits for
+ * the current queries. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
                                     query_rows *known, source_pair<A> from,
@@ -419,8 +425,8 @@ ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
     return {q, q + STAGE / 2};
 }
 
-/* Two loops, so that the first loop's registers are not reserved in the
- * second. */
+/* There are two loops, so that the registers of the first loop are not reserved
+ * in the second loop. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -448,7 +454,8 @@ ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
     }
 }
 
-/* Writes dk, multiplied by `factor`, and dv, through the block's tiles at k. */
+/* Writes dk, multiplied by `factor`, and dv, through the memory of the block's
+ * tiles at k. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void write_keys(const es_attention_call<A> *call,
                           const rows_of_dkv<WIDTH, M> *rows, A *k, float factor,
@@ -481,7 +488,8 @@ ES_DEVICE es_tile_place keys_of_block(int n_ctx)
                             backward_shape<WIDTH>::OWN, ES_OWN_KEYS);
 }
 
-/* OWN_FACTOR: each row has its factor, as with temperatures. */
+/* OWN_FACTOR is true if each row has a separate factor, as with
+ * temperatures. */
 template <class A, int WIDTH, class KIND, bool OWN_FACTOR>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
@@ -507,7 +515,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     dkv_pass<A, WIDTH, M, N, KIND, OWN_FACTOR>(
         &call, &rows, own, stages, known, queries, place.head, place.first,
         place.first + es_mma_warp() * 16 * M);
-    /* Recomputed instead of kept in registers. */
+    /* The place is recomputed, because keeping it would occupy registers. */
     place = keys_of_block<WIDTH>(call.n_ctx);
     write_keys<A, WIDTH, M>(&call, &rows, k, OWN_FACTOR ? 1 : call.scale,
                             place);

@@ -1,50 +1,54 @@
-/** Shared by the kernels of the backward pass of attention on tensor cores:
- *  tiles, copies from two arrays, and the recomputed weights. */
+/** Declarations shared by the kernels of the backward pass of attention on
+ *  tensor cores: tiles, copies from two arrays at a time, and the recomputation
+ *  of weights. */
 #ifndef ES_CUDA_ATTENTION_MMA_GRADIENT_H
 #define ES_CUDA_ATTENTION_MMA_GRADIENT_H
 
 #include "hooks/trainer/cuda/attention_mma.h"
 
-/* Shapes by the width of heads; the README lists their cost. */
+/* Sizes of tiles for each head width; the README lists their cost. */
 template <int WIDTH>
 struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 64,      /* keys in a step, for dq */
-        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries in a step, for dk and dv */
-        KEY_END = WIDTH < 64 ? 32 : 16, /* likewise after a diagonal */
+        N = WIDTH <= 64 ? 32 : 64,      /* keys per step in the kernel of dq */
+        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries per step in the kernel of dk
+                                         * and dv */
+        KEY_END = WIDTH < 64 ? 32 : 16, /* queries per step in that kernel after
+                                         * a diagonal */
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* own rows and two stages */
+        SIZE = 2 * OWN_SIZE + 2 * STAGE /* includes the block's own rows and two
+                                         * stages */
     };
 };
 
-/* Returns true if this lane's row, of 16 rows from 16 m on, sees element i of 8
- * others from 8 n on. */
+/* Returns true if this lane's row, one of 16 rows that start at 16 m, sees
+ * element i of the 8 other rows that start at 8 n. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool sees(int m, int n, int i)
 {
     return es_mma_sees<OWNER, DIAGONAL>(16 * m + i / 2 * 8, 8 * n, i);
 }
 
-/* Two arrays of tiles: the block's rows or a stage of others. x is used for
- * scores, y for g. */
+/* Tiles of two arrays: the block's own rows, or a stage of other rows. Products
+ * of x give scores, products of y give g. */
 template <class A>
 struct tile_pair {
     const A *x, *y;
 };
 
-/* The two source arrays of a thread: its address for position 0, and the
- * distance between two positions. */
+/* The two arrays from which a thread copies: its addresses at position 0, and
+ * the distance between two positions. */
 template <class A>
 struct source_pair {
     const A *x, *y;
     int x_stride, y_stride;
 };
 
-/* Only the two pointers are kept. */
+/* Only the two pointers are stored. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
                                    int y_stride)
@@ -57,7 +61,7 @@ ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
     return {x, y, x_stride, y_stride};
 }
 
-/* Starts the copy of N rows of both arrays from position `first` on. */
+/* Starts the copy of N rows of both arrays, starting at position `first`. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
                           source_pair<A> from, int first)
@@ -71,7 +75,7 @@ ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
     es_cp_commit();
 }
 
-/* Return the sources of keys and values, and of queries and dy, of a head. */
+/* Return the source arrays of a head: keys and values, or queries and dy. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> keys_of(const es_attention_call<A> *call, int head)
 {
@@ -88,8 +92,8 @@ ES_DEVICE source_pair<A> queries_of(const es_attention_call<A> *call, int head)
                                d);
 }
 
-/* Opens a row's gradient for KIND::weigh_again, which needs log2 (1 / D) and an
- * adapted centre for complete weights. */
+/* Computes a row's gradient values for KIND::weigh_again, which requires log2
+ * (1 / D), and a centre adjusted to complete weights u / D. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
                                         int head, int row, float *center)
@@ -105,14 +109,16 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
     return gradient;
 }
 
-/* Row values of a stage's queries, in shared memory: two reads for a column. */
+/* Row values of a stage's queries in shared memory; a column needs two
+ * reads. */
 typedef struct query_rows {
     float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
-                                     es_row_gradient */
+                                   * es_row_gradient */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 
-/* Beyond the last query all values are 0. */
+/* Loads the row values of a stage's queries. Beyond the last query all values
+ * are 0. */
 template <class A, class KIND>
 ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
                                query_rows *out, int head, int first)
@@ -138,8 +144,8 @@ ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
     out->scale[i] = scale;
 }
 
-/* Starts the copy of queries and dy from `query` on, and loads their row
- * values. */
+/* Starts the copy of queries and dy, starting at query `query`, and loads their
+ * row values. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
                                 query_rows *rows, source_pair<A> from, int head,

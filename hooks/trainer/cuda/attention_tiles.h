@@ -1,10 +1,11 @@
 /**
- * The layout of the tiles of attention, as plain functions, so that a test on
- * the host can check all of it.
+ * Defines the layout of the tiles of attention in plain functions, which a test
+ * on the host can check completely.
  *
- * A block of threads owns some rows of a head ("own": queries in the forward
- * pass and for dq, keys for dk and dv) and processes the others ("other": keys,
- * or queries) tile by tile. Positions are those of the sequence.
+ * A block of threads owns some rows of a head: queries in the forward pass and
+ * for dq, keys for dk and dv ("own" rows). It processes the rows of the
+ * opposite kind ("other" rows: keys, or queries) tile by tile. Positions count
+ * tokens of the sequence.
  */
 #ifndef ES_CUDA_ATTENTION_TILES_H
 #define ES_CUDA_ATTENTION_TILES_H
@@ -22,9 +23,10 @@ ES_BOTH int es_tile_count(int n_ctx, int size)
     return (n_ctx + size - 1) / size;
 }
 
-/** The tile and head of block number `block`. The tiles of a head are
- *  neighbours and find its other rows in the cache. The longest tiles start
- *  first: the last queries, the first keys. */
+/** The tile and the head that a block processes. Tiles of the same head are
+ *  neighbours, so that they find the head's other rows in the cache. The
+ *  longest tiles start first: the tiles of the last queries, or of the first
+ *  keys. */
 typedef struct es_tile_place {
     int head; /* b H + h */
     int first;
@@ -43,8 +45,8 @@ ES_BOTH es_tile_place es_tile_place_of(unsigned block, int n_ctx, int size,
     return place;
 }
 
-/** The other positions that rows first .. first + n_own - 1 meet: from begin, a
- *  multiple of n_other, to end - 1. */
+/** Range of positions of the other rows that own rows first .. first + n_own -
+ *  1 see: from `begin`, a multiple of n_other, to `end` - 1. */
 typedef struct es_tile_range {
     int begin, end;
 } es_tile_range;
@@ -60,13 +62,15 @@ ES_BOTH es_tile_range es_tile_others(int first, int n_own, int n_other,
     return range;
 }
 
-/** Returns true if row `own` meets `other`, both positions of the sequence. */
+/** Returns true if rows `own` and `other` see each other; both are positions in
+ *  the sequence. */
 ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
 {
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
 }
 
-/** The mask of rows own .. own + n_own - 1 and other .. other + n_other - 1. */
+/** Describes the mask between rows own .. own + n_own - 1 and rows other ..
+ *  other + n_other - 1. */
 typedef enum es_tile_mask {
     ES_TILE_NONE, /* all masked */
     ES_TILE_SOME,
@@ -89,9 +93,9 @@ ES_BOTH es_tile_mask es_tile_mask_of(int own, int n_own, int other, int n_other,
 
 /**
  * Returns the place of 16-byte chunk `chunk` of row `row` in a tile of shared
- * memory whose rows have n_chunks of them (4, 8 or 16), in units of 16 bytes.
- * Any one chunk of eight consecutive rows is in eight different groups of four
- * banks, and so are eight consecutive chunks of a row.
+ * memory, in units of 16 bytes. Rows have n_chunks chunks (4, 8 or 16). The
+ * same chunk of eight consecutive rows lies in eight different groups of four
+ * banks, and so do eight consecutive chunks of a row.
  */
 ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 {
@@ -100,8 +104,8 @@ ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 }
 
 /**
- * Returns the same place in bytes from row 0, chunk 0 on, for row `row` and
- * chunk `chunk`, 0 or 1; for es_tile_move.
+ * Returns the distance in bytes of chunk `chunk`, 0 or 1, of row `row` from
+ * chunk 0 of row 0. The result is an argument of es_tile_move.
  */
 ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 {
@@ -109,10 +113,10 @@ ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 }
 
 /**
- * Moves the address `at` of a row's chunk 0 or 1 (es_tile_spot_bytes; the tile
- * begins at a multiple of 128) down by `row` rows, a multiple of 8, and right
- * by `chunk` chunks, an even number: one exclusive or with a constant, plus an
- * offset that the instruction adds.
+ * Returns the address `at` of a row's chunk 0 or 1 (from es_tile_spot_bytes;
+ * the tile begins at a multiple of 128), moved down by `row` rows, a multiple
+ * of 8, and right by `chunk` chunks, an even number. The cost is one exclusive
+ * or with a constant, plus an offset that the load instruction adds.
  */
 ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
 {
@@ -120,7 +124,8 @@ ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
            (unsigned)(row * 16 * n_chunks + chunk / 8 * 128);
 }
 
-/** Return row and column of register 0 .. 3 in the 16 by 8 sums of m16n8k16. */
+/** Return the row and the column of register 0 .. 3 in the sums (16,8) of
+ *  m16n8k16. */
 ES_BOTH int es_tile_sum_row(int lane, int i)
 {
     return lane / 4 + (i / 2) * 8;
@@ -131,24 +136,26 @@ ES_BOTH int es_tile_sum_column(int lane, int i)
 }
 
 /**
- * The row and chunk of a tile, relative to a first one of each, that a lane
- * names to load four 8 by 8 matrices (ldmatrix x4): the left operand of 16 rows
- * and 2 chunks, or two right operands.
+ * The row and chunk whose address a lane passes to ldmatrix x4, which loads
+ * four 8 by 8 matrices: a left operand of 16 rows and 2 chunks, or two right
+ * operands. Relative to the first row and chunk.
  */
 typedef struct es_tile_spot {
     int row, chunk;
 } es_tile_spot;
 
-/** Left operand: 16 rows, 2 chunks. Also two right operands in the tile's
- *  layout, loaded with a transposition: 16 rows, 2 chunks of 8 columns. */
+/** Returns the spot for a left operand of 16 rows and 2 chunks. Also for two
+ *  right operands stored as in the tile and loaded with transposition: 16 rows
+ *  and 2 chunks of 8 columns. */
 ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 {
     es_tile_spot spot = {lane % 16, lane / 16};
     return spot;
 }
 
-/** Two right operands that are transposed in the tile: its 16 rows are 2 times
- *  8 columns of the operand, and its 2 chunks the operand's 16 rows. */
+/** Returns the spot for two right operands that are stored transposed: the 16
+ *  rows of the tile are 2 times 8 columns of the operand, and the 2 chunks are
+ *  the operand's 16 rows. */
 ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};

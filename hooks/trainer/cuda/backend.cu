@@ -1,6 +1,6 @@
 /* Opens and closes the CUDA back-end, reserves its memory, keeps copies of
- * weights in the precision of products, captures sequences, and puts all
- * operations into the tables for each precision. */
+ * weights in the precision of products, captures sequences of launches, and
+ * fills the tables of operations for each precision. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/nccl.h"
 #include "hooks/trainer/cuda/reduce.h"
@@ -18,10 +18,10 @@ typedef struct kept {
 
 struct es_cuda_own {
     kept *copies;
-    char *viewed; /* memory returned by view */
+    char *viewed; /* host memory that `view` returns */
     size_t viewed_bytes;
-    /* Sequences that have run once, so that the set-up of a first run is not
-     * captured; and the current sequence. */
+    /* Sequences that have run once before their capture, so that the set-up of
+     * a first run is not captured; and the current sequence. */
     bool has_run[ES_MAX_SEQUENCES];
     bool captures;
     int sequence;
@@ -161,8 +161,8 @@ static es_status fetched(es_backend *backend, const void **out, int place)
 }
 
 /* Copies to host memory that grows as needed and is lent to the caller. 16-bit
- * numbers are first loaded into its upper part, where the conversion to f32
- * reads each of them before overwriting it. */
+ * numbers are first loaded into the upper part of this memory, from where the
+ * conversion to f32 reads each number before overwriting it. */
 template <class A>
 static const float *view(es_backend *backend, const es_mem *in, size_t n)
 {
@@ -189,7 +189,7 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
 
 /* --- weights in the precision of products --------------------------------- */
 
-/* Returns the copy that contains the weights, or NULL. */
+/* Returns the entry of the copy that contains the weights, or NULL. */
 static const kept *find_kept(const es_backend *backend, const es_mem *weights)
 {
     const float *at = es_at<float>(weights);
@@ -199,7 +199,8 @@ static const kept *find_kept(const es_backend *backend, const es_mem *weights)
     return k;
 }
 
-/* Returns the place in the copy where the weights begin. */
+/* Returns the place in the copy that corresponds to the first of the
+ * weights. */
 static char *copy_of(const kept *from, const es_mem *weights)
 {
     const size_t at = (size_t)(es_at<float>(weights) - from->weights);
@@ -243,7 +244,7 @@ static void refresh(es_backend *backend, const es_mem *weights, size_t n)
               es_at<float>(weights), n_packs, n);
 }
 
-/* Drops the copy of weights that begin here, if there is one. */
+/* Drops the copy of weights that begins at this address, if there is one. */
 static void forget(es_backend *backend, const es_mem *weights)
 {
     kept **link = &backend->own->copies;

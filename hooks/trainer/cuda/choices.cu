@@ -1,7 +1,8 @@
-/* Reads and writes the file of choices. Each line is a key and a candidate; the
- * first two lines name the format, and the device and library. The file is
- * written whole under another name and then renamed, so that a reader sees the
- * old or the new file. A file with any error is not used at all. */
+/* Reads and writes the file of chosen candidates. The first two lines name the
+ * format, and the device and library; each further line is a key and a
+ * candidate. The file is written completely under another name and then
+ * renamed, so that readers see either the old or the new file. A file with an
+ * error is ignored as a whole. */
 #include "hooks/trainer/cuda/choices.h"
 
 #include <ctype.h>
@@ -33,7 +34,7 @@ struct es_choices {
 static bool join(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns false if the text does not fit. */
+/* Formats a string. Returns false if the string does not fit in `out`. */
 static bool join(char *out, size_t size, const char *format, ...)
 {
     va_list arguments;
@@ -43,7 +44,7 @@ static bool join(char *out, size_t size, const char *format, ...)
     return n >= 0 && (size_t)n < size;
 }
 
-/* Replaces characters that do not suit a file's name. */
+/* Replaces characters that are unsuitable in a file name. */
 static void tame(char *name)
 {
     for (; *name; name++)
@@ -58,8 +59,8 @@ static bool make_folder(const char *path)
            (stat(path, &s) == 0 && S_ISDIR(s.st_mode));
 }
 
-/* Finds the folder for caches, and the file in it. Returns false if there is no
- * such folder. */
+/* Finds the cache folder and the path of the file. Returns false if there is no
+ * cache folder. */
 static bool find_path(char *path, const char *of)
 {
     char folder[MAX_PATH], name[MAX_LINE];
@@ -102,7 +103,8 @@ static bool add(es_choices *choices, const char *key, int candidate)
     return true;
 }
 
-/* Reads a key and a candidate from a line. */
+/* Reads a key and a candidate from a line. Returns false if the line is
+ * malformed. */
 static bool read_choice(es_choices *choices, char *line)
 {
     const size_t n = strspn(line, "0123456789 ");
@@ -115,8 +117,8 @@ static bool read_choice(es_choices *choices, char *line)
            add(choices, line, end[1] - '0');
 }
 
-/* Reads a line and removes its newline. Returns 1; 0 at the end of the file; -1
- * if the line is empty, has no newline, or cannot be read. */
+/* Reads a line and removes its newline. Returns 1; 0 at the end of the file; or
+ * -1 if the line is empty, lacks a newline, or cannot be read. */
 static int read_line(char *line, FILE *file)
 {
     if (!fgets(line, MAX_LINE, file))
@@ -128,7 +130,7 @@ static int read_line(char *line, FILE *file)
     return 1;
 }
 
-/* Returns the number of the first wrong line, or 0. */
+/* Returns the number of the first malformed line, or 0. */
 static int read_file(es_choices *choices, FILE *file)
 {
     const char *const first[] = {TITLE, choices->of};
@@ -143,7 +145,7 @@ static int read_file(es_choices *choices, FILE *file)
     return found == 0 ? 0 : n;
 }
 
-/* Returns true if the file exists and is correct. */
+/* Returns true if the file exists and is well-formed. */
 static bool read_all(es_choices *choices, char *note, size_t size)
 {
     struct stat s;
@@ -169,7 +171,7 @@ static bool read_all(es_choices *choices, char *note, size_t size)
 
 /* --- writing -------------------------------------------------------------- */
 
-/* Returns true if the file has been written completely. */
+/* Returns true if the whole file has been written. */
 static bool write_file(const es_choices *choices, FILE *file)
 {
     fprintf(file, "%s\n%s\n", TITLE, choices->of);
@@ -257,5 +259,6 @@ void es_choices_add(es_choices *choices, const char *key, int candidate)
     if (found)
         found->candidate = candidate;
     if (found || add(choices, key, candidate))
-        (void)write_all(choices); /* on failure, the next run times it again */
+        (void)write_all(choices); /* if this fails, the next run times the
+                                   * product again */
 }

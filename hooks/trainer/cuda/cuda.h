@@ -1,21 +1,23 @@
 /**
- * Shared by the files of the CUDA back-end: C++17 used as C with kernels.
+ * Declarations shared by the files of the CUDA back-end, which are written as C
+ * with kernels in C++17.
  *
  * Every .cu file of this folder is compiled twice: by nvcc for the device, and
- * by the host's compiler with tests/emulation/, where a block's threads run one
- * after another and products are plain loops. The differences between the two
- * are hidden behind kernel.h (the language of kernels), device.h (memory,
- * stream, graphs) and gemm.h (matrix products); no other file may depend on
- * them.
+ * by the host's compiler with tests/emulation/, which runs a block's threads
+ * one after another and computes products in plain loops. kernel.h (the
+ * language of kernels), device.h (memory, stream, graphs) and gemm.h (matrix
+ * products) hide the differences between device and host; no other file may
+ * depend on these differences.
  *
- * `A` is the type of an activation: float, es_bf16 or es_fp16. Operations that
- * use activations are templates of it. All arithmetic is f32 or better,
- * whatever A is.
+ * `A` is the type of an activation: float, es_bf16 or es_fp16. Operations on
+ * activations are templates with parameter A. All arithmetic is f32 or better
+ * for every A.
  */
 #ifndef ES_CUDA_H
 #define ES_CUDA_H
 
-/* ops.h leaves the back-end's structure open; here it has a different name. */
+/* ops.h declares es_backend without members; in this folder the structure has
+ * another name. */
 #define es_backend es_cuda_backend
 extern "C" {
 #include "hooks/trainer/model/ops.h"
@@ -26,16 +28,17 @@ extern "C" {
 struct es_cuda_backend {
     es_device *device;
     es_precision precision;
-    /* Working memory of operations, sized by `prepare`; an operation uses it
-     * from its beginning, and only while its kernels run. */
+    /* Working memory of operations, whose size `prepare` determines. An
+     * operation uses it from its beginning, and only until its kernels have
+     * finished. */
     es_mem *scratch;
     size_t scratch_bytes;
-    /* used by backend.cu: copies of weights, host buffers */
+    /* state private to backend.cu: copies of weights, host buffers */
     struct es_cuda_own *own;
-    struct es_cuda_ranks *ranks; /* see nccl.h; NULL: no other ranks */
+    struct es_cuda_ranks *ranks; /* see nccl.h; NULL without other ranks */
 };
 
-/** Casts memory to the type of its contents. */
+/** Casts device memory to the type of its contents. */
 template <class A>
 static inline A *es_at(es_mem *memory)
 {
@@ -47,25 +50,25 @@ static inline const A *es_at(const es_mem *memory)
     return (const A *)(const void *)memory;
 }
 
-/** In backend.cu: returns the copy of kept weights in the precision of
- *  products, or `weights` itself with fp32 and tf32 or if the weights were not
- *  kept. *is_copy: true for a copy. */
+/** Returns the copy of weights in the precision of products; or `weights`
+ *  itself in fp32 and tf32, or if there is no copy. Sets *is_copy to true for a
+ *  copy. In backend.cu. */
 const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
                               bool *is_copy);
 
 /** Return the bytes of scratch that operations up to these sizes need. Each
- *  file that uses scratch has such a function, and `prepare` takes the largest
- *  result. */
+ *  file that uses scratch has such a function, and `prepare` reserves the
+ *  largest result. */
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
-/* Also for the other files of row operations and sums. */
+/* covers all files of row operations and sums */
 size_t es_cuda_rows_scratch(const es_extents *largest);
 size_t es_cuda_embed_scratch(const es_extents *largest);
-size_t es_cuda_peaks_scratch(void); /* the same for any size */
+size_t es_cuda_peaks_scratch(void); /* does not depend on sizes */
 
-/** Put each file's operations, as in ops.h, into the table; the first ones are
- *  for activations of A. */
+/** Add the operations of each file, which ops.h describes, to a table. The
+ *  first functions add operations on activations of type A. */
 template <class A>
 void es_cuda_linear_ops(es_ops *ops);
 template <class A>

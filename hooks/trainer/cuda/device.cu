@@ -1,4 +1,4 @@
-/* The device through the CUDA runtime: one stream, page-locked buffers for
+/* Uses the device through the CUDA runtime: one stream, page-locked buffers for
  * copies, and captured graphs. */
 #include "hooks/trainer/cuda/device.h"
 
@@ -8,16 +8,18 @@
 
 enum {
     N_STAGES = 2,
-    N_PLACES = 2, /* places of es_device_fetch */
+    N_PLACES = 2, /* number of places of es_device_fetch */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
-    FREE_SHARED = 48 << 10, /* shared memory that needs no request */
-    OLDEST = 8,             /* required compute capability */
-    OVERLAPPING = 9         /* compute capability that has griddepcontrol */
+    FREE_SHARED = 48 << 10, /* bytes of shared memory that a kernel may use
+                             * without a request */
+    OLDEST = 8,             /* minimum compute capability (major number) */
+    OVERLAPPING = 9         /* first compute capability with griddepcontrol
+                             * (major number) */
 };
 
-/* A page-locked buffer; the event `done` marks the end of the last copy out of
- * it. */
+/* A page-locked buffer. The event `done` marks the end of the last copy from
+ * this buffer to the device. */
 typedef struct stage {
     char *memory;
     cudaEvent_t done;
@@ -32,8 +34,10 @@ struct es_device {
     size_t place_bytes[N_PLACES];
     cudaGraphExec_t graphs[MAX_SEQUENCES];
     bool captures;
-    bool overlaps;     /* this program's kernels may overlap: es_begin_kernel */
-    bool after_kernel; /* the last item in the stream is such a kernel */
+    bool overlaps;     /* kernels of this program may overlap; see
+                        * es_begin_kernel */
+    bool after_kernel; /* the last item in the stream is a kernel of this
+                        * program */
     bool in_trouble;
     char trouble[256];
     es_gemm_plans *plans;
@@ -94,14 +98,14 @@ static es_status no_device(void)
     return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
 }
 
-/* Returns the first driver branch that runs programs built with this version of
- * CUDA, according to CUDA's release notes. */
+/* Returns the first driver branch that supports programs built with this CUDA
+ * version, according to CUDA's release notes. */
 static int driver_for(int runtime)
 {
     return runtime >= 13000 ? 580 : 525;
 }
 
-/* Counts the devices. If there are none, the error says why. */
+/* Counts the devices. Without devices, the error states the reason. */
 static es_status count_devices(int *n)
 {
     int driver = 0, runtime = 0;
@@ -138,8 +142,8 @@ static void keep_facts(es_device_facts *facts, const cudaDeviceProp *p)
     facts->minor = p->minor;
 }
 
-/* Makes the first device current that is recent enough and not reserved by
- * another process. If there is none, the error says why. */
+/* Selects the first device that is recent enough and not reserved by another
+ * process. If there is no such device, the error states the reason. */
 static es_status choose_device(es_device_facts *facts)
 {
     cudaDeviceProp p = {};
@@ -223,7 +227,7 @@ void es_device_close(es_device *device)
 {
     if (!device)
         return;
-    /* The device is closing, so failures to free are ignored. */
+    /* failures to free memory are ignored, since the device is closing */
     es_gemm_plans_free(device->plans);
     for (int i = 0; i < MAX_SEQUENCES; i++)
         if (device->graphs[i])
@@ -265,7 +269,8 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     if (code != cudaErrorMemoryAllocation)
         return es_fail(ES_EIO, "CUDA: %s: %s", device->facts.name,
                        cudaGetErrorString(code));
-    (void)cudaGetLastError(); /* clears an error that is not sticky */
+    (void)cudaGetLastError(); /* clears the error unless the error is
+                               * permanent */
     (void)cudaMemGetInfo(&left, &all);
     return es_fail(ES_ENOMEM,
                    "CUDA: %s is out of memory: %zu MiB wanted, %zu of %zu MiB "
@@ -275,7 +280,7 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 
 void es_device_release(es_device *device, void *memory)
 {
-    /* After an error that is not sticky, memory can still be freed. */
+    /* Memory can still be freed after an error that is not permanent. */
     const cudaError_t code = memory ? cudaFree(memory) : cudaSuccess;
     es_device_check(device, "freeing memory", code);
 }
@@ -288,7 +293,7 @@ void es_device_zero(es_device *device, void *out, size_t bytes)
             cudaMemsetAsync(out, 0, bytes, es_device_stream(device)));
 }
 
-/* Returns a buffer with no pending copy; NULL after a failure. */
+/* Returns a buffer without pending copies, or NULL after a failure. */
 static stage *free_stage(es_device *device)
 {
     stage *s = &device->stages[device->next_stage];
@@ -323,7 +328,7 @@ void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* Copies a piece that fits a buffer. */
+/* Copies from the device a piece that fits in a buffer. */
 static bool load_piece(es_device *device, char *to, const char *from, size_t n)
 {
     stage *s = free_stage(device);
@@ -352,7 +357,8 @@ void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* Makes the place hold at least `bytes`. Returns false after a failure. */
+/* Makes the place's buffer hold at least `bytes` bytes. Returns false after a
+ * failure. */
 static bool grow_place(es_device *device, int place, size_t bytes)
 {
     stage *s = &device->places[place];
@@ -428,7 +434,8 @@ void es_device_capture(es_device *device)
 {
     if (device->in_trouble)
         return;
-    /* Relaxed mode, because a kernel may still have to be loaded. */
+    /* Relaxed mode permits other calls of the runtime, because a kernel may
+     * still have to be loaded. */
     device->captures =
         es_device_check(device, "capturing",
                         cudaStreamBeginCapture(es_device_stream(device),
@@ -441,7 +448,7 @@ void es_device_capture_end(es_device *device, int sequence)
     if (!device->captures)
         return;
     device->captures = false;
-    /* Also after a failure: the stream must leave capture mode. */
+    /* The stream must leave capture mode even after a failure. */
     cudaError_t code = cudaStreamEndCapture(es_device_stream(device), &graph);
     cudaGraphExec_t *kept = &device->graphs[sequence];
     if (code == cudaSuccess && *kept)

@@ -1,7 +1,7 @@
 /**
- * The device as the back-end sees it: memory, one stream, captured graphs, and
- * the first failure, called trouble. device.cu uses the CUDA runtime;
- * tests/emulation/device_host.cc works on the host.
+ * Declares the device that the back-end uses: memory, one stream, captured
+ * graphs, and the first failure, called trouble. device.cu implements it with
+ * the CUDA runtime, tests/emulation/device_host.cc on the host.
  */
 #ifndef ES_CUDA_DEVICE_H
 #define ES_CUDA_DEVICE_H
@@ -12,83 +12,89 @@ extern "C" {
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include "tests/emulation/types_host.h" /* dim3 for a compiler without CUDA */
+#include "tests/emulation/types_host.h" /* declares dim3 for a compiler without
+                                         * CUDA */
 #endif
 
 typedef struct es_device es_device;
 
 /** Opens the first device with compute capability 8.0 or newer. Returns ES_OK;
- *  ES_EIO (no driver, no device, or too old: the message says which);
- *  ES_ENOMEM. */
+ *  ES_EIO if there is no driver or no device, or if the driver or device is too
+ *  old (the message states the reason); or ES_ENOMEM. */
 es_status es_device_open(es_device **out) ES_MUST_USE;
 void es_device_close(es_device *device); /* NULL is accepted */
 
-/** Facts by which the shapes of kernels are chosen. */
+/** Properties of the device, by which the shapes of kernels are chosen. */
 typedef struct es_device_facts {
     char name[256];
     int n_processors;    /* streaming multiprocessors */
-    size_t shared_bytes; /* largest amount for a block */
+    size_t shared_bytes; /* maximum shared memory of a block in bytes */
     int major, minor;    /* compute capability */
 } es_device_facts;
 const es_device_facts *es_device_facts_of(const es_device *device);
 
 /** Reserves device memory, aligned to 256 bytes and not initialised. Returns
- *  ES_OK, or ES_ENOMEM (the message says how much memory was free). */
+ *  ES_OK, or ES_ENOMEM with a message that states how much memory was free. */
 es_status es_device_reserve(es_device *device, void **out,
                             size_t bytes) ES_MUST_USE;
 void es_device_release(es_device *device, void *memory); /* NULL is accepted */
 
-/* These take effect in the order of the stream. */
+/* The following operations take effect in the order of the stream. */
 
 void es_device_zero(es_device *device, void *out, size_t bytes);
-/** `in` may be changed after the call: it is copied to page-locked memory. */
+/** The caller may change `in` after the call, because it is first copied to
+ *  page-locked memory. */
 void es_device_store(es_device *device, void *out, const void *in,
                      size_t bytes);
-/** Waits for the copy. After trouble, `out` is filled with bytes 0xff: NaN and
- *  -1. */
+/** Copies to host memory and waits for the copy. After trouble, fills `out`
+ *  with bytes 0xff, which read as NaN or -1. */
 void es_device_load(es_device *device, void *out, const void *in, size_t bytes);
 
-/** es_device_fetch starts a copy into page-locked memory, `place` 0 or 1.
- *  es_device_fetched waits for this copy only and lends the result until the
- *  next fetch to the place; it returns NULL after trouble. */
+/** es_device_fetch starts a copy to page-locked memory, `place` 0 or 1.
+ *  es_device_fetched waits for this copy only, and returns a pointer to the
+ *  data, which is valid until the next fetch to the same place; returns NULL
+ *  after trouble. */
 void es_device_fetch(es_device *device, int place, const void *in,
                      size_t bytes);
 const void *es_device_fetched(es_device *device, int place);
 
-/** Captures the launches from here to es_device_capture_end as a graph that can
- *  be run repeatedly; they do not run during the capture. */
+/** Captures all launches until es_device_capture_end as a graph that can run
+ *  repeatedly. The launches do not run during the capture. */
 void es_device_capture(es_device *device);
 void es_device_capture_end(es_device *device, int sequence);
 bool es_device_captures(const es_device *device);
-/** Runs the graph. Returns false if there is no graph of this number. */
+/** Runs the graph with the number `sequence`. Returns false if there is no such
+ *  graph. */
 bool es_device_replay(es_device *device, int sequence);
 
-/** Reports trouble. The first report is kept and stops all work. */
+/** Records a failure of `what` with a code of the runtime. The first failure is
+ *  kept and stops all work. */
 void es_device_trouble(es_device *device, const char *what, int code);
 bool es_device_is_in_trouble(const es_device *device);
-/** Waits for the device. Returns ES_OK or ES_EIO. */
+/** Waits for the device. Returns ES_OK, or ES_EIO after trouble. */
 es_status es_device_status(es_device *device);
 
 #ifdef __CUDACC__
 /** Implements es_launch. From compute capability 9.0 on, the blocks of a kernel
- *  that follows another kernel of this program may start before that one has
- *  ended, unless ENTROPY_TRAIN_OVERLAP is "off". */
+ *  that directly follows another kernel of this program may start before that
+ *  kernel has ended, unless ENTROPY_TRAIN_OVERLAP is "off". */
 void es_device_launch(es_device *device, const char *name, const void *kernel,
                       dim3 grid, int n_threads, size_t shared_bytes,
                       void **arguments);
-/** For operations other than launches. */
+/** Returns the stream, for operations other than kernel launches. */
 cudaStream_t es_device_stream(es_device *device);
 
-/** Returns true if the call of the CUDA runtime succeeded. Otherwise reports
- *  its code as the device's trouble, with `what`. */
+/** Returns true if a call of the CUDA runtime succeeded. Otherwise records the
+ *  failure of `what` with the code as the device's trouble. */
 bool es_device_check(es_device *device, const char *what, cudaError_t code);
 
-/** Reports trouble of another library as "what: why". */
+/** Records a failure in another library as trouble, with the message "what:
+ *  why". */
 void es_device_trouble_text(es_device *device, const char *what,
                             const char *why);
 
-/** Returns the plans that gemm.cu keeps with the device; es_gemm_plans_free
- *  frees them. */
+/** Returns the address of the plans for products, which gemm.cu stores with the
+ *  device. es_gemm_plans_free frees the plans. */
 struct es_gemm_plans **es_device_gemm_plans(es_device *device);
 void es_gemm_plans_free(struct es_gemm_plans *plans); /* NULL is accepted */
 #endif

@@ -1,5 +1,6 @@
-/* The embeddings. In the backward pass several rows may belong to one token:
- * rows are first sorted by token, so that every sum has a fixed order. */
+/* Implements the embeddings. In the backward pass several rows may belong to
+ * the same token. Rows are therefore sorted by token first, so that every sum
+ * has a fixed order. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct embedding {
@@ -52,8 +53,8 @@ static void embed(es_backend *backend, es_mem *x, const es_mem *tokens,
 
 /* --- the order of the tokens ---------------------------------------------- */
 
-/* Sorts a tile of keys in place by a bitonic sort: exchanges pairs for each
- * length of runs and each distance. */
+/* Sorts a tile of keys in place by bitonic sort: compares and exchanges pairs
+ * for each length of sorted runs and each distance of pairs. */
 static __device__ void sort_tile(uint64_t *keys)
 {
     const int i = (int)threadIdx.x;
@@ -109,8 +110,8 @@ typedef struct token_sums {
     int n_rows, width;
 } token_sums;
 
-/* Writes the sum of one token: to the carries if the token's run began before
- * this chunk, otherwise to dwte. */
+/* Writes the sum of one token: to dwte if the token's run begins in this chunk,
+ * otherwise to the carries. */
 template <int W>
 static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
                                  size_t j, float (&sum)[W])
@@ -128,7 +129,8 @@ static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
         sum[c] = 0;
 }
 
-/* Sums the calling thread's columns of the chunk, with four rows in flight. */
+/* Sums the columns that belong to the calling thread over the rows of the
+ * chunk; four rows are read at the same time. */
 template <class A, int W>
 static __device__ void sum_chunk(const token_sums *s, const A *dx, int chunk,
                                  size_t j)
@@ -172,8 +174,8 @@ static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
         sum_chunk<A, W>(&s, dx, (int)blockIdx.x, j);
 }
 
-/* Completes runs longer than a chunk: the block of a run's first chunk adds the
- * carries of the later ones. */
+/* Completes runs that are longer than a chunk: the block of a run's first chunk
+ * adds the carries of the run's later chunks. */
 template <int W>
 static __global__ void add_carries_kernel(token_sums s)
 {
@@ -199,7 +201,7 @@ static __global__ void add_carries_kernel(token_sums s)
     }
 }
 
-/* Sums a block's position over the sequences. */
+/* Sums the gradients of the block's position over the sequences. */
 template <class A, int W>
 static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
                                          int n_ctx, int width)
@@ -220,7 +222,7 @@ static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
     }
 }
 
-/* Layout of scratch: sorted tiles, the order, the carries. */
+/* Layout of the scratch: sorted tiles, the order of rows, the carries. */
 typedef struct sort_layout {
     size_t n_tiles, n_chunks, order_at, carries_at, bytes;
 } sort_layout;
@@ -241,7 +243,7 @@ size_t es_cuda_embed_scratch(const es_extents *largest)
     return lay_out((size_t)largest->n_rows, (size_t)largest->width).bytes;
 }
 
-/* Sums all chunks, adds their carries, and sums the positions. */
+/* Sums all chunks, adds the carries, and sums the gradients of positions. */
 template <class A, int W>
 static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)

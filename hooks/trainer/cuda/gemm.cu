@@ -1,7 +1,7 @@
-/* Matrix products by cuBLASLt. It expects column order, in which a row-major
- * matrix is its transpose: d^T = b^T a^T, so a and b are swapped. For each
- * product, three of its candidates are timed once, and the choice is kept
- * (choices.h). */
+/* Computes matrix products with cuBLASLt. cuBLASLt expects column order, in
+ * which a row-major matrix is its transpose: d^T = b^T a^T, so a and b are
+ * swapped. The first three candidates for each product are timed once, and the
+ * choice is stored (choices.h). */
 #include "hooks/trainer/cuda/choices.h"
 #include "hooks/trainer/cuda/gemm.h"
 
@@ -13,22 +13,22 @@
 enum {
     WORKSPACE_BYTES = 32 << 20,
     BEST_ALIGNMENT = 256,
-    N_TIMED = 3,      /* candidates of a product */
-    N_REPETITIONS = 5 /* runs of each candidate, after an untimed one */
+    N_TIMED = 3,      /* number of candidates that are timed for a product */
+    N_REPETITIONS = 5 /* timed runs of each candidate, after one untimed run */
 };
 
-/* A later candidate must take less than this share of the best time to be
- * chosen. */
+/* A later candidate is chosen if it takes less than this fraction of the best
+ * time so far. */
 static const float faster = 0.98f;
 
-/* The key of a plan: the product without its pointers, of which only the
- * alignment counts; 0 for a missing pointer. */
+/* Key of a plan: the properties of a product. Of pointers it contains only the
+ * alignment, 0 if the pointer is NULL. */
 typedef struct shape {
     int m, n, k, lda, ldb, ldd;
     es_gemm_type type;
     es_gemm_epilogue epilogue;
     unsigned char wide, a_transposed, b_transposed, adds, in_place;
-    unsigned char requested; /* 0: not requested from cuBLASLt */
+    unsigned char requested; /* 1 if fusion is requested from cuBLASLt */
     unsigned align_a, align_b, align_c, align_d, align_bias, align_aux;
 } shape;
 
@@ -37,20 +37,22 @@ typedef struct plan {
     shape key;
     bool can_run;
     cublasLtMatmulDesc_t how;
-    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's operands: b and a, swapped */
+    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's operands are b and a in this
+                                     * order */
     cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
     int n_candidates;
     int chosen;
-    bool is_chosen; /* false: `chosen` is 0, and nothing has been timed */
+    bool is_chosen; /* if false, `chosen` is 0 because no candidate has been
+                     * timed */
 } plan;
 
 struct es_gemm_plans {
     cublasLtHandle_t handle;
     void *workspace;
     cudaEvent_t begin, end;
-    es_choices *choices; /* NULL: nothing is timed */
+    es_choices *choices; /* NULL if products are not timed */
     char note[512];
-    FILE *listing; /* NULL: plans are not listed */
+    FILE *listing; /* NULL if products are not listed */
     plan *first;
 };
 
@@ -79,14 +81,14 @@ static void free_plan(plan *old)
 }
 
 /* Returns true if the product can also be computed in two steps: the plain
- * product, then a pass for the operation after the sum. */
+ * product, then a separate pass for the operation on the sum. */
 static bool is_dispensable(const shape *s)
 {
     return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
 }
 
-/* Tells whether the operation after the sum is part of the product, and why
- * not. */
+/* Returns a text that states whether the operation on the sum is fused into the
+ * product, or why not. */
 static const char *outcome_of(const plan *p)
 {
     if (p->can_run)
@@ -96,7 +98,7 @@ static const char *outcome_of(const plan *p)
                               : "not fused, refused";
 }
 
-/* Writes a line for each plan to the listing, and closes it. */
+/* Writes a line for each plan to the listing, and closes the listing. */
 static void list_plans(es_gemm_plans *plans)
 {
     static const char *const types[] = {"fp32", "tf32", "bf16", "fp16"};
@@ -155,8 +157,8 @@ static void open_listing(es_gemm_plans *plans)
                  "%s: cannot be written: products are not listed", path);
 }
 
-/* Returns the device's plans, created at the first product; NULL after
- * trouble. */
+/* Returns the device's plans, which are created at the first product; NULL
+ * after trouble. */
 static es_gemm_plans *plans_of(es_device *device)
 {
     es_gemm_plans **kept = es_device_gemm_plans(device);
@@ -187,17 +189,17 @@ const char *es_gemm_note(es_device *device)
     return plans ? plans->note : "";
 }
 
-/* Returns the largest power of two that divides the address, up to 256. */
+/* Returns the largest power of two, up to 256, that divides the address. */
 static unsigned alignment_of(const void *memory)
 {
     uintptr_t address = (uintptr_t)memory | BEST_ALIGNMENT;
     return (unsigned)(address & (~address + 1));
 }
 
-/* Activations are fused into the product only on 9.x, where they are one
- * kernel; on 8.x and 12.x users report fused kernels that are slower than a
- * product followed by a pass (llm.c, pull requests 338, 591, 653; sglang,
- * 34350). */
+/* Returns true if fusion is requested. Activations are fused only on compute
+ * capability 9.x, where product and activation are a single kernel. On 8.x and
+ * 12.x users report fused kernels that are slower than a product followed by a
+ * pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
 static bool is_requested(const es_device *device, const es_gemm *p)
 {
     return es_gemm_is_offered(p) && (p->epilogue == ES_GEMM_PLAIN ||
@@ -207,7 +209,8 @@ static bool is_requested(const es_device *device, const es_gemm *p)
 static shape shape_of(const es_device *device, const es_gemm *p)
 {
     shape s;
-    memset(&s, 0, sizeof s); /* compared as bytes */
+    memset(&s, 0, sizeof s); /* keys are compared as bytes, so padding must be
+                              * 0 */
     bool adds = p->c && p->beta != 0;
     s.m = p->m;
     s.n = p->n;
@@ -244,8 +247,8 @@ static cudaDataType_t output_type(const shape *s)
     return s->wide ? CUDA_R_32F : input_type(s);
 }
 
-/* A matrix (rows,columns) in C order, or transposed in memory, is
- * (columns,rows) to cuBLASLt. */
+/* Describes a matrix to cuBLASLt. A matrix (rows,columns) in C order, or stored
+ * transposed, is a matrix (columns,rows) in cuBLASLt's order. */
 static cublasStatus_t lay_out(cublasLtMatrixLayout_t *out, cudaDataType_t type,
                               int rows, int columns, bool transposed,
                               int stride)
@@ -283,13 +286,13 @@ static cublasStatus_t point(plan *p, const es_gemm *product)
     return status;
 }
 
-/* Describes the operation after the sum. The caller sets the pointers, which
- * differ between products of this shape. */
+/* Describes the operation on the sum. The caller sets the pointers, which
+ * differ between products of the same shape. */
 static cublasStatus_t describe_epilogue(plan *p)
 {
     const shape *s = &p->key;
     const cudaDataType_t type = output_type(s);
-    const int64_t stride = s->ldd; /* elements between two rows */
+    const int64_t stride = s->ldd; /* distance between two rows in elements */
     cublasStatus_t status =
         set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
     if (!status && s->align_bias)
@@ -301,7 +304,7 @@ static cublasStatus_t describe_epilogue(plan *p)
     return status;
 }
 
-/* Describes the product: cuBLASLt's first matrix is b. */
+/* Describes the product to cuBLASLt, whose first matrix is b. */
 static cublasStatus_t describe(plan *p)
 {
     const shape *s = &p->key;
@@ -325,8 +328,8 @@ static cublasStatus_t describe(plan *p)
     return status;
 }
 
-/* Tells cuBLASLt what the algorithm may rely on. Parts of a sum must not be
- * added in 16 bits, which could happen with a 16-bit d. */
+/* Tells cuBLASLt which alignments an algorithm may assume. Excludes algorithms
+ * that add parts of a sum in 16 bits, which could happen with a 16-bit d. */
 static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
                              const shape *s)
 {
@@ -366,7 +369,7 @@ static bool is_refusal(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Writes the shape as a key of the file of choices. */
+/* Writes the shape as a key for the file of choices. */
 static void write_key(char key[ES_CHOICE_KEY], const shape *s)
 {
     snprintf(key, ES_CHOICE_KEY,
@@ -377,7 +380,8 @@ static void write_key(char key[ES_CHOICE_KEY], const shape *s)
              s->align_aux);
 }
 
-/* Takes the earlier choice for this shape, if that many candidates exist. */
+/* Uses the stored choice for this shape, if cuBLASLt proposes enough
+ * candidates. */
 static void find_choice(const es_gemm_plans *plans, plan *p)
 {
     char key[ES_CHOICE_KEY];
@@ -387,7 +391,7 @@ static void find_choice(const es_gemm_plans *plans, plan *p)
     p->is_chosen = p->chosen == found || !plans->choices || p->n_candidates < 2;
 }
 
-/* Requests candidates; p->can_run is true if there are any. */
+/* Requests candidates from cuBLASLt; p->can_run is true if there are any. */
 static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
@@ -412,7 +416,7 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     return status;
 }
 
-/* Returns the plan for products of this shape; NULL after trouble. */
+/* Returns the plan for products of this shape, or NULL after trouble. */
 static plan *find_plan(es_device *device, es_gemm_plans *plans,
                        const es_gemm *product)
 {
@@ -429,7 +433,8 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (s.requested)
         (status = describe(added)) ||
-            (status = point(added, product)) || /* for the alignment */
+            (status = point(added, product)) || /* sets the pointers, whose
+                                                 * alignment matters */
             (status = choose(plans, added));
     if (!check(device, status)) {
         free_plan(added);
@@ -442,7 +447,8 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Multiplies with a candidate, and writes to d instead of product->d. */
+/* Computes the product with a candidate. Writes the result to d instead of
+ * product->d. */
 static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
                                const plan *p, const es_gemm *product, void *d,
                                int candidate)
@@ -455,8 +461,8 @@ static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
                           WORKSPACE_BYTES, es_device_stream(device));
 }
 
-/* Returns the milliseconds of N_REPETITIONS. Sets *refused if the candidate
- * does not run, which leaves no time. */
+/* Returns the milliseconds of N_REPETITIONS runs. Sets *refused if the
+ * candidate does not run; there is no time then. */
 static float time_of(es_device *device, const es_gemm_plans *plans,
                      const plan *p, const es_gemm *product, void *d,
                      int candidate, bool *refused)
@@ -481,7 +487,7 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
 }
 
 /* Times the first candidates and chooses the fastest. A product in place would
- * change its input, so it writes to separate memory. */
+ * change its own input, so the timed products write to separate memory. */
 static void time_candidates(es_device *device, const es_gemm_plans *plans,
                             plan *p, const es_gemm *product)
 {
@@ -490,11 +496,12 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     void *apart = NULL;
     float best = 0;
     int chosen = -1;
-    p->is_chosen = true; /* timed once only, whatever the result */
+    p->is_chosen = true; /* products are timed only once, whatever the result */
     const cudaError_t code =
         p->key.in_place ? cudaMalloc(&apart, bytes) : cudaSuccess;
     if (code != cudaSuccess) {
-        (void)cudaGetLastError(); /* clears an error that is not sticky */
+        (void)cudaGetLastError(); /* clears the error unless the error is
+                                   * permanent */
         return;
     }
     for (int i = 0; i < p->n_candidates && i < N_TIMED; i++) {
@@ -514,7 +521,7 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     es_choices_add(plans->choices, key, chosen);
 }
 
-/* Returns false if the product is refused. */
+/* Computes the product. Returns false if cuBLASLt refuses it. */
 static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
                 const es_gemm *product)
 {

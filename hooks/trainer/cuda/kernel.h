@@ -1,17 +1,18 @@
 /**
- * The language of the kernels, for the device (nvcc) and for the host
- * (tests/emulation/kernel_host.h): __global__, __device__, threadIdx, blockIdx,
- * blockDim, gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
- * __ballot_sync, __any_sync, __all_sync, the intrinsics of mma.h.
+ * Defines the language of the kernels, for the device (nvcc) and for the host
+ * (tests/emulation/kernel_host.h). Kernels may use __global__, __device__,
+ * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp,
+ * __shfl_sync, __shfl_xor_sync, __ballot_sync, __any_sync, __all_sync and the
+ * functions of mma.h.
  *
- * Rules that make both correct:
+ * Kernels that follow these rules are correct on both:
  *
  *   - blocks have a multiple of 32 threads; a warp is 32 consecutive threads
  *   - every thread of a block reaches the same barriers; every lane of a warp
  *     the same shuffles, always with the full mask
- *   - shared memory comes only from ES_DYNAMIC_SHARED: one dynamic piece, whose
- *     size es_launch is given and which the kernel divides. On the host it is
- *     initialised to NaN
+ *   - the only shared memory is ES_DYNAMIC_SHARED: one dynamic piece, whose
+ * size is an argument of es_launch, and which the kernel divides. On the host
+ * it is initialised to NaN
  *   - a kernel is a plain function template or function, launched by es_launch,
  *     which also checks errors
  *   - its first statement is es_begin_kernel()
@@ -29,7 +30,7 @@
 typedef __nv_bfloat16 es_bf16;
 typedef __half es_fp16;
 
-/** A function of kernels that is always inlined. */
+/** Marks a function that kernels call and that is always inlined. */
 #define ES_DEVICE __device__ __forceinline__
 
 #ifdef __CUDACC__
@@ -58,8 +59,9 @@ static inline void es_launch(es_device *device, const char *name,
                      shared_bytes, pointers);
 }
 
-/** Waits for earlier launches, which a kernel from compute capability 9.0 on
- *  may overlap (es_device_launch), and lets the next kernel begin. */
+/** Waits for the end of earlier launches, with which a kernel may overlap from
+ *  compute capability 9.0 on (es_device_launch), and permits the next kernel to
+ *  begin. */
 ES_DEVICE void es_begin_kernel()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
@@ -68,8 +70,9 @@ ES_DEVICE void es_begin_kernel()
 #endif
 }
 
-/** 2^x by one instruction: accurate to 2 units in the last place, 0 if the
- *  result would be subnormal. __log2f is its inverse. */
+/** Returns 2^x computed by one instruction, with an error of up to 2 units in
+ *  the last place; 0 if the result would be subnormal. __log2f is the
+ *  inverse. */
 ES_DEVICE float es_fast_exp2(float x)
 {
     float y;
@@ -86,7 +89,8 @@ static inline float es_fast_exp2(float x)
 }
 #endif
 
-/** Convert activations of any type to f32, and back to the nearest. */
+/** Convert activations of any type to f32, and f32 to the nearest
+ *  activation. */
 ES_DEVICE float es_float(float x)
 {
     return x;

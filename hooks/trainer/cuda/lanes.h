@@ -1,6 +1,6 @@
 /**
- * Access to memory in packs of 16 bytes, converted to f32: the widest access of
- * a thread.
+ * Reads and writes memory in packs of 16 bytes, the widest access of a thread,
+ * and converts elements to f32 and back.
  */
 #ifndef ES_CUDA_LANES_H
 #define ES_CUDA_LANES_H
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/** Number of elements in a pack. */
+/** Number of elements of type X in a pack. */
 template <class X>
 constexpr int es_lanes = ES_PACK / (int)sizeof(X);
 
@@ -23,8 +23,9 @@ static inline bool es_packs_fit(const X *...arrays)
 }
 
 /**
- * Loads W consecutive elements as f32, as whole packs (aligned to 16 bytes) or
- * single elements, depending on W.
+ * Loads W consecutive elements as f32. If W is a multiple of a pack's elements,
+ * reads whole packs, which must be aligned to 16 bytes; otherwise reads single
+ * elements.
  */
 template <int W, class X>
 ES_DEVICE void es_load(float (&out)[W], const X *from)
@@ -46,7 +47,8 @@ ES_DEVICE void es_load(float (&out)[W], const X *from)
     }
 }
 
-/* Converts f32 from `in` on to four bytes of X, with one conversion. */
+/* Converts the f32 numbers at `in` to four bytes of type X, with one conversion
+ * instruction. */
 template <class X>
 ES_DEVICE uint32_t es_word_of(const float *in);
 template <>
@@ -71,7 +73,8 @@ ES_DEVICE uint32_t es_word_of<es_fp16>(const float *in)
     return word;
 }
 
-/** The inverse of es_load, rounded to the nearest. */
+/** Stores W consecutive elements, rounded to the nearest; the inverse of
+ *  es_load. */
 template <int W, class X>
 ES_DEVICE void es_store(X *to, const float (&in)[W])
 {
@@ -83,7 +86,7 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
                                 es_word_of<X>(in + k + step),
                                 es_word_of<X>(in + k + 2 * step),
                                 es_word_of<X>(in + k + 3 * step)};
-            /* A plain assignment may become four stores. */
+            /* the compiler may turn a plain assignment into four stores */
             __stwb((uint4 *)(void *)(to + k), pack);
         }
     } else {
@@ -93,7 +96,8 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
     }
 }
 
-/** Stores half a pack, rounded to the nearest; `to` is aligned to 8 bytes. */
+/** Stores half a pack, rounded to the nearest; `to` must be aligned to 8
+ *  bytes. */
 template <class X>
 ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
 {
@@ -102,7 +106,7 @@ ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
     __stwb((uint2 *)(void *)to, words);
 }
 
-/** to += more for W elements of f32. */
+/** Adds W elements of f32 to `to`. */
 template <int W>
 ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
 {
@@ -114,8 +118,8 @@ ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
     es_store(to, sum);
 }
 
-/** Splits several arrays of n elements of the same size alike: packs only if
- *  all of them have the same alignment. */
+/** Splits several arrays of n elements of the same size at the same indices.
+ *  There are packs only if all arrays have the same alignment. */
 template <class X, class... More>
 static inline es_split es_split_of(size_t n, const X *first,
                                    const More *...more)

@@ -1,18 +1,19 @@
-/* The linear operations: matrix products by gemm.h, the biases, residuals and
- * activations around them (fused where cuBLASLt can), and the gradients of
- * weights and biases. */
+/* Implements the linear operations: computes matrix products with gemm.h,
+ * applies biases, residuals and activations (fused into the product where
+ * cuBLASLt supports this), and computes the gradients of weights and biases. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/reduce.h"
 
 enum {
     N_WARPS = ES_THREADS / 32,
-    MAX_CHUNKS = 64, /* chunks of rows whose columns are summed */
+    MAX_CHUNKS = 64, /* maximum number of chunks of rows in sums over columns */
     MIN_CHUNK_ROWS = 64
 };
 
 /* --- products ------------------------------------------------------------- */
 
-/* Returns the product d (m,n) = a (m,k) b (k,n) with contiguous rows. */
+/* Returns the description of a product d (m,n) = a (m,k) b (k,n) with
+ * contiguous rows. */
 template <class A>
 static es_gemm product_of(const es_backend *backend, int m, int n, int k)
 {
@@ -29,7 +30,8 @@ static es_gemm product_of(const es_backend *backend, int m, int n, int k)
     return product;
 }
 
-/* Returns the elements between rows of y, of its residual or of dy. */
+/* Returns the distance in elements between rows of y, of its residual, and of
+ * dy. */
 static int y_stride(const es_linear *linear)
 {
     return linear->y_stride > 0 ? linear->y_stride : linear->n_out;
@@ -42,7 +44,7 @@ static void multiply(es_backend *backend, const es_gemm *product)
         es_device_trouble(backend->device, "a matrix product", 0);
 }
 
-/* Returns the weights in the form that products of A read. */
+/* Returns the weights in the number type that products of A read. */
 template <class A>
 static const void *weights_for(es_backend *backend, const es_mem *weights)
 {
@@ -53,8 +55,8 @@ static const void *weights_for(es_backend *backend, const es_mem *weights)
     return found;
 }
 
-/* y (n,width) = residual + bias; residual may be NULL for 0, or y. The rows of
- * both are `stride` apart. */
+/* Computes y (n,width) = residual + bias. The residual may be NULL, which
+ * counts as 0, or y. The rows of both are `stride` elements apart. */
 template <class A>
 __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
                                   size_t n, int width, int stride)
@@ -68,8 +70,8 @@ __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
     }
 }
 
-/* y = residual + x W + bias for a bias that products do not accept: y is
- * initialised with it. */
+/* Computes y = residual + x W + bias for a bias that cannot be fused into the
+ * product: y is initialised with residual + bias. */
 template <class A>
 static void multiply_onto_bias(es_backend *backend, es_gemm *product,
                                const float *bias)
@@ -85,7 +87,7 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
     multiply(backend, product);
 }
 
-/* Returns the product y (n,out) = x W, without the bias. */
+/* Returns the description of the product y (n,out) = x W, without the bias. */
 template <class A>
 static es_gemm forward_of(es_backend *backend, es_mem *y, const es_mem *x,
                           const es_linear *linear, int n_rows)
@@ -101,8 +103,8 @@ static es_gemm forward_of(es_backend *backend, es_mem *y, const es_mem *x,
     return product;
 }
 
-/* Adds the bias, if any, to the product. Returns false if the bias is not
- * available in the form that products need. */
+/* Adds the bias, if there is one, to the product's description. Returns false
+ * if the bias is not available in the number type that products need. */
 template <class A>
 static bool add_bias(es_gemm *product, es_backend *backend,
                      const es_linear *linear)
@@ -129,7 +131,7 @@ static void multiply_forward(es_backend *backend, es_mem *y,
         multiply_onto_bias<A>(backend, &product, es_at<float>(linear->bias));
 }
 
-/* Returns the product dx (n,in) = dy W^T. */
+/* Returns the description of the product dx (n,in) = dy W^T. */
 template <class A>
 static es_gemm backward_of(es_backend *backend, es_mem *dx, const es_mem *dy,
                            const es_linear *linear, int n_rows)
@@ -145,7 +147,7 @@ static es_gemm backward_of(es_backend *backend, es_mem *dx, const es_mem *dy,
     return product;
 }
 
-/* Computes dx (n,in) = dy W^T, or adds to it. */
+/* Computes dx (n,in) = dy W^T, or adds dy W^T to dx. */
 template <class A>
 static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
                            const es_linear *linear, int n_rows, bool add)
@@ -158,11 +160,12 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 
 /* --- activations ---------------------------------------------------------- */
 
-/* An activation for a kernel. */
+/* An activation function as a kernel's argument. */
 typedef struct act {
     es_activation kind;
     float slope;
-    const float *learnt; /* learnt slope (1), replaces the constant; or NULL */
+    const float *learnt; /* (1) learnt slope, which replaces the constant slope;
+                          * or NULL */
 } act;
 
 static act act_of(const es_act *from)
@@ -171,7 +174,7 @@ static act act_of(const es_act *from)
             from->learnt ? es_at<float>(from->learnt) : NULL};
 }
 
-/* Returns act(x), and its derivative. */
+/* Returns act(x), and writes the derivative to *derivative. */
 static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
                                 float slope)
 {
@@ -250,15 +253,16 @@ static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
               es_split_of(n, es_at<A>(pre), es_at<A>(post)), act_of(how));
 }
 
-/* Returns true if products can apply this activation: only GELU's tanh form.
- * cuBLASLt's RELU turns NaN into 0 and cannot keep pre next to post. */
+/* Returns true if products can apply this activation: only the tanh form of
+ * GELU. cuBLASLt's RELU turns NaN into 0, and cannot store both pre and
+ * post. */
 static bool is_epilogue(const es_act *how)
 {
     return how->kind == ES_ACT_GELU_TANH;
 }
 
-/* Returns false, having done nothing, if the product cannot apply the
- * activation. */
+/* Computes a product with its activation. Returns false, without having done
+ * anything, if the product cannot apply the activation. */
 template <class A>
 static bool multiply_and_act(es_backend *backend, es_mem *pre, es_mem *post,
                              const es_mem *x, const es_linear *linear,
@@ -287,7 +291,8 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
     apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
-/* Returns the elements' part of the gradient of the slope. */
+/* Processes W elements. Returns their contribution to the gradient of the
+ * slope. */
 template <int W, class A>
 static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
                                       const act *how, float slope)
@@ -307,8 +312,9 @@ static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
     return dslope;
 }
 
-/* Turns d (n), the gradient of post, into that of pre, and writes post. slopes
- * (blocks): each block's part of the gradient of the slope. */
+/* Replaces d (n), the gradient of post, by the gradient of pre, and writes
+ * post. slopes (blocks) receives each block's contribution to the gradient of
+ * the slope. */
 template <class A>
 __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
                                     es_split split, act how)
@@ -335,7 +341,7 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
         slopes[blockIdx.x] = dslope;
 }
 
-/* dslope (1) += the sum of slopes (n), in order. */
+/* Adds the sum of slopes (n), in the order of blocks, to dslope (1). */
 static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {
@@ -346,7 +352,8 @@ static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
         dslope[0] += (float)sum;
 }
 
-/* dpre (n,in) = (dy W^T) gelu'(pre). Returns false if nothing has been done. */
+/* Computes dpre (n,in) = (dy W^T) gelu'(pre). Returns false if the product
+ * cannot apply gelu' and nothing has been done. */
 template <class A>
 static bool multiply_through_act(es_backend *backend, es_mem *dpre,
                                  const es_mem *dy, const es_mem *pre,
@@ -354,11 +361,12 @@ static bool multiply_through_act(es_backend *backend, es_mem *dpre,
 {
     es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
     product.epilogue = ES_GEMM_DGELU;
-    product.aux = const_cast<es_mem *>(pre); /* pre is only read */
+    product.aux = const_cast<es_mem *>(pre); /* never written through this
+                                              * pointer */
     return es_device_gemm(backend->device, &product);
 }
 
-/* Propagates d (n) through the activation, and recomputes post. */
+/* Propagates d (n) backward through the activation, and recomputes post. */
 template <class A>
 static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
                            es_mem *dslope, const es_mem *pre, size_t n,
@@ -397,9 +405,9 @@ static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
 
 /* --- gradients of weights and biases -------------------------------------- */
 
-/* partial (chunks,width) = sums of the first `width` columns of chunks of x
- * (n,stride). A block handles 32 W columns of a chunk, a warp every eighth
- * row. */
+/* Computes partial (chunks,width): for each chunk of rows, the sums of the
+ * first `width` columns of x (n,stride). A block processes 32 W columns of a
+ * chunk; each of its 8 warps sums every eighth row. */
 template <class A, int W>
 __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
                                    int chunk_rows, int width, int stride)
@@ -428,7 +436,8 @@ __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
     partial[(size_t)blockIdx.y * (size_t)width + column + warp] = sum;
 }
 
-/* out (width) += the sums of the rows of partial (n,width), in order. */
+/* Adds to out (width) the sums of the rows of partial (n,width), in the order
+ * of rows. */
 static __global__ void add_partial_kernel(float *out, const float *partial,
                                           int n, int width)
 {
@@ -442,7 +451,8 @@ static __global__ void add_partial_kernel(float *out, const float *partial,
     out[column] += sum;
 }
 
-/* out (width) f32 += sums of the first `width` columns of x (n,stride). */
+/* Adds to out (width) f32 the sums of the first `width` columns of x
+ * (n,stride). */
 template <class A>
 static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
                             int n_rows, int width, int stride)
@@ -472,7 +482,8 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
  * would save another read of dy, about a fifth of the product's time. It is not
  * used: these products have few tiles, so their sums are split, and the
  * documentation does not say that this epilogue allows splitting; a kernel
- * slower by a fifth would gain nothing. The README lists the bytes. */
+ * without split sums would gain nothing if it were slower by a fifth. The
+ * README lists the bytes. */
 template <class A>
 static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
                             const es_mem *x, const es_mem *dy,

@@ -1,6 +1,6 @@
-/* Cross entropy: a block handles a row of logits, which is read once per step
- * for the loss and its gradient together. A row may begin at any address, so it
- * has single elements before and after its packs. */
+/* Implements cross entropy: each block processes a row of logits, which is read
+ * once per step for the loss and its gradient together. A row may begin at any
+ * address, so it has single elements before and after its packs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@ typedef struct loss {
     int n_rows, vocab, stride;
 } loss;
 
-/* Limit for the threads of a block; each reads a pack or more. */
+/* Maximum number of threads of a block, each of which reads one or more
+ * packs. */
 #define MOST_THREADS 512
 
 /* The largest number so far, and the sum of exp(x - largest). A NaN affects
@@ -20,8 +21,8 @@ typedef struct online {
     float largest, sum;
 } online;
 
-/* Returns exp(x - from); 0 for x = -inf, even if from is -inf: a row that has
- * no weight so far may still get numbers with weight. */
+/* Returns exp(x - from). Returns 0 for x = -inf, even if `from` is -inf: such a
+ * row has no weight yet, but larger numbers may follow. */
 static ES_DEVICE float weight_of(float x, float from)
 {
     return es_exp(x - (from == -INFINITY ? 0.f : from));
@@ -51,7 +52,8 @@ static ES_DEVICE void add_logits(online *to, const float (&x)[W])
     to->largest = largest;
 }
 
-/* The result is the same in every thread. */
+/* Merges the results of the block's threads. All threads return the same
+ * result. */
 static __device__ online merge_block(online own, online *shared)
 {
     const int n_warps = (int)blockDim.x / 32;
@@ -70,7 +72,8 @@ static __device__ online merge_block(online own, online *shared)
     return own;
 }
 
-/* kept: NULL, or shared memory for the packs that the calling thread reads. */
+/* Reads a row. `kept` is shared memory in which the calling thread stores the
+ * packs that it reads, or NULL. */
 template <class A>
 static __device__ online read_row(const A *row, int vocab, uint4 *kept)
 {
@@ -97,8 +100,8 @@ static __device__ online read_row(const A *row, int vocab, uint4 *kept)
     return own;
 }
 
-/* Returns the logarithm of the sum, without the largest. NaN for a row of
- * nothing but -inf, whose weights are undefined. */
+/* Returns the logarithm of the sum, to which the caller adds the largest
+ * number. NaN for a row that consists of -inf, whose weights are undefined. */
 static ES_DEVICE float log_sum_of(const online *all)
 {
     return all->largest == -INFINITY ? NAN : logf(all->sum);
@@ -139,13 +142,14 @@ static void cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
 
 /* --- the backward pass ---------------------------------------------------- */
 
-/* Values that are the same along a row. */
+/* Values that are constant along a row. */
 typedef struct row_gradient {
     float lse, scale;
     int target;
 } row_gradient;
 
-/* Differentiates W logits from `column` on; `from` holds their values. */
+/* Replaces W logits, which start at column `column`, by their gradient; `from`
+ * holds the logits. */
 template <int W, class A>
 static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
                                     const row_gradient *g)
@@ -160,8 +164,8 @@ static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
     es_store(row + column, x);
 }
 
-/* Replaces a row's logits by their gradient; kept: as read_row has filled it,
- * or NULL. */
+/* Replaces a row's logits by their gradient. `kept` holds the packs that
+ * read_row has stored, or is NULL. */
 template <class A>
 static __device__ void differentiate_row(A *row, int vocab, const uint4 *kept,
                                          const row_gradient *g)
@@ -200,7 +204,7 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride)
 {
-    /* lse is only read here. */
+    /* lse is never written through this pointer */
     const loss l = {NULL,
                     const_cast<float *>(es_at<float>(lse)),
                     es_at<int32_t>(targets),
@@ -216,8 +220,9 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
 
 /* --- loss and gradient at once -------------------------------------------- */
 
-/* A thread needs the same logits twice. If `keeps`, it stores them in shared
- * memory, which only this thread reads. */
+/* Computes the loss and the gradient of a row. A thread reads the same logits
+ * twice. If `keeps` is true, the thread stores them in shared memory, which no
+ * other thread reads. */
 template <class A>
 static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
                                                  const es_control *control,
@@ -231,7 +236,8 @@ static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
         A *x = logits + (size_t)row * (size_t)l.stride;
         const int target = l.targets[row];
-        /* Read before the first barrier, after which other threads write. */
+        /* must be read before the first barrier, after which other threads
+         * overwrite logits */
         const float own = threadIdx.x == 0 ? es_float(x[target]) : 0;
         const online all = merge_block(read_row<A>(x, l.vocab, kept), shared);
         const float log_sum = log_sum_of(&all);
@@ -256,7 +262,7 @@ static void cross_entropy_both(es_backend *backend, es_mem *row_loss,
                     stride};
     const size_t merging = ES_MAX_WARPS * sizeof(online);
     const size_t row = (size_t)vocab / es_lanes<A> * ES_PACK;
-    /* Two blocks on each processor, each with 1 KiB reserved by the driver. */
+    /* For two blocks per processor; the driver reserves 1 KiB for each. */
     const size_t most =
         es_device_facts_of(backend->device)->shared_bytes / 2 - 1024;
     const bool keeps = merging + row <= most;

@@ -1,10 +1,11 @@
 /**
- * Tensor cores and asynchronous copies: PTX on the device, loops over the warp
- * on the host. All lanes of a warp make these calls together.
+ * Functions for tensor cores and asynchronous copies: PTX instructions on the
+ * device, loops over the warp on the host. All lanes of a warp must make these
+ * calls together.
  *
- * Fragments are as in the PTX manual (mma.m16n8k16 with 16-bit elements), for
- * lane l with g = l / 4 and t = l % 4. A register holds two elements, that of
- * the lower index in the lower half:
+ * Fragments have the layout in the PTX manual (mma.m16n8k16 with 16-bit
+ * elements). For lane l, let g = l / 4 and t = l % 4. A register holds two
+ * elements; its lower half holds the element with the lower index:
  *
  *   a[4] of a (16,16)  row g in a[0], a[2]; row g + 8 in a[1], a[3];
  *                      columns 2t, 2t+1 in a[0], a[1]; + 8 in a[2], a[3]
@@ -66,8 +67,8 @@ inline void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
 
 #endif
 
-/** Returns the byte address in shared memory that instructions use; that of the
- *  block's shared memory is a multiple of 128. */
+/** Returns the byte address in shared memory that instructions use. The block's
+ *  shared memory starts at a multiple of 128. */
 ES_DEVICE uint32_t es_shared_address(const void *shared)
 {
 #ifdef __CUDACC__
@@ -78,9 +79,10 @@ ES_DEVICE uint32_t es_shared_address(const void *shared)
 }
 
 /**
- * Loads four matrices (8,8) of 16-bit elements from shared memory. Lane l gives
- * the address of row l % 8 of matrix l / 8, 16 bytes aligned to 16; out[i] is
- * this lane's part of matrix i: row l / 4, columns 2 (l % 4) and the next.
+ * Loads four matrices (8,8) of 16-bit elements from shared memory. Lane l
+ * passes the address of row l % 8 of matrix l / 8; a row has 16 bytes and is
+ * aligned to 16. out[i] receives this lane's part of matrix i: row l / 4,
+ * columns 2 (l % 4) and 2 (l % 4) + 1.
  */
 ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 {
@@ -95,8 +97,8 @@ ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 #endif
 }
 
-/** Likewise for the transposed matrices: column l / 4, rows 2 (l % 4) and the
- *  next. */
+/** Same as es_ldmatrix for the transposed matrices: out[i] receives column l /
+ *  4, rows 2 (l % 4) and 2 (l % 4) + 1. */
 ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__
@@ -111,10 +113,10 @@ ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 }
 
 /**
- * Copies 16 bytes from device memory to shared memory, both aligned to 16;
- * writes zeros, without reading `from`, if `there` is false. The copy completes
- * at es_cp_wait; until then no thread may read the destination or write to
- * either.
+ * Copies 16 bytes from device memory to shared memory, both aligned to 16. If
+ * `there` is false, writes zeros without reading `from`. The copy is complete
+ * after es_cp_wait; until then no thread may read the destination, or write to
+ * the source or the destination.
  */
 ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 {
@@ -129,7 +131,7 @@ ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 #endif
 }
 
-/** Makes a group of this thread's copies since the last commit. */
+/** Combines this thread's copies since the last commit into a group. */
 ES_DEVICE void es_cp_commit()
 {
 #ifdef __CUDACC__
@@ -139,8 +141,8 @@ ES_DEVICE void es_cp_commit()
 #endif
 }
 
-/** Waits for all of this thread's groups except the last n; other threads see
- *  the data after a barrier. */
+/** Waits for all of this thread's groups except the last n. Other threads see
+ *  the copied data after a barrier. */
 template <int n>
 ES_DEVICE void es_cp_wait()
 {

@@ -1,5 +1,6 @@
-/* Loads NCCL's functions from its library. Nothing here needs a device: the
- * emulation calls the same functions of a fake library. */
+/* Loads NCCL's functions from its library, and joins, sums and aborts ranks
+ * with them. Needs no device: the emulation calls the same functions of a fake
+ * library. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <atomic>
@@ -31,7 +32,8 @@ static bool find_all(void *library, es_nccl *out)
            find(library, "ncclCommAbort", &out->abort);
 }
 
-/* The library stays loaded, like everything that belongs to a device. */
+/* Loads the library. It is never unloaded, like everything that belongs to a
+ * device. */
 es_status es_nccl_find(const es_nccl **out)
 {
     static es_nccl nccl;
@@ -43,7 +45,7 @@ es_status es_nccl_find(const es_nccl **out)
     (void)setenv("NCCL_ALGO", "Ring", 0);
     (void)setenv("NCCL_PROTO", "Simple", 0);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* dlerror's text begins with the path */
+    if (!library) { /* the message of dlerror begins with the path */
         const char *why = dlerror();
         const bool is_named = why && strncmp(why, path, strlen(path)) == 0;
         return es_fail(ES_EIO, "%s%s%s", is_named ? "" : path,
@@ -95,7 +97,7 @@ typedef struct joining {
     int rank, world, device;
     const char *(*enter)(int device);
     es_nccl_comm comm;
-    const char *why; /* reason of a failure, or NULL */
+    const char *why; /* reason of a failure, or NULL on success */
     std::atomic<bool> is_done;
 } joining;
 
@@ -111,7 +113,7 @@ static void *init_rank(void *argument)
     return NULL;
 }
 
-/* Returns ES_OK once the thread has joined. */
+/* Waits until the thread has joined the ranks. Returns ES_OK, or an error. */
 static es_status wait_to_join(const joining *j,
                               const es_rank_patience *patience)
 {
@@ -154,7 +156,8 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
                        "cannot start a thread for NCCL: out of memory");
     }
     if ((status = wait_to_join(j, patience)) != ES_OK) {
-        (void)pthread_detach(thread); /* the thread still uses j */
+        (void)pthread_detach(thread); /* j is not freed, because the thread
+                                       * still uses it */
         return status;
     }
     (void)pthread_join(thread, NULL);

@@ -1,6 +1,7 @@
 /**
- * NCCL, loaded at run time: libnccl.so.2, or the file that ENTROPY_TRAIN_NCCL
- * names. The declarations follow NCCL 2, so that its headers are not needed.
+ * Declares NCCL, which is loaded at run time from libnccl.so.2 or the file that
+ * ENTROPY_TRAIN_NCCL names. The declarations follow NCCL 2, so that its headers
+ * are not needed.
  */
 #ifndef ES_CUDA_NCCL_H
 #define ES_CUDA_NCCL_H
@@ -12,12 +13,12 @@ typedef struct es_nccl_id {
     char bytes[ES_RANK_ID_SIZE];
 } es_nccl_id;
 
-/** Types and operations, with NCCL's numbers. */
+/** Number types of NCCL, with NCCL's values. */
 enum { ES_NCCL_FLOAT32 = 7, ES_NCCL_FLOAT64 = 8 };
 enum { ES_NCCL_SUM = 0, ES_NCCL_MAX = 2 };
 
-/** The functions of NCCL that are used; those with a code return 0 on
- *  success. */
+/** The functions of NCCL that the back-end calls. Functions that return a code
+ *  return 0 on success. */
 typedef struct es_nccl {
     const char *(*error)(int code);
     int (*unique_id)(es_nccl_id *out);
@@ -29,26 +30,28 @@ typedef struct es_nccl {
     int (*abort)(es_nccl_comm comm);
 } es_nccl;
 
-/** Loads the library. Sums use one ring and the simple protocol, which fixes
- *  their order, unless NCCL_ALGO and NCCL_PROTO say otherwise. Process-wide;
- *  the first call must come from a single thread. Returns ES_OK or ES_EIO. */
+/** Loads the library. Unless NCCL_ALGO and NCCL_PROTO are set, sums use one
+ *  ring and the simple protocol, which fixes the order of sums. The settings
+ *  apply to the whole process; the first call must come from a single thread.
+ *  Returns ES_OK or ES_EIO. */
 es_status es_nccl_find(const es_nccl **out) ES_MUST_USE;
 
-/** This process's connection to NCCL's ranks. */
+/** Connects this process to the ranks through NCCL. */
 typedef struct es_nccl_ranks {
     const es_nccl *nccl;
-    es_nccl_comm comm; /* NULL: not joined, or aborted */
-    bool is_ahead;     /* sums have been started and not waited for */
+    es_nccl_comm comm; /* NULL before joining and after an abort */
+    bool is_ahead;     /* sums have been started, and nothing has waited for
+                        * them yet */
 } es_nccl_ranks;
 
 /**
- * Joins all ranks. NCCL would wait forever for missing ranks, so this happens
- * in a thread, which is abandoned when patience ends.
+ * Joins all ranks. NCCL would wait forever for missing ranks, so a separate
+ * thread calls NCCL, and is abandoned after the timeout.
  *
- *   enter   called with `device` in that thread first; returns NULL, or why the
- *           device cannot be used there; may be NULL
+ *   enter   called first in that thread, with `device`; returns NULL, or the
+ * reason why the thread cannot use the device; may be NULL
  *
- * Returns ES_OK; ES_EIO; ES_ENOMEM.
+ * Returns ES_OK, ES_EIO or ES_ENOMEM.
  */
 es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
                        int rank, int world, const es_rank_patience *patience,
@@ -56,29 +59,29 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
                        int device) ES_MUST_USE;
 void es_nccl_leave(es_nccl_ranks *ranks);
 
-/** All-reduces x in place. Returns NCCL's code. */
+/** Sums x over all ranks in place. Returns NCCL's code. */
 int es_nccl_reduce(const es_nccl_ranks *ranks, void *x, size_t n,
                    es_rank_sum how, void *stream);
 
-/** Returns the reason why a sum can no longer complete, after `waited` seconds;
- *  NULL if it still may. */
+/** Returns the reason why a sum can no longer complete after `waited` seconds;
+ *  NULL if it still can. */
 const char *es_nccl_find_end(const es_nccl_ranks *ranks,
                              const es_rank_patience *patience, double waited);
 
-/** Returns seconds of a monotonic clock. */
+/** Returns the time of a monotonic clock in seconds. */
 double es_nccl_now(void);
 
-/** The members find, alone (if ENTROPY_TRAIN_NCCL_ALONE is 1) and make_id of
- *  es_rank_ops. */
+/** Implement the members find, alone (true if ENTROPY_TRAIN_NCCL_ALONE is 1)
+ *  and make_id of es_rank_ops. */
 es_status es_nccl_is_there(void) ES_MUST_USE;
 bool es_nccl_goes_alone(void);
 es_status es_nccl_make_id(char id[ES_RANK_ID_SIZE]) ES_MUST_USE;
 
-/** A back-end's state of the ranks; NULL if it has not joined any. */
+/** State of a back-end that has joined ranks. */
 struct es_cuda_ranks;
 void es_cuda_ranks_free(struct es_cuda_ranks *ranks); /* NULL is accepted */
 
-/** In ranks.cu, or in the emulation. */
+/** Defined in ranks.cu, or in the emulation. */
 extern const es_rank_ops es_cuda_rank_ops;
 
 #endif

@@ -1,17 +1,18 @@
-/* Weights computed from other weights: g v / |v| by columns (WNorm), and m /
- * sigma (SNorm). Sums are taken in double, first over slabs of rows, then over
- * the slabs. */
+/* Computes weights from other weights: g v / |v| by columns (WNorm), and m /
+ * sigma (SNorm). Sums are computed in double, first over slabs of rows, then
+ * over the slabs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
 
-/* Number of slabs of rows with a sum each; size of a block. */
+/* Number of slabs of rows, each with its own sum, and number of threads of a
+ * block. */
 #define N_SLABS 32
 #define N_THREADS 64
 #define PACK es_lanes<float>
 
-/* Layout of scratch: (slabs,2,width) sums; then their (2,width) results; then
- * one number. */
+/* Layout of the scratch: sums of slabs (slabs,2,width), then their totals
+ * (2,width), then a single number. */
 typedef struct normed_layout {
     double *slabs, *sums, *one;
 } normed_layout;
@@ -37,8 +38,8 @@ static __device__ size_t row_at(const es_columns *c, int i)
     return (size_t)i * (size_t)c->stride + (size_t)c->first;
 }
 
-/* Returns a thread's number of columns: a pack if all rows begin and end with
- * one. */
+/* Returns the number of columns of a thread: a pack if the rows of all arrays
+ * begin and end at pack boundaries, otherwise 1. */
 template <class... X>
 static int choose_lanes(const es_columns *c, const X *...arrays)
 {
@@ -46,8 +47,8 @@ static int choose_lanes(const es_columns *c, const X *...arrays)
     return uneven == 0 && es_packs_fit(arrays...) ? PACK : 1;
 }
 
-/* Grid of threads for all columns by slabs of rows: slab s has the rows s, s +
- * n_slabs, ... */
+/* Returns a grid of threads for all columns by slabs of rows. Slab s consists
+ * of rows s, s + n_slabs, and so on. */
 static dim3 column_grid(const es_columns *c, int lanes, unsigned n_slabs)
 {
     const size_t columns = (size_t)N_THREADS * (size_t)lanes;
@@ -63,8 +64,8 @@ static __device__ int own_column()
 
 /* --- columns -------------------------------------------------------------- */
 
-/* slabs (slabs,2,n): for each column of x the sum of squares, and the dot
- * product with y (NULL: squares only). */
+/* Computes slabs (slabs,2,n): for each column of x the sum of squares, and the
+ * dot product with the same column of y. Only squares if y is NULL. */
 template <int W>
 static __global__ void column_products_kernel(double *slabs, const float *x,
                                               const float *y, es_columns c)
@@ -112,7 +113,8 @@ static __global__ void norm_factors_kernel(float *factors, const double *slabs,
         factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
 }
 
-/* y = factor x; `by_column`: factors (n), otherwise (1). */
+/* Computes y = factor x. The factors are (n), one per column, if `by_column` is
+ * true, otherwise (1). */
 template <int W>
 static __global__ void scale_columns_kernel(float *y, const float *x,
                                             const float *factors,
@@ -136,7 +138,8 @@ static __global__ void scale_columns_kernel(float *y, const float *x,
     }
 }
 
-/* Grid of slabs of rows for work without sums: enough for all processors. */
+/* Returns a grid over slabs of rows for work without sums, with enough blocks
+ * for all processors. */
 static dim3 row_grid(const es_backend *backend, const es_columns *c, int lanes)
 {
     const size_t columns = column_grid(c, lanes, 1).x;
@@ -181,7 +184,8 @@ static void weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
     scale_columns(backend, w, v, factors, true, columns);
 }
 
-/* factors (2,n): of dw, and of v; also adds to dg. */
+/* Computes factors (2,n), the factors of dw and of v for each column; also adds
+ * to dg. */
 static __global__ void norm_gradient_kernel(float *factors, float *dg,
                                             const double *slabs, const float *g,
                                             int n)
@@ -246,7 +250,8 @@ static void weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* Returns row (n) of x times another row, computed by a warp, in every lane. */
+/* Computes the product of row x (n) and another row with the lanes of a warp.
+ * Every lane returns the result. */
 static __device__ double row_product(const float *x, const float *row, int n)
 {
     double sum = 0;
@@ -255,7 +260,7 @@ static __device__ double row_product(const float *x, const float *row, int n)
     return es_warp_sum(sum);
 }
 
-/* out (in) = m u; a warp handles a row. */
+/* Computes out (in) = m u; each warp processes a row. */
 static __global__ void rows_along_kernel(double *out, const float *m,
                                          const float *u, es_columns c)
 {
@@ -268,7 +273,8 @@ static __global__ void rows_along_kernel(double *out, const float *m,
     }
 }
 
-/* slabs (slabs,n): parts of m^T times rows_along's result. */
+/* Computes slabs (slabs,n): the slabs' contributions to m^T times the result of
+ * rows_along_kernel. */
 template <int W>
 static __global__ void columns_along_kernel(double *slabs, const float *m,
                                             const double *along, es_columns c)
@@ -298,7 +304,7 @@ static __global__ void add_slabs_kernel(double *out, const double *slabs, int n)
         out[j] = sum_slabs(slabs + j, n, 1);
 }
 
-/* Returns the length of x (n), which is in the block's sums. */
+/* Computes the length of x (n) with all threads of the block. */
 static __device__ double length_of(const double *x, int n, double *shared)
 {
     double sum = 0;
@@ -307,8 +313,9 @@ static __device__ double length_of(const double *x, int n, double *shared)
     return sqrt(es_block_sum(sum, shared));
 }
 
-/* Computes, from m u and m^T m u, v and u of length 1, and sigma, the length of
- * m^T v, with its inverse for the scaling. One block. */
+/* From m u and m^T m u, computes v and u scaled to length 1, sigma, which is
+ * the length of m^T v, and the inverse of sigma for scaling the weights. Runs
+ * in one block. */
 static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
                                            float *inverse,
                                            const double *rows_along,
@@ -329,7 +336,7 @@ static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
     }
 }
 
-/* Computes sigma = v^T m u and its inverse from m u. One block. */
+/* Computes sigma = v^T m u and its inverse from m u. Runs in one block. */
 static __global__ void sigma_kernel(float *sigma, float *inverse,
                                     const double *rows_along, const float *v,
                                     int n)
@@ -346,8 +353,8 @@ static __global__ void sigma_kernel(float *sigma, float *inverse,
     }
 }
 
-/* Each iteration ends with u, v and sigma; with no iterations, only sigma is
- * computed from the current v and u. */
+/* Runs power iterations, each of which ends with u, v and sigma. Without
+ * iterations, only computes sigma from the current v and u. */
 static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
                           const es_columns *c, int n_iterations)
@@ -389,7 +396,8 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     scale_columns(backend, w, m, inverse, false, c);
 }
 
-/* pieces (blocks): parts of <x, y>; a warp handles a row. */
+/* Computes pieces (blocks): each block's contribution to <x, y>. A warp
+ * processes a row. */
 static __global__ void product_kernel(double *pieces, const float *x,
                                       const float *y, es_columns c)
 {
@@ -404,7 +412,7 @@ static __global__ void product_kernel(double *pieces, const float *x,
         pieces[blockIdx.x] = sum;
 }
 
-/* factors (2): of dw, and of v u^T. */
+/* Computes factors (2): the factor of dw, and the factor of v u^T. */
 static __global__ void spectral_factors_kernel(float *factors,
                                                const double *pieces, int n,
                                                const float *sigma)

@@ -1,13 +1,14 @@
 /* Finds the largest absolute number of an operand, and computes the gradient of
  * range losses, which affects only this number. Absolute values are compared as
- * the bits of floats: the order is the same and puts NaN above all numbers.
- * Among equal values the first counts, so the bits do not depend on the
- * blocks. */
+ * the bits of floats, whose order is the same and puts NaN above all numbers.
+ * If several values are equal, the first is used, so that the result does not
+ * depend on the number of blocks. */
 #include "hooks/trainer/cuda/attention.h"
 
 #include <math.h>
 
-/* A candidate for the largest number: |x| as bits, and its index. */
+/* A candidate for the largest number: |x| as the bits of a float, and its
+ * index. */
 typedef struct candidate {
     uint64_t index;
     uint32_t size;
@@ -26,7 +27,8 @@ static ES_DEVICE candidate larger(candidate a, candidate b)
     return b.size > a.size || (b.size == a.size && b.index < a.index) ? b : a;
 }
 
-/* Returns the block's candidate in its first thread; shared (blockDim.x). */
+/* Returns the largest of the block's candidates in the block's first thread;
+ * shared (blockDim.x) is working memory. */
 static ES_DEVICE candidate join_block(candidate own, candidate *shared)
 {
     const int thread = (int)threadIdx.x;
@@ -49,7 +51,7 @@ static ES_DEVICE candidate join_pieces(const candidate *pieces, int n,
     return join_block(own, shared);
 }
 
-/* Records x as the largest number of a pass. */
+/* Records x, at position `index`, as the largest number of a pass. */
 static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
 {
     const float size = fabsf(x);
@@ -57,7 +59,7 @@ static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
     peak->sign = x > 0 ? 1.f : x < 0 ? -1.f : x == 0 ? 0.f : x;
     peak->index = index;
     peak->sum += (double)size;
-    if (!(size <= peak->largest)) /* also true for a NaN, which stays */
+    if (!(size <= peak->largest)) /* also true for a NaN, which then remains */
         peak->largest = isnan(peak->largest) ? peak->largest : size;
 }
 
@@ -124,8 +126,8 @@ static void pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- scores --------------------------------------------------------------- */
 
-/* The scores of a call: that of query i and key j of head h in sequence b has
- * number ((b n_head + h) n_ctx + i) n_ctx + j. */
+/* Scores of a call. The score of query i and key j of head h in sequence b has
+ * the index ((b n_head + h) n_ctx + i) n_ctx + j. */
 template <class A>
 struct scores {
     const A *qkv;
@@ -152,7 +154,7 @@ static scores<A> scores_of(const es_mem *qkv, const es_mem *saved,
     return s;
 }
 
-/* Return the offset in qkv of the query of a row, and of the key of a score. */
+/* Return the offset in qkv of a row's query, and of a score's key. */
 template <class A>
 static ES_DEVICE size_t place_of(const scores<A> *s, uint64_t row, int key)
 {
@@ -176,8 +178,8 @@ static ES_DEVICE float score(const scores<A> *s, uint64_t row, int key)
     return sum * s->scale;
 }
 
-/* Compares rows by their largest |score|, which PowerSoftmax saves; a row that
- * is not finite precedes all others. */
+/* Compares rows by their largest |score|, which PowerSoftmax saves. A row that
+ * is not finite ranks above all other rows. */
 template <class A>
 static __global__ void rows_kernel(candidate *pieces, scores<A> s)
 {
@@ -194,7 +196,7 @@ static __global__ void rows_kernel(candidate *pieces, scores<A> s)
         pieces[blockIdx.x] = own;
 }
 
-/* Compares the keys of that row. */
+/* Compares the scores of the keys in the row that find_row has found. */
 template <class A>
 static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
                                     int n_pieces, scores<A> s)
@@ -214,7 +216,7 @@ static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
         keep(peak, score(&s, row, (int)(own.index % n_ctx)), own.index);
 }
 
-/* This back-end has no attention that sees all keys. */
+/* This back-end has no attention in which queries see all keys. */
 template <class A>
 static void find_score_peak(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,

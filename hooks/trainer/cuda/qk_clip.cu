@@ -1,24 +1,26 @@
-/* QK-Clip: finds the largest logit of every head among the row values that
- * attention saves for the backward pass, and scales the columns of q and k. */
+/* Implements QK-Clip: finds the largest logit of every head among the row
+ * values that attention saves for the backward pass, and scales the columns of
+ * q and k. */
 #include "hooks/trainer/cuda/attention.h"
 
 /* --- the largest logit ---------------------------------------------------- */
 
-/* A head's rows: row (b, t) is saved[(b n_head + h) n_ctx + t]. */
+/* Arguments of largest_kernel. Row (b, t) of head h is saved[(b n_head + h)
+ * n_ctx + t]. */
 typedef struct logits_call {
     float *out; /* (H) */
     const es_saved_row *saved;
     int n_batch, n_head, n_ctx;
 } logits_call;
 
-/* Each block handles a head. `saved` holds the largest raw score, its factor,
- * and the inverse of a sum, which is not finite if a score of the row is
- * not. */
+/* Each block processes a head. A saved row holds the largest raw score, its
+ * factor, and the inverse of a sum, which is not finite if a score of the row
+ * is not finite. */
 static __global__ void largest_kernel(logits_call call)
 {
     es_begin_kernel();
-    ES_DYNAMIC_SHARED(float,
-                      shared); /* (2,ES_MAX_WARPS): largest; any bad row */
+    ES_DYNAMIC_SHARED(float, shared); /* (2,ES_MAX_WARPS): largest logit;
+                                       * nonzero if a row is not finite */
     const int head = (int)blockIdx.x, n_warps = (int)blockDim.x / 32;
     const int n = call.n_batch * call.n_ctx, warp = (int)threadIdx.x / 32;
     float largest = -INFINITY;
@@ -89,8 +91,8 @@ static void qk_factors(es_backend *backend, es_mem *factors,
 
 /* --- scaling -------------------------------------------------------------- */
 
-/* Scales columns 0 .. 2 d - 1 of rows of 3 d; the heads of k follow those of
- * q. */
+/* Scales columns 0 .. 2 d - 1 of rows with 3 d columns. In a row the heads of k
+ * follow the heads of q. */
 static __global__ void scale_kernel(float *x, const float *factors, int n_in,
                                     int width, int d_model)
 {

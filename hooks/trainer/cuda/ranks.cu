@@ -1,7 +1,7 @@
-/* Sums over the devices of several ranks, by NCCL, on a second stream. It
- * starts from the first stream when a sum may begin, and the first stream waits
- * for it when all sums are needed. A capture turns the two streams into two
- * branches of the graph. */
+/* Sums numbers over the devices of several ranks with NCCL, on a second stream.
+ * The second stream starts from the first stream when a sum may begin, and the
+ * first stream waits for the second when all sums are needed. A capture turns
+ * the two streams into two branches of the graph. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <stdlib.h>
@@ -27,7 +27,8 @@ void es_cuda_ranks_free(es_cuda_ranks *ranks)
     free(ranks);
 }
 
-/* Each thread has a current device, the first one by default. */
+/* Selects the device for the calling thread. Each thread has a current device,
+ * the first device by default. */
 static const char *enter(int device)
 {
     const cudaError_t code = cudaSetDevice(device);
@@ -56,7 +57,8 @@ static es_status join(es_backend *backend, const char id[ES_RANK_ID_SIZE],
                : es_fail(ES_EIO, "CUDA: %s", cudaGetErrorString(code));
 }
 
-/* The side stream continues from the current point of the first stream. */
+/* Starts a sum on the side stream, after the current point of the first
+ * stream. */
 static void reduce(es_backend *backend, es_mem *x, size_t n, es_rank_sum how)
 {
     es_cuda_ranks *ranks = backend->ranks;
@@ -82,7 +84,7 @@ static void finish(es_backend *backend)
     if (!ranks->all.is_ahead)
         return;
     ranks->all.is_ahead = false;
-    /* Also after trouble: a capture must join its branches. */
+    /* Done even after trouble, because a capture must join its branches. */
     const cudaError_t code = cudaEventRecord(ranks->ends, ranks->stream);
     if (es_device_check(device, "a sum over ranks", code))
         es_device_check(
@@ -107,7 +109,7 @@ static void wait(es_backend *backend, const es_rank_patience *patience)
         else
             (void)usleep(20);
     }
-    /* A sum that waits for a lost rank would never end. */
+    /* A sum that waits for a lost rank would never end, so it is aborted. */
     if (all->comm)
         (void)all->nccl->abort(all->comm);
     all->comm = NULL;

@@ -1,7 +1,8 @@
 /**
- * Sums with a fixed order: lanes by halves, warps and blocks by their number.
- * Floats are never added atomically, because the order of atomic additions
- * changes bits.
+ * Computes sums in a fixed order: the lanes of a warp are added by halves, and
+ * warps and blocks in the order of their numbers. Floats are never added
+ * atomically, because the order of atomic additions, and with it the bits,
+ * would vary.
  */
 #ifndef ES_CUDA_REDUCE_H
 #define ES_CUDA_REDUCE_H
@@ -11,15 +12,16 @@
 
 #define ES_ALL_LANES 0xffffffffu
 
-/** Threads of a block that copies or converts memory. */
+/** Number of threads of a block that copies or converts memory. */
 constexpr int ES_THREADS = 256;
-/** Largest number of blocks with a sum each; and of warps in a block. */
+/** Maximum number of blocks that each have a sum, and maximum number of warps
+ *  in a block. */
 constexpr unsigned ES_MAX_PIECES = 1024;
 constexpr int ES_MAX_WARPS = 32;
 
-/** Returns the number of blocks of a grid over n_items, `per_block` items each:
- *  at most `waves` for each processor, since kernels stride over the rest. At
- *  least 1. */
+/** Returns the number of blocks of a grid that processes n_items, `per_block`
+ *  items per block and pass. At least 1, and at most `waves` blocks per
+ *  processor, since each block may process several portions. */
 static inline unsigned es_blocks(const es_backend *backend, size_t n_items,
                                  size_t per_block, int waves)
 {
@@ -29,7 +31,8 @@ static inline unsigned es_blocks(const es_backend *backend, size_t n_items,
     return (unsigned)(n < 1 ? 1 : n < most ? n : most);
 }
 
-/** Returns the number of blocks with a sum each, at most ES_MAX_PIECES. */
+/** Returns the number of blocks that each compute a sum; at most
+ *  ES_MAX_PIECES. */
 static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
                                  size_t per_block, int waves)
 {
@@ -37,14 +40,15 @@ static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
     return n < ES_MAX_PIECES ? n : ES_MAX_PIECES;
 }
 
-/** Returns the threads of a block over `width` elements, `lanes` per thread. */
+/** Returns the number of threads of a block that processes `width` elements,
+ *  `lanes` per thread. */
 static inline int es_row_threads(int width, int lanes, int most)
 {
     const int n = (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32;
     return n < most ? n : most;
 }
 
-/** Returns the sum over the lanes, in every lane. */
+/** Returns the sum of x over the lanes of the warp, in every lane. */
 template <class X>
 ES_DEVICE X es_warp_sum(X x)
 {
@@ -54,7 +58,8 @@ ES_DEVICE X es_warp_sum(X x)
     return x;
 }
 
-/** Returns the largest number over the lanes, ignoring NaN, in every lane. */
+/** Returns the largest x of the lanes of the warp, ignoring NaN, in every
+ *  lane. */
 template <class X>
 ES_DEVICE X es_warp_max(X x)
 {
@@ -66,8 +71,8 @@ ES_DEVICE X es_warp_max(X x)
     return x;
 }
 
-/** Returns the sum over the block, in every thread. shared (ES_MAX_WARPS) is
- *  free before and after. */
+/** Returns the sum of x over the threads of the block, in every thread. Uses
+ *  shared (ES_MAX_WARPS), which may be reused before and after the call. */
 template <class X>
 ES_DEVICE X es_block_sum(X x, X *shared)
 {
@@ -93,15 +98,15 @@ ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
     return es_block_sum(sum, shared);
 }
 
-/** Returns exp(x) with a relative error below 4e-7 for |x| < 10 and 1e-5 at
- *  -90, where it is negligible; 0 from -87.4 on. Costs one instruction more
- *  than the hardware's 2^x. */
+/** Returns exp(x) with a relative error below 4e-7 for |x| < 10 and below 1e-5
+ *  near x = -90, where the result is negligible. Returns 0 for x below -87.4.
+ *  Costs one instruction more than the hardware's 2^x. */
 ES_DEVICE float es_exp(float x)
 {
     return es_fast_exp2(x * 1.44269504f);
 }
 
-/** Returns the bytes of scratch for a sum of `n` doubles in pieces. */
+/** Returns the bytes of scratch needed to sum `n` doubles in pieces. */
 static inline size_t es_pieces_bytes(size_t n)
 {
     return ES_MAX_PIECES * n * sizeof(double);

@@ -1,5 +1,5 @@
-/* y = beta x + f / alpha of the scaled FFNs, and its backward pass; the gate;
- * dropout. */
+/* Implements y = beta x + f / alpha for scaled FFNs, the gate, and dropout,
+ * forward and backward. */
 #include "hooks/trainer/cuda/reduce.h"
 
 template <class A>
@@ -56,7 +56,7 @@ static void combine(es_backend *backend, es_mem *y, const es_mem *x,
 
 /* --- the backward pass ---------------------------------------------------- */
 
-/* A block's sums of dy x and dy f. */
+/* A block's sums of dy x and of dy f. */
 typedef struct along {
     double x, f;
 } along;
@@ -66,7 +66,7 @@ struct combine_gradient {
     A *dx, *df;
     const A *dy, *x, *f;
     const float *alpha, *beta;
-    double *pieces; /* (2,blocks): of dy x, of dy f */
+    double *pieces; /* (2,blocks): sums of dy x, then sums of dy f */
     es_split split;
 };
 
@@ -158,13 +158,14 @@ static void combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 template <class A>
 struct gate_arguments {
-    A *y, *gate; /* backward: y is dx, and gate becomes its gradient */
+    A *y, *gate; /* in the backward pass y is dx, and gate is overwritten by its
+                  * gradient */
     const A *x, *dy;
     es_split split;
 };
 
-/* Returns s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits if s is near
- * 1. exp(-|x|) cannot overflow. */
+/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, which stays accurate if s
+ * is near 1. Uses exp(-|x|), which cannot overflow. */
 static ES_DEVICE float sigmoid(float *rest, float x)
 {
     const float small = es_exp(-fabsf(x)), large = 1 / (1 + small);
@@ -261,7 +262,8 @@ struct dropout_arguments {
     size_t n;
 };
 
-/* A thread handles a block of four, whose factors are computed together. */
+/* Each thread processes a block of four elements, whose random factors are
+ * computed together. */
 template <class A>
 static __global__ void dropout_kernel(dropout_arguments<A> a)
 {

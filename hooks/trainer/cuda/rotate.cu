@@ -1,14 +1,14 @@
-/* Pythia's rotary position embedding. The first r dimensions of each head's q
- * and k are rotated in pairs (c, c + r/2): pair c of position i by the angle i
- * base^(-2c/r). A block handles a few rows at a time: their sines and cosines
- * are computed once, in double, and serve all heads. */
+/* Applies Pythia's rotary position embedding. The first r dimensions of each
+ * head's q and k are rotated in pairs (c, c + r/2): at position i, pair c turns
+ * by the angle i base^(-2c/r). A block processes a few rows at a time, and
+ * computes their sines and cosines once, in double, for all heads. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
 
 #define BASE 10000.0
 
-/* Rows that a block handles at a time. */
+/* Number of rows that a block processes at a time. */
 #define N_ROWS 4
 
 typedef struct rotation {
@@ -17,14 +17,16 @@ typedef struct rotation {
     bool back;
 } rotation;
 
-/* Returns a quarter of a head's width, rounded down to even, at least 2. */
+/* Returns the number of rotated dimensions: a quarter of a head's width,
+ * rounded down to an even number, at least 2. */
 static int count_rotated(int head_width)
 {
     const int quarter = head_width / 4 / 2 * 2;
     return quarter > 2 ? quarter : 2;
 }
 
-/* turns (rows,2,pairs): the cosines of a row's angles, then their sines. */
+/* Fills turns (rows,2,pairs) with the cosines of a row's angles, then the
+ * sines. */
 static __device__ void fill_turns(float *turns, const rotation *r, int first)
 {
     const int n = N_ROWS * r->n_pairs;
@@ -55,7 +57,7 @@ static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
     es_store(x + n_pairs, right);
 }
 
-/* The heads of k follow those of q in a row. */
+/* In a row the heads of k follow the heads of q. */
 template <class A, int W>
 static __device__ void turn_rows(A *qkv, const float *turns, const rotation *r,
                                  int first)

@@ -1,5 +1,5 @@
-/* LayerNorm: a warp handles a row. A row is read from memory once, afterwards
- * from the cache. */
+/* Implements LayerNorm with one warp per row. A row is read from memory once;
+ * later reads of the same row find it in the cache. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct norm_forward {
@@ -9,7 +9,8 @@ typedef struct norm_forward {
     float epsilon;
 } norm_forward;
 
-/* Return the warp's first row, and the distance to its next row. */
+/* Return the first row that a warp processes, and the distance to its next
+ * row. */
 static __device__ int first_row()
 {
     return (int)(es_thread() / 32);
@@ -97,14 +98,14 @@ static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
  * the blocks. */
 
 typedef struct norm_backward {
-    float *partial; /* (blocks,2 width): dweight, dbias */
+    float *partial; /* (blocks,2 width): each block's dweight, then its dbias */
     const float *mean, *rstd, *weight;
     int n_rows, width;
 } norm_backward;
 
-/* A lane's packs of a row of dy, x and dx: N packs are read at once and stay in
- * registers. With N = 0 a row may have any width, and is read where it is
- * needed. */
+/* A lane's packs of a row of dy, x and dx. N packs are read at once and stay in
+ * registers. With N = 0 a row may have any width, and packs are read where they
+ * are needed. */
 template <class A, int W, int N>
 struct row_packs {
     A *dx;
@@ -112,7 +113,7 @@ struct row_packs {
     uint4 of_dx[N > 0 ? N : 1], of_dy[N > 0 ? N : 1], of_x[N > 0 ? N : 1];
 };
 
-/* Returns the first column of the lane's pack number k. */
+/* Returns the first column of the lane's k-th pack. */
 template <int W>
 static ES_DEVICE int pack_at(int k)
 {
@@ -133,7 +134,7 @@ static ES_DEVICE void read_packs(row_packs<A, W, N> *row, int width)
     }
 }
 
-/* Loads pack number k, which begins at column j. */
+/* Loads the k-th pack, which begins at column j. */
 template <class A, int W, int N>
 static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
                                 const row_packs<A, W, N> *row, int k, int j)
@@ -174,7 +175,8 @@ static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
     *mean_gx = es_warp_sum(dot) * rstd / width;
 }
 
-/* Processes a row: writes dx, and adds to the sums of the lane's columns. */
+/* Processes a row: writes dx, and adds to the lane's column sums of dweight and
+ * dbias. */
 template <class A, int W, int N>
 static ES_DEVICE void row_back(row_packs<A, W, N> *row, float *sums,
                                const norm_backward *n, float mean, float rstd)
@@ -236,11 +238,12 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
     }
 }
 
-/* Columns of a block of the second kernel, and threads per column. */
+/* Number of columns that a block of the second kernel processes, and threads
+ * per column. */
 #define N_COLUMNS 32
 #define N_SHARES 16
 
-/* dweight, dbias (n) += the column sums of partial (n_pieces,2 n). */
+/* Adds the column sums of partial (n_pieces,2 n) to dweight and dbias (n). */
 static __global__ void add_columns_kernel(float *dweight, float *dbias,
                                           const float *partial, int n_pieces,
                                           int n)
@@ -264,8 +267,8 @@ static __global__ void add_columns_kernel(float *dweight, float *dbias,
     to[0] += sum;
 }
 
-/* Returns the number of warps whose sums fit into 48 KiB, so that several
- * blocks share a processor; at least 1. */
+/* Returns the number of warps whose sums fit in 48 KiB, so that several blocks
+ * share a processor; at least 1. */
 static int count_warps(int n_slots)
 {
     const size_t bytes = 2 * (size_t)n_slots * sizeof(float);
@@ -273,7 +276,7 @@ static int count_warps(int n_slots)
     return (int)(n < 1 ? 1 : n < ES_THREADS / 32 ? n : ES_THREADS / 32);
 }
 
-/* Rows of up to 4 packs per lane stay in registers. */
+/* A row of up to 4 packs per lane is kept in registers. */
 template <class A>
 static void (*norm_backward_of(int width, bool fits))(A *, const A *, const A *,
                                                       norm_backward)
@@ -325,7 +328,8 @@ static void layer_norm_backward(es_backend *backend, es_mem *dx,
               (const float *)n.partial, (int)blocks, width);
 }
 
-/* Also covers the other files of this folder that work on rows or sum. */
+/* Also covers the scratch of the other files of this folder that process rows
+ * or sums. */
 size_t es_cuda_rows_scratch(const es_extents *largest)
 {
     const size_t norm =

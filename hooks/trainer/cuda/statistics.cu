@@ -1,5 +1,6 @@
-/* Statistics of a step, all in double: the entropies' penalty, the rows of
- * heads, activations, the mean loss. */
+/* Computes the statistics of a step, all in double: the entropy penalty,
+ * statistics of heads from row statistics, statistics of activations, and the
+ * mean loss. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 /* --- the regulariser: a block for each head ------------------------------- */
 
 typedef struct penalty_arguments {
-    double *sums; /* (H), sums of the penalties */
+    double *sums; /* (H) sum of the penalties of each head */
     float *dentropy, *dtheta;
     const float *entropy, *theta;
     const es_control *control;
@@ -15,9 +16,9 @@ typedef struct penalty_arguments {
     float scale;
 } penalty_arguments;
 
-/* The block's head. */
+/* Parameters of the head that a block processes. */
 typedef struct head {
-    int rows; /* rows of a head: B T */
+    int rows; /* number of rows of the head, B T */
     double theta, largest, factor;
 } head;
 
@@ -32,7 +33,7 @@ static __device__ head open_head(const penalty_arguments *a)
     return h;
 }
 
-/* Returns the offset of row i of the block's head. */
+/* Returns the offset of the i-th row of the block's head. */
 static __device__ size_t row_at(const es_penalty *how, int i)
 {
     const int b = i / how->n_ctx, at = i - b * how->n_ctx;
@@ -40,8 +41,8 @@ static __device__ size_t row_at(const es_penalty *how, int i)
     return sequence * (size_t)how->n_ctx + (size_t)at;
 }
 
-/* Returns the regulariser's penalty of one entropy, and its slope. The
- * indicator is false for a NaN. */
+/* Returns the regulariser's penalty of one entropy, and the derivative in
+ * *slope. The indicator function is false for a NaN. */
 static __device__ double penalise(double *slope, double e, const head *h,
                                   double gamma)
 {
@@ -51,8 +52,8 @@ static __device__ double penalise(double *slope, double e, const head *h,
     return counts ? deviation * deviation : 0;
 }
 
-/* Returns the sum of the rows' penalties; an infinite entropy does not
- * count. */
+/* Returns the sum of the penalties of the head's rows. An infinite entropy does
+ * not count. */
 static __device__ double penalise_rows(double *slopes,
                                        const penalty_arguments *a,
                                        const head *h, double *shared)
@@ -72,8 +73,8 @@ static __device__ double penalise_rows(double *slopes,
     return es_block_sum(sum, shared);
 }
 
-/* Returns the penalty of the mean over the finite rows, to which its gradient
- * is distributed. */
+/* Returns the penalty of the mean entropy over finite rows, and distributes the
+ * gradient of the mean to these rows. */
 static __device__ double penalise_mean(double *slopes,
                                        const penalty_arguments *a,
                                        const head *h, double *shared)
@@ -111,7 +112,7 @@ static __global__ void entropy_penalty_kernel(penalty_arguments a)
         a.dtheta[blockIdx.x] -= (float)(h.factor * slopes * h.largest);
 }
 
-/* Adds the heads in order. */
+/* Adds the penalties of all heads, in the order of heads. */
 static __global__ void add_penalties_kernel(float *loss, const double *sums,
                                             int n_head, int n_layer)
 {
@@ -136,7 +137,7 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                                  es_at<es_control>(control),
                                  *penalty,
                                  scale};
-    /* There are few heads, so each gets a large block. */
+    /* There are few heads, so each head gets a large block. */
     const int n_threads =
         es_row_threads(penalty->n_batch * penalty->n_ctx, 1, 1024);
     es_launch(backend->device, "entropy penalty", entropy_penalty_kernel,
@@ -149,7 +150,8 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
 
 /* --- rows of heads: a block for each head --------------------------------- */
 
-/* es_head_sums_add_rows on a device, where a thread has some of the rows. */
+/* Implements es_head_sums_add_rows on a device, where each thread processes a
+ * part of the rows. */
 
 typedef struct measured {
     const float *rows[ES_N_ROW_STATISTICS];
@@ -170,7 +172,7 @@ static __device__ void add_row(es_head_sums *share, const measured *m,
     }
 }
 
-/* Merges the lanes' parts of a sequence; the result is in every lane. */
+/* Merges the lanes' parts of a sequence. Every lane has the result. */
 static __device__ void merge_lanes(es_head_sums *share)
 {
     share->finite_rows = es_warp_sum(share->finite_rows);
@@ -182,7 +184,7 @@ static __device__ void merge_lanes(es_head_sums *share)
                 : es_warp_sum(share->values[i]);
 }
 
-/* Merges the parts of the block's warps, and ends the sequence. */
+/* Merges the parts of the block's warps, and completes the sequence. */
 static __device__ void end_sequence(es_head_sums *share,
                                     const es_head_sums *warps, int n_warps)
 {
@@ -207,15 +209,15 @@ static __device__ es_head_sums start_share(void)
     return share;
 }
 
-/* A block handles one head of all layers (L,H), n_group of its threads one
- * sequence at a time. The sums of a head add sequences in order within each
- * group, then the groups. */
+/* Each block processes one head of all layers (L,H). n_group of its threads
+ * process one sequence at a time. The sums of a head add the sequences of each
+ * group in order, then the groups. */
 static __global__ void measure_rows_kernel(es_head_sums *sums, measured m,
                                            int n_batch, int n_head, int n_ctx,
                                            int n_group)
 {
     es_begin_kernel();
-    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps), then (groups) */
+    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps), later (groups) */
     const int n_groups = (int)blockDim.x / n_group;
     const int group = (int)threadIdx.x / n_group;
     const int own = (int)threadIdx.x % n_group;
@@ -277,7 +279,7 @@ static ES_DEVICE void add_activations(es_layer_sums *to, const A *x)
     }
 }
 
-/* pieces: one for each block. */
+/* Writes the sum of each block to `pieces`. */
 template <class A>
 static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)

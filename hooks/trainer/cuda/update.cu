@@ -1,5 +1,6 @@
-/* The update of a step: the norm of the gradient, clipping, and AdamW, which
- * also writes the copy of the weights in the precision of products. */
+/* Implements the update of a step: the norm of the gradient, clipping, and
+ * AdamW. AdamW also writes the copy of the weights in the precision of
+ * products. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -63,7 +64,8 @@ static void sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
 
 /* --- clipping ------------------------------------------------------------- */
 
-/* loss NULL: not checked. */
+/* Computes grad_scale, and sets skips if the step must be skipped. The loss is
+ * checked unless it is NULL. */
 static __global__ void clip_kernel(es_control *control, const double *squares,
                                    const double *loss, float max_norm,
                                    bool may_skip)
@@ -100,7 +102,7 @@ typedef struct adamw_arguments {
     es_split split;
 } adamw_arguments;
 
-/* Writes the copy of param, if there is one, in the precision of products. */
+/* Writes the copy of param in the precision of products, if there is a copy. */
 template <class A, int W>
 static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
 {
@@ -110,7 +112,7 @@ static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
         es_store(copy, p);
 }
 
-/* Rates that are the same for every parameter. */
+/* Learning rates and factors that are the same for every parameter. */
 typedef struct adamw_rates {
     float scale, keep, rate, root;
 } adamw_rates;
@@ -140,7 +142,7 @@ static ES_DEVICE void update(const adamw_arguments *a, A *copy,
         store_copy(copy + at, p);
 }
 
-/* copy: of param, or NULL. */
+/* Applies AdamW. `copy` is the copy of param, or NULL. */
 template <class A>
 static __global__ void adamw_kernel(adamw_arguments a, A *copy)
 {
@@ -160,13 +162,13 @@ static __global__ void adamw_kernel(adamw_arguments a, A *copy)
         update<lanes>(&a, copy, &rates, split.head + i * lanes);
 }
 
-/* Returns the copy of kept parameters, or NULL. */
+/* Returns the copy of parameters for which a copy is kept, or NULL. */
 template <class A>
 static A *copy_of(const es_backend *backend, const es_mem *param)
 {
     bool is_copy;
     const es_mem *found = es_cuda_weights(backend, param, &is_copy);
-    /* The copies are memory of this back-end. */
+    /* the copies belong to this back-end, so they may be written */
     return is_copy ? es_at<A>(const_cast<es_mem *>(found)) : NULL;
 }
 
