@@ -12,7 +12,8 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-/* Returns an activation with a slope that is learnt or constant. */
+/* Returns a description of the activation, with a learnt or a constant
+ * slope. */
 static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
 {
     const float slope = 0.3f;
@@ -22,8 +23,8 @@ static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
     return act;
 }
 
-/* Returns true if gemm.h allows the product to apply this activation to this
- * pre, in rows of `width`. */
+/* Returns true if gemm.h permits products to apply this activation to `pre` in
+ * rows of `width`. */
 static bool is_epilogue(const es_bench *bench, es_activation kind,
                         const es_mem *pre, int width)
 {
@@ -32,9 +33,8 @@ static bool is_epilogue(const es_bench *bench, es_activation kind,
            !bench->bare;
 }
 
-/* Returns true if got (n) was also rounded before the activation: then, if pre
- * is not large, it often differs from the nearest number to the expected
- * one. */
+/* Returns true if got (n) was rounded before the activation, too. Then got
+ * often differs from the expected value rounded once, unless pre is large. */
 static bool is_twice_rounded(const es_bench *bench, const float *got,
                              const double *want, const float *pre, size_t n)
 {
@@ -54,7 +54,8 @@ static bool can_tell(const es_bench *bench, es_activation kind, size_t n)
     return es_linear_unit(bench) > 0 && n > 2000 && kind == ES_ACT_GELU_TANH;
 }
 
-/* -infinity may be multiplied by 0, or by a slightly larger number. */
+/* Accepts every result that -infinity permits, since it may be multiplied by 0
+ * or by a slightly larger number. */
 static void forgive(double *want, const float *got, const float *pre,
                     es_activation kind, size_t n)
 {
@@ -66,8 +67,8 @@ static void forgive(double *want, const float *got, const float *pre,
             want[i] = (double)got[i];
 }
 
-/* Expects post (n) to be act(pre); within a product, act of pre before
- * rounding. */
+/* Expects post (n) to be act(pre). Within a product, the activation is applied
+ * to pre before rounding. */
 static void expect_post(es_bench *bench, const float *post, const float *pre,
                         es_activation kind, size_t n, bool within)
 {
@@ -86,7 +87,8 @@ static void expect_post(es_bench *bench, const float *post, const float *pre,
         const bool twice = is_twice_rounded(bench, post, want, pre, n);
         if (bench->emulated)
             assert_int_equal(within, twice);
-        else if (within) /* the library may leave it to a pass */
+        else if (within) /* the library may apply the activation in a separate
+                          * pass */
             print_message("%s: GELU is %s the product\n",
                           es_precision_names[bench->precision],
                           twice ? "fused into" : "separate from");
@@ -149,7 +151,7 @@ static void test_cuda_acts__forward(void **state)
 }
 
 /* If products support neither bias nor activation, separate passes apply
- * them. */
+ * both. */
 static void test_cuda_acts__forward_apart(void **state)
 {
     (void)state;
@@ -158,8 +160,8 @@ static void test_cuda_acts__forward_apart(void **state)
 }
 
 /* Computes the gradient through y = act(pre) W, where the gradient of act(pre)
- * is rounded once. slopes: the gradient of the slope, and the sum of its
- * absolute terms. */
+ * is rounded once. slopes receives the gradient of the slope, and the sum of
+ * the absolute values of its terms. */
 static void expect_act_back(double slopes[2], double *dpre, double *post,
                             const float *pre, es_activation kind, size_t n)
 {
@@ -173,8 +175,8 @@ static void expect_act_back(double slopes[2], double *dpre, double *post,
     }
 }
 
-/* Expects dpre (n) = gradient act'(pre). The gradient was rounded, except
- * `within` a product, where tanh may be approximate. */
+/* Expects dpre (n) = gradient act'(pre). The gradient was rounded before,
+ * except `within` a product, where tanh may be approximate. */
 static void expect_dpre(es_bench *bench, const float *dpre, const double *want,
                         const double *gradient, size_t n, bool within)
 {
@@ -255,8 +257,8 @@ static void test_cuda_acts__backward_apart(void **state)
 }
 
 /* Accepts any result where formulas may differ: at infinity, at infinity times
- * 0, and within a product where a cube overflows. post of infinity must be
- * infinity. */
+ * 0, and within a product where a cube overflows. post must be infinite where x
+ * is infinite. */
 static void forgive_ends(float *post, float *slope, const float *x,
                          es_activation kind, bool within)
 {
@@ -270,8 +272,8 @@ static void forgive_ends(float *post, float *slope, const float *x,
         *slope = (float)es_ref_act_slope((double)*x, kind, 0.3f);
 }
 
-/* Checks the largest and smallest numbers, the kink, and non-finite numbers, in
- * rows of `width`, through a product of ones, so that pre is x. */
+/* Checks the largest and smallest numbers, the kink, and non-finite numbers in
+ * rows of `width`. x passes through a product with ones, so pre equals x. */
 static void check_ends_of(es_bench *bench, es_activation kind, int width)
 {
     float x[] = {-INFINITY, -1e30f, -88, -20, -5, -1e-20f, -0.0f,    0,
@@ -295,7 +297,8 @@ static void check_ends_of(es_bench *bench, es_activation kind, int width)
     const bool within = is_epilogue(bench, kind, c.pre, width);
     memcpy(post, es_bench_get_acts(bench, c.post), sizeof post);
     memcpy(slope, es_bench_get_acts(bench, c.y), sizeof slope);
-    /* Compared one by one, since 1e30 would set the tolerance of all. */
+    /* entries are compared one by one, since 1e30 would set the tolerance of
+     * all */
     for (int i = 0; i < N; i++) {
         const double want = es_ref_act((double)x[i], kind, 0.3f), one = 1;
         const double change = es_ref_act_slope((double)x[i], kind, 0.3f);

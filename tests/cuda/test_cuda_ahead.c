@@ -1,6 +1,6 @@
-/* Launches a step before the numbers of the previous one are known, and expects
- * the same bits as without it, even if a step is skipped or a loss is not
- * finite. */
+/* Tests steps that are launched before the results of the previous step are
+ * known. The bits must be the same as without this, even if a step is skipped
+ * or a loss is not finite. */
 /* needs: nvcc */
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -21,7 +21,7 @@ static int set_up(void **state)
     return training_set_up(state);
 }
 
-/* Skips the test without such a back-end or without a device. */
+/* Returns the back-end's table. Skips the test without a library or device. */
 static const es_ops *cuda(es_precision precision)
 {
     const es_ops *ops;
@@ -105,7 +105,8 @@ typedef struct outcome {
     int n_ahead, n_skipped, n_nan;
 } outcome;
 
-/* Runs both trainers to the end, and counts events on the way. */
+/* Runs two trainers to the end, one of which launches steps ahead; compares
+ * their results and counts events. */
 static outcome compare(es_precision precision, const char *arch, double lr,
                        int accumulate)
 {
@@ -116,7 +117,7 @@ static outcome compare(es_precision precision, const char *arch, double lr,
     es_trainer *plain = open_on(&s, cuda(precision));
     for (int64_t step = 0; step < N_STEPS; step++) {
         es_step a, b;
-        /* As before an evaluation, when no step follows. */
+        /* false as before an evaluation, when no step follows directly */
         ahead->may_run_ahead = step + 1 < N_STEPS && step != 5;
         ahead->measures_next = is_measured(step + 1);
         es_assert_ok(es_trainer_step(ahead, &a, step, is_measured(step)));
@@ -159,7 +160,7 @@ TEST(a_non_finite_loss_is_reported_with_its_step)
     assert_true(all.n_ahead > 0 && all.n_nan > 0 && all.n_nan < N_STEPS);
 }
 
-/* SNorm's iteration would be applied twice to a repeated step. */
+/* A repeated step would apply SNorm's power iteration twice. */
 TEST(steps_with_spectral_norm_are_not_launched_ahead)
 {
     const outcome all = compare(ES_FP32, "SM+LN+G+SNorm(QK)", 1e-2, 1);
@@ -167,7 +168,7 @@ TEST(steps_with_spectral_norm_are_not_launched_ahead)
 }
 
 /* In the training loop, evaluations, checkpoints and the end must see the model
- * as it is after their step. */
+ * as it is after the step before them. */
 TEST(a_training_gives_the_same_numbers)
 {
     static training_seen seen, plain;

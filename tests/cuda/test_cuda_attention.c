@@ -1,7 +1,8 @@
 /* Compares attention of the CUDA back-end with plain loops in double, on the
- * host and, if there is one, on the device. Inputs are rounded to the precision
- * first, so that only the arithmetic is judged: statistics and all of fp32 with
- * the CPU's tolerance, outputs in 16 bits with that of two roundings. */
+ * emulation and, if there is one, on a device. Inputs are rounded to the
+ * precision first, so that only the arithmetic affects the error. The tolerance
+ * of statistics and of all fp32 results is that of the CPU; for 16-bit outputs
+ * it allows two roundings. */
 /* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "tests/emulation/counts.h"
@@ -15,7 +16,7 @@
 /* --- whole problems --------------------------------------------------------
  */
 
-enum { BOTH = 2 }; /* without dentropy, and with it */
+enum { BOTH = 2 }; /* BOTH: without dentropy, then with dentropy */
 
 typedef struct shape {
     int n_batch, n_ctx, n_head, width;
@@ -29,8 +30,8 @@ typedef struct whole_problem {
     int power;
     double epsilon;
     es_row_length length;
-    float temperature; /* factor of the random temperatures */
-    float queries;     /* factor of the queries */
+    float temperature; /* factor that multiplies the random temperatures */
+    float queries;     /* factor that multiplies the queries */
 } whole_problem;
 
 static attention_problem open_whole(const whole_problem *w)
@@ -50,8 +51,8 @@ static attention_problem open_whole(const whole_problem *w)
     return p;
 }
 
-/* Returns the number of launches that recomputed rows; 0 on a device, which
- * does not count them. */
+/* Returns the emulation's counts of launches, which include launches that
+ * recomputed rows; NULL on a device, which does not count. */
 static const es_host_counts *counts(const cuda_place *place)
 {
     return dlsym(place->plugin, ES_HOST_COUNTS_NAME);
@@ -61,8 +62,8 @@ static long n_again(const cuda_place *place)
     return counts(place) ? counts(place)->again : 0;
 }
 
-/* Finite problems flag no row, except for the last 16 rows of the forward pass
- * if zeros beyond the context have a sum of 0. */
+/* Checks a finite problem. No row may be flagged, except in the last 16 rows of
+ * the forward pass if padding beyond the context has a sum of 0. */
 static void check(whole_problem w)
 {
     const bool no_sum =
@@ -85,7 +86,7 @@ static const es_precision both[] = {ES_FP32, ES_BF16};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* Heads of every width with special kernels, and widths in between. */
+/* Heads of each width that has special kernels, and of widths in between. */
 static void test_cuda_attention__fp32(void **state)
 {
     static const shape shapes[] = {
@@ -97,7 +98,7 @@ static void test_cuda_attention__fp32(void **state)
         check((whole_problem){shapes[i], ES_FP32, .entropy = i % 2});
 }
 
-/* Shapes that suit tensor cores: a warp has 16 or 32 rows, a block 64 or
+/* Shapes that suit tensor cores: a warp owns 16 or 32 rows, a block 64 or
  * 128. */
 static void test_cuda_attention__tensor_cores(void **state)
 {
@@ -110,7 +111,7 @@ static void test_cuda_attention__tensor_cores(void **state)
                               .entropy = i / 2 % 2});
 }
 
-/* Widths that tensor cores do not support. */
+/* Head widths that tensor cores do not support. */
 static void test_cuda_attention__odd_widths_of_16_bits(void **state)
 {
     static const shape odd[] = {{1, 33, 2, 5}, {2, 67, 1, 20}, {1, 40, 1, 136}};
@@ -120,7 +121,7 @@ static void test_cuda_attention__odd_widths_of_16_bits(void **state)
                               .entropy = i / 2 % 2});
 }
 
-/* Many tiles of other rows, and 7 rows in the last one. */
+/* Many tiles of other rows, with 7 rows in the last tile. */
 static void test_cuda_attention__long_context(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static void test_cuda_attention__temperatures(void **state)
         {{1, 71, 1, 16}, ES_FP32, BOTH, .temperature = 1},
         {{2, 67, 1, 16}, ES_BF16, BOTH, .temperature = 1},
         {{1, 70, 1, 64}, ES_FP16, BOTH, .temperature = 1},
-        /* Each row is nearly a single weight of 1, and its gradients are small.
-         * Their error must be relative to their size, not to that of g. */
+        /* Each row is nearly a single weight of 1, so its gradients are small.
+         * The error must be relative to the gradients, not to g. */
         {{1, 75, 2, 16}, ES_FP32, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_BF16, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_FP16, true, .temperature = 0.1f}};
@@ -160,8 +161,8 @@ static void test_cuda_attention__no_temperature_is_too_small(void **state)
     }
 }
 
-/* In rows with a single weight of 1, the gradients of q, k and t are exactly 0,
- * although 1/t may be 10^4. t = 0: without temperatures. */
+/* In rows with a single weight of 1, the gradients of q, k and t must be
+ * exactly 0, although 1/t may be 10^4. t = 0 means without temperatures. */
 static void check_one_weight(es_precision precision, shape s, float t,
                              float factor)
 {
@@ -227,8 +228,8 @@ static void test_cuda_attention__power(void **state)
         {{1, 131, 1, 16}, ES_BF16, BOTH, .power = 2, .epsilon = 1e-3},
         {{1, 70, 2, 64}, ES_BF16, BOTH, .power = 4, .epsilon = 0},
         {{1, 67, 1, 128}, ES_FP16, BOTH, .power = 6, .epsilon = 1e-3}};
-    /* Scores that 1e-6 changes a lot, and scores that float32 can barely
-     * represent. */
+    /* Factors that make scores so small that 1e-6 changes them a lot, or so
+     * large or small that float32 can barely represent them. */
     static const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     (void)state;
     for (size_t i = 0; i < COUNT(problems); i++)
@@ -242,7 +243,7 @@ static void test_cuda_attention__power(void **state)
                               .queries = factors[n / 2]});
 }
 
-/* c = 1e-6, and all weights are 0. */
+/* All scores are 0, so c = 1e-6 and all weights are 0. */
 static void test_cuda_attention__power_of_zero(void **state)
 {
     (void)state;
@@ -259,7 +260,7 @@ static void test_cuda_attention__power_of_zero(void **state)
     }
 }
 
-/* Without an epsilon this is 0 / 0, in row 5 of 7 only. */
+/* Without an epsilon the weights are 0 / 0, in row 5 of 7 only. */
 static void test_cuda_attention__power_without_divisor(void **state)
 {
     (void)state;
@@ -278,7 +279,8 @@ static void test_cuda_attention__power_without_divisor(void **state)
 
 /* --- peaked and flat rows ------------------------------------------------- */
 
-/* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
+/* Scores of thousands, for which lse - sum a s without a shift would have an
+ * error of 1e-3. */
 static void test_cuda_attention__peaked(void **state)
 {
     (void)state;
@@ -293,7 +295,7 @@ static void test_cuda_attention__peaked(void **state)
     }
 }
 
-/* Expects ln n up to the last bits. */
+/* Equal scores, for which the entropy must be ln n up to the last bits. */
 static void test_cuda_attention__flat(void **state)
 {
     (void)state;
@@ -311,8 +313,8 @@ static void test_cuda_attention__flat(void **state)
 
 /* --- non-finite numbers --------------------------------------------------- */
 
-/* Sets one number of position 37 of 90, which is inside tiles of 16, 32 and
- * 64. */
+/* Runs a problem with one number of position 37 of 90 replaced by a non-finite
+ * number. The position lies inside tiles of 16, 32 and 64. */
 static attention_problem run_spoilt(const cuda_place *place, int power,
                                     es_precision precision, int column,
                                     float value)
@@ -325,8 +327,8 @@ static attention_problem run_spoilt(const cuda_place *place, int power,
     return p;
 }
 
-/* A NaN in a key affects its row and all later rows; a NaN in a value affects
- * outputs but no statistic. */
+/* A NaN in a key affects its row and all later rows. A NaN in a value affects
+ * outputs, but no statistic. */
 static void test_cuda_attention__nan_key_or_value(void **state)
 {
     (void)state;
@@ -336,7 +338,8 @@ static void test_cuda_attention__nan_key_or_value(void **state)
         const long before = n_again(place);
         attention_problem p = run_spoilt(place, n / 2 % 2 * 4, both[n % 2],
                                          (of_key ? 16 : 32) + 2, NAN);
-        if (counts(place)) /* forward and backward */
+        if (counts(place)) /* one launch each in the forward and the backward
+                            * pass */
             assert_int_equal(n_again(place) - before,
                              both[n % 2] == ES_BF16 ? 2 : 0);
         if (of_key)
@@ -349,8 +352,9 @@ static void test_cuda_attention__nan_key_or_value(void **state)
     }
 }
 
-/* A query with an infinity: its scores are infinite or NaN, those of other rows
- * are not, and the keys that it sees are affected. */
+/* An infinity in a query makes the scores of its row infinite or NaN, but not
+ * the scores of other rows. The gradients of the keys that the query sees are
+ * affected. */
 static void test_cuda_attention__infinite_query(void **state)
 {
     (void)state;
@@ -370,8 +374,9 @@ static void test_cuda_attention__infinite_query(void **state)
     }
 }
 
-/* One score of -inf gives a weight of 0 like any other, but the row is flagged.
- * Its key also meets the zeros beyond the last of 90 queries. */
+/* One score of -inf gives a weight of 0 like in any other row, but the row is
+ * flagged. The key also meets the zeros that pad the queries beyond the last of
+ * 90. */
 static void test_cuda_attention__one_minus_infinity(void **state)
 {
     (void)state;
@@ -411,7 +416,7 @@ static void test_cuda_attention__nan_temperature(void **state)
     }
 }
 
-/* Returns true if the row equals that of float32, rounded once. */
+/* Returns true if the row equals the row computed in float32, rounded once. */
 static bool is_rounded(const attention_problem *p, const attention_problem *q,
                        int row)
 {
@@ -422,8 +427,8 @@ static bool is_rounded(const attention_problem *p, const attention_problem *q,
     return all;
 }
 
-/* A NaN in value 37: float32 kernels recompute the 16 rows around it and all
- * later rows; earlier rows have 16-bit weights. */
+/* A NaN in value 37: float32 kernels must recompute the 16 rows around it and
+ * all later rows. Earlier rows must keep 16-bit weights. */
 static void test_cuda_attention__only_flagged_rows_are_recomputed(void **state)
 {
     (void)state;
@@ -447,8 +452,8 @@ static void test_cuda_attention__only_flagged_rows_are_recomputed(void **state)
     }
 }
 
-/* Returns true if number `i` of the gradients is that of float32, up to
- * roundings to 16 bits. */
+/* Returns true if gradient number `i` equals the gradient computed in float32,
+ * up to roundings to 16 bits. */
 static bool is_near(const attention_problem *p, const attention_problem *q,
                     int i, float largest)
 {
@@ -456,8 +461,8 @@ static bool is_near(const attention_problem *p, const attention_problem *q,
            fabsf(p->dqkv[i] - q->dqkv[i]) <= 0.02f * largest;
 }
 
-/* With an infinite query 37, the other 15 recomputed rows and the later keys
- * keep correct gradients, including those of entropies. */
+/* With an infinity in query 37, the other 15 recomputed rows and the later keys
+ * must keep correct gradients, including gradients through the entropies. */
 static void
 test_cuda_attention__recomputed_rows_have_their_gradients(void **state)
 {
@@ -492,7 +497,8 @@ static void expect_same(const attention_problem *p, const attention_problem *q)
     assert_memory_equal(p->dqkv, q->dqkv, 3 * p->n_values * sizeof *p->dqkv);
 }
 
-/* Runs twice, and without statistics. */
+/* Runs attention twice with statistics and once without; outputs must have the
+ * same bits. */
 static void test_cuda_attention__same_bits(void **state)
 {
     (void)state;
@@ -516,9 +522,9 @@ static void test_cuda_attention__same_bits(void **state)
     }
 }
 
-/* Runs threads in reverse and random order. A device chooses its order and
- * gives the same bits every time. Sanitizers see the same memory accesses in
- * each order. */
+/* Runs threads in reverse and in random order; the bits must not change. A
+ * device chooses its own order and must give the same bits every time. Not
+ * under sanitizers, which see the same memory accesses in each order. */
 static void test_cuda_attention__any_order_of_threads(void **state)
 {
     enum { N_ORDERS = SANITIZED ? 1 : 4 };
@@ -527,7 +533,8 @@ static void test_cuda_attention__any_order_of_threads(void **state)
         {{1, 135, 2, 32}, ES_BF16, .temperature = 1},
         {{1, 260, 1, 64}, ES_BF16, .power = 0},
         {{1, 131, 1, 128}, ES_BF16, .power = 4},
-        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* not on tensor cores */
+        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* a width that tensor cores do
+                                               * not support */
     };
     (void)state;
     EACH_PLACE(place)
@@ -550,8 +557,8 @@ static void test_cuda_attention__any_order_of_threads(void **state)
     }
 }
 
-/* Returns the longest supported context; for emulated kernels a shorter one,
- * once 4097, and for sanitizers a still shorter one. */
+/* Returns the longest supported context. With emulated kernels the context is
+ * shorter, except for one run of 4097, and with sanitizers shorter still. */
 static int longest(const cuda_place *place, int power)
 {
     if (strstr(place->file, "host") == NULL)

@@ -1,5 +1,5 @@
-/* Tests everything in the CUDA back-end except for its operations: memory,
- * copies of weights, captured sequences, and failures. */
+/* Tests the parts of the CUDA back-end other than operations: memory, copies of
+ * weights, captured sequences, and failures. */
 /* needs: nvcc */
 #include "hooks/trainer/model/ops.h"
 #include "tests/support/cmocka_all.h"
@@ -15,7 +15,8 @@ static const es_extents small = {
 
 /* --- memory --------------------------------------------------------------- */
 
-/* Sizes that fit the page-locked buffers, and sizes that do not. */
+/* Checks store and load for sizes that fit in the page-locked buffers, and for
+ * larger sizes. */
 static void check_memory_of(const es_bench *bench, size_t bytes)
 {
     unsigned char *in = malloc(bytes), *out = malloc(bytes + 1);
@@ -53,7 +54,7 @@ static void test_cuda_backend__memory(void **state)
     }
 }
 
-/* After a store, the source may be changed at once. */
+/* The caller may change the source immediately after a store. */
 static void test_cuda_backend__stored_memory_may_be_changed(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void test_cuda_backend__view(void **state)
         bench->ops->store(bench->backend, bench->arrays[0].whole,
                           bench->arrays[0].before,
                           512 + bench->arrays[0].bytes);
-        /* Sizes increase, so that the memory must grow. */
+        /* sizes increase, so that the lent memory must grow */
         for (size_t n = 1; n <= N; n += 97) {
             const float *seen = bench->ops->view(bench->backend, memory, n);
             assert_non_null(seen);
@@ -103,7 +104,7 @@ static void test_cuda_backend__view(void **state)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Returns y (1,1) = 1 w for one of the kept weights. */
+/* Returns y (1,1) = 1 w for one of the weights that the back-end keeps. */
 static float product_with(es_bench *bench, const es_mem *weight)
 {
     float one = 1, got;
@@ -132,7 +133,7 @@ static es_mem *store_floats(const es_bench *bench, const float *values,
     return memory;
 }
 
-/* A product reads the part that `refresh` copied last. */
+/* A product reads the values that `refresh` copied last. */
 static void test_cuda_backend__weights_are_copied(void **state)
 {
     (void)state;
@@ -169,7 +170,8 @@ static void test_cuda_backend__weights_are_copied(void **state)
     }
 }
 
-/* AdamW of elements first .. first + n - 1 without a gradient halves them. */
+/* Applies AdamW with a zero gradient to elements first .. first + n - 1, which
+ * halves them. */
 static void decay(const es_bench *bench, es_mem *param, int first, int n,
                   float skips)
 {
@@ -193,8 +195,8 @@ static void decay(const es_bench *bench, es_mem *param, int first, int n,
         ops->release(bench->backend, rest[i]);
 }
 
-/* A product reads exactly the weights that AdamW has updated; a skipped update
- * changes no copy. */
+/* A product must read exactly the weights that AdamW has updated. A skipped
+ * update must not change a copy. */
 static void test_cuda_backend__adamw_copies_weights(void **state)
 {
     static const int spans[][2] = {{0, 40}, {3, 30}, {8, 5}, {39, 1}};
@@ -224,8 +226,8 @@ static void test_cuda_backend__adamw_copies_weights(void **state)
 
 /* --- fetches -------------------------------------------------------------- */
 
-/* A fetch returns the contents at the time of the call, not of the wait; the
- * two places are independent. */
+/* A fetch returns the contents at the time of the fetch, not of the wait. Both
+ * places are independent. */
 static void test_cuda_backend__fetches(void **state)
 {
     (void)state;
@@ -251,8 +253,8 @@ static void test_cuda_backend__fetches(void **state)
 
 /* --- sequences ------------------------------------------------------------ */
 
-/* Adds the means to sum (2) f64, as a sequence of two operations and a zeroed
- * one. */
+/* Adds the means to sum (2) f64 in a sequence of two operations, between which
+ * a number is set to zero. */
 static void add_twice(const es_bench *bench, int sequence, es_mem *sum,
                       const es_mem *x, int *n_called)
 {
@@ -273,7 +275,8 @@ static void test_cuda_backend__sequences_run_again(void **state)
         const es_ops *ops = bench->ops;
         const float x[2][2] = {{1, 3}, {10, 30}};
         double sum[3] = {0, 0, 7}, want[2] = {0};
-        const int first = (int)bench->lie; /* varies with memory */
+        const int first = (int)bench->lie; /* offset that varies with the
+                                            * alignment of arrays */
         int n_called = 0;
         es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
         assert_int_equal(ops->reserve(bench->backend, &of_sum, sizeof sum),
@@ -289,7 +292,8 @@ static void test_cuda_backend__sequences_run_again(void **state)
             ops->load(bench->backend, sum, of_sum, sizeof sum);
             assert_true(sum[0] == want[0] && sum[1] == want[1] && sum[2] == 0);
         }
-        /* Two sequences, each called once to run and once to be captured. */
+        /* Each of the two sequences is called twice: once to run and once to be
+         * captured. */
         assert_int_equal(n_called, 4);
         assert_int_equal(ops->status(bench->backend), ES_OK);
         ops->release(bench->backend, of_x);
@@ -325,8 +329,8 @@ static es_backend *open_with(const es_ops *ops, const char *fault)
     return backend;
 }
 
-/* The third launch fails, including those of the reservation: no later work is
- * done, and no operation returns a number. */
+/* The third launch fails, counting the launches of reservations. Nothing may
+ * run afterwards, and no operation may return a number. */
 static void test_cuda_backend__a_launch_fails(void **state)
 {
     (void)state;
@@ -348,7 +352,7 @@ static void test_cuda_backend__a_launch_fails(void **state)
     }
     ops->load(backend, &sum, of_sum, sizeof sum);
     assert_true(isnan(sum));
-    for (int i = 0; i < 4; i++) /* nothing is run or captured */
+    for (int i = 0; i < 4; i++) /* no later step is run or captured */
         if (!ops->replay(backend, 1))
             ops->launch(backend);
     const float *seen = ops->view(backend, of_x, 2);

@@ -1,6 +1,6 @@
-/* QK-Clip on the CUDA back-end: compares the largest logits that each kind of
- * attention saves with those that it measures, and checks factors and
- * columns. */
+/* Tests QK-Clip on the CUDA back-end: compares the largest logits among the
+ * values that each kind of attention saves with logits that the test computes,
+ * and checks the factors and the scaled columns. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -13,7 +13,7 @@ static const es_extents small = {
 /* --- the largest logit ---------------------------------------------------- */
 
 typedef struct shape {
-    int n_batch, n_ctx, n_head, width; /* width: of a head */
+    int n_batch, n_ctx, n_head, width; /* width is the width of a head */
     bool has_temperatures, measures, has_nan;
 } shape;
 
@@ -26,8 +26,8 @@ static es_attention attention_of(const shape *of, const es_mem *log_t)
                           .log_t = of->has_temperatures ? log_t : NULL};
 }
 
-/* Returns the largest logit of head h over its rows (B,H,T), starting from the
- * previous value. */
+/* Returns the maximum of the previous value and the logits of head h in its
+ * rows (B,H,T). */
 static double largest_of(const float *rows, const shape *of, int h,
                          float before)
 {
@@ -51,7 +51,7 @@ static void check_largest_of(es_bench *bench, const shape *of)
     float before[] = {-INFINITY, 1e4f, NAN};
     float *qkv = es_bench_draw(n * 3 * d, 2);
     double want[3];
-    /* q of head 0, of the last query of the first sequence. */
+    /* puts NaN in q of head 0, last query of the first sequence */
     if (of->has_nan)
         qkv[(size_t)(of->n_ctx - 1) * 3 * d] = NAN;
     es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n * d);
@@ -65,7 +65,8 @@ static void check_largest_of(es_bench *bench, const shape *of)
     const es_row_mem rows = {
         .array = {[ES_ROW_ENTROPY] = of_entropy, [ES_ROW_MAX_LOGIT] = of_rows}};
     const es_attention attention = attention_of(of, of_log_t);
-    /* The saved values do not depend on what is measured. */
+    /* The values that attention saves must not depend on the statistics that
+     * are requested. */
     es_mem *of_bare =
         es_bench_put_floats(bench, ES_WRITE, NULL, n * n_head * ES_N_SAVED);
     es_mem *of_out = es_bench_put_floats(bench, ES_CHANGE, before, n_head);
@@ -91,7 +92,8 @@ static void test_cuda_clip__largest_logits(void **state)
         {2, 1, 3, 5, false, true, false},   {2, 40, 3, 32, false, true, true},
         {2, 40, 3, 16, true, false, true}};
     (void)state;
-    /* The values that attention saves begin at a multiple of 16 bytes. */
+    /* attention requires that its saved values begin at a multiple of 16
+     * bytes */
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             if (bench->lie == ES_LIE_ALIGNED)

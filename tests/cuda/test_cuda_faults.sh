@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Trainings on the CUDA back-end whose device fails. Wherever it fails, one
-# line says so, the exit code is 3, and everything recorded until then is in a
-# run file with status "failed". Uses the emulation, which fails on request.
+# Tests training runs on the CUDA back-end whose device fails. Wherever the
+# device fails, one line must report the failure, the exit code must be 3, and
+# the run file must have the status "failed" and everything recorded until then.
+# Uses the emulation, which injects faults on request.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -13,7 +14,7 @@ export ENTROPY_TRAIN_CUDA=$library
 
 own_corpus "$dir/corpus.tok" || exit 1
 
-# The steps are run, captured and replayed, with evaluations and checkpoints in
+# Steps are run, captured and replayed, with evaluations and checkpoints in
 # between.
 run() { # FAULT PRECISION: trains; sets $code, leaves files in $dir/run
     rm -rf "$dir/run"
@@ -28,7 +29,7 @@ run() { # FAULT PRECISION: trains; sets $code, leaves files in $dir/run
     code=$?
 }
 
-# Prints the recorded samples, without speeds, which differ between runs.
+# Prints the recorded samples without speeds, which differ between runs.
 frames() {
     [ ! -e "$1" ] || sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END FROM sample
@@ -36,8 +37,9 @@ frames() {
 }
 status_of() { sqlite3 "$1" 'SELECT status FROM run; PRAGMA quick_check'; }
 
-# Succeeds if the failed run left the expected files; otherwise prints what is
-# wrong. If only the last checkpoint is missing, the training has finished.
+# Succeeds if the failed run has left the expected files; otherwise prints the
+# difference. If only the last checkpoint is missing, the training may have
+# finished.
 ended_well() {
     local file=$dir/run/run.db ended=failed saved
     ! grep -q ' a checkpoint is missing: ' "$dir/run/err" || ended=finished
@@ -61,8 +63,9 @@ ended_well() {
     n_kept=$(wc -l <"$dir/got")
 }
 
-# NAME FAULT STRIDE PRECISION: the first, second ... such call fails, until
-# there are no more; the later it fails, the more must have been recorded.
+# NAME FAULT STRIDE PRECISION: lets each STRIDE-th such call of a run fail, one
+# per run, until no such call is left. The later the failure, the more must have
+# been recorded.
 fails_well() {
     local name=$1 fault=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0
     run '' "$precision"

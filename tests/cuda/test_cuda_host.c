@@ -1,5 +1,5 @@
-/* Tests the language of kernels with tests/gpu/probe.cu, on the host and, if
- * there is one, on the device. */
+/* Tests the language of kernels with tests/gpu/probe.cu, on the emulation and,
+ * if there is one, on a device. */
 /* needs: nvcc */
 #include "tests/gpu/probe.h"
 #include "tests/support/cmocka_all.h"
@@ -16,8 +16,8 @@
 
 enum { M = 16, N = 8, K = 16 };
 
-/* The probe on the host or the device; NULL if it is not built or there is no
- * device. */
+/* The probe on the emulation or on a device; NULL if the probe is not built or
+ * there is no device. */
 typedef struct probed {
     const char *file;
     void *plugin;
@@ -71,8 +71,8 @@ static probed *probe_of(void **state)
 
 /* --- products ------------------------------------------------------------- */
 
-/* Returns the bits of an integer up to about 31, which both types represent
- * exactly. */
+/* Returns the bits of an integer of absolute value up to about 31, which bf16
+ * and fp16 both represent exactly. */
 static uint16_t bits_of(int x, bool bf16)
 {
     float f = (float)x;
@@ -189,8 +189,9 @@ static void captures(void **state)
 
 /* --- broken rules, on the host -------------------------------------------- */
 
-/* Breaks a rule in a child process. Returns the signal that ended it; 0 if it
- * ended normally and all of its output was NaN; -1 if some was not. */
+/* Breaks a rule in a child process. Returns the signal that ended the process;
+ * 0 if the process ended normally and all of its output was NaN; -1 if some
+ * output was not NaN. */
 static int signal_of(es_broken rule)
 {
     pid_t child = fork();
@@ -231,7 +232,7 @@ static void test_cuda_host__uninitialised_memory_is_nan(void **state)
         assert_int_equal(signal_of((es_broken)rule), 0);
 }
 
-/* Runs all the tests on the device as one test, so that a machine without a
+/* Runs all tests on the device as a single test, so that a machine without a
  * device skips one test. */
 static void test_cuda_host__a_device_does_the_same(void **state)
 {

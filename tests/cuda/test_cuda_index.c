@@ -1,4 +1,4 @@
-/* Tests how the kernels of the CUDA back-end assign work to threads; needs no
+/* Tests how the kernels of the CUDA back-end assign work to threads. Needs no
  * device. */
 #include "hooks/trainer/cuda/index.h"
 #include "tests/support/cmocka_all.h"
@@ -21,7 +21,8 @@ static void test_cuda_index__row_stride(void **state)
 
 /* --- packs ---------------------------------------------------------------- */
 
-/* Expects every element once, in aligned packs. */
+/* Checks that a split contains every element once, and that its packs are
+ * aligned. */
 static void check_split(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -50,7 +51,7 @@ static void test_cuda_index__split(void **state)
         for (uintptr_t address = 64; address < 96; address++)
             for (size_t n = 0; n < 40; n++)
                 check_split(address, size, n);
-    /* Most elements are in packs if the array is long enough. */
+    /* if the array is long enough, most elements are in packs */
     assert_int_equal(es_split_at(2, 2, 50257).n_packs, 6281);
     assert_int_equal(es_split_at(1, 2, 50257).n_packs, 0);
 }
@@ -68,7 +69,8 @@ static void check_slots(int width, int lanes)
             for (int c = 0; c < lanes && j + c < width; c++) {
                 const int slot = es_slot(lane, k, c, lanes);
                 assert_int_equal(slot, es_slot_of_column(j + c, lanes));
-                assert_int_equal(slot % 32, lane); /* a bank per lane */
+                assert_int_equal(slot % 32, lane); /* each lane has its own
+                                                    * bank */
                 assert_true(slot < n);
                 seen[slot]++;
             }
@@ -96,7 +98,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Draws tokens from few or many, including the largest possible token. */
+/* Draws random keys with few or many different tokens, including the largest
+ * possible token. */
 static uint64_t *draw_keys(int n, int vocab)
 {
     uint64_t *keys = malloc((size_t)n * sizeof *keys);
@@ -110,7 +113,8 @@ static uint64_t *draw_keys(int n, int vocab)
     return keys;
 }
 
-/* Sorts a tile as the threads of the sorting kernel do, one after another. */
+/* Sorts a tile in the same way as the threads of the sorting kernel, one after
+ * another. */
 static void sort_tile(uint64_t *keys)
 {
     for (int run = 2; run <= ES_SORT_TILE; run *= 2)
@@ -152,8 +156,8 @@ static void test_cuda_index__count_smaller(void **state)
     }
 }
 
-/* Every chunk that begins within a run is a carry of the chunk in which the run
- * begins, and of no other. */
+/* Every chunk that begins within a run must be a carry of the chunk in which
+ * the run begins, and of no other chunk. */
 static void check_carries(int n, int vocab)
 {
     const int n_chunks = (int)es_ceil_div((size_t)n, ES_SUM_CHUNK);

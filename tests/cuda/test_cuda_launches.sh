@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# In the sources of the CUDA back-end, the result of every launch and of every
-# call of the runtime is checked; a planted unchecked call is found in each
-# source.
+# Checks the sources of the CUDA back-end: the result of every launch and of
+# every call of the runtime must be checked. Plants an unchecked call in a copy
+# of each source and expects it to be found.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

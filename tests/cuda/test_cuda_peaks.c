@@ -1,5 +1,5 @@
-/* Range losses on the CUDA back-end: compares the largest |input| of
- * activations and of scores, and their gradient, with plain loops. */
+/* Tests range losses on the CUDA back-end: compares the largest |input| of
+ * activations and of scores, and the gradient, with plain loops. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -27,7 +27,8 @@ static void expect_peak(const es_peak *peak, double x, uint64_t index)
 
 /* --- activations ---------------------------------------------------------- */
 
-/* The largest number is at `at` and again at the end. */
+/* Puts `value`, the largest number, at index `at` and again at the end; the
+ * first must be found. */
 static void check_activations(es_bench *bench, size_t n, size_t at, float value)
 {
     float *x = es_bench_draw(n, 1), *dx = es_bench_draw(n, 1);
@@ -83,11 +84,11 @@ static void test_cuda_peaks__zeros(void **state)
 /* --- scores --------------------------------------------------------------- */
 
 typedef struct shape {
-    int n_batch, n_ctx, n_head, width; /* width: of a head */
+    int n_batch, n_ctx, n_head, width; /* width is the width of a head */
     bool has_nan;
 } shape;
 
-/* Returns the offset of q, or of the key's k, for a score. */
+/* Returns the offset of the score's query q or, if is_key, of its key k. */
 static size_t place(const shape *of, int score, bool is_key)
 {
     const int T = of->n_ctx, d = of->n_head * of->width;
@@ -133,7 +134,7 @@ static void check_scores(es_bench *bench, const shape *of)
                                     .epsilon = 1e-3f};
     float *qkv = es_bench_draw(n * 3 * d, 2);
     float *dqkv = es_bench_draw(n * 3 * d, 1);
-    if (of->has_nan) /* q of the last query of the first sequence */
+    if (of->has_nan) /* puts NaN in q of the last query of the first sequence */
         qkv[(size_t)(of->n_ctx - 1) * 3 * d] = NAN;
     es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n * d);
     es_mem *of_qkv = es_bench_put_acts(bench, ES_READ, qkv, n * 3 * d);
@@ -170,7 +171,8 @@ static void test_cuda_peaks__scores(void **state)
                                    {2, 1, 3, 5, false},
                                    {2, 40, 3, 16, true}};
     (void)state;
-    /* The values that attention saves begin at a multiple of 16 bytes. */
+    /* attention requires that its saved values begin at a multiple of 16
+     * bytes */
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             if (bench->lie == ES_LIE_ALIGNED)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants a fault into a copy of one source of the CUDA back-end and expects the
+# Plants a fault in a copy of one source of the CUDA back-end, and expects the
 # tests of its operations to fail on the emulation.
 # needs: nvcc
 set -uo pipefail
@@ -14,14 +14,14 @@ cxx=${cxx/%gcc/g++}
 flags=(-std=c++17 -D_GNU_SOURCE -O0 -w -I. -fPIC -fvisibility=hidden
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 
-# Lists the objects of the emulated library, except for one.
+# Lists the objects of the emulated library, except for the given object.
 others() {
     find "$BUILD/obj/$cuda" "$BUILD/obj/tests/emulation" -name '*.o' ! -name "$1.o" \
         ! -name device.cu.o ! -name gemm.cu.o ! -name ranks.cu.o
 }
 
-# Succeeds if the test fails with the planted library; stops at its first
-# failure. A test that the fault keeps from ending counts as failed.
+# Succeeds if the test fails with the planted library. The test stops at its
+# first failure. A test that hangs because of the fault counts as failed.
 fails() { # TEST [CASE]: CASE selects a part of the test
     local test
     : >"$dir/log" # discards the output of the previous test
@@ -35,8 +35,8 @@ fails() { # TEST [CASE]: CASE selects a part of the test
     ! wait $test
 }
 
-# SOURCE FAULT TEST [CASE]: FAULT is a sed script for the source; CASE limits a
-# slow test to the case for the fault.
+# SOURCE FAULT TEST [CASE]: FAULT is a sed script that changes the source. CASE
+# limits a slow test to the case that finds the fault.
 planted() {
     local source=$1 fault=$2 test=$BUILD/tests/$3 name
     name="a fault in $source is found: $fault"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks gemm.cu's calls of cuBLASLt (tests/gpu/products.cc): they are legal,
-# and the products are those of gemm.h; faults planted into a copy of gemm.cu
-# are found.
+# Checks the calls of cuBLASLt in gemm.cu with tests/gpu/products.cc: the calls
+# must be legal, and the products must be those that gemm.h defines. Faults
+# planted in a copy of gemm.cu must be found.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -14,7 +14,8 @@ flags=(-std=c++17 -D_GNU_SOURCE -O1 -g1
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 choices=(-x c++ hooks/trainer/cuda/choices.cu)
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
-# Compiles the part that is the same for each fault and takes half of the time.
+# Compiles the part that is the same for each fault; this takes half of the
+# time.
 compile_shared() {
     printf '#include <%s>\n' math.h stdio.h cuda_{bf16,fp16,runtime}.h >"$dir/common.h" &&
         $cxx "${flags[@]}" -w -x c++-header -o "$dir/common.h.gch" "$dir/common.h" &&

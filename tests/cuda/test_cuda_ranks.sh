@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Several ranks on the CUDA back-end, on the emulation of a device. Gradients
-# are summed by NCCL, represented by a fake library, within the captured step,
-# and without NCCL through the host. Also tests a rank that disappears while
-# the others wait for it.
+# Tests several ranks on the CUDA back-end with the emulation of a device.
+# Gradients are summed by a fake NCCL library within the captured step, or
+# through the host without NCCL. Also tests a rank that disappears while the
+# others wait for it.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -16,7 +16,8 @@ own_corpus "$dir/corpus.tok" || exit 1
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 \
     -fPIC -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
 
-# The declarations match those of NCCL's header, if it is installed.
+# Compares the declarations with those of NCCL's header, if the header is
+# installed.
 cuda=${CUDA_HOME:-/usr/local/cuda}/include
 cat >"$dir/declared.cc" <<'END'
 #include "hooks/trainer/cuda/nccl.h"
@@ -74,12 +75,13 @@ for arch in SM+LN+G 'SM(t,clip 0.01)+WNorm(FFN)+LN+G'; do
     [ -n "$(samples device)" ] || fail "$arch: something is recorded"
 done
 
-# More micro-batches than fit one sequence.
+# Uses more micro-batches than fit in one sequence.
 ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch SM+LN+G --accumulate 9 --steps 3
 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch SM+LN+G --accumulate 9 --steps 3
 same_text 'a step of many passes: NCCL gives the same digits' "$(samples host)" "$(samples device)"
 
-# The ninth sum fails: those of two layers, the rest, and the losses, twice.
+# Lets the ninth sum fail. A step has sums for two layers, the other gradients
+# and the losses; the ninth sum is the first of the third step.
 FAKE_NCCL=9 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 fails --arch SM+LN+G
 same_text 'NCCL fails: all ranks end' '3 3' "$codes"
 same_text 'NCCL fails: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
@@ -87,7 +89,7 @@ check 'NCCL fails: a message names it' grep -q '^entropy-train: .*NCCL' "$dir/er
 same_text 'NCCL fails: the run is closed as failed' failed \
     "$(sqlite3 "$dir/fails.db" 'SELECT status FROM run')"
 
-# When the devices connect, NCCL itself would wait forever.
+# A rank dies while the devices connect, where NCCL itself would wait forever.
 FAKE_NCCL=dies ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 dies --arch SM+LN+G
 same_text 'a rank dies while connecting: all ranks end' '3 137' "$codes"
 check 'a rank dies while connecting: a message names it' grep -qE \

@@ -12,7 +12,7 @@ static const es_extents of_rows = {
 
 /* --- embedding ------------------------------------------------------------ */
 
-/* An embedding of tokens (B,T) from a vocabulary. */
+/* The sizes of an embedding of tokens (B,T) from a vocabulary. */
 typedef struct embedding {
     int n_batch, n_ctx, width, vocab;
     bool places;
@@ -89,10 +89,10 @@ static void test_cuda_rows__embed_backward(void **state)
         {1, 1, 1, 1, true},
         {3, 5, 33, 7, true},
         {1, 3, 257, 50, false},
-        /* Runs over many chunks, and a single run. */
+        /* runs of equal tokens over many chunks, and a single run */
         {5, 33, 16, 3, true},
         {1, 64, 8, 1, true},
-        /* More rows than a tile of the sorted order. */
+        /* more rows than fit in a tile of the sorted order */
         {10, 210, 3, 400, true}};
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows))
@@ -102,7 +102,7 @@ static void test_cuda_rows__embed_backward(void **state)
 
 /* --- layer norm ----------------------------------------------------------- */
 
-/* Computes mean and 1 / deviation of each row. */
+/* Computes the mean and 1 / standard deviation of each row. */
 static void find_moments(double *mean, double *rstd, const float *x, int n_rows,
                          int width)
 {
@@ -117,7 +117,7 @@ static void find_moments(double *mean, double *rstd, const float *x, int n_rows,
     }
 }
 
-/* Returns rows far from 0, a constant row and, if there are more than 2, a row
+/* Returns rows far from 0 and a constant row; with more than 2 rows, also a row
  * with a NaN and a row with an infinity. */
 static float *odd_rows(int n_rows, int width)
 {
@@ -192,7 +192,7 @@ static void norm_row_back(double *dx, double *dweight, double *dbias,
     }
 }
 
-/* Stores numbers as the forward pass would have left them. */
+/* Puts numbers on the bench, rounded like results of the forward pass. */
 static es_mem *put_narrow(es_bench *bench, float *out, const double *from,
                           size_t n)
 {
@@ -201,7 +201,8 @@ static es_mem *put_narrow(es_bench *bench, float *out, const double *from,
     return es_bench_put_floats(bench, ES_READ, out, n);
 }
 
-/* bad: a NaN of dy stays in its row and column. */
+/* If `bad` is true, dy contains a NaN, which must affect only its row and its
+ * column. */
 static void check_norm_back_of(es_bench *bench, int n_rows, int width, bool bad)
 {
     const size_t rows = (size_t)n_rows, d = (size_t)width, n = rows * d;
@@ -241,8 +242,8 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        /* From 1 to 4 packs per lane, more than fit the registers, and no
-         * packs. */
+        /* from 1 to 4 packs per lane, more packs than fit in registers, and
+         * rows without packs */
         const int sizes[][2] = {{1, 1},    {5, 3},    {7, 33},   {70, 64},
                                 {9, 257},  {11, 264}, {40, 768}, {5, 392},
                                 {3, 1016}, {3, 1288}, {3, 1300}};
@@ -254,7 +255,7 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 
 /* --- cross entropy -------------------------------------------------------- */
 
-/* Returns the log of the sum of exponentials, relative to the largest
+/* Returns ln of the sum of exponentials, computed relative to the largest
  * number. */
 static double log_sum(const float *x, int n)
 {
@@ -266,8 +267,8 @@ static double log_sum(const float *x, int n)
     return largest + log(sum);
 }
 
-/* A peaked row, a flat one, rows with some and only -inf, with +inf, and with
- * NaN. */
+/* Returns a row with one large logit, a row of equal logits, rows with some and
+ * with only -inf, and rows with +inf and with NaN. */
 static float *odd_logits(int n_rows, int vocab)
 {
     float *x = es_bench_draw((size_t)(n_rows * vocab), 5);
@@ -308,7 +309,7 @@ static void check_loss_of(es_bench *bench, int n_rows, int vocab)
     es_bench_clear(bench);
 }
 
-/* Includes the unusual rows of a large vocabulary. */
+/* Includes the rows of odd_logits with a large vocabulary. */
 static void test_cuda_rows__cross_entropy(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the host side of the CUDA back-end, with all of its real objects on a
-# fake runtime (tests/gpu/fake_runtime.c): which devices it refuses, how every
-# failing call is handled, and whether a device could accept its launches. Also
-# tests the library itself on a machine without a driver.
+# Tests the host code of the CUDA back-end: links all of its real objects with a
+# fake runtime (tests/gpu/fake_runtime.c), and checks which devices it refuses,
+# how it handles each failing call, and whether a device could accept its
+# launches. Also tests the library itself on a machine without a driver.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -26,7 +26,7 @@ run() { # LIBRARY BACKEND FAULT [OPTION...]: sets $outcome, writes $dir/err and 
     outcome=$?
 }
 
-# Succeeds if there was one line with this text and the run used the CPU.
+# Succeeds if the run printed one line with this text and then used the CPU.
 fell_back() {
     [ $outcome = 0 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
         grep -q "^entropy-train: warning: using the CPU: $1" "$dir/err" &&
@@ -76,8 +76,8 @@ check 'a training finishes and holds nothing' \
     [ "$outcome $(cat "$dir/err")" = '0 ' ]
 [ $outcome = 0 ] || { finish; exit; } # the following tests look for the call that ends it
 
-# The first step runs, the second is captured, and each later step launches the
-# graph once; no step waits for the whole stream.
+# The first step runs, the second step is captured, and each later step launches
+# the graph once. No step waits for the whole stream.
 calls() { # FUNCTION N OPTION...: exactly N calls in 9 steps
     run "$fake" cuda "$1=$(($2 + 1)):719" "${@:3}"
     [ "$outcome $(cat "$dir/err")" = '0 ' ] || return 1
@@ -125,8 +125,9 @@ ended_well() {
             = $'failed\nok' ] || { echo 'the run is not marked as failed'; return 1; }
 }
 
-# FUNCTION CODE FIRST STRIDE: call number FIRST fails, then FIRST + STRIDE, and
-# so on, until there are no more.
+# FUNCTION CODE FIRST STRIDE: lets call number FIRST of FUNCTION fail with CODE,
+# in the next run call number FIRST + STRIDE, and so on, until there are no more
+# calls.
 fails() {
     local name="$1 fails with $2" k n=0
     for ((k = $3; ; k += $4)); do
@@ -168,7 +169,7 @@ fails cudaEventElapsedTime 700 1 17
 check 'choices are kept' grep -q '^[0-9 ]* 0$' "$dir/choices"
 ENTROPY_TRAIN_TUNING=off
 
-# verify reports the failed device, and not its missing numbers.
+# verify must report the failed device instead of the numbers that are missing.
 cases=(tests/trainer/cases/g1[0-2]*.safetensors)
 verify_tells() {
     FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake "$train" verify --backend cuda \
@@ -183,7 +184,7 @@ check 'verify reports a device that fails at a launch' \
 
 # --- several ranks -----------------------------------------------------------
 
-# ranks.cu, with an NCCL that adds host memory.
+# Builds ranks.cu with a fake NCCL that adds numbers in host memory.
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -fPIC \
     -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
 ranks() { # FAULT: of both ranks; prints their codes and messages
@@ -216,8 +217,8 @@ done
 
 # --- launches ----------------------------------------------------------------
 
-# Counts launches of the first captured step, up to AdamW, as listed in the
-# README of hooks/trainer/cuda.
+# Counts the launches of the first captured step, up to AdamW. The README of
+# hooks/trainer/cuda states these counts.
 counts() { # LAYERS RECORD-EVERY: prints the numbers of kernels and products
     rm -f "$dir/log"
     (export FAKE_CUDA_LOG=$dir/log && run "$fake" cuda '' --precision bf16 --d-model 32 \
@@ -235,7 +236,8 @@ for n in 2 5; do
         "$((17 + 17 * n)) $((3 + 12 * n))" "$(counts $n 1)"
 done
 
-# A kernel may start early if the previous one is also ours, from 9.0 on.
+# From compute capability 9.0 on, a kernel may start early if the previous item
+# in the stream is also a kernel of the back-end.
 overlaps() { # WANTED FAULT [VARIABLE=VALUE]
     rm -f "$dir/log"
     (export FAKE_CUDA_LOG=$dir/log ${3:+"$3"} && run "$fake" cuda "$2") &&
@@ -249,8 +251,8 @@ check 'kernels do not overlap before 9.0' overlaps 0 major=8
 check 'kernels do not overlap if switched off' \
     overlaps 0 '' ENTROPY_TRAIN_OVERLAP=off
 
-# GPT-2 small with fewer layers: the runtime checks the grids, blocks and
-# shared memory of all kernels; their registers come from nvcc's report.
+# Runs GPT-2 small with fewer layers. The fake runtime checks the grids, blocks
+# and shared memory of all kernels; the registers come from nvcc's report.
 launches() {
     FAKE_CUDA_LOG=$dir/log ENTROPY_TRAIN_CUDA=$fake "$train" bench \
         --backend cuda --precision "$1" --pairs 5 --n-layer 2 --n-head 12 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# No kernel of the CUDA back-end spills registers to the stack, according to
-# nvcc's report.
+# Checks in nvcc's report that no kernel of the CUDA back-end spills registers
+# to the stack.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh

@@ -1,5 +1,6 @@
-/* A whole training step in one call gives the same bits as separate calls, on
- * the CPU and on the CUDA back-end, where it is one captured sequence. */
+/* Tests that a whole training step in one call gives the same bits as separate
+ * calls, on the CPU and on the CUDA back-end, where the step is one captured
+ * sequence. */
 /* needs: nvcc */
 #include "hooks/trainer/model/measure.h"
 #include "tests/emulation/counts.h"
@@ -22,8 +23,9 @@ static const char *emulation(void)
     return path;
 }
 
-/* Returns the CUDA back-end's table, of the emulation or the library in
- * ENTROPY_TRAIN_CUDA; NULL without a library or device. */
+/* Returns the table of the CUDA back-end, from the library that
+ * ENTROPY_TRAIN_CUDA names or from the emulation; NULL without a library or
+ * device. */
 static const es_ops *cuda_ops(es_precision precision)
 {
     const es_ops *ops;
@@ -41,7 +43,8 @@ static const es_ops *cuda_ops(es_precision precision)
     return ops;
 }
 
-/* Returns the emulation's counts; skips the test on a device. */
+/* Returns the emulation's counts. Skips the test on a device, which does not
+ * count. */
 static es_host_counts *counts(void)
 {
     if (!cuda_ops(ES_FP32))
@@ -49,7 +52,8 @@ static es_host_counts *counts(void)
     void *library = dlopen(getenv("ENTROPY_TRAIN_CUDA"), RTLD_NOW);
     assert_non_null(library);
     es_host_counts *found = dlsym(library, ES_HOST_COUNTS_NAME);
-    dlclose(library); /* the back-end stays loaded */
+    dlclose(library); /* the library stays loaded, since the back-end holds
+                       * it */
     if (!found)
         es_skip("only the emulation counts");
     return found;
@@ -57,7 +61,7 @@ static es_host_counts *counts(void)
 
 /* --- a model in training -------------------------------------------------- */
 
-/* How a step is taken. */
+/* How a step is run: in one call, by separate calls, or without capture. */
 typedef enum taken { WHOLE, BY_CALLS, UNCAPTURED } taken;
 
 typedef struct training {
@@ -67,10 +71,12 @@ typedef struct training {
     es_train_config train;
     es_model_config config;
     int step, n_drawn;
-    int fails_at;   /* number of the micro-batch that cannot be drawn; -1 */
-    int strange_at; /* number of the micro-batch with an invalid token; -1 */
+    int fails_at;   /* number of the micro-batch whose draw fails; -1 for
+                     * none */
+    int strange_at; /* number of the micro-batch with an invalid token; -1 for
+                     * none */
     int n_meanwhile;
-    const es_host_counts *at; /* NULL: not counted */
+    const es_host_counts *at; /* NULL if the step is not counted */
     long n_loads;             /* loads before the step */
 } training;
 
@@ -98,7 +104,8 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* Called while the numbers of the step have not been read back. */
+/* A callback of the step, called before the step's results have been read
+ * back. */
 static void meanwhile(void *user)
 {
     training *t = user;
@@ -196,9 +203,9 @@ static es_outcome take(training *t, const one_step *how)
     return out;
 }
 
-/* Evaluates, which makes the weights and changes nothing else; with `trains`,
- * makes a training pass without an update, which also applies SNorm's
- * iteration. */
+/* Evaluates, which copies the weights for products and changes nothing else.
+ * With `trains`, also makes a training pass without an update, which applies
+ * SNorm's power iteration. */
 static void evaluate(training *t, bool trains)
 {
     int32_t tokens[64], targets[64];
@@ -224,7 +231,8 @@ static void compare_arrays(training *a, training *b)
     for (size_t i = 0; i < es_model_n_arrays(a->model); i++) {
         const es_parameter p = es_model_parameter(a->model, i);
         const size_t n = p.n;
-        float *x = malloc(8 * n * sizeof *x); /* 4 arrays of a, then 4 of b */
+        float *x = malloc(8 * n * sizeof *x); /* 4 arrays of training a, then 4
+                                               * of training b */
         assert_non_null(x);
         for (int k = 0; k < 2; k++) {
             es_model *model = both[k]->model;
@@ -298,7 +306,7 @@ static void take_both(training *a, training *b, one_step how, taken other)
         compare_measures(a, b);
 }
 
-/* Varies everything that can change between steps, and returns to a state under
+/* Changes everything that can vary between steps, and returns to a state in
  * which a step was captured. */
 static void compare(const es_ops *ops, const char *arch, int n, taken other)
 {
@@ -348,7 +356,7 @@ static void test_cuda_step__equals_separate_calls(void **state)
     compare(cuda_ops(ES_FP16), archs[0], 1, BY_CALLS);
 }
 
-/* A step that overflows is skipped, also by the captured sequence. */
+/* A step that overflows must be skipped, also by the captured sequence. */
 static void test_cuda_step__skips_an_overflow(void **state)
 {
     (void)state;
@@ -389,8 +397,8 @@ static void expect_counts(training *t, const one_step *how,
                  after.stores, after.loads);
 }
 
-/* A step transfers its input and parameters to the device, runs one sequence,
- * and reads its numbers back. */
+/* Checks the emulation's counts: a step copies its input and parameters to the
+ * device, runs one sequence, and reads its results back. */
 static void check_counts(const char *arch, int n, bool measure)
 {
     static const es_host_counts steady = {
@@ -428,8 +436,9 @@ static void test_cuda_step__is_one_sequence(void **state)
     check_counts(archs[0], ES_MAX_UNROLLED, false);
 }
 
-/* Forward and backward pass of each, and the update without its copies;
- * gradients are zeroed in two parts, before and after the token matrix. */
+/* There are sequences for the forward and backward pass of each micro-batch,
+ * and for the update. Gradients are zeroed in two parts, before and after the
+ * token matrix. */
 static void test_cuda_step__many_batches_take_several_sequences(void **state)
 {
     enum { N = ES_MAX_UNROLLED + 1 };
@@ -447,8 +456,8 @@ static void test_cuda_step__many_batches_take_several_sequences(void **state)
 
 /* --- errors --------------------------------------------------------------- */
 
-/* A step that cannot be drawn does not count: the model continues as if it had
- * not been requested. */
+/* A step whose micro-batch cannot be drawn must not count: the model continues
+ * as if the step had not been requested. */
 static void check_draws(const es_ops *ops)
 {
     training a = open_training(ops, archs[0], WHOLE);
@@ -491,9 +500,9 @@ static void test_cuda_step__forward_only(void **state)
     close_training(&t);
 }
 
-/* In the middle of a step that runs first, is captured, or is replayed: the
- * failure is reported at the end of that step and of every later one, and no
- * sequence stays open. */
+/* The device fails in the middle of a step that runs for the first time, is
+ * captured, or is replayed. The failure must be reported at the end of this
+ * step and of every later step, and no capture may stay open. */
 static void check_trouble(const char *fault, int n_good)
 {
     training t = open_training(cuda_ops(ES_FP32), archs[0], WHOLE);
@@ -523,7 +532,7 @@ static void check_trouble(const char *fault, int n_good)
 static void test_cuda_step__reports_its_failure(void **state)
 {
     (void)state;
-    counts(); /* skips the test without the emulation */
+    counts(); /* skips the test if there is no emulation */
     check_trouble("fail=60", 0);
     check_trouble("captured=60", 1);
     check_trouble("captured=1", 1);

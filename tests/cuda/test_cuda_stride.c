@@ -1,5 +1,5 @@
-/* Rows of logits with a stride larger than their width, on the CUDA back-end:
- * the gap between rows is not written, and does not affect any result. */
+/* Tests rows of logits whose stride exceeds their width, on the CUDA back-end:
+ * the gap between rows must not be written and must not affect any result. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -7,13 +7,13 @@
 
 #include <math.h>
 
-/* Rows (n,width) and their stride. */
+/* Rows (n,width), `stride` elements apart. */
 typedef struct rows {
     int n, width, stride;
 } rows;
 
-/* The back-end's stride, the width, and a stride that is not a multiple of 16
- * bytes. */
+/* The stride that the back-end uses, a stride equal to the width, and a stride
+ * that is not a multiple of 16 bytes. */
 static const rows all_rows[] = {
     {1, 1, 64}, {7, 5, 64}, {33, 48, 48}, {50, 131, 192}, {21, 130, 133},
 };
@@ -24,15 +24,15 @@ static const es_extents of_rows = {
 
 /* --- gaps between rows ---------------------------------------------------- */
 
-/* Alternates a value that would spoil every sum, and one that would be a row's
- * largest. */
+/* Returns the value for the gap after a row: alternately a value that would
+ * spoil every sum, and a value that would be a row's largest. */
 static float between(int row)
 {
     return row % 2 == 0 ? NAN : 80;
 }
 
-/* Stores values (n,width), or NaN for NULL, with the gaps filled, and rounds
- * `values` as they were stored. */
+/* Puts values (n,width), or NaN if `values` is NULL, on the bench with filled
+ * gaps. Rounds `values` to the stored numbers. */
 static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
                         float *values)
 {
@@ -50,8 +50,8 @@ static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
     return memory;
 }
 
-/* Fails the test unless the rows are the expected (n,width), and the gaps are
- * unchanged. */
+/* Fails the test unless the rows have the expected values (n,width) and the
+ * gaps are unchanged. */
 static void expect_rows(es_bench *bench, const char *what, const es_mem *memory,
                         const rows *r, const double *want)
 {
@@ -90,7 +90,7 @@ typedef struct call {
     const es_mem *x, *y, *residual;
 } call;
 
-/* Draws weights (N_IN,width), in memory order, that every precision represents
+/* Draws weights (N_IN,width), in memory order, that all precisions represent
  * exactly. */
 static float *draw_weights(const es_bench *bench, const rows *r)
 {
@@ -118,8 +118,9 @@ static call call_of(es_bench *bench, const rows *r, const float *weights,
                   .n = r->n};
 }
 
-/* `kind` 0: y = x W, 1: + b, 2: y = y + x W + b. A bias is not kept, so y is
- * initialised with it in 16 bits; it is small enough not to need rounding. */
+/* `kind` 0 computes y = x W, 1 adds b, 2 computes y = y + x W + b. The back-end
+ * keeps no copy of the bias, so y is initialised with the bias in 16 bits; the
+ * bias is small enough to be represented exactly. */
 static void check_linear_of(es_bench *bench, const rows *r, int kind,
                             bool transposed)
 {
@@ -224,7 +225,8 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
     es_mem *logits = put_rows(bench, ES_CHANGE, r, x);
     es_mem *lse = both ? NULL : es_bench_put_floats(bench, ES_WRITE, NULL, n);
     es_mem *of_targets = es_bench_put(bench, ES_READ, targets, n, 4);
-    for (ES_EACH_RUN(on, bench)) { /* forward and backward */
+    for (ES_EACH_RUN(on, bench)) { /* the body runs the forward and the backward
+                                    * pass */
         if (both) {
             bench->ops->cross_entropy_both(on, row_loss, logits, of_targets,
                                            0.5f, NULL, r->n, r->width,
@@ -240,7 +242,7 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
         const float *row = x + i * r->width;
         want[i] = es_ref_cross_entropy(row, targets[i], r->width);
         for (int j = 0; j < r->width; j++) {
-            /* -log softmax of j, from that of the target */
+            /* -log softmax of column j, computed from that of the target */
             const double of_j =
                 want[i] + (double)row[targets[i]] - (double)row[j];
             gradient[i * r->width + j] =

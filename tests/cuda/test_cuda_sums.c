@@ -11,7 +11,8 @@
 static const es_extents small = {
     .n_rows = 600, .width = 300, .n_ctx = 300, .n_head = 5, .head_width = 300};
 
-/* One element, odd numbers, and more than one round of all threads. */
+/* a single element, odd lengths, and more elements than all threads process in
+ * one pass */
 static const size_t lengths[] = {1, 7, 33, 257, 1000, 70001};
 #define N_LENGTHS (sizeof lengths / sizeof *lengths)
 
@@ -45,7 +46,8 @@ static void test_cuda_sums__combine(void **state)
             check_combine_of(bench, lengths[i]);
 }
 
-/* Fills gates of any size; y is NaN if x or the gate is. */
+/* Fills x and the gate with numbers of very different sizes. y is NaN if x or
+ * the gate is NaN. */
 static void fill_gates(float *gate, float *x, size_t n)
 {
     for (size_t i = 0; n > 33 && i < 7; i++)
@@ -71,7 +73,7 @@ static void check_gate_of(es_bench *bench, size_t n)
     es_bench_clear(bench);
 }
 
-/* in_place: dx is dy. */
+/* If in_place is true, dx is dy. */
 static void check_gate_back_of(es_bench *bench, size_t n, bool in_place)
 {
     float *x = es_bench_draw(n, 2), *gate = es_bench_draw(n, 12);
@@ -106,8 +108,8 @@ static void test_cuda_sums__gate(void **state)
         }
 }
 
-/* Dropout depends on the counter only, as on the CPU; with and without a
- * residual. */
+/* Dropout must depend on the counter only, as on the CPU; tested with and
+ * without a residual. */
 static void check_dropout_of(es_bench *bench, size_t n, bool has_residual)
 {
     const es_dropout how = {
@@ -144,7 +146,7 @@ static void test_cuda_sums__dropout(void **state)
         }
 }
 
-/* in_place: dx is dy. */
+/* If in_place is true, dx is dy. */
 static void check_combine_back_of(es_bench *bench, size_t n, bool in_place)
 {
     const float alpha = 1.75f, beta = -0.375f, dalpha = 3, dbeta = -2;
@@ -197,7 +199,8 @@ typedef struct rotation {
     bool back;
 } rotation;
 
-/* The formula of analyzer/README.md for one head's q or k at one position. */
+/* Applies the rotation of analyzer/README.md to q or k of one head at one
+ * position. */
 static void turn(double *x, int position, int width, bool back)
 {
     const int quarter = width / 4 / 2 * 2, n = quarter > 2 ? quarter : 2;
@@ -254,7 +257,8 @@ typedef struct regulariser {
     float scale;
 } regulariser;
 
-/* The penalty of e and its derivative, from analyzer/README.md. */
+/* Returns the penalty of an entropy e and its derivative, as defined in
+ * analyzer/README.md. */
 static double penalise(double *slope, double e, double theta,
                        const es_penalty *p)
 {
@@ -265,7 +269,7 @@ static double penalise(double *slope, double e, double theta,
     return counts ? deviation * deviation : 0;
 }
 
-/* Computes the expected values of one head; returns its penalty. */
+/* Computes the expected values of one head. Returns the head's penalty. */
 static double penalise_head(double *dentropy, double *dtheta, const float *e,
                             double theta, double factor, const es_penalty *p)
 {
@@ -290,7 +294,7 @@ static double penalise_head(double *dentropy, double *dtheta, const float *e,
     return sum;
 }
 
-/* Optional outputs are omitted one after another. */
+/* Omits the optional outputs, one at a time. */
 static void check_penalty_of(es_bench *bench, const es_penalty *shape,
                              bool scaled, int left_out)
 {
@@ -369,8 +373,8 @@ static void expect_number(const char *what, double got, double want)
         fail_msg("%s is %.12g, not %.12g", what, got, want);
 }
 
-/* Draws rows of which some, and all of head 1, are not finite. Without
- * `has_missing`, ES_ROW_MISSING is absent, as for softmax. */
+/* Draws row statistics of which some, and all of head 1, are not finite.
+ * Without `has_missing`, ES_ROW_MISSING is absent, as for softmax. */
 static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
                       int n_ctx, bool has_missing)
 {
@@ -390,7 +394,8 @@ static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
     }
 }
 
-/* Adds to previous values of the heads; expects the host's results. */
+/* Adds to earlier values of the heads, and expects the same results as on the
+ * host. */
 static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
                              int n_head, int n_ctx, bool has_missing)
 {
@@ -404,13 +409,14 @@ static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
     es_head_sums *want =
         (void *)es_bench_doubles(heads * sizeof *want / sizeof(double));
     draw_rows(rows, n, n_head, n_ctx, has_missing);
-    /* Head 0 starts empty, as in a step's first batch. */
+    /* head 0 has no earlier values, as in a step's first micro-batch */
     for (int h = 0; h < n_layer * n_head; h++) {
         want[h] = es_head_sums_start();
         for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
             want[h].values[i] = h + i + 0.25;
     }
-    /* Stored in words of 8 bytes: this array is never shifted by less. */
+    /* The array consists of words of 8 bytes, so that it is shifted by at least
+     * 8 bytes. */
     r.sums = es_bench_put(bench, ES_CHANGE, want, heads * sizeof *want / 8, 8);
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         if (rows[k])
@@ -498,7 +504,7 @@ static void check_mean_of(es_bench *bench, size_t n)
     es_bench_clear(bench);
 }
 
-/* The square of a gradient may be too large for a float32. */
+/* The square of a gradient may be too large for float32. */
 static void check_squares_of(es_bench *bench, size_t n, float one)
 {
     float *x = es_bench_draw(n, 3);

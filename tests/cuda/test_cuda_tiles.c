@@ -1,4 +1,4 @@
-/* Checks the complete layout of the tiles of attention, without a device. */
+/* Checks the whole layout of the attention tiles, without a device. */
 #include "hooks/trainer/cuda/attention_tiles.h"
 #include "tests/support/cmocka_all.h"
 
@@ -16,8 +16,8 @@ static const es_tile_owner owners[] = {ES_OWN_QUERIES, ES_OWN_KEYS};
 
 /* --- blocks --------------------------------------------------------------- */
 
-/* Every row of every head is in one block, and the longest blocks come
- * first. */
+/* Every row of every head must belong to exactly one block, and the longest
+ * blocks must come first. */
 static void test_cuda_tiles__blocks_have_all_rows(void **state)
 {
     (void)state;
@@ -48,8 +48,8 @@ static void test_cuda_tiles__blocks_have_all_rows(void **state)
             }
 }
 
-/* A block visits all positions that its rows see, in whole tiles from the
- * front, and no tile that none of them sees. */
+/* A block must visit all positions that its rows see, in whole tiles from the
+ * first position on, and no tile that none of its rows sees. */
 static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
 {
     for (int first = 0; first < n_ctx; first += n_own) {
@@ -77,7 +77,7 @@ static void test_cuda_tiles__blocks_visit_only_visible_rows(void **state)
                     check_others(contexts[n], sizes[i], sizes[j], owners[o]);
 }
 
-/* Query i sees key j <= i, whichever of them the block owns. */
+/* Query i sees key j <= i, whether the block owns queries or keys. */
 static void test_cuda_tiles__masks(void **state)
 {
     (void)state;
@@ -105,8 +105,8 @@ static void test_cuda_tiles__masks(void **state)
 
 /* --- shared memory -------------------------------------------------------- */
 
-/* Every chunk has a separate place; eight rows of one chunk, and eight chunks
- * of one row or all of it, do not share four banks. */
+/* Every chunk must have a separate place. The same chunk of eight rows, and
+ * eight chunks of one row (or all of them), must not share four banks. */
 static void check_chunks(int n_chunks)
 {
     int seen[64 * 16] = {0};
@@ -159,9 +159,9 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
 
 /* --- fragments ------------------------------------------------------------ */
 
-/* Computes the row and column of the tile that lane `lane` receives in half `i`
- * of four matrices, where lane l names row l % 8 of matrix l / 8, as the manual
- * describes ldmatrix. */
+/* Computes the row and column of the tile whose element lane `lane` receives in
+ * half `i` of ldmatrix x4, where lane l passes the address of row l % 8 of
+ * matrix l / 8, as the manual describes. */
 static void named(int *row, int *column, es_tile_spot spot(int), int lane,
                   int i, bool turned)
 {
@@ -182,8 +182,8 @@ static es_tile_spot right_spot(int lane)
     return es_tile_right_spot(lane);
 }
 
-/* Return the row and column of half i of the left operand (16,16), and of the
- * right operand (16,8), as the manual describes mma. */
+/* Return the row and column of element i of the left operand (16,16), and of
+ * the right operand (16,8), as the manual describes mma. */
 static int left_row(int lane, int i)
 {
     return lane / 4 + i / 2 % 2 * 8;
@@ -203,7 +203,8 @@ static void test_cuda_tiles__operands(void **state)
     (void)state;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
-            const int second = i / 4; /* which of the two right operands */
+            const int second = i / 4; /* 0 for the first right operand, 1 for
+                                       * the second */
             named(&row, &column, left_spot, lane, i, false);
             assert_int_equal(row, left_row(lane, i));
             assert_int_equal(column, left_column(lane, i));
@@ -216,7 +217,7 @@ static void test_cuda_tiles__operands(void **state)
         }
 }
 
-/* Two adjacent tiles of sums form a left operand, register by register. */
+/* Two adjacent tiles of sums must form a left operand, register by register. */
 static void test_cuda_tiles__sums_become_an_operand(void **state)
 {
     (void)state;

@@ -13,14 +13,14 @@ static const es_extents small = {
 /* --- clipping ------------------------------------------------------------- */
 
 typedef struct clip_case {
-    double squares, loss; /* loss 0: no loss is given */
+    double squares, loss; /* a loss of 0 means that no loss is passed */
     float loss_scale, max_norm;
     bool may_skip;
     double grad_scale; /* the expected factor */
     float skips;
 } clip_case;
 
-/* skipped: the control's earlier value. */
+/* `skipped` is the value of the control's `skips` before the call. */
 static void check_clip_of(es_bench *bench, const clip_case *of, float skipped)
 {
     const es_control before = {.lr = 1e-3f,
@@ -76,7 +76,7 @@ typedef struct updated {
     size_t n;
 } updated;
 
-/* AdamW with decoupled decay. */
+/* Takes one step of AdamW with decoupled weight decay. */
 static void step(double *param, double *m, double *v, double grad,
                  const es_adamw *how, const es_control *c)
 {
@@ -136,7 +136,8 @@ static void test_cuda_update__adamw(void **state)
 
 /* --- normalised weights --------------------------------------------------- */
 
-/* Odd sizes, one row, one column, and more than the threads of a block. */
+/* odd sizes, a single row, a single column, and more elements than the threads
+ * of a block */
 static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
                                {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -146,7 +147,8 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* Returns the index of entry i of (in,n). */
+/* Returns the index of element i of a matrix (in,n) in the array with
+ * stride. */
 static int place(const es_columns *c, int i)
 {
     return i / c->n * c->stride + c->first + i % c->n;
@@ -160,8 +162,8 @@ static double *cut(const float *from, const es_columns *c)
     return out;
 }
 
-/* Expects the columns to have the wanted values (NULL: poison), and the others
- * to be unchanged. */
+/* Expects the columns to have the wanted values (poison if `want` is NULL), and
+ * all other columns to be unchanged. */
 static void expect_columns(es_bench *bench, const char *what,
                            const es_mem *memory, const double *want,
                            const float *before, const es_columns *c)
@@ -175,8 +177,8 @@ static void expect_columns(es_bench *bench, const char *what,
     es_bench_expect(bench, what, got, all, (size_t)whole(c), false);
 }
 
-/* The fault of the matrix: none, a NaN, or zeros only (in the column, or
- * everywhere). */
+/* What is wrong with the matrix: nothing, a NaN in a column, only zeros in a
+ * column, or only zeros everywhere. */
 typedef enum fault { SOUND, HAS_NAN, HAS_ZEROS, ALL_ZEROS } fault;
 
 static float *draw_matrix(const es_columns *c, fault how)
@@ -208,7 +210,7 @@ static void check_weight_norm_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* dv, dg += by the definition in ops.h. */
+/* Adds to dv and dg according to the definition in ops.h. */
 static void weight_norm_back(double *dv, double *dg, const double *dw,
                              const double *v, const double *g, int n_in, int n)
 {
@@ -250,7 +252,8 @@ static void check_weight_norm_back_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* Columns with three others before and two after them, or whole packs. */
+/* Tests columns with three other columns before and two after them, or columns
+ * in whole packs. */
 static void each_size(es_bench *bench,
                       void (*check)(es_bench *bench, const es_columns *c,
                                     fault how))
@@ -314,7 +317,8 @@ static void check_spectral_norm_of(es_bench *bench, const es_columns *c,
         check_iterations(bench, c, how, n_iterations);
 }
 
-/* dm += by the definition in ops.h, for these columns only. */
+/* Adds to dm according to the definition in ops.h, for the given columns
+ * only. */
 static void spectral_norm_back(double *dm, const double *dw, const double *w,
                                double sigma, const float *u, const float *v,
                                const es_columns *c)

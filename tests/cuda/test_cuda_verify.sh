@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the reference cases and a short training on the CUDA back-end: its
-# kernels on the emulation and, if there is one, on a device.
+# Runs the reference cases and a short training run on the CUDA back-end, with
+# the emulation and, if there is one, on a device.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -8,9 +8,9 @@ set -uo pipefail
 plan_dir
 
 train=$BUILD/entropy-train
-# The families that the back-end supports, without g02_ereg_sm_t_gate, which
-# misses the tolerance of fp16 by a factor of 2.7 (in the gradient of a
-# temperature).
+# The cases of families that the back-end supports, without g02_ereg_sm_t_gate,
+# whose gradient of a temperature exceeds the tolerance of fp16 by a factor of
+# 2.7.
 cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
 all=${#cases[@]}
 
@@ -27,7 +27,7 @@ verifies() { # NAME LIBRARY [OPTION...]
         by "$library" "$train" verify --backend cuda "$@" "${cases[@]}"
 }
 
-# Long enough for sequences to be run, captured and replayed.
+# The run is long enough for sequences to be run, captured and replayed.
 final_loss() { # LIBRARY ARCH OPTION...
     local library=$1 arch=$2
     shift 2
@@ -63,8 +63,8 @@ emulated=$BUILD/tests/libentropytrain_cuda_host.so
 library=$BUILD/libentropytrain_cuda.so
 own_corpus "$dir/corpus.tok" || exit 1
 
-# The order of threads changes no bit (test_cuda_attention, cuda_bench.h), so
-# each precision uses a different one.
+# The order of threads must not change any bit (tested by test_cuda_attention
+# and cuda_bench.h), so each precision uses a different order.
 verifies 'emulation' "$emulated"
 verifies 'emulation, bf16' "$emulated" --precision bf16
 trains 'emulation' "$emulated"

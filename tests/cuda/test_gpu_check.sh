@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests `make gpu-check` without a GPU, and rehearses both its calls from a
-# bundle, as on another machine, with the host's emulation and Triton's
-# interpreter. Its numbers mean nothing.
+# Tests `make gpu-check` without a GPU: runs both of its calls from a bundle, as
+# on another machine, with the emulation as the device and Triton's interpreter.
+# The measured times are meaningless.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -29,7 +29,7 @@ ncu_says() { # NAME UNIT VALUE...: prints ncu's CSV
 
 # --- a bundle -----------------------------------------------------------------------
 
-# The emulation replaces the device; everything else is real.
+# The emulation replaces the device; all other files are the real ones.
 built=$dir/built
 mkdir -p "$built/tests"
 cp "$BUILD"/entropy-{train,recorder,scan,corpus} "$BUILD/gpu-bench-attention" \
@@ -38,7 +38,7 @@ cp "$emulation" "$built/libentropytrain_cuda.so"
 cp "$BUILD"/tests/test_cuda_{index,stride} "$emulation" "$built/tests"
 "$BUILD/entropy-corpus" -q -o "$built/corpus.tok" --ids=- --vocab 50 < <(
     for i in {1..4000}; do echo $((i * i % 47)); done)
-# Wheels as from a registry; the CPU's losses are those of a tiny model.
+# Creates wheels as if from a registry, and the CPU's losses of a tiny model.
 mkdir -p "$dir/wheel/cffi" "$dir/wheels"
 echo 'MADE_FOR = "tests"' >"$dir/wheel/cffi/__init__.py"
 (cd "$dir/wheel" && python3 -m zipfile -c "$dir/wheels/cffi-2-py3-none-any.whl" cffi/)
@@ -59,9 +59,10 @@ check 'a bundle too large is refused' says 'too large' 1 \
 
 # --- gpu-check from the bundle --------------------------------------------------------
 
-# The other machine has no PyTorch, a driver's program that names a card
-# without running on it, a profiler that has recorded a step, a sanitizer with
-# the requested findings, and an NCCL that adds host memory.
+# Simulates a machine without PyTorch: with a driver program that names a card
+# without using it, a profiler that has recorded a step, a sanitizer that
+# reports the requested findings, and an NCCL library that adds numbers in host
+# memory.
 mkdir "$dir/bin"
 printf '#!/bin/sh\necho "no module; $LD_LIBRARY_PATH; $PYTHONPATH" >&2; exit 1\n' >"$dir/bin/python3"
 printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
@@ -106,9 +107,8 @@ just() { # FILE...: exactly these files are in TABLES and in OUT
 }
 anew() { rm -rf "$tables" "$out"; }
 
-# If PYTHON names a Python with PyTorch, only this test runs: the others need
-# none. ENTROPY_BENCH_WATCH='gpt2:eager llama:compile' rehearses more jobs of
-# watch.
+# If PYTHON names a Python with PyTorch, only the part with PyTorch is tested.
+# ENTROPY_BENCH_WATCH='gpt2:eager llama:compile' runs more jobs of watch.
 with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
 if PATH=$with_python python3 -c 'from importlib.util import find_spec as find
 exit(not (find("torch") and find("transformers")))'; then
@@ -197,7 +197,7 @@ same_text 'the table of kernels covers whole steps only' \
 no_step() { ! ncu_says rows_kernel ns 9 | stage_of kernel_table; }
 check 'no table without a whole step' no_step
 
-# There is no time left, so no stage begins.
+# If no time is left, no stage may begin.
 first='versions statistics verify watch attention step flash training'
 rest='compile ranks kernels counters eager sanitize'
 budget() { # CALL WANT
@@ -223,8 +223,8 @@ check 'an OUT that cannot be written is reported first' unwritable
 
 # --- a rehearsal of both calls ----------------------------------------------------------
 
-# Without PyTorch, stages that need it fail; Python does not use the bundle's
-# libraries.
+# Without PyTorch, stages that need it must fail, and Python must not load the
+# bundle's libraries.
 call_1() {
     anew
     says 'copies in' 1 gpu_check &&
@@ -301,7 +301,8 @@ faulty() {
 }
 check 'a stage that fails keeps its table' faulty
 
-# Interrupted, as at the end of the time on a machine: no process remains.
+# If the check is interrupted, as at the end of the machine's time, no process
+# may remain.
 begin() { # STAGE VARIABLE=VALUE...: starts $session, and waits until the stage has begun
     anew
     setsid env "${there[@]}" STAGES="$@" bash tests/gpu/check.sh \
@@ -333,7 +334,7 @@ terminated() {
 }
 check 'a terminated verify copies its tables and runs again' terminated
 
-# Errors are found: a case with wrong values, a test that did not run on a
+# Errors must be found: a case with wrong values, a test that did not run on a
 # device, a sanitizer without a summary.
 off() {
     anew
@@ -377,7 +378,8 @@ slow() {
         HANGS=1 STAGE_MAX=3 PROGRAMS=none && just sanitize-failed.md summary.md verify.md
 }
 check 'a hanging stage costs only its time' slow
-# The library of products is in an unusual folder, and links the emulation.
+# The library of products is in an unusual folder, and is a link to the
+# emulation.
 mkdir "$dir/cublas" "$dir/apart"
 cp -r "$dir"/bundle/{lib,entropy-train,gpu-bench-attention} "$dir/apart"
 cp "$emulation" "$dir/apart/lib/libemulation.so"

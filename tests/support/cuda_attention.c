@@ -1,4 +1,5 @@
-/* A run of attention on the CUDA back-end: guarded memory, poisoned outputs. */
+/* Runs attention on the CUDA back-end, with guard bytes around each array and
+ * poison in the outputs. */
 #include "tests/support/cuda_attention.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -67,7 +68,7 @@ static float round_bf16(float x)
     return x;
 }
 
-/* Of a number that is one of fp16. */
+/* Returns the bits of x, which fp16 represents exactly. */
 static uint16_t fp16_bits(float x)
 {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -115,7 +116,7 @@ static void store_activations(const es_ops *ops, es_backend *backend,
 /* --- guarded memory ------------------------------------------------------- */
 
 typedef struct guarded {
-    es_mem *memory; /* GUARD bytes, what is used, GUARD bytes */
+    es_mem *memory; /* GUARD bytes, the array, GUARD bytes */
     es_mem *at;
     size_t bytes;
 } guarded;
@@ -151,7 +152,7 @@ static void close_guarded(const es_ops *ops, es_backend *backend, guarded *g)
 
 /* --- a run ---------------------------------------------------------------- */
 
-/* Memory of the back-end that a run has. */
+/* The arrays of a run, in the back-end's memory. */
 typedef struct run_memory {
     guarded qkv, dy, log_t, dentropy;  /* inputs */
     guarded y, saved, dqkv, dlog_t;    /* outputs */

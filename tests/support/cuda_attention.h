@@ -1,35 +1,37 @@
-/** Attention of the CUDA back-end on the problems of attention_problem.h. */
+/** Runs attention of the CUDA back-end on the problems of attention_problem.h,
+ *  for tests. */
 #ifndef ES_TESTS_CUDA_ATTENTION_H
 #define ES_TESTS_CUDA_ATTENTION_H
 
 #include "tests/support/attention_problem.h"
 
-/** A place to run it: the kernels on the host, or on a device. */
+/** A place where the back-end runs: the emulation on the host, or a device. */
 typedef struct cuda_place {
-    const char *file; /* of the build folder */
+    const char *file; /* file name of the library in the build folder */
     void *plugin;
     const es_ops *(*ops)(es_precision precision);
 } cuda_place;
 
-/** All that there are, a NULL file at the end; opened at first use; on the host
- *  the library that ENTROPY_TRAIN_CUDA names, if it names one. A place
- *  that was not built or has no device is left out, which is reported once;
- * where there is none at all the test is skipped. */
+/** Returns the available places, ended by an entry with a NULL file. Opens them
+ *  at first use; on the host opens the library that ENTROPY_TRAIN_CUDA names,
+ *  if it is set. A place that was not built or has no device is omitted, and
+ *  this is reported once. Skips the test if there is no place at all. */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
     for (const cuda_place *place = cuda_places(); place->file; place++)
 
-/** What is done, apart from the problem itself. */
+/** Options of a run of attention. */
 typedef struct cuda_run {
     es_precision precision;
     bool unmeasured; /* without statistics */
-    bool entropy;    /* backward, from dentropy too */
+    bool entropy;    /* backward pass with a gradient of the entropies
+                      * (dentropy) */
 } cuda_run;
 
 /**
- * Rounds q, k, v and dy of the problem to the precision, then attention
- * forward and backward, its outputs poisoned before; fails the test where
- * anything around them has changed. Sets the problem's `rounding`.
+ * Rounds q, k, v and dy of the problem to the precision, and runs attention
+ * forward and backward. Outputs are filled with poison before; fails the test
+ * if memory around an array has changed. Sets the problem's `rounding`.
  */
 void cuda_attention_run(attention_problem *p, const cuda_place *place,
                         cuda_run how);

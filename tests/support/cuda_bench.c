@@ -1,5 +1,5 @@
-/* One operation of the CUDA back-end on guarded arrays, on each place there
- * is. */
+/* Runs single operations of the CUDA back-end on guarded arrays, on the
+ * emulation or on a device. */
 #include "tests/support/cuda_bench.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -11,21 +11,23 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Bytes before and behind an array that nobody may touch. */
+/* AROUND is the number of guard bytes before and after an array, SENTINEL their
+ * value. */
 enum { AROUND = 256, SENTINEL = 0x5a };
 
-/* Threads in another order read and write the same memory, which is all that
- * sanitizers look at. */
+/* Number of repetitions in other orders of threads. Sanitizers check only which
+ * memory is accessed, and this does not depend on the order. */
 enum { N_AGAIN = SANITIZED ? 0 : ES_BENCH_AGAIN };
 
 /* --- opening -------------------------------------------------------------- */
 
-/* What es_bench_first was given. */
+/* Precisions to test, and the arguments of es_bench_first. */
 static const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
 static es_bench_kind kind;
 static const es_extents *largest;
 
-/* False: there is nothing to try it on. */
+/* Finds the library of the emulation. Returns false if there is no library to
+ * test. */
 static bool find_library(void)
 {
     char path[4096];
@@ -39,7 +41,7 @@ static bool find_library(void)
     return setenv("ENTROPY_TRAIN_CUDA", path, 1) == 0;
 }
 
-/* False: no device. */
+/* Opens a back-end. Returns false if there is no device. */
 static bool open_one(es_backend **out, const es_ops *ops, const char *emulation)
 {
     setenv("ENTROPY_TRAIN_EMULATION", emulation, 1);
@@ -51,7 +53,7 @@ static bool open_one(es_backend **out, const es_ops *ops, const char *emulation)
     return true;
 }
 
-/* The emulation has as much memory as is configured. */
+/* Returns true for the emulation, which has as much memory as is configured. */
 static bool is_emulated(const es_ops *ops)
 {
     es_backend *backend;
@@ -194,7 +196,7 @@ static size_t shift_of(const es_bench *bench, size_t size)
     return bench->lie == ES_LIE_SHIFTED ? size : 0;
 }
 
-/* What es_bench_clear frees. */
+/* Memory that es_bench_clear frees. */
 static void *drawn[64];
 static int n_drawn;
 
@@ -256,11 +258,11 @@ static es_bench_array *array_of(es_bench *bench, const es_mem *memory)
     for (int i = 0; i < bench->n_arrays; i++)
         if (bench->arrays[i].memory == memory)
             return &bench->arrays[i];
-    fail_msg("an array that nobody has put");
+    fail_msg("this array has not been put on the bench");
     return NULL;
 }
 
-/* Where the array itself begins within what was reserved. */
+/* Returns the offset of the array in its reserved memory. */
 static size_t start_of(const es_bench_array *array)
 {
     return (size_t)((const char *)array->memory - (const char *)array->whole);
@@ -269,7 +271,8 @@ static size_t start_of(const es_bench_array *array)
 const void *es_bench_get(es_bench *bench, const es_mem *memory)
 {
     es_bench_array *array = array_of(bench, memory);
-    /* As aligned as the caller needs it, wherever it lies on the device. */
+    /* A copy is aligned for the caller, whatever the array's alignment on the
+     * device. */
     free(array->floats);
     array->floats = bytes(array->bytes);
     return memcpy(array->floats, array->after + start_of(array), array->bytes);
@@ -321,7 +324,8 @@ static void store_all(es_bench *bench, es_backend *backend)
     }
 }
 
-/* Nothing around it, and nothing of what is only read, has changed. */
+/* Fails the test if memory around the array has changed, or the array itself
+ * although it is only read. */
 static void expect_kept(const es_bench_array *array, int index)
 {
     const size_t start = start_of(array), end = start + array->bytes;
@@ -342,7 +346,7 @@ static void expect_same(es_bench *bench, es_backend *backend, int index)
     unsigned char *again = bytes(whole);
     bench->ops->load(backend, again, array->whole, whole);
     if (memcmp(again, array->after, whole) != 0)
-        fail_msg("array %d: another run gives other bits", index);
+        fail_msg("array %d: a repeated run gives different bits", index);
     free(again);
 }
 
@@ -382,7 +386,8 @@ es_backend *es_bench_again(es_bench *bench, es_backend *on)
 
 /* --- comparing ------------------------------------------------------------ */
 
-/* What rounding to the nearest changes at most, relative to the value. */
+/* Returns the maximum relative change of a value when it is rounded to the
+ * nearest. */
 static double unit_roundoff(es_precision precision)
 {
     if (precision == ES_BF16)
@@ -408,7 +413,8 @@ void es_bench_expect_within(es_bench *bench, const char *what, const float *got,
 {
     const double floor = 2e-5 * root_mean_square(want, n) + 1e-6;
     const double relative = acts ? 1.01 * unit_roundoff(bench->precision) : 0;
-    double error = 0, tolerance = floor; /* of the entry that is worst off */
+    double error = 0, tolerance = floor; /* error and tolerance of the entry
+                                          * nearest to its limit */
     size_t bad = n;                      /* the first */
     char name[64];
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* Products of the CUDA back-end, and what they should be. */
+/* Single calls of the CUDA back-end's matrix products, and tolerances for their
+ * results. */
 #include "tests/support/cuda_linear.h"
 
 #include "tests/support/cmocka_all.h"
