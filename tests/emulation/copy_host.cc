@@ -1,5 +1,4 @@
-/* Emulates cp.async: the copied data arrive when the thread waits for them, and
- * no sooner. */
+/* Emulates cp.async: copied data arrive only when the thread waits for them. */
 #include "hooks/trainer/cuda/mma.h"
 #include "tests/emulation/host.h"
 
@@ -11,9 +10,10 @@ typedef struct copy {
     int group;
 } copy;
 
-/* A thread's copies, in order. */
+/* A thread's copies that are not yet complete, in order. */
 typedef struct queue {
-    int n, group; /* waiting copies; the group not yet committed */
+    int n, group; /* number of copies, and of those that belong to a committed
+                   * group */
     copy copies[MAX_COPIES];
 } queue;
 
@@ -34,8 +34,8 @@ void es_host_copy(void *shared, const void *from)
         es_host_abort("copies 16 bytes that are not aligned");
     if (q->n == MAX_COPIES)
         es_host_abort("never waits for its copies");
-    /* The device may write at any time from now on, so earlier contents are
-     * erased. */
+    /* The device may write at any time from now on, so the earlier contents are
+     * overwritten with NaN. */
     memset(shared, 0xff, COPY_BYTES);
     q->copies[q->n++] = {shared, from, q->group};
 }

@@ -1,4 +1,4 @@
-/** Counts the emulation's work, for tests. */
+/** Counts the work of the emulation, for tests. */
 #ifndef ES_CUDA_HOST_COUNTS_H
 #define ES_CUDA_HOST_COUNTS_H
 
@@ -6,12 +6,12 @@
 typedef struct es_host_counts {
     long captures; /* captured sequences */
     long replays;  /* replayed sequences */
-    long loose;    /* launches outside of sequences */
+    long loose;    /* launches outside of captured sequences */
     long stores, loads;
     long again; /* launches that recomputed flagged rows (attention.h) */
 } es_host_counts;
 
-/** The symbol under which the library exports the counts. */
+/** The name of the symbol under which the library exports the counts. */
 #define ES_HOST_COUNTS_NAME "es_host_counted"
 
 #endif

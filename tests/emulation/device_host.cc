@@ -9,7 +9,7 @@
 
 enum { MAX_SEQUENCES = 64 };
 
-/* A captured piece of work; a graph is a list of them, in order. */
+/* Captured work; a graph is a list of such items, in order. */
 typedef struct captured {
     struct captured *next;
     void (*work)(es_device *device, const void *argument);
@@ -26,8 +26,9 @@ struct es_device {
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
-    void *places[2]; /* memory of es_device_fetch; NULL: nothing was copied */
-    const char *unnoticed; /* trouble that no wait has found yet */
+    void *places[2]; /* memory of es_device_fetch; NULL if nothing was copied */
+    const char *unnoticed; /* an injected failure that no wait has reported
+                            * yet */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };
@@ -72,7 +73,7 @@ es_status es_device_open(es_device **out)
     *out = device;
     if (!device)
         return es_fail(ES_ENOMEM, "out of memory for the emulated device");
-    /* The smallest device that the back-end supports. */
+    /* the properties are those of the smallest supported device */
     snprintf(device->facts.name, sizeof device->facts.name, "host emulation");
     device->facts.n_processors = 4;
     device->facts.shared_bytes = 163 << 10;
@@ -129,8 +130,8 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     expect_no_capture(device, "a reserve");
     *out = NULL;
     const bool refused = ++device->n_reserved == device->faults.reserve;
-    /* Exactly the requested size, so that a sanitizer finds accesses beyond
-     * it. */
+    /* Reserves exactly the requested size, so that a sanitizer finds accesses
+     * beyond the end. */
     if (refused || bytes > left || posix_memalign(out, 256, bytes) != 0)
         return es_fail(ES_ENOMEM,
                        "host emulation: out of memory: %zu MiB wanted, "
@@ -152,13 +153,13 @@ void es_device_release(es_device *device, void *memory)
 /* --- injected faults -------------------------------------------------------
  */
 
-/* Returns true if the device has stopped working. */
+/* Returns true if the device no longer works. */
 static bool is_over(const es_device *device)
 {
     return device->trouble[0] || device->unnoticed;
 }
 
-/* Returns true for piece of work number n if it equals `faulty`, which must
+/* Returns true if the n-th launch or copy is the one (`faulty`) that is to
  * fail. */
 static bool fails(es_device *device, const char *what, long n, long faulty)
 {
@@ -171,14 +172,14 @@ static bool fails(es_device *device, const char *what, long n, long faulty)
     return true;
 }
 
-/* A wait reports the trouble that no earlier call has found. */
+/* A wait reports a failure that no earlier call has reported. */
 static void notice(es_device *device)
 {
     if (device->unnoticed)
         es_device_trouble(device, device->unnoticed, 719);
 }
 
-/* Returns true if the device still copies; counts the copy. */
+/* Returns true if the device still performs copies. Counts the copy. */
 static bool can_copy(es_device *device)
 {
     return !is_over(device) && !fails(device, "a copy that was meant to fail",
@@ -242,7 +243,7 @@ const void *es_device_fetched(es_device *device, int place)
 
 /* --- work ----------------------------------------------------------------- */
 
-/* Adds the work to the graph. */
+/* Adds work to the graph that is being captured. */
 static bool capture(es_device *device,
                     void (*work)(es_device *device, const void *argument),
                     const void *argument, size_t bytes)

@@ -1,6 +1,6 @@
-/* Fibers for the emulation of a device: a block's threads run on separate
- * stacks, one after another, and a barrier switches to the next. Supports
- * address sanitizers. */
+/* Implements fibers for the emulation of a device: the threads of a block run
+ * on separate stacks, one at a time, and a barrier switches to the next fiber.
+ * Supports address sanitizers. */
 #include "tests/emulation/fiber.h"
 
 #include <stdint.h>
@@ -29,12 +29,12 @@ enum { MAX_FIBERS = 1024, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
 struct es_fiber {
     char *stack;
 #ifdef __x86_64__
-    void *registers; /* its saved stack pointer */
+    void *registers; /* stack pointer while the fiber does not run */
 #else
     ucontext_t registers;
 #endif
     void (*main)(void);
-    void *shadow; /* the sanitizer's data for the fiber */
+    void *shadow; /* the sanitizer's data about the fiber */
 };
 
 static es_fiber fibers[MAX_FIBERS];
@@ -44,7 +44,8 @@ static es_fiber scheduler;
 
 #ifdef __x86_64__
 
-/* Pushes the callee-saved registers and stores the stack pointer in *from. */
+/* Pushes the callee-saved registers, saves the stack pointer in *from, and
+ * continues on the stack `to`. */
 extern "C" void es_fiber_swap(void **from, void *to);
 __asm__(".text\n"
         ".hidden es_fiber_swap\n"
@@ -73,7 +74,7 @@ static void swap(es_fiber *from, es_fiber *to)
     es_fiber_swap(&from->registers, to->registers);
 }
 
-/* Prepares the stack as if `main` had been called and had pushed its
+/* Prepares the fiber's stack as if `main` had been called and had pushed its
  * registers. */
 static void prepare(es_fiber *fiber, void (*main)(void))
 {
@@ -113,7 +114,7 @@ static void before_switch(es_fiber *from, const es_fiber *to)
                                    STACK_BYTES);
 }
 
-/* Only the sanitizer knows the size of the scheduler's stack. */
+/* Stack of the scheduler, which only the sanitizer can determine. */
 static const void *scheduler_stack;
 static size_t scheduler_bytes;
 
@@ -172,13 +173,13 @@ es_fiber *es_fiber_at(int index)
 
 static es_fiber *started;
 
-/* The first function on a fiber's stack. */
+/* The first function that runs on a fiber's stack. */
 static void begin(void)
 {
     es_fiber *self = started;
     after_switch(self);
     self->main();
-    abort(); /* main ends in es_fiber_leave */
+    abort(); /* never reached, since main ends in es_fiber_leave */
 }
 
 void es_fiber_start(es_fiber *fiber, void (*main)(void))

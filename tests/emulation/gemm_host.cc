@@ -1,5 +1,5 @@
-/* Matrix products as plain loops, on inputs rounded as by the device, with sums
- * in f32 in order. */
+/* Computes matrix products in plain loops, with inputs rounded as on the
+ * device, and with f32 sums in the order of k. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
@@ -7,14 +7,15 @@
 
 #include <stdlib.h>
 
-/* Rounds to 10 bits of mantissa, to the nearest, halves away from zero. */
+/* Rounds to the nearest number with 10 bits of mantissa; ties away from
+ * zero. */
 static float round_tf32(float x)
 {
     uint32_t bits = es_host_bits<uint32_t>(x);
     return isfinite(x) ? es_host_bits<float>((bits + 0x1000u) & ~0x1fffu) : x;
 }
 
-/* Returns element `at` of an input. */
+/* Returns element `at` of an input, rounded to its type. */
 static float input(const void *from, size_t at, es_gemm_type type)
 {
     if (type == ES_GEMM_BF16 || type == ES_GEMM_FP16)
@@ -23,7 +24,7 @@ static float input(const void *from, size_t at, es_gemm_type type)
     return type == ES_GEMM_TF32 ? round_tf32(x) : x;
 }
 
-/* Returns a dense copy (rows,columns) of a matrix that may be stored
+/* Returns a dense copy (rows,columns) of a matrix, which may be stored
  * transposed. */
 static float *densify(const void *from, int rows, int columns, int stride,
                       bool transposed, es_gemm_type type)
@@ -47,7 +48,7 @@ static bool is_narrow(const es_gemm *p)
     return !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
 }
 
-/* Reads an element of c, the bias or aux, whose type is that of d. */
+/* Reads an element of c, bias or aux, which have the type of d. */
 static float read(const es_gemm *p, const void *from, size_t at)
 {
     return is_narrow(p) ? input(from, at, p->type) : ((const float *)from)[at];
@@ -63,8 +64,8 @@ static void write(const es_gemm *p, void *to, size_t at, float x)
         ((es_fp16 *)to)[at] = __float2half_rn(x);
 }
 
-/* Returns the tanh form of GELU, and its derivative. Cubes may overflow, as on
- * a device. */
+/* Returns the tanh form of GELU, and writes the derivative. Cubes may overflow,
+ * as on a device. */
 static float gelu(float *derivative, float x)
 {
     const float a = 0.79788456f, b = 0.044715f;
@@ -125,8 +126,8 @@ static void multiply(es_device *device, const void *argument)
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
     const bool bare = !product->bias && product->epilogue == ES_GEMM_PLAIN;
-    /* Refuses the same products as the device, so that tests on the host cover
-     * callers without fused products. */
+    /* Refuses the same products as the device, so that tests on the host also
+     * cover callers that then do without fusion. */
     if (!es_gemm_is_offered(product) ||
         (!bare && es_host_faults_of(device)->bare))
         return false;

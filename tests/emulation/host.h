@@ -1,5 +1,5 @@
-/** Shared by the files of the emulation: injected faults, the running thread,
- *  and checks of shared memory. */
+/** Declarations shared by the files of the emulation: injected faults, the
+ *  running thread, and checks of shared memory. */
 #ifndef ES_CUDA_HOST_H
 #define ES_CUDA_HOST_H
 
@@ -10,28 +10,31 @@ extern "C" ES_API es_host_counts es_host_counted;
 
 enum { ES_HOST_MAX_THREADS = 1024 };
 
-/** Faults that ENTROPY_TRAIN_EMULATION injects: words separated by commas. */
+/** Faults that ENTROPY_TRAIN_EMULATION requests, in words separated by
+ *  commas. */
 typedef struct es_host_faults {
-    bool reverse;  /* run threads and blocks from the last to the first */
-    long random;   /* seed that runs warps in random order; 0: in order */
-    bool late;     /* a failure is only reported at the next wait */
-    long fail;     /* number of the launch that fails; 0: none */
-    long captured; /* the same for captured launches */
-    long copy;     /* the same for a store or a load */
-    long reserve;  /* number of the reservation that is refused */
+    bool reverse;  /* run blocks and threads from the last to the first */
+    long random;   /* seed for running warps in random order; 0 for fixed
+                    * order */
+    bool late;     /* report a failure only at the next wait */
+    long fail;     /* number of the launch that fails; 0 for none */
+    long captured; /* number of the captured launch that fails; 0 for none */
+    long copy;     /* number of the store or load that fails; 0 for none */
+    long reserve;  /* number of the reservation that is refused; 0 for none */
     size_t memory; /* size of the device's memory in bytes */
-    bool bare;     /* products cannot be fused with a bias or epilogue */
+    bool bare;     /* refuse products with a fused bias or epilogue */
 } es_host_faults;
 const es_host_faults *es_host_faults_of(const es_device *device);
 
 /** Returns the number of the running thread within its block. */
 int es_host_thread(void);
 
-/** Ends the process unless the `bytes` at `from` are in the block's shared
+/** Ends the process unless all `bytes` at `from` lie in the block's shared
  *  memory. */
 void es_host_check_shared(const char *what, const void *from, size_t bytes);
 
-/** Drops copies that were never waited for, at the start of a new block. */
+/** Discards copies that nothing has waited for; called at the start of each
+ *  block. */
 void es_host_forget_copies(void);
 
 #endif

@@ -1,18 +1,18 @@
 /**
- * The language of kernels for a host compiler. A block's threads are fibers,
- * each of which runs until it must wait for others. Blocks run one after
- * another.
+ * Defines the language of kernels for a host compiler. The threads of a block
+ * are fibers, each of which runs until it must wait for other threads. Blocks
+ * run one after another.
  *
  * A kernel that breaks the rules of kernel.h ends the process with a line that
  * names the kernel, block and thread: if not all threads reach a barrier or
- * shuffle, if a mask is not full, or if a copy goes elsewhere than to shared
+ * shuffle, if a mask is not full, or if the destination of a copy is not shared
  * memory. Uninitialised memory reads as NaN.
  *
- * By default a warp runs until it waits for the block, its lanes in order, then
- * the next warp. ENTROPY_TRAIN_EMULATION=reverse runs blocks, warps and lanes
- * from the last to the first; random=SEED lets a randomly chosen warp run until
- * its lanes wait for each other, in random order. A result that changes reveals
- * a missing barrier.
+ * By default a warp runs, with its lanes in order, until it waits for the
+ * block; then the next warp runs. ENTROPY_TRAIN_EMULATION=reverse runs blocks,
+ * warps and lanes from the last to the first; random=SEED lets a randomly
+ * chosen warp run until its lanes wait for each other, in random order. A
+ * result that changes reveals a missing barrier.
  */
 #ifndef ES_CUDA_KERNEL_HOST_H
 #define ES_CUDA_KERNEL_HOST_H
@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The toolkit defines attributes that only nvcc knows. */
+/* The CUDA toolkit defines these attributes for nvcc only. */
 #undef __global__
 #undef __device__
 #undef __host__
@@ -39,9 +39,9 @@
 #define __constant__
 #define __launch_bounds__(...)
 #define __grid_constant__
-/* Inlining and unrolling make a kernel five times as slow to compile on the
- * host, and not faster to run. Sanitizer builds are an exception: they do not
- * optimise, and calls in them cost minutes. */
+/* With inlining and unrolling the host compiler would take five times as long
+ * for a kernel that runs no faster. Sanitizer builds inline nevertheless: they
+ * do not optimise, and calls would cost minutes. */
 #if defined __SANITIZE_ADDRESS__ && !defined ES_NOT_INLINED
 #define __forceinline__ inline __attribute__((always_inline))
 #else
@@ -61,10 +61,10 @@ typedef struct es_host_shape {
     dim3 grid;
     int n_threads;
     size_t shared_bytes;
-    void (*body)(const void *kernel); /* runs one thread */
+    void (*body)(const void *kernel); /* runs the kernel in one thread */
 } es_host_shape;
 
-/** A launch with its arguments, which can be copied and run again. */
+/** A launch and its arguments, which can be copied and run later. */
 template <class C>
 struct es_host_kernel {
     es_host_shape shape;
@@ -77,11 +77,11 @@ void es_host_body(const void *kernel)
     ((const es_host_kernel<C> *)kernel)->call();
 }
 
-/** Runs a kernel, whose structure begins with an es_host_shape. */
+/** Runs a kernel whose structure begins with an es_host_shape. */
 void es_host_run_kernel(es_device *device, const void *kernel);
 
-/** Calls work(device, argument) with a copy of the argument: at once or, if the
- *  device is capturing, when the graph is replayed. */
+/** Calls work(device, argument) with a copy of the argument: immediately or, if
+ *  the device is capturing, each time the graph is replayed. */
 void es_host_do(es_device *device,
                 void (*work)(es_device *device, const void *argument),
                 const void *argument, size_t bytes);
@@ -112,20 +112,20 @@ void *es_host_shared(void);
 
 /* --- barriers and exchanges ----------------------------------------------- */
 
-/** Ends the process with a line about the running thread. */
+/** Ends the process with a line that names the running thread. */
 [[noreturn]] void es_host_abort(const char *what);
 
-/** Waits for the other threads of the block. */
+/** Waits until all threads of the block have reached this barrier. */
 void es_host_block_barrier(int line);
 
-/** Bytes that a lane can exchange at a time. */
+/** Maximum number of bytes that a lane can exchange at a time. */
 enum { ES_HOST_SLOT = 64 };
 
 /**
- * Waits for the other lanes of the warp, which must reach the same `what` and
- * line. `in` (bytes) of lane l is then at the result + l ES_HOST_SLOT, until
- * the next call but one. `together`, unless NULL, is called once on the data of
- * all lanes.
+ * Waits for the other lanes of the warp, which must make a call with the same
+ * `what` and line. Returns a pointer to the data of all lanes: `in` (bytes) of
+ * lane l is at offset l ES_HOST_SLOT, and is valid until the second next call.
+ * Calls `together`, unless NULL, once with the data of all lanes.
  */
 unsigned char *es_host_warp(const char *what, int line, const void *in,
                             size_t bytes,
@@ -153,7 +153,8 @@ static inline void __syncwarp(unsigned mask = 0xffffffffu, ES_HOST_HERE)
     es_host_warp("__syncwarp", line, NULL, 0, NULL);
 }
 
-/** Returns the value of lane `from`, or the calling lane's if `from` is -1. */
+/** Returns the value of lane `from`; if `from` is -1, the value of the calling
+ *  lane. */
 template <class T>
 static inline T es_host_shuffle(const char *what, int line, unsigned mask,
                                 T value, int from)

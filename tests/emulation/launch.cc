@@ -1,5 +1,5 @@
-/* Emulates a launch: runs a block's threads as fibers in turn, blocks one after
- * another, and ends the process if threads wait at different barriers. */
+/* Emulates a launch: runs the threads of a block as fibers, and blocks one
+ * after another. Ends the process if threads wait at different barriers. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/fiber.h"
 #include "tests/emulation/host.h"
@@ -15,14 +15,14 @@ typedef enum place { RUNS, AT_WARP, AT_BLOCK, ENDED } place;
 typedef struct thread {
     es_fiber *fiber;
     place where;
-    const char *what; /* barrier where it waits */
+    const char *what; /* name of the barrier at which the thread waits */
     int line;
     unsigned n_exchanges;
     void (*together)(unsigned char *slots);
 } thread;
 
-/* Exchanged data of a warp's lanes: two slots, since a lane may be one exchange
- * ahead. */
+/* Data that the lanes of a warp exchange. There are two slots, since a lane may
+ * be one exchange ahead. */
 typedef struct warp {
     alignas(16) unsigned char slots[2][warpSize * ES_HOST_SLOT];
 } warp;
@@ -30,7 +30,7 @@ typedef struct warp {
 static struct block {
     const es_host_shape *shape;
     bool reverse;
-    uint64_t chance; /* state of random numbers; 0: in order */
+    uint64_t chance; /* state of the random numbers; 0 for fixed order */
     unsigned char *shared;
     thread threads[ES_HOST_MAX_THREADS];
     warp warps[ES_HOST_MAX_THREADS / warpSize];
@@ -70,7 +70,8 @@ void es_host_check_shared(const char *what, const void *from, size_t bytes)
         es_host_abort(what);
 }
 
-/* Returns to the scheduler until the other threads have arrived. */
+/* Returns to the scheduler until all other threads have arrived at the same
+ * place. */
 static void wait(place where, const char *what, int line)
 {
     thread *self = &block.threads[es_host_thread()];
@@ -111,7 +112,7 @@ unsigned es_host_ballot(const char *what, int line, bool value)
 /* --- the scheduler -------------------------------------------------------- */
 
 static const void *running_kernel;
-static long n_barriers; /* barriers of all blocks, each counted once */
+static long n_barriers; /* number of barriers passed in all blocks */
 
 static void thread_main(void)
 {
@@ -123,7 +124,7 @@ static void thread_main(void)
     es_fiber_leave(self->fiber);
 }
 
-/* Returns block or warp number i of n in the requested order. */
+/* Returns the i-th of n blocks or warps in the requested order. */
 static int in_order(int i, int n)
 {
     return block.reverse ? n - 1 - i : i;
@@ -146,10 +147,10 @@ static int draw(int n)
     es_host_abort(text);
 }
 
-/* Lets every lane run until it waits. */
+/* Runs every lane of a warp until it waits. */
 static void run_lanes(thread *lanes)
 {
-    /* Any odd step visits all lanes. */
+    /* Any odd step visits all lanes of a warp. */
     const int first = block.chance ? draw(warpSize) : 0;
     const int step = block.chance ? 2 * draw(warpSize / 2) + 1 : 1;
     for (int i = 0; i < warpSize; i++) {
@@ -162,7 +163,7 @@ static void run_lanes(thread *lanes)
     }
 }
 
-/* Returns true if the lanes waited for each other, and releases them. */
+/* If all lanes wait for each other, releases them and returns true. */
 static bool release_lanes(thread *lanes)
 {
     for (int i = 1; i < warpSize; i++)
@@ -180,7 +181,8 @@ static bool release_lanes(thread *lanes)
     return true;
 }
 
-/* Returns true if the threads waited for each other, and releases them. */
+/* If all threads of the block wait for each other, releases them and returns
+ * true. */
 static bool release_threads(int n_threads)
 {
     thread *first = &block.threads[0];
@@ -207,7 +209,7 @@ static void run_warps(int n_warps)
     }
 }
 
-/* Does the same, but chooses a random warp whenever one waits. */
+/* Same as run_warps, but continues with a random warp whenever a warp waits. */
 static void run_warps_at_random(int n_warps)
 {
     int left[ES_HOST_MAX_THREADS / warpSize];
@@ -238,8 +240,8 @@ static void start_threads(int n_threads)
 static void run_block(int n_threads)
 {
     int n_warps = n_threads / warpSize;
-    /* Exactly the requested size, so that a sanitizer finds accesses beyond
-     * it. */
+    /* Reserves exactly the requested size, so that a sanitizer finds accesses
+     * beyond the end. */
     if (posix_memalign((void **)&block.shared, 128,
                        block.shape->shared_bytes) != 0)
         es_host_abort("no memory for shared memory");
@@ -257,8 +259,8 @@ static void run_block(int n_threads)
     block.shared = NULL;
 }
 
-/* Ends the process with the kernel's name and a reason if no device accepts the
- * shape. */
+/* Ends the process with the kernel's name and the reason if no device would
+ * accept the launch's shape. */
 static void check_shape(const es_device *device, const es_host_shape *shape)
 {
     if (shape->n_threads < warpSize || shape->n_threads > ES_HOST_MAX_THREADS ||
@@ -293,7 +295,7 @@ void es_host_run_kernel(es_device *device, const void *kernel)
                 blockIdx.z = (unsigned)in_order(z, n_z);
                 run_block(shape->n_threads);
             }
-    /* Without flagged rows these kernels reach no barrier. */
+    /* If no row is flagged, these kernels reach no barrier. */
     if (strstr(shape->name, "_again") && n_barriers > 0)
         es_host_counted.again++;
 }

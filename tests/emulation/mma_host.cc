@@ -1,15 +1,17 @@
-/* Emulates tensor cores by loops over whole matrices: gathers fragments from
- * the lanes, multiplies them, and hands the results back. */
+/* Emulates tensor cores with loops over whole matrices: collects fragments from
+ * the lanes, multiplies the matrices, and returns each lane's part of the
+ * result. */
 #include "hooks/trainer/cuda/mma.h"
 #include "tests/emulation/host.h"
 
 enum { M = 16, N = 8, K = 16 };
 
-/* Not instrumented by sanitizers, whose builds would spend a seventh of a test
- * in these loops; all accesses are to arrays declared here. */
+/* Excludes a function from sanitizers, in whose builds a test would spend a
+ * seventh of its time in these loops. All accesses are to arrays declared in
+ * this file. */
 #define PLAIN __attribute__((no_sanitize("address", "undefined")))
 
-/* The registers of a lane; d also returns the result. */
+/* The operands of a lane; d also holds the result. */
 typedef struct share {
     uint32_t a[4], b[2];
     float d[4];
@@ -39,14 +41,14 @@ PLAIN float es_host_half(uint16_t bits, bool bf16)
     return table[bits];
 }
 
-/* Returns element i, 0 or 1, of a register. */
+/* Returns element i, 0 or 1, of a register as a float. */
 PLAIN static float element(uint32_t pair, int i, bool bf16)
 {
     return es_host_half((uint16_t)(pair >> (16 * i)), bf16);
 }
 
-/* Gathers the matrices from all lanes, at the positions that the instruction
- * defines. */
+/* Collects the matrices from all lanes, whose elements have the positions that
+ * the instruction defines. */
 PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
                          const share *lanes, bool bf16)
 {
@@ -66,7 +68,8 @@ PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
     }
 }
 
-/* d += a b, adding each element's terms in order; a row of d is a vector. */
+/* Computes d += a b; adds the terms of each element in order. A row of d is a
+ * vector. */
 PLAIN static void multiply_add(float (*__restrict d)[N], const float (*a)[K],
                                const float (*b)[N])
 {

@@ -1,6 +1,5 @@
-/* Sums over the devices of several ranks, each of which is emulated on its
- * host: the library of NCCL must be one that adds host memory
- * (tests/gpu/fake_nccl.c). */
+/* Sums over the emulated devices of several ranks. The NCCL library must be one
+ * that sums host memory, such as tests/gpu/fake_nccl.c. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * usage: bench_attention PRECISION B H T D_K   (tests/gpu/peer_torch.py)
  *        bench_attention device
  *
- * Measures the fused attention of the CUDA back-end by itself. Prints one line:
- * milliseconds per call, medians over the rounds, of
+ * Measures the fused attention of the CUDA back-end alone. Prints one line with
+ * the milliseconds per call, as medians over the rounds, of
  *
  *   forward without statistics, forward with the entropy only, forward with
  *   all statistics, backward, backward with a gradient of the entropies
@@ -12,13 +12,13 @@
  * contains it with 95 % confidence (low, high): the forward pass with the
  * entropy, and with all statistics, over the plain forward pass.
  *
- * The variants alternate, forwards and backwards through the list, so that the
- * cost of statistics is measured at one temperature of the device. There are
- * ENTROPY_BENCH_ROUNDS (41) rounds of ENTROPY_BENCH_CALLS calls, or of as many
- * as take 3 ms. Each round is waited for, which costs 1 % of that, the same for
- * all variants.
+ * The variants alternate, forwards and backwards through the list, so that all
+ * are measured at the same temperature of the device. There are
+ * ENTROPY_BENCH_ROUNDS (default 41) rounds of ENTROPY_BENCH_CALLS calls
+ * (default: as many calls as take 3 ms). The wait at the end of each round
+ * costs about 1 % of its time, the same for all variants.
  *
- * device: prints only the name of the device. Exit code 3: there is none.
+ * device: prints only the name of the device. Exit code 3: no device.
  */
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/model/ops.h"
@@ -36,7 +36,7 @@ typedef struct bench {
     const es_ops *ops;
     es_backend *backend;
     es_attention attention;
-    es_row_mem rows, entropy; /* all statistics; one array of them */
+    es_row_mem rows, entropy; /* all statistics; the entropy only */
     es_mem *qkv, *y, *saved, *dy, *dqkv, *dentropy;
 } bench;
 
@@ -83,7 +83,7 @@ static float draw(uint64_t *state)
     return (float)((double)(*state >> 11) / 4503599627370496.0 - 1);
 }
 
-/** Returns a bfloat16 or binary16 of a value in [-1, 1), truncated. */
+/** Returns a value in [-1, 1) as bfloat16 or binary16, truncated. */
 static uint16_t shorten(float value, es_precision precision)
 {
     uint32_t bits;
@@ -104,7 +104,7 @@ static es_mem *reserve(const bench *b, size_t bytes)
     return memory;
 }
 
-/** Returns random activations (n). */
+/** Returns n random activations in device memory. */
 static es_mem *activations(const bench *b, size_t n, es_precision precision)
 {
     const size_t size = b->ops->activation_size;
@@ -181,7 +181,7 @@ static void call(const bench *b, int variant)
                                    b->qkv, b->saved, &b->attention);
 }
 
-/** Returns the milliseconds per call. */
+/** Runs a round of n_calls calls. Returns the milliseconds per call. */
 static double take_round(const bench *b, int variant, int n_calls)
 {
     const double start = now();
@@ -192,8 +192,8 @@ static double take_round(const bench *b, int variant, int n_calls)
     return (now() - start) / n_calls;
 }
 
-/** Returns the number of calls that take about 3 ms, or the requested
- *  number. */
+/** Returns the number of calls per round: the requested number, or as many
+ *  calls as take about 3 ms. */
 static int calls_of(const bench *b, int variant)
 {
     const int wanted = setting("ENTROPY_BENCH_CALLS", 0);
@@ -210,14 +210,14 @@ static void take_rounds(const bench *b, double took[N_VARIANTS][MAX_ROUNDS],
     int n_calls[N_VARIANTS];
     for (int v = 0; v < N_VARIANTS; v++)
         n_calls[v] = calls_of(b, v);
-    for (int round = -1; round < n_rounds; round++) /* one warm-up */
+    for (int round = -1; round < n_rounds; round++) /* round -1 is a warm-up */
         for (int i = 0; i < N_VARIANTS; i++) {
             const int v = round % 2 == 0 ? i : N_VARIANTS - 1 - i;
             took[v][round < 0 ? 0 : round] = take_round(b, v, n_calls[v]);
         }
 }
 
-/** Prints the line; sorts each variant's times. */
+/** Prints the result line. Sorts the times of each variant. */
 static void print_rounds(double took[N_VARIANTS][MAX_ROUNDS], size_t n_rounds)
 {
     static double ratio[MAX_ROUNDS];

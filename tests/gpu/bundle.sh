@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/bundle.sh FILE.tar.gz   (make gpu-bundle)
 # Packs everything that `make gpu-check` needs on a machine with a GPU and
-# PyTorch but without our Debian packages: programs, tests, the shared
-# libraries that they link (except those of CUDA, and of C and C++, which must
-# be Debian 12's or newer), the reference cases, a token file, the CPU's first
-# losses on it, cffi for Python 3.12, and the commit. tests/gpu/check.sh
-# explains how to use the bundle.
+# PyTorch but without the Debian packages that this project uses: programs,
+# tests, the shared libraries that they link (except the libraries of CUDA, and
+# of C and C++, which must be those of Debian 12 or newer), the reference cases,
+# a token file, the first losses on this file computed on a CPU, cffi for Python
+# 3.12, and the commit's name. tests/gpu/check.sh explains how to use the bundle.
 #
 #   BUILD      folder of the programs (build)
-#   PLUGINS    folder of the device's libraries (BUILD): make has them there for
+#   PLUGINS    folder of the device's libraries (BUILD): make builds them there for
 #              one kind of card
 #   WHEELS     a folder with wheels of cffi and pycparser (BUILD/wheels: pip
 #              downloads them)
-#   LIMIT      MiB of the archive (45), LEVEL of gzip (9)
+#   LIMIT      maximum size of the archive in MiB (45)
+#   LEVEL      compression level of gzip (9)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }

@@ -1,33 +1,33 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/check.sh   (make gpu-check)
-# Runs everything that needs a GPU, for a machine that is available for a quarter of
-# an hour. Stages (tests/gpu/stages.sh) run in the order of the plan below.
-# Each has a time limit and writes a table into TABLES; a stage that fails or
-# takes too long leaves STAGE-failed.md and does not affect the others. A stage
-# does not begin if too little of SECONDS_MAX is left. After each stage OUT
-# gets all tables (gpu.tar.gz) and summary.md, which states for every
-# requirement whether it holds, and lists missing stages.
+# Runs everything that needs a GPU, for a machine that is available for 15
+# minutes. Stages (tests/gpu/stages.sh) run in the order of the plan below. Each
+# has a time limit and writes a table into TABLES; a stage that fails or takes
+# too long leaves STAGE-failed.md and does not affect the other stages. A stage
+# does not begin if too little of SECONDS_MAX is left. After each stage OUT gets
+# a copy of all tables (gpu.tar.gz) and summary.md, which states for every
+# requirement whether it is met, and lists missing stages.
 #
 #   CALL         1: the most important stages, in 380 s; 2: stages that call 1 did not
-#                finish or that failed, then the others, in 250 s
-#   TABLES       tables, logs and a run file (build/gpu). A stage whose complete table
-#                is there is not run again
+#                finish or that failed, then the remaining stages, in 250 s
+#   TABLES       tables, logs and a run file (build/gpu). A stage whose
+#                complete table exists is not run again
 #   OUT          folder for copies; empty: no copies
-#   STAGES       runs only these, in this order
-#   SECONDS_MAX  limit of this call, instead of those above
-#   STAGE_MAX    limit of each stage in seconds, instead of those below
-#   BUILD        folder of the programs (build); they are built first, unless
-#   PREBUILT     is 1: they were built elsewhere (tests/gpu/bundle.sh)
+#   STAGES       runs only the stages listed here, in this order
+#   SECONDS_MAX  limit of this call in seconds, instead of the times above
+#   STAGE_MAX    limit of each stage in seconds, instead of the limits below
+#   BUILD        folder of the programs (build), which is built first unless
+#                PREBUILT is 1
+#   PREBUILT     1: the programs were built elsewhere (tests/gpu/bundle.sh)
 #
-# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2, Triton,
-# transformers and cffi for statistics, watch, flash, compile and eager; ncu
-# for kernels and counters; compute-sanitizer for sanitize; libnccl.so.2
-# (PyTorch has one) for ranks. A stage fails if something that it needs is
-# missing.
+# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2, Triton, transformers
+# and cffi for statistics, watch, flash, compile and eager; ncu for kernels and
+# counters; compute-sanitizer for sanitize; libnccl.so.2 (PyTorch has one) for
+# ranks. A stage fails if a program or library that it needs is missing.
 #
-# On a machine without our packages, which has this source and nvcc's
-# libraries, carry build/gpu-bundle.tar.gz (`make gpu-bundle`), and for the
-# second call also build/gpu:
+# On a machine that has this source and nvcc's libraries, but not the packages
+# of the project's build machine, copy there build/gpu-bundle.tar.gz (`make
+# gpu-bundle`), and for the second call also build/gpu:
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
 #     PREBUILT=1 BUILD=build/bundle tests/gpu/check.sh
@@ -35,11 +35,12 @@
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
 #     PREBUILT=1 BUILD=build/bundle CALL=2 tests/gpu/check.sh
 #
-# Allow 420 s for the first and 290 s for the second. Between them, `make
-# gpu-results OUT=FOLDER` unpacks the returned files into build/gpu.
+# Allow 420 s for the first call and 290 s for the second. Between the calls,
+# `make gpu-results OUT=FOLDER` unpacks the returned files into build/gpu.
 #
 # Without a device, tests/cuda/test_gpu_check.sh rehearses both calls: the
-# host's emulation replaces the back-end, and Triton's interpreter the kernels.
+# host's emulation replaces the back-end, and Triton's interpreter runs the
+# kernels of the package.
 #
 # Exit code: 0 all passed; 1 something failed or was not run; 3 no device, or
 # OUT cannot be written; 130 or 143 interrupted.
@@ -47,17 +48,18 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
-# Stages share the choices among a product's candidates; the first stage with a
-# product makes them.
+# All stages use the same choices among cuBLASLt's candidates; the first stage
+# that computes a product makes them.
 export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
 export PYTHONUNBUFFERED=1 # keeps the output of a stage that reaches its limit
 OUT=${OUT:-}
 CALL=${CALL:-1}
 SECONDS=0
 
-# Stage, call, the expected seconds on an H100 (estimates, not measured), and
-# the limit. Compiling for watch takes a minute, during which statistics and
-# verify run; if watch is the first stage, it may take that minute as well.
+# Each line has a stage, the number of its call, the expected seconds on an H100
+# (estimated, not measured), and its limit in seconds. Compiling for watch takes
+# a minute, during which statistics and verify run; if watch is the first stage,
+# it may take an additional minute.
 plan='
 versions    1   4  20
 statistics  1  45  80
@@ -78,7 +80,8 @@ all=$(awk -v call="$CALL" 'NF && $2 <= call { print $1 }' <<<"$plan" | tr '\n' '
 STAGES=${STAGES:-$all}
 . tests/gpu/stages.sh
 
-# A bundle's libraries are for our programs only: Python has different ones.
+# The libraries of a bundle are for the bundle's programs only; Python brings
+# its own.
 ours() { LD_LIBRARY_PATH=$ES_LIBRARY_PATH "$@"; }
 
 # --- the stages -------------------------------------------------------------------
@@ -105,7 +108,8 @@ why_of() { # CODE SECONDS TABLE
     esac
 }
 
-# A complete table is TABLES/STAGE.md, any other TABLES/STAGE-failed.md.
+# The table of a stage that has passed is TABLES/STAGE.md, the table of any
+# other stage TABLES/STAGE-failed.md.
 run_stage() { # STAGE
     local table=$TABLES/$1.md part=$TABLES/$1-failed.md code=0 begin=$SECONDS
     local said expected most left=$((SECONDS_MAX - SECONDS))
@@ -139,7 +143,7 @@ run_stage() { # STAGE
 
 # --- summary ------------------------------------------------------------------------
 
-# Prints the tables' verdicts on the requirements, and which tables exist.
+# Prints the verdicts on requirements in all tables, and which tables exist.
 summarise() {
     local failed=0 stage lines missing=
     for stage in $all; do
@@ -196,7 +200,7 @@ conclude() {
 
 # --- finding the device -----------------------------------------------------------
 
-# Prints folders where PyTorch or a toolkit may have the library of products.
+# Prints the folders in which PyTorch or a CUDA toolkit may have cuBLASLt.
 cublas_folders() {
     local site
     site=$(python3 -c \
@@ -211,7 +215,7 @@ library_path() { # [FOLDER...]: puts them after the bundle's folder, before the 
     (IFS=: && echo "${folders[*]}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }
 
-# Sets DEVICE and ES_LIBRARY_PATH, or reports why it cannot.
+# Sets DEVICE and ES_LIBRARY_PATH. Fails with a message if there is no device.
 find_device() {
     local folder why looked=
     ES_LIBRARY_PATH=$(library_path)
@@ -238,8 +242,8 @@ find_device() {
     return 1
 }
 
-# Starts the jobs of watch that compile; they also read slow imports from the
-# disk. Without watch another process does that.
+# Starts those jobs of watch that compile; they also load PyTorch from the disk.
+# Without watch, another process loads it.
 warm_up() {
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$ES_LIBRARY_PATH" \
         "$(realpath "$BUILD")/entropy-recorder" >"$WATCH_FOLDER/recorder"
@@ -279,7 +283,7 @@ if [ "${PREBUILT:-0}" != 1 ]; then
     prepare_training || exit
     SECONDS=0
 fi
-# A bundle has cffi for a Python that lacks it.
+# A bundle includes cffi for a Python that lacks it.
 if [ -d "$BUILD/python" ] && ! python3 -c 'import cffi' 2>/dev/null; then
     PYTHONPATH=$(realpath "$BUILD/python")${PYTHONPATH:+:$PYTHONPATH}
     export PYTHONPATH

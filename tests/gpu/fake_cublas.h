@@ -1,7 +1,8 @@
 /**
- * A fake device, a fake cuBLASLt, and gemm.cu itself. The fake checks the
- * description of each product against cuBLASLt's documentation and computes it
- * as documented, in column order, on the host. May be included only once.
+ * Defines a fake device and a fake cuBLASLt, and includes gemm.cu itself. The
+ * fake checks the description of each product against cuBLASLt's documentation
+ * and computes it as documented, in column order, on the host. May be included
+ * only once.
  */
 #ifndef ES_TESTS_GPU_FAKE_CUBLAS_H
 #define ES_TESTS_GPU_FAKE_CUBLAS_H
@@ -12,7 +13,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#define __CUDACC__ 1 /* for device.h; CUDA's headers have been read */
+#define __CUDACC__ 1 /* for device.h, after CUDA's headers */
 #include "hooks/trainer/cuda/gemm.cu"
 
 /* --- the device ----------------------------------------------------------- */
@@ -76,7 +77,7 @@ cudaError_t cudaGetLastError(void)
     return cudaSuccess;
 }
 
-/* Events hold the time of a clock that products advance. */
+/* The clock of the fake device, which products advance and events read. */
 static float now;
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
@@ -134,7 +135,7 @@ typedef struct preference {
     uint32_t reductions, alignments[4]; /* alignments: of a, b, c, d */
 } preference;
 
-/* Properties that an algorithm relies on. */
+/* Properties that an algorithm may assume about the operands. */
 typedef struct reliance {
     uint32_t alignments[4], bias, aux;
     uint64_t workspace;
@@ -144,12 +145,14 @@ typedef struct reliance {
 enum refusal { NEVER, NONE_FOUND, BAD_STATE, BY_STATUS, WHEN_RUN };
 
 static struct {
-    refusal refuses; /* how a product with an epilogue is refused */
+    refusal refuses; /* how the fake refuses products with an epilogue */
     cublasStatus_t code;
     int n_queries, n_run, n_illegal;
-    int n_candidates; /* largest number found; 0: as many as requested */
-    float took[ES_MAX_CANDIDATES]; /* time of each candidate; 0: refused when
-                                      run, unless that of candidate 1 is 0 */
+    int n_candidates; /* maximum number of candidates that are found; 0 for as
+                       * many as requested */
+    float took[ES_MAX_CANDIDATES]; /* time of each candidate; a time of 0 lets
+                                    * the candidate fail when it runs, unless
+                                    * candidate 1 also has time 0 */
     int last;                      /* candidate of the last run */
 } library;
 
@@ -291,7 +294,8 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
 
 static bool has_aux(const description *d)
 {
-    return (int)d->epilogue & 128; /* the bit of all epilogues with aux */
+    return (int)d->epilogue & 128; /* the bit that is set in all epilogues with
+                                    * aux */
 }
 
 static bool has_bias(const description *d)
@@ -299,7 +303,7 @@ static bool has_bias(const description *d)
     return (int)d->epilogue & CUBLASLT_EPILOGUE_BIAS;
 }
 
-/* Return the rows and columns of a matrix as multiplied. */
+/* Return the rows and columns of op(matrix). */
 static uint64_t rows_of(const layout *l, cublasOperation_t op)
 {
     return op == CUBLAS_OP_N ? l->rows : l->columns;
@@ -310,7 +314,8 @@ static uint64_t columns_of(const layout *l, cublasOperation_t op)
     return op == CUBLAS_OP_N ? l->columns : l->rows;
 }
 
-/* Checks the rules of cublasLtMatmul and of its attributes. */
+/* Checks the rules of cublasLtMatmul and of its attributes. Ends the process if
+ * one is broken. */
 static void judge(const description *how, const layout *a, const layout *b,
                   const layout *c, const layout *d)
 {
@@ -401,7 +406,8 @@ static double gelu_slope(double x)
     return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5;
 }
 
-/* Returns row i, column j of a matrix in column order, as multiplied. */
+/* Returns the element in row i and column j of op(matrix), which is stored in
+ * column order. */
 static double element(const layout *l, const void *from, cublasOperation_t op,
                       uint64_t i, uint64_t j)
 {
@@ -410,7 +416,7 @@ static double element(const layout *l, const void *from, cublasOperation_t op,
                 op == CUBLAS_OP_N ? i + j * stride : j + i * stride);
 }
 
-/* Applies the epilogue to the sum of row i and column j. */
+/* Applies the epilogue to the sum in row i and column j. */
 static double finish(const description *how, uint64_t i, uint64_t j, double sum)
 {
     const size_t at = (size_t)(i + j * (uint64_t)how->aux_stride);

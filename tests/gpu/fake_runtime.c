@@ -6,7 +6,7 @@
  * without page-locked memory, and at a call that is forbidden in a capture; it
  * reports resources that are still held at the end.
  *
- * FAKE_CUDA, words separated by commas:
+ * FAKE_CUDA contains words separated by commas:
  *
  *   driver=N devices=N   version of the driver (0: none), number of devices
  *   major=N              compute capability
@@ -30,7 +30,8 @@ enum {
     MAX_PINNED = 16,
     STICKY = 700,
     LARGE = 1 << 20,
-    FREE_SHARED = 48 << 10, /* shared memory that needs no request */
+    FREE_SHARED = 48 << 10, /* bytes of shared memory that a kernel may use
+                             * without a request */
     MOST_SHARED = 227 << 10
 };
 
@@ -40,7 +41,8 @@ static const char *settings(void)
     return words ? words : "";
 }
 
-/* Returns the number after "name="; `otherwise` if it is not set. */
+/* Returns the number after "name=" in FAKE_CUDA; `otherwise` if the name is
+ * missing. */
 static long setting(const char *name, long otherwise, int *code)
 {
     const size_t n = strlen(name);
@@ -69,10 +71,10 @@ static struct {
     const char *name;
     long n;
 } calls[MAX_CALLS];
-static int stuck; /* the code that every call returns */
+static int stuck; /* persistent code, which every call returns */
 static bool captures;
 
-/* Counts the call and returns its code. */
+/* Counts the call of the function, and returns the code for this call. */
 static int begin(const char *name)
 {
     int i = 0, code = 0;
@@ -126,8 +128,8 @@ __attribute__((destructor)) static void report(void)
         fprintf(stderr, "fake runtime: %ld resources are still held\n", n_held);
 }
 
-/* Define functions that make and drop resources of any kind, and functions that
- * wait or queue. */
+/* Define functions that create and destroy resources of any kind, and functions
+ * that wait or add work to a stream. */
 #define MAKES(name, handle, arguments)                                         \
     cudaError_t name arguments                                                 \
     {                                                                          \
@@ -245,8 +247,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* Frees memory even after a persistent error: nothing may be held then,
- * either. */
+/* Frees memory even after a persistent error, so that all memory is released at
+ * the end. */
 cudaError_t cudaFree(void *memory)
 {
     outside_captures("memory is freed in a capture");
@@ -270,7 +272,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* The driver may refuse NULL. */
+/* The real driver may refuse NULL. */
 cudaError_t cudaFreeHost(void *memory)
 {
     if (!memory)
@@ -334,9 +336,9 @@ QUEUES(cudaGraphLaunch,
         cudaStream_t stream __attribute__((unused))),
        "a graph is launched in a capture")
 
-/* The state of an event: the last stream that recorded it, and whether that was
- * captured. A capture consists of a trunk and a branch, which leaves by an
- * event and must return by another. */
+/* State of an event: the last stream that recorded it, and whether this was
+ * captured. A capture consists of a trunk and a branch, which starts with an
+ * event of the trunk and must rejoin the trunk through another event. */
 typedef struct recorded {
     cudaStream_t stream;
     bool is_captured;
@@ -400,7 +402,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     return cudaSuccess;
 }
 
-/* A failure returns a handle that is not a graph. */
+/* After a failure the handle is not a graph. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                  unsigned long long flags)
 {
@@ -418,7 +420,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
 static struct {
     const void *function;
     const char *name;
-    size_t shared; /* shared memory that it may ask for */
+    size_t shared; /* maximum shared memory that the kernel may use */
 } kernels[MAX_KERNELS];
 static int n_kernels;
 
@@ -451,7 +453,7 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
     kernels[n_kernels++].shared = FREE_SHARED;
 }
 
-/* Only launches by <<<>>> call these. */
+/* Only launches with <<<>>> call these functions. */
 #define NOT_OURS(name)                                                         \
     void name(void)                                                            \
     {                                                                          \
@@ -560,7 +562,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
     (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
     (void)preference, (void)found;
     const int code = begin("cublasLtMatmulAlgoGetHeuristic");
-    *n_found = code == 0 ? n_wanted : 0; /* a state of 0 bytes means success */
+    *n_found = code == 0 ? n_wanted : 0; /* a candidate whose state is 0 is a
+                                          * success */
     return code;
 }
 

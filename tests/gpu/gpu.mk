@@ -1,9 +1,10 @@
-# Targets for a machine with a GPU, and targets that make files for one.
+# Targets for a machine with a GPU, and targets that prepare files for such a
+# machine.
 
 ARCH = SM+LN+G
 MINUTES = 1
 BUNDLE = $(BUILD)/gpu-bundle.tar.gz
-# A single kind of card: each kind makes the bundle larger.
+# The bundle supports a single kind of card, because each kind makes it larger.
 BUNDLE_ARCH = sm_90
 
 $(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # usage: launches.sh FILE...
 #
-# Prints unchecked launches and calls in sources of the CUDA back-end; exit
-# code 1 if there are any. Kernels are launched by es_launch, which checks, and
-# begin with es_begin_kernel(). Only device.cu, gemm.cu and ranks.cu call the
-# CUDA runtime and cuBLAS, and they use the result of every call: a call that
-# begins a statement or ends a condition is an error.
+# Prints the launches and calls in sources of the CUDA back-end whose result is
+# not checked. Exit code 1 if there are any. Kernels are launched by es_launch,
+# which checks the result, and begin with es_begin_kernel(). Only device.cu,
+# gemm.cu and ranks.cu call the CUDA runtime and cuBLAS, and they must use the
+# result of every call: a call that begins a statement or follows a condition is
+# an error.
 set -uo pipefail
 call='\b(cuda|cublas(Lt)?)[A-Z]\w*\('
 breaches=0

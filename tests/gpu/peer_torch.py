@@ -4,26 +4,26 @@
        peer_torch.py eager ENTROPY_TRAIN
        peer_torch.py compile ENTROPY_TRAIN
 
-Compares the CUDA back-end with the usual ways to use PyTorch 2, on one device in one run
-(tests/gpu/check.sh).
+Compares the CUDA back-end with common ways to use PyTorch 2, on the same device and in the
+same run (tests/gpu/check.sh).
 
-rate     the device's rate for a large bf16 matrix product
-flash    compares our fused attention, which returns the statistics of every row, with
-         scaled_dot_product_attention, which does not: with its flash attention, on which
-         the verdict is based, and with cuDNN, its default on newer devices. Its calls are
-         captured in a CUDA graph, so that Python is not timed; q, k and v are in the
-         layout of a projection, and copies of them are not counted. Then compares a
-         training step of GPT-2 small, with entropy recorded at every step into a run file,
-         with that of eager PyTorch with flash attention; the two alternate
-eager    compares that step with eager PyTorch that keeps the attention matrices and
+rate     measures the device's FLOP/s in a large bf16 matrix product
+flash    compares the back-end's fused attention, which returns the statistics of every row,
+         with scaled_dot_product_attention, which returns none: with flash attention, on which
+         the verdict is based, and with cuDNN, the default on newer devices. PyTorch's calls
+         are captured in a CUDA graph, so that Python is not timed; q, k and v are in the
+         layout of a projection, and copies of them are not counted. Then compares a training
+         step of GPT-2 small, with entropy recorded at every step into a run file, with a step
+         of eager PyTorch with flash attention; both alternate
+eager    compares the training step with eager PyTorch that stores the attention matrices and
          computes the papers' formula from them
-compile  compares that step with torch.compile (loss included, fused AdamW, no wait within
-         a step, no entropy): the fastest of several settings with flash attention, and
+compile  compares the training step with torch.compile (loss included, fused AdamW, no wait
+         within a step, no entropy): the fastest of several settings with flash attention, and
          cuDNN. All settings compile first, at the same time
 
 Numbers are medians. Memory is the growth of the device's use, as nvidia-smi reports it.
-Lines that begin with "required: " state a requirement and whether it holds; those with
-"stretch: " have no verdict.
+Lines that begin with "required: " state a requirement and whether it is met; lines that begin
+with "stretch: " state a goal without a verdict.
 
   ENTROPY_BENCH_DEVICE    cpu: tests this file; nothing is measured on a GPU then
   ENTROPY_BENCH_MODEL     "12 12 768 50257": L, H, d, V
@@ -34,7 +34,7 @@ Lines that begin with "required: " state a requirement and whether it holds; tho
   ENTROPY_BENCH_ROUNDS    21
   ENTROPY_BENCH_SHARE     share of the device's memory for a peer (1)
   ENTROPY_BENCH_SECONDS   time after which no further peer starts (220)
-  ES_LIBRARY_PATH         LD_LIBRARY_PATH of our programs
+  ES_LIBRARY_PATH         LD_LIBRARY_PATH of this project's programs
 
 Exit code: 1 if PyTorch or a device is missing.
 """
@@ -50,7 +50,7 @@ import tempfile
 import threading
 import time
 
-# First, because it reports a missing PyTorch.
+# This import comes first, because it reports a missing PyTorch.
 from torch_common import (
     DEVICE,
     MODEL,
@@ -79,7 +79,7 @@ STEPS = [
 
 
 def device_mib():
-    """The device's memory in use, by all processes."""
+    """The device's memory in use by all processes, in MiB."""
     if DEVICE != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info()
@@ -87,7 +87,7 @@ def device_mib():
 
 
 class LargestMemory(threading.Thread):
-    """The largest growth of the device's memory in use during an interval."""
+    """Measures the largest growth of the device's memory in use during an interval."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -105,11 +105,12 @@ class LargestMemory(threading.Thread):
 
 
 class Unfinished(Exception):
-    """A peer that failed or took too long, with its last output."""
+    """Raised if a peer fails or takes too long; contains the peer's last output."""
 
 
 class Peer:
-    """PyTorch in a separate process; attention: "flash", "cudnn", or "" for no SDPA."""
+    """A training step in PyTorch, in a separate process. attention is "flash", "cudnn", or ""
+    for no SDPA."""
 
     def __init__(self, mode, attention, vocab, n_ctx, n_batch):
         self.attention = attention
@@ -132,7 +133,8 @@ class Peer:
         return select.select([self.process.stdout], [], [], 1)[0]
 
     def line(self, seconds):
-        """The next line; the compiler's processes may keep the pipe of a dead peer open."""
+        """Returns the next line of output. Processes of the compiler may keep the pipe of a dead
+        peer open."""
         end = time.monotonic() + seconds
         while not self.has_line() and self.process.poll() is None:
             if time.monotonic() > end:
@@ -145,8 +147,8 @@ class Peer:
         raise Unfinished((said or ["no message"])[-1][:200])
 
     def ready(self, seconds):
-        """Parameters and the MiB that PyTorch reserved; fails if it uses another attention
-        than requested."""
+        """Returns the parameters and the MiB that PyTorch reserved. Fails if PyTorch uses an
+        attention other than the requested one."""
         n, reserved, took = self.line(seconds).strip().split(maxsplit=2)
         if self.attention and DEVICE == "cuda" and not took.startswith(self.attention):
             raise Unfinished(f"it uses {took}, not {self.attention}")
@@ -165,7 +167,7 @@ class Peer:
 
 
 def peer_step(kind, n_ctx, n_batch, seconds):
-    """Milliseconds, MiB of the device, MiB that PyTorch reserved, parameters."""
+    """Returns milliseconds, MiB of the device, MiB that PyTorch reserved, and parameters."""
     memory = LargestMemory()
     memory.start()
     peer = Peer(*kind, n_ctx, n_batch)
@@ -182,7 +184,7 @@ def peer_step(kind, n_ctx, n_batch, seconds):
 
 
 def our_step(program, n_ctx, n_batch):
-    """Milliseconds plain and recorded, MiB, millions of parameters, and the cost of
+    """Returns milliseconds plain and recorded, MiB, millions of parameters, and the cost of
     recording with its interval, from the output of bench."""
     n_layer, n_head, width, vocab = MODEL
     command = [program, "bench", "--backend", "cuda", "--precision", "bf16"]
@@ -209,12 +211,12 @@ def our_step(program, n_ctx, n_batch):
 
 
 def padded(vocab):
-    """Padded as in nanoGPT, for the speed of the products."""
+    """The vocabulary size padded as in nanoGPT, which makes products faster."""
     return 128 * math.ceil(vocab / 128) if vocab > 128 else vocab
 
 
 def compiled():
-    """The compiled variants (mode, attention, vocabulary), the likely fastest first."""
+    """The compiled variants (mode, attention, vocabulary); the fastest is probably the first."""
     more = padded(MODEL[3])
     return [
         ("default", "flash", more),
@@ -224,8 +226,8 @@ def compiled():
 
 
 def model_flops(n_ctx, n_batch):
-    """FLOPs of a step's matrix products: 6 per parameter and token, tied wte once, and 12
-    d per visible pair of positions and layer."""
+    """Returns the FLOPs of a step's matrix products: 6 per parameter and token, with the tied
+    wte counted once, and 12 d per visible pair of positions and layer."""
     n_layer, _, width, vocab = MODEL
     weights = n_layer * 12 * width**2 + vocab * width
     pairs = n_layer * n_ctx * (n_ctx + 1) / 2
@@ -248,7 +250,7 @@ def check_parameters(n, millions, vocab):
 
 
 class Turns:
-    """The measurements of one size, alternating: ours, a peer, ours, a peer, ..."""
+    """Measures one size, alternately with the back-end and with a peer."""
 
     def __init__(self, program, sizes):
         self.program, self.sizes = program, sizes
@@ -259,7 +261,8 @@ class Turns:
         self.ours.append(our_step(self.program, *self.sizes))
 
     def peer(self, side, kind, seconds):
-        """The ratio to our turns before and after, and MiB; or None."""
+        """Returns the peer's time relative to the back-end's turns before and after it, and its
+        MiB; or None."""
         try:
             took, mib, reserved, n = peer_step(kind, *self.sizes, seconds)
         except Unfinished as why:
@@ -302,7 +305,7 @@ def compare_flash(turns, _rate, _until):
 
 
 def require_compiled(turns, found, rate):
-    """found: attention -> the results measured with it."""
+    """Prints the verdict. found maps each attention to the results measured with it."""
     n_ctx = turns.sizes[0]
     share = model_flops(*turns.sizes) / (1e-3 * turns.recorded()) / rate
     print(f"\nT = {n_ctx}: recording costs {', '.join(one[4] for one in turns.ours)}")
@@ -349,14 +352,14 @@ def compare_steps(program, compare):
         plain, recorded, mib, *_ = turns.ours[0]
         print_row(sizes, "ours, no entropy recorded", plain, mib, "", "")
         print_row(sizes, "ours, recorded every step", recorded, mib, "", "1")
-        # Time reserved for the remaining sizes.
+        # Some time is reserved for the remaining sizes.
         until = 0.5 * begun * (len(STEPS) - 1 - i) / max(1, len(STEPS) - 1)
         compare(turns, rate, until)
 
 
 def warm():
-    """Fills the cache of torch.compile: all variants at once, each with a few processes of
-    the compiler and a share of most of the device's memory."""
+    """Fills the cache of torch.compile: starts all variants at once, each with a few processes
+    of the compiler and a share of most of the device's memory."""
     wanted = [(*kind, *sizes) for sizes in STEPS for kind in compiled()]
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
     os.environ["ENTROPY_BENCH_SHARE"] = str(0.85 / len(wanted))

@@ -17,8 +17,8 @@ typedef struct held {
     size_t bytes;
 } held;
 
-/* Reserves memory with the contents of `in` (bytes), or uninitialised for
- * NULL. */
+/* Reserves memory and copies `in` (bytes) into it; leaves it uninitialised if
+ * `in` is NULL. */
 static held hold(es_device *device, const void *in, size_t bytes)
 {
     held h = {device, NULL, bytes};
@@ -34,7 +34,7 @@ static void drop(held h)
     es_device_release(h.device, h.memory);
 }
 
-/* Loads the memory to `out` and releases it. */
+/* Copies the memory to `out` and releases it. */
 static void take(held h, void *out)
 {
     es_device_load(h.device, out, h.memory, h.bytes);
@@ -45,8 +45,8 @@ static void take(held h, void *out)
 
 enum { M = 16, N = 8, K = 16 };
 
-/* Copies a lane's pieces of 8 elements into shared memory: one of a, one of b,
- * and zeros behind b. */
+/* Copies a lane's pieces of 8 elements to shared memory: one piece of a, one
+ * piece of b, and zeros after b. */
 template <class A>
 __global__ void multiply_kernel(float *d, const A *a, const A *b,
                                 bool b_transposed)
@@ -124,8 +124,8 @@ static void shuffle(es_device *device, int32_t *out, const int32_t *x)
 
 /* --- barriers ------------------------------------------------------------- */
 
-/* Block i reverses a stretch of blockDim floats and writes it to the opposite
- * end. */
+/* Block i reverses a stretch of blockDim floats and writes it to the mirrored
+ * place of the output. */
 static __global__ void reverse_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();
@@ -155,7 +155,8 @@ static void reverse(es_device *device, float *out, const float *x, int n)
 
 /* --- copies --------------------------------------------------------------- */
 
-/* Stages of 128 floats: one is summed while the next two are being copied. */
+/* There are stages of 128 floats: one is summed while the next two are being
+ * copied. */
 static __global__ void sum_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();

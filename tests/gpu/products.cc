@@ -1,6 +1,6 @@
-/* Compares the products of gemm.cu, as requested from a fake cuBLASLt, with the
- * definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs it;
- * exit code 1 if a test fails. */
+/* Compares the products of gemm.cu, computed by a fake cuBLASLt, with the
+ * definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs this
+ * program; exit code 1 if a test fails. */
 #include "tests/gpu/fake_cublas.h"
 
 /* --- products by definition ----------------------------------------------- */
@@ -26,8 +26,9 @@ static void fill(void *out, cudaDataType_t type)
 
 static float memory[8][MOST + 64] __attribute__((aligned(256)));
 
-/* Returns true if d and aux (M,N) are as defined in gemm.h, and the gaps
- * between their rows have not changed. was_*: earlier contents. */
+/* Returns true if d and aux (M,N) have the values that gemm.h defines, and the
+ * gaps between their rows have not changed. was_d and was_aux are the earlier
+ * contents. */
 static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
 {
     const cudaDataType_t in = type_of(p, false), out = type_of(p, true);
@@ -68,13 +69,13 @@ static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
     return right;
 }
 
-/* The variable properties of a product. */
+/* The properties of a product that the tests vary. */
 typedef struct choice {
     es_gemm_type type;
     bool wide, a_transposed, b_transposed, bias;
-    int c; /* 0 none, 1 separate, 2 in place */
+    int c; /* 0 without c, 1 if c is separate, 2 if c is d */
     es_gemm_epilogue epilogue;
-    int shift; /* offset in elements of everything except bias and aux */
+    int shift; /* offset in elements of all arrays except bias and aux */
 } choice;
 
 static es_gemm product_of(const choice *how)
@@ -142,7 +143,7 @@ static es_device open_one(int major)
 }
 
 /* Checks all combinations of properties. Returns true if all results are
- * right. */
+ * correct. */
 static bool check_all(es_device *device, int *n, int *n_offered)
 {
     bool right = true;
@@ -278,8 +279,8 @@ static choice plain_choice(void)
     return how;
 }
 
-/* Runs the product on a device with these times. Checks the number of runs, the
- * chosen candidate, and the result. */
+/* Runs the product on a device whose candidates take the given times. Checks
+ * the number of runs, the chosen candidate, and the result. */
 static bool run_with(const float took[3], const choice *how, int want_runs,
                      int want_candidate, bool captures)
 {
@@ -298,7 +299,8 @@ static bool run_with(const float took[3], const choice *how, int want_runs,
     return right;
 }
 
-/* Checks the note of a device that finds the file. */
+/* Returns true if the note of a new device, which finds the file, contains
+ * `part`. */
 static bool note_has(const char *part)
 {
     es_device device = open_one(9);
@@ -336,8 +338,8 @@ static void test_timing(void)
            "nothing is timed in a capture");
 }
 
-/* This content of the file leads to the note, and the product is timed
- * again. */
+/* Returns true if a file with this content leads to the note, and the product
+ * is timed again. */
 static bool survives(const char *text, const char *note)
 {
     static const float took[] = {5, 3, 4};
@@ -415,8 +417,8 @@ static void test_places(void)
 
 /* --- the listing ---------------------------------------------------------- */
 
-/* Returns how many of three products run: with neither bias nor GELU, with the
- * bias, and with both. */
+/* Returns how many of three products run: without bias and GELU, with bias, and
+ * with bias and GELU. */
 static int run_three(int major, refusal refuses)
 {
     int n = 0;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: spills.sh LOG...
 #
-# Prints one line for each kernel from ptxas's output (-Xptxas -v): registers,
-# the bytes of stack that it spills to and reads back, and barriers. Exit code
+# Reads ptxas's output (-Xptxas -v) and prints one line for each kernel: registers,
+# bytes of spill stores and spill loads, and barriers. Exit code
 # 1 if a kernel spills.
 set -euo pipefail
 

@@ -1,21 +1,25 @@
-# The stages of tests/gpu/check.sh, which sources this file: each is a function
-# that prints its table and returns 0 if it passed. A stage fails if something
-# that it needs is missing.
+# The stages of tests/gpu/check.sh, which sources this file: each stage is a
+# function that prints its table and returns 0 if it passed. A stage fails if a
+# program or library that it needs is missing.
 #
-#   CASES     beginnings of the reference cases' names: "g01_sm_ln g17" (all that the
-#             back-end supports)
-#   PROGRAMS  parity tests of operations (all): "test_cuda_rows"
-#   SHAPES    T of attention by itself (1024 4096), with d_k 64
-#   SIZES     of the trainer's step, T x batch (1024x32 128x64); PAIRS of steps
-#   MODEL     options of the model instead of GPT-2 small's
-#   LAUNCHES  of kernels that ncu measures (1000: more than two steps)
-#   TRAINING  limit in seconds of the training (60), STEPS limit of its steps (1000000)
+#   CASES     prefixes of the reference cases' names, such as "g01_sm_ln g17"
+#             (default: all cases that the back-end supports)
+#   PROGRAMS  parity tests of operations, such as "test_cuda_rows" (default: all)
+#   SHAPES    values of T for measuring attention alone, with d_k 64 (1024 4096)
+#   SIZES     T x batch of the trainer's steps (1024x32 128x64)
+#   PAIRS     number of pairs of steps
+#   MODEL     options of the model (default: GPT-2 small)
+#   LAUNCHES  number of kernel launches that ncu measures (1000, more than two
+#             steps)
+#   TRAINING  maximum duration of the training run in seconds (60)
+#   STEPS     maximum number of its steps (1000000)
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
 n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # B T of attention by itself
 
-# Runs one of our programs. A failed program runs again with blocking launches,
-# so that it names the launch; the last line is the exit code of that run.
+# Runs one of this project's programs. A program that failed runs again with
+# blocking launches, so that its message names the launch. The last line of
+# output is the exit code of the second run.
 checked() { # COMMAND...
     local code=0
     ours "$@" || code=$?
@@ -26,7 +30,7 @@ checked() { # COMMAND...
     return $code
 }
 
-# Prints the path of an NVIDIA tool, on the PATH or in a toolkit's folder.
+# Prints the path of an NVIDIA tool on the PATH or in the folder of a toolkit.
 tool() { # NAME
     command -v "$1" || ls -d {/usr/local/cuda*{/bin,/compute-sanitizer},/opt/nvidia/nsight-compute/*}/"$1" 2>/dev/null |
         tail -1 | grep .
@@ -68,10 +72,10 @@ for name in ("torch", "triton", "transformers", "numpy", "cffi"):
 
 # --- correctness ----------------------------------------------------------------------
 
-# Compares the package's kernels with the formula in double.
+# Compares the package's kernels with the formula in double precision.
 statistics() { ENTROPYSCAN_HOME=$BUILD python3 -W ignore tests/gpu/torch_statistics.py; }
 
-# The cases of a bundle, or those of the source.
+# The cases are in the bundle, or else in the source.
 case_folder=$BUILD/cases
 [ -d "$case_folder" ] || case_folder=tests/trainer/cases
 cases() { # sets the array found to the files of the cases
@@ -89,8 +93,8 @@ verify_in() { # PRECISION, with its tolerance
         sed "s|$case_folder/||"
 }
 
-# Reads a test's lines "WHAT ERROR TOLERANCE" and prints for each array the one
-# that is nearest to its tolerance, or exceeds it.
+# Reads lines "WHAT ERROR TOLERANCE" of a test. Prints for each array the line
+# whose error is largest relative to the tolerance.
 array_table() {
     awk '
         {
@@ -110,8 +114,8 @@ array_table() {
         sed '1i | array | times | error | tolerance | share |\n| --- | --- | --- | --- | --- |'
 }
 
-# Runs a program that compares operations with plain loops in double. A program
-# that does not find the device has tested nothing.
+# Runs a program that compares operations with plain loops in double. Fails if
+# the program does not find the device, because it has then tested nothing.
 parity() { # PROGRAM
     local failed=0 said missing='no CUDA device|: not there' errors
     errors=$(mktemp)
@@ -128,8 +132,8 @@ parity() { # PROGRAM
     return $failed
 }
 
-# Runs the reference cases in each precision, and every operation, all at the
-# same time.
+# Runs the reference cases in each precision and the tests of all operations,
+# all at the same time.
 verify() {
     local failed=0 precision program i logs pids=()
     logs=$(mktemp -d)
@@ -153,7 +157,7 @@ verify() {
     return $failed
 }
 
-# A model too large for any card ends with a one-line message.
+# A model that is too large for any card must end with a one-line message.
 out_of_memory() {
     local said code=0
     echo '== out of memory'
@@ -164,8 +168,8 @@ out_of_memory() {
     [ $code = 3 ] && [[ $said == *'out of memory: '* && $said != *$'\n'* ]]
 }
 
-# Runs only our kernels if the sanitizer can choose: those of cuBLAS take
-# longer than all of ours.
+# If the sanitizer can select kernels, checks only the back-end's kernels: those
+# of cuBLAS would take longer than all of these.
 sanitized() { # SANITIZER TOOL PRECISION
     local said code=0 found_what only
     for only in '--kernel-name kernel_substring=_kernel' ''; do
@@ -184,8 +188,8 @@ sanitized() { # SANITIZER TOOL PRECISION
     return 1
 }
 
-# Checks memory and races with the cases of temperatures and entropy
-# regularisation, of PowerSoftmax, and of LN with GELU.
+# Checks memory accesses and races with three cases: temperatures and entropy
+# regularisation, PowerSoftmax, and LN with GELU.
 sanitize() {
     local failed=0 name precision sanitizer
     need compute-sanitizer
@@ -205,7 +209,7 @@ sanitize() {
 
 # --- speed ----------------------------------------------------------------------------
 
-# Without PyTorch; the stage flash has SDPA's times as well.
+# Needs no PyTorch; the stage flash also measures SDPA.
 attention() {
     local failed=0 n_ctx line
     echo "Milliseconds, bf16, causal, B T = $n_tokens, H d_k = 768, d_k = 64; the"
@@ -228,8 +232,8 @@ attention() {
     return $failed
 }
 
-# GPT-2 small, or MODEL, as in peer_torch.py; steps with and without recording
-# alternate.
+# Options for steps with and without recording, which alternate. The model is
+# GPT-2 small as in peer_torch.py, or MODEL.
 options_of() { # T B PAIRS: writes to the array options
     local model
     read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --vocab 50257}"
@@ -246,7 +250,8 @@ step() {
         (export ENTROPY_TRAIN_PLANS=$plans && checked "$train" "${options[@]}") ||
             failed=1
     done
-    # The effect of two parts of the back-end, at the last size.
+    # Measures the effect of switching off each of two parts of the back-end,
+    # with the last size.
     for part in OVERLAP TUNING; do
         echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
         (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||
@@ -257,9 +262,10 @@ step() {
     return $failed
 }
 
-# Reads ncu's CSV and prints each kernel's part of an average step, over all
-# whole steps. A step ends with its last adamw_kernel; there is one for each
-# group of parameters. Counting starts with the first kernel.
+# Reads the CSV output of ncu, and prints each kernel's share of an average step
+# over all complete steps. A step ends with its last adamw_kernel, of which
+# there is one for each group of parameters. Counting starts with the first
+# kernel.
 kernel_table() {
     awk -F'","' '
         function end_step(    i) {
@@ -297,7 +303,7 @@ kernel_table() {
         }'
 }
 
-# Uses ncu, which serialises the kernels. All of its output is kept.
+# Measures with ncu, which serialises the kernels. Stores the complete output.
 kernels() {
     local log=$TABLES/kernels.csv size=${SIZES:-128x64}
     size=${size##* }
@@ -321,8 +327,8 @@ may_count() { # LOG of ncu: fails the stage if ncu may not count
 }
 
 # For each T, measures the fifth forward pass without statistics and the first
-# with them, then a backward pass without and with dL/dE: bench_attention.c
-# makes 5 calls of each variant before it counts.
+# with statistics, then a backward pass without and with dL/dE.
+# bench_attention.c makes 5 warm-up calls of each variant.
 counters() {
     local failed=0 n_ctx which log=$TABLES/counters.log
     need ncu
@@ -350,13 +356,13 @@ flash() { python3 -W ignore tests/gpu/peer_torch.py flash "$bench" "$train"; }
 eager() { python3 -W ignore tests/gpu/peer_torch.py eager "$train"; }
 compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
 
-# check.sh has made WATCH_FOLDER and started jobs there.
+# check.sh has created WATCH_FOLDER and started jobs that use it.
 watch() {
     ENTROPYSCAN_HOME=$BUILD ENTROPY_RECORDER=$WATCH_FOLDER/recorder \
         python3 -W ignore tests/gpu/torch_watch.py measure "$WATCH_FOLDER"
 }
 
-# Finds libnccl.so.2 of PyTorch or of the machine.
+# Finds PyTorch's or the machine's libnccl.so.2.
 find_nccl() {
     local folder
     [ -z "${ENTROPY_TRAIN_NCCL:-}" ] || { echo "$ENTROPY_TRAIN_NCCL"; return; }
@@ -386,16 +392,16 @@ train_ranks() { # NAME WORLD [VARIABLE=VALUE...]: writes the recorded samples to
     return $code
 }
 
-# Succeeds if losses exist and differ by at most 1e-6.
+# Succeeds if both files of losses exist and the losses differ by at most 1e-6.
 near() { # NAME OTHER
     paste <(grep '"loss"' "$work/$1") <(grep '"loss"' "$work/$2") |
         awk -F '"value":|}' '{ d = $2 - $4; n += $2 > 0 && d <= 1e-6 && d >= -1e-6 }
             END { exit !(NR == 3 && n == NR) }'
 }
 
-# NCCL needs a separate device for each rank. On a single device, one process
-# joins it alone, so that its calls are captured and run, and two ranks share
-# the device through the host.
+# NCCL needs a separate device for each rank. On a machine with a single device,
+# one process joins NCCL alone, so that its calls are captured and run, and two
+# ranks share the device and exchange data through the host.
 ranks() {
     local failed=0 nccl n
     nccl=$(find_nccl) ||
@@ -431,8 +437,8 @@ ranks() {
 
 # --- a training ---------------------------------------------------------------------
 
-# Records each step of a training into FILE. Batches and rates of the first
-# steps do not depend on the number of steps.
+# Records each step of a training run in FILE. Micro-batches and learning rates
+# of the first steps do not depend on the number of steps.
 record_training() { # FILE OPTION...
     local model
     read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --ctx 128 --batch 8}"
@@ -446,8 +452,8 @@ losses() { # RUN: prints lines "STEP LOSS"
         awk -F, '/^[0-9]/ { print $1, $4 }'
 }
 
-# Makes the token file, and the first losses on the CPU, which take minutes, on
-# the machine that builds the programs.
+# Creates the token file, and computes the first losses on the CPU. This takes
+# minutes, so it runs on the machine that builds the programs.
 prepare_training() {
     local run
     [ -f "$BUILD/corpus.tok" ] ||
@@ -461,8 +467,8 @@ prepare_training() {
     [ -s "$BUILD/cpu-losses.txt" ]
 }
 
-# Compares the losses with those of the CPU. For bf16 the tolerance is three
-# times 1.0e-3, the effect of its rounding on the CPU.
+# Compares the losses with the losses computed on the CPU. The tolerance for
+# bf16 is three times 1.0e-3, the effect of bf16 rounding on the CPU.
 compare_losses() { # PRECISION TOLERANCE
     ours record_training "$work/$1.db" --backend cuda --precision "$1" --steps 20 \
         --record-every 1 || return

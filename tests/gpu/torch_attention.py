@@ -1,4 +1,4 @@
-"""Compares our fused attention with scaled_dot_product_attention; see peer_torch.py."""
+"""Compares the back-end's fused attention with scaled_dot_product_attention; see peer_torch.py."""
 
 import math
 import subprocess
@@ -46,7 +46,7 @@ def captured(call):
 
 
 def sdpa_times(n_batch, n_head, n_ctx, width):
-    """Milliseconds of SDPA forward and backward, causal, bf16."""
+    """Returns the milliseconds of causal SDPA in bf16, forward and backward."""
     qkv = torch.randn(n_batch, n_ctx, 3, n_head, width, device=DEVICE).bfloat16()
     q, k, v = (qkv[:, :, i].transpose(1, 2).requires_grad_() for i in range(3))
     dy = torch.randn(n_batch, n_ctx, n_head, width, device=DEVICE).bfloat16()
@@ -56,7 +56,8 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     forward_time = time_rounds(captured(forward))
-    # The backward pass is captured with the forward pass, on the same stream.
+    # The backward pass is captured together with the forward pass, on the same
+    # stream.
     both_time = time_rounds(
         captured(lambda: torch.autograd.grad(forward(), (q, k, v), dy))
     )
@@ -64,7 +65,7 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
 
 
 def sdpa_takes():
-    """The kernel that SDPA chooses by default."""
+    """Returns the name of the kernel that SDPA chooses by default."""
     q = torch.randn(4, 12, 1024, 64, device=DEVICE).bfloat16().requires_grad_()
     return attention_kernel(
         lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True)
@@ -72,13 +73,14 @@ def sdpa_takes():
 
 
 def back_ends():
-    """The kernels that SDPA is set to: the one that ours is compared with, and the
-    stretch."""
+    """Returns the kernels that SDPA is set to use: the kernel of the requirement, and the kernel
+    of the stretch goal."""
     return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def all_sdpa_times(sizes):
-    """Times of each back-end: NaN if it does not support the call."""
+    """Returns the times of each of SDPA's back-ends; NaN if a back-end does not support the
+    call."""
     times = []
     for _, back_end in back_ends():
         try:
@@ -106,8 +108,8 @@ def percent(cost, low, high):
 
 
 def attention_row(program, width, n_ctx):
-    """Prints a line; returns the ratio of each back-end to ours, forward and backward, the
-    costs of statistics, and the sizes."""
+    """Prints a line. Returns the time of each of SDPA's back-ends relative to the fused
+    attention, forward and backward, the costs of statistics, and the sizes."""
     sizes = (max(1, N_TOKENS // n_ctx), MODEL[2] // width, n_ctx, width)
     sdpa = all_sdpa_times(sizes)
     _, _, forward, _, backward, *costs = our_attention_times(program, *sizes)
@@ -124,7 +126,7 @@ def attention_row(program, width, n_ctx):
 
 
 def worst_of(rows, i, back_end):
-    """The smallest ratio, and its sizes; NaN counts as smaller than any number."""
+    """Returns the smallest ratio and its sizes; NaN counts as smaller than any number."""
     row = min(rows, key=lambda row: (not math.isnan(row[0][i][back_end]), row[0][i][back_end]))
     where = f"worst of {len(rows)}: d_k {row[2][0]}, T {row[2][1]}"
     return row[0][i][back_end], where

@@ -1,4 +1,4 @@
-"""Settings, verdicts, times and the device's rate, for the other programs of this folder."""
+"""Settings, verdicts and time measurements shared by the Python programs of this folder."""
 
 import math
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "hooks/python"))
 BEGIN = time.monotonic()
 
-# With this, a test for a device does not initialise it, so that the process
-# may still fork.
+# With this setting, the check for a device does not initialise the device, so
+# that the process can still fork.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 try:
     import torch
@@ -40,7 +40,7 @@ def device_name():
 
 
 def verdict(holds, needs_gpu=True):
-    """Speeds are judged on a GPU only."""
+    """Prints the verdict on a speed, which is given on a GPU only."""
     if needs_gpu and DEVICE != "cuda":
         return "not judged, no GPU"
     return "holds" if holds else "fails"
@@ -51,18 +51,18 @@ def required(what, ratio, least):
 
 
 def stretch(what, ratio):
-    """Prints a stretch goal: shown without a verdict."""
+    """Prints a stretch goal, which has no verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
 
 
 def require(what, holds):
-    """Prints the verdict of a property that can also be checked on the CPU."""
+    """Prints the verdict on a property that can also be checked on the CPU."""
     print(f"required: {what}: {verdict(holds, needs_gpu=False)}", flush=True)
 
 
 def middle(values):
-    """The median, and the interval of order statistics that contains it with 95 %
-    confidence (for six values or more; for fewer the whole range)."""
+    """Returns the median, and the interval of order statistics that contains the median with 95
+    % confidence; with fewer than six values, the whole range."""
     ordered, n = sorted(values), len(values)
     below, outside = 0.0, 0  # P(at most `outside` values are below the median)
     while outside < n // 2:
@@ -79,8 +79,8 @@ def seconds_left():
 
 
 def attention_kernel(call):
-    """The attention that a call runs, by its kernels' names: "cudnn NAME", "flash NAME",
-    "math", or "unknown ..."."""
+    """Returns the attention that a call runs, according to the names of its kernels: "cudnn
+    NAME", "flash NAME", "math", or "unknown ..."."""
     try:
         activity = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activity) as profile:
@@ -102,7 +102,7 @@ def our_environment():
 
 
 def time_rounds(call, milliseconds=3.0):
-    """Median milliseconds per call; each round has as many calls as take 3 ms."""
+    """Returns the median milliseconds per call; each round has as many calls as take 3 ms."""
 
     def timed(n):
         wait()
@@ -118,7 +118,7 @@ def time_rounds(call, milliseconds=3.0):
 
 
 def matrix_rate():
-    """FLOP/s of a bf16 product of random n x n matrices."""
+    """Returns the FLOP/s of a bf16 product of random n x n matrices."""
     n = 8192 if DEVICE == "cuda" else 256
     a, b = (torch.randn(n, n, device=DEVICE).bfloat16() for _ in range(2))
     return 2 * n**3 / (1e-3 * time_rounds(lambda: a @ b, 20)), n

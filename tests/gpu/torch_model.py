@@ -1,5 +1,5 @@
-"""GPT-2 as usually written in PyTorch, a step of its training, and a process that takes
-such steps to be timed by peer_torch.py.
+"""GPT-2 as usually written in PyTorch, one training step, and a process that runs training steps
+while peer_torch.py measures them.
 """
 
 import math
@@ -21,7 +21,8 @@ class Block(nn.Module):
         self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def weigh(self, q, k, v):
-        """Attention with its matrix, and the papers' entropy of it."""
+        """Returns the output of attention with an explicit matrix, and the matrix's entropy as
+        in the papers."""
         n_ctx = q.shape[2]
         mask = torch.ones(n_ctx, n_ctx, dtype=torch.bool, device=q.device).tril()
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[3])
@@ -114,8 +115,8 @@ def torch_step(mode, vocab, n_ctx, n_batch):
 
 def serve(mode, vocab, n_ctx, n_batch):
     """Runs in a separate process: prints one line with the number of parameters, the
-    largest MiB that PyTorch reserved, and the attention that a step ran; after "go", a
-    step's milliseconds."""
+    largest MiB that PyTorch reserved, and the attention that a step ran; after each "go" on
+    standard input, runs a step and prints its milliseconds."""
     if DEVICE == "cuda":
         torch.cuda.set_per_process_memory_fraction(float(setting("SHARE", "1")))
     step, model = torch_step(mode, vocab, n_ctx, n_batch)

@@ -1,10 +1,10 @@
 """usage: torch_statistics.py
 
-Compares the package's Triton kernels on a device with the formula in double: every
-row's entropy and every head's, for each number type, kind of attention and kind of
-queries and keys. A column holds the largest error in nats and the share of rows that
-took the exact pass. Then times the kernels next to scaled_dot_product_attention's
-forward pass. Exit code 1 if the error of an entropy exceeds LIMITS.
+Compares the package's Triton kernels on a device with the formula in double: the entropy of
+every row and of every head, for each number type, kind of attention and kind of queries and
+keys. A column holds the largest error in nats and the share of rows that took the exact pass.
+Then times the kernels next to scaled_dot_product_attention's forward pass. Exit code 1 if the
+error of an entropy exceeds LIMITS.
 
 The kernels of each type and kind compile in a separate process, as many at a time as
 there are processors.
@@ -38,7 +38,8 @@ F = torch.nn.functional
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 LIMITS = {"bf16": 1e-4, "fp16": 1e-4, "fp32": 1e-5}  # nats
 B, T = (2, 300) if DEVICE == "cuda" else (1, 20)
-# Heads of queries, heads of keys, their width, and options of the attention.
+# For each kind: number of query heads, number of key heads, head width, and
+# options of the attention.
 KINDS = {
     "plain": (4, 4, 64, {}),
     "grouped": (6, 2, 128, {}),
@@ -60,14 +61,15 @@ def normal(*shape):
 
 
 def with_offset(*shape):
-    """As in trained models: a common offset, and two channels far above the rest."""
+    """Returns numbers as in trained models, with a common offset and two channels far above the
+    rest."""
     channels = torch.zeros(shape[-1], device=DEVICE)
     channels[::2], channels[1::2] = 0.6, -0.6
     channels[3], channels[11] = 9.0, -7.0
     return 0.7 * normal(*shape) + channels
 
 
-# Queries and keys of a shape.
+# Kinds of queries and keys: functions that draw a tensor of a given shape.
 DATA = {
     "N(0,1)": lambda q, k: (normal(*q), normal(*k)),
     "deviation 3": lambda q, k: (3 * normal(*q), 3 * normal(*k)),
@@ -77,7 +79,7 @@ DATA = {
 
 
 def attention_of(kind):
-    """For a kind: the options of the attention; the keys that a query sees, (B|1,1,T,T);
+    """Returns for a kind: the options of the attention; the keys that a query sees, (B|1,1,T,T);
     the rows that count, (B,T)."""
     options = dict(KINDS[kind][3])
     i = torch.arange(T, device=DEVICE)
@@ -100,7 +102,7 @@ def attention_of(kind):
 
 
 def entropies(query, key, call, seen):
-    """(B,H,T) by the formula in double; NaN for a row that sees no key."""
+    """Returns the entropies (B,H,T) by the formula in double; NaN for a row that sees no key."""
     key = key.double().repeat_interleave(query.shape[1] // key.shape[1], 1)
     scores = query.double() @ key.transpose(-1, -2) * call.scale
     if call.softcap:
@@ -110,7 +112,8 @@ def entropies(query, key, call, seen):
 
 
 def error_of(number, kind, data):
-    """The largest error of a row and of a head, and the share of the exact pass."""
+    """Returns the largest error of a row and of a head, and the share of rows that took the
+    exact pass."""
     torch.manual_seed(1)
     h, kv, d, _ = KINDS[kind]
     what, seen, rows = attention_of(kind)
@@ -132,8 +135,8 @@ def error_of(number, kind, data):
 
 
 def row_of(case):
-    """A line of the table, and whether it is within the limit. Runs in a separate process;
-    an exception becomes its line."""
+    """Returns a line of the table, and True if its errors are within the limit. Runs in a
+    separate process; an exception becomes the line's text."""
     number, kind = case.replace("_", " ").split(":")
     try:
         found = [error_of(number, kind, data) for data in DATA]
@@ -149,7 +152,8 @@ def parity():
     print(f"Largest error in nats (limits: {LIMITS}), share of exact rows. T {T}.\n")
     print(f"| type | kind | {' | '.join(DATA)} |\n|" + " --- |" * 6, flush=True)
     is_good = True
-    # Forks of a process that has imported the package and done nothing else.
+    # Each process is a fork of a process that has imported the package and done
+    # nothing else.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["entropyscan._triton"])
     n_processes = min(len(CASES), os.cpu_count() or 1)

@@ -7,18 +7,19 @@ four layers as wide as those of Llama 3.2 3B (24 heads of 128, 8 of keys) in bf1
 B 1, T 4096, each in eager mode, with torch.compile, and with mode="reduce-overhead".
 Queries and keys are scaled so that entropies are 1 to 3 nats, as in a trained model.
 
-Each of the six jobs is a process with two equal models, one of which is watched.
-Compiling takes a minute of the processors but little of the device, so `prepare` starts
-the jobs while other stages run. They compile and wait for `measure`, which starts any job
-that `prepare` did not start, lets one after another measure, and prints a table. Jobs and
-`measure` communicate through files in FOLDER.
+Each of the six jobs is a process with two equal models, one of which is watched. Compiling
+uses the CPUs for a minute but hardly the device, so `prepare` starts the jobs while other
+stages run. The jobs compile and wait for `measure`, which starts any job that `prepare` did
+not start, lets the jobs measure one after another, and prints a table. Jobs and `measure`
+communicate through files in FOLDER.
 
 The watch records every second step. A round consists of two steps of the plain model, a
-recorded step and an unrecorded one, in alternating order, each waited for. With p, r and
-u their times, every=1 costs r / p - 1 and every=50 costs (r + 49 u) / 50 p - 1: medians
-over the rounds, and their 95 % intervals. Before that, losses of both models are compared
-bit by bit, and steps of both run under set_sync_debug_mode("error"); afterwards the
-samples in the file are compared with the recorded steps.
+recorded step and an unrecorded one, in alternating order, with a wait after each step. With
+the times p of a plain, r of a recorded and u of an unrecorded step, every=1 costs r / p - 1
+and every=50 costs (r + 49 u) / 50 p - 1: medians over the rounds, and their 95 % intervals.
+Before that, losses of both models are compared bit by bit, and steps of both run under
+set_sync_debug_mode("error"); afterwards the samples in the file are compared with the recorded
+steps.
 
   ENTROPYSCAN_HOME       folder of the libraries and programs
   ENTROPY_RECORDER       the recorder, with its libraries (a script)
@@ -27,9 +28,9 @@ samples in the file are compared with the recorded steps.
   ENTROPY_BENCH_ROUNDS   largest number of rounds (21)
   ENTROPY_BENCH_WATCH_SECONDS  time for the rounds of a job (5)
   ENTROPY_BENCH_SECONDS  time after which `measure` ends
-  ES_LIBRARY_PATH        LD_LIBRARY_PATH of our programs
+  ES_LIBRARY_PATH        LD_LIBRARY_PATH of this project's programs
 
-Exit code: 0 if every job ended and everything that does not depend on speed holds.
+Exit code: 0 if every job ended and all requirements that do not depend on speed are met.
 """
 
 import csv
@@ -59,12 +60,12 @@ from torch_common import (
 )
 
 MODES = ("reduce-overhead", "compile", "eager")
-# Graphs keep their memory, and eager GPT-2 needs more than half of the
-# device's, so it comes last.
+# Graphs keep their memory, and eager GPT-2 needs more than half of the device's
+# memory, so it comes last.
 JOBS = setting(
     "WATCH", " ".join(f"{model}:{mode}" for mode in MODES for model in ("gpt2", "llama"))
 ).split()
-# The share of the device's memory that a job gets while others compile.
+# The share of the device's memory that a job may use while other jobs compile.
 SHARE = {"gpt2": 0.28, "llama": 0.15}
 EVERY = 2
 SCORES = 2.6  # the standard deviation of scores that gives 1 to 3 nats
@@ -121,8 +122,9 @@ def sizes(name):
 
 @torch.no_grad()
 def sharpen(model, width):
-    """Scales the projections of queries and keys so that scores have the standard
-    deviation SCORES: their inputs are normalised, so only the weights matter."""
+    """Scales the projections of queries and keys so that scores have the standard deviation
+    SCORES. The inputs of the projections are normalised, so the scale depends on the weights
+    only."""
     for name, weight in model.named_parameters():
         if name.endswith("c_attn.weight"):  # (width, 3 width): q, k, v
             parts = [weight[:, :width], weight[:, width : 2 * width]]
@@ -135,14 +137,14 @@ def sharpen(model, width):
 
 
 def options(mode):
-    """Options of torch.compile."""
+    """Returns the options of torch.compile."""
     if not IS_GPU:
         return {"backend": "eager"}
     return {"mode": "default" if mode == "compile" else mode}
 
 
 class Side:
-    """A model in training; watched if there is a path."""
+    """A model in training, which is watched if a path is given."""
 
     def __init__(self, name, mode, path=None):
         self.name, self.mode, self.n_steps = name, mode, 0
@@ -176,7 +178,7 @@ class Side:
 
 
 def exported(path, series):
-    """The rows of the exported series: step, layer, head, value."""
+    """Returns the rows of the exported series: step, layer, head, value."""
     program = Path(os.environ.get("ENTROPYSCAN_HOME", "build")) / "entropy-scan"
     command = [program, "export", path, "--series", series, "--format", "csv"]
     text = subprocess.run(
@@ -250,7 +252,7 @@ class Job:
         return why is None
 
     def timed(self, side):
-        """Returns whether the step is recorded, and its milliseconds."""
+        """Returns True if the step is recorded, and its milliseconds."""
         is_recorded = side.rec is not None and side.n_steps % EVERY == 0
         wait()
         start = time.perf_counter()
@@ -259,7 +261,8 @@ class Job:
         return is_recorded, 1e3 * (time.perf_counter() - start)
 
     def round(self, sides):
-        """Returns milliseconds: the plain model's mean, recorded, not recorded."""
+        """Returns the milliseconds of the plain model's steps (mean), of a recorded step, and of
+        an unrecorded step."""
         took = [(side, *self.timed(side)) for side in sides]
         plain = [ms for side, _, ms in took if side is self.plain]
         watched = {is_recorded: ms for side, is_recorded, ms in took if side.rec}
@@ -291,7 +294,7 @@ class Job:
         print(*lines, "| " + " | ".join(cells) + " |", sep="\n")
 
     def compare_samples(self):
-        """Checks that the steps in the file are the recorded ones."""
+        """Checks that the file contains exactly the recorded steps."""
         wanted = list(range(0, self.watched.n_steps, EVERY))
         holds = self.watched.rec.trouble is None
         for series in ("entropy", "loss"):
@@ -339,8 +342,8 @@ def run_job(name, folder, share):
 
 
 class Jobs:
-    """The jobs that this process has started. They are forks made before it uses the
-    device, so that PyTorch and transformers are imported once."""
+    """The jobs that this process has started. Each job is a fork made before this process uses
+    the device, so that PyTorch and transformers are imported only once."""
 
     def __init__(self, folder):
         self.folder, self.processes = folder, {}
@@ -401,8 +404,8 @@ def share_of(name):
 
 
 def collect(jobs, name):
-    """The output of a job, and whether it succeeded. A job that ends while others compile,
-    perhaps for lack of memory, starts again."""
+    """Returns the output of a job, and True if the job succeeded. A job that ends while others
+    compile, perhaps for lack of memory, is started again."""
     code = jobs.file(name, "code")
     jobs.await_any(name, "ready", "code")
     if code.exists():
