@@ -535,30 +535,32 @@ static const es_named_text exits[] = {
     {"1", "the loss was no longer finite; verify: a case fails"},
     {"2", "the command line is wrong"},
     {"3", "an input or output failed"},
-    {"128+N", "ended by signal N, the run closed as stopped"},
+    {"128+N", "ended by signal N; the run is closed as stopped"},
     {NULL, NULL}};
 static const es_named_text environment[] = {
     {"ENTROPY_RECORDER",
-     "the recorder, in place of the one in the program's folder"},
-    {"ENTROPY_TRAIN_ONEDNN", "oneDNN's library, in place of libdnnl.so.2"},
-    {"ENTROPY_TRAIN_CUDA", "the back-end's library, in place of "
+     "path of the recorder; by default it is in the program's folder"},
+    {"ENTROPY_TRAIN_ONEDNN",
+     "path of oneDNN's library instead of libdnnl.so.2"},
+    {"ENTROPY_TRAIN_CUDA", "path of the CUDA back-end's library; by default "
                            "libentropytrain_cuda.so in the program's folder"},
-    {"ENTROPY_TRAIN_TUNING", "the file that caches the fastest algorithms of "
-                             "CUDA's matrix products, or off"},
+    {"ENTROPY_TRAIN_TUNING", "path of the file that caches the fastest "
+                             "algorithms of CUDA's matrix products; or off"},
     {"ENTROPY_TRAIN_PLANS",
-     "a file that lists CUDA's matrix products, a line each, and whether bias "
-     "and GELU are fused into them"},
+     "path of a file that receives one line for each matrix product on CUDA: "
+     "its sizes, and whether bias and GELU are fused into it"},
     {"ENTROPY_TRAIN_OVERLAP",
      "off: each CUDA kernel starts after the previous one has ended"},
-    {"ENTROPY_TRAIN_DEVICE", "the number of the device to try first; if unset, "
-                             "ranks on one host take a device each"},
-    {"ENTROPY_TRAIN_NCCL", "NCCL's library, in place of libnccl.so.2"},
+    {"ENTROPY_TRAIN_DEVICE", "number of the device to try first; by default "
+                             "each rank on a host uses a different device"},
+    {"ENTROPY_TRAIN_NCCL", "path of NCCL's library instead of libnccl.so.2"},
     {"OMPI_COMM_WORLD_RANK, _SIZE; SLURM_PROCID, SLURM_NTASKS",
-     "this process's rank and the number of ranks, set by mpirun or srun: see "
+     "rank of this process and number of ranks, set by mpirun or srun: see "
      "--world"},
-    {"OPENBLAS_CORETYPE", "OpenBLAS's kernels; a choice below the processor's "
-                          "abilities is a warning"},
-    {"NO_COLOR, FORCE_COLOR", "never, or always, colour failures"},
+    {"OPENBLAS_CORETYPE", "name of the kernels that OpenBLAS uses; kernels for "
+                          "an older processor cause a warning"},
+    {"NO_COLOR, FORCE_COLOR",
+     "NO_COLOR disables colours, FORCE_COLOR forces them"},
     {NULL, NULL}};
 static const es_named_text files[] = {
     {"RUN.db", "the run file, which entropy-scan shows, even while it grows"},

@@ -85,8 +85,8 @@ void es_probe_print_polynomials(FILE *out, const es_probe_result *result)
     print_loss(out, "exact", result->exact.mean);
     print_loss(out, "polynomial", result->ce.mean);
     fprintf(out,
-            "\nintervals: as wide as %" PRId64
-            " other micro-batches need, widened by a factor of "
+            "\nintervals: the inputs of %" PRId64
+            " other micro-batches, widened by a factor of "
             "%s\n\n%-6s%-10s%9s%10s%10s%9s%10s%10s%10s%7s%7s\n",
             result->settings.poly_batches,
             es_number_print(margin, result->settings.polynomial.margin, 6),

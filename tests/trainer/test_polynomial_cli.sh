@@ -54,9 +54,9 @@ check 'polynomial evaluations change no bit of training' untouched
 # --- output
 probe "${poly[@]}" --no-record >"$dir/out"
 line() { grep -qE "$1" "$dir/out" || { sed 's/^/# /' "$dir/out"; false; }; }
-check 'a probe prints the exact loss' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
-check 'a probe prints the polynomial loss' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the calibration is printed' line '^intervals: as wide as 8 other micro-batches need, and 1.5 times wider$'
+check 'both losses are printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the polynomial one, too' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the calibration is said' line '^intervals: the inputs of 8 other micro-batches, widened by a factor of 1.5$'
 check 'the division has a line' line '^1 +inverse +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9]+ +1536 '
 check 'the last norm has a line' line '^ +last norm '
 check 'the depth is printed' line '^levels of a layer: [0-9]+ [0-9]+; of the model: [0-9]+$'
@@ -67,7 +67,7 @@ check 'factors are an option' chosen --poly-factors 9 '^0 +inverse .* 9 +15$'
 check 'steps are an option' chosen --poly-steps 5 '^1 +norm 2 .* 5 +13$'
 check 'the degree is an option' chosen --poly-degree 63 '^1 +gate .* 63 +9$'
 check 'the margin is an option' chosen --poly-margin 3 --poly-batches 2 \
-    '^intervals: as wide as 2 other micro-batches need, widened by a factor of 3$'
+    '^intervals: the inputs of 2 other micro-batches, widened by a factor of 3$'
 few() {
     local a b
     a=$(probe "${poly[@]}" --no-record --poly-factors 1 | awk '$1 == "polynomial" { print $3 + 0 }')
