@@ -76,21 +76,21 @@ trains() { # VOCAB BYTES
             --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --batch 2 --steps 3 --threads 1 &&
         "$BUILD/entropy-scan" "$dir/run.db" --json | grep -q '"status": *"finished"'
 }
-check 'entropy-train trains on tokens of 2 bytes' trains 16384 2
-check 'entropy-train trains on tokens of 4 bytes' trains 70001 4
-exits 'a token file of another vocabulary is refused' 2 'vocabulary is 70001, not the 50257' \
+check 'tokens of 2 bytes train' trains 16384 2
+check 'tokens of 4 bytes train' trains 70001 4
+exits 'a token file of another vocabulary is refused' 2 'vocabulary has 70001 tokens, but --vocab is 50257' \
     "$train" --arch SM --data "$dir/ids.tok" --out "$dir/x.db" --vocab 50257 \
     --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --steps 3
 "$train" --quiet --arch SM --data "$dir/ids.tok" --out "$dir/c.db" --checkpoint "$dir/ck" \
     --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --batch 2 --steps 1 --threads 1
 seq 0 1999 >"$dir/ids"
 pack "$dir/ids" --vocab 50257
-exits 'a checkpoint of another vocabulary cannot be resumed' 2 'vocabulary is 50257, not the 70001' \
+exits 'a checkpoint of another vocabulary cannot be resumed' 2 'vocabulary has 50257 tokens, but --vocab is 70001' \
     "$train" --data "$dir/ids.tok" --out "$dir/c.db" --resume "$dir/ck" --steps 2
-exits 'a checkpoint of another vocabulary cannot initialise a training' 2 'vocabulary is 50257, that of the weights .* is 70001' \
+exits 'nor initialise a training' 2 'vocabulary has 50257 tokens, but the vocabulary of the weights .* has 70001' \
     "$train" --arch SM --data "$dir/ids.tok" --out "$dir/x.db" --init "$dir"/ck/*.safetensors \
     --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --steps 1
-exits 'a checkpoint of another vocabulary cannot be probed' 2 'vocabulary is 50257, that of the weights .* is 70001' \
+exits 'nor be probed' 2 'vocabulary has 50257 tokens, but the vocabulary of the weights .* has 70001' \
     "$train" probe "$dir"/ck/*.safetensors --data "$dir/ids.tok" --out "$dir/x.db"
 
 # --- byte pairs ------------------------------------------------------------

@@ -172,7 +172,7 @@ bad 'cut short' 3 'cut.safetensors' "$dir/cut.safetensors" "${data[@]}" --no-rec
 sed 's/h\.1\.ln_2\.bias/h.1.ln_2.boas/' "$plain" >"$dir/renamed.safetensors"
 bad 'damaged' 3 'renamed.safetensors' "$dir/renamed.safetensors" "${data[@]}" --no-record
 seq 0 99 | "$BUILD/entropy-corpus" -q --ids - --vocab 100 -o "$dir/ids.tok"
-bad 'tokens of another vocabulary' 2 'the vocabulary has 100 tokens, that of the weights .* has 256' \
+bad 'tokens of another vocabulary' 2 'the vocabulary has 100 tokens, but the vocabulary of the weights .* has 256' \
     "$saved" --data "$dir/ids.tok" --no-record
 seq 0 40 | "$BUILD/entropy-corpus" -q --ids - --vocab 256 -o "$dir/few.tok"
 bad 'too few held-out tokens' 2 'held-out tokens are too few' \
