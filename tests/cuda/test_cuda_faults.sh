@@ -87,7 +87,7 @@ fails_well() {
     check "$name" [ "$n_failed" -ge 6 -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
 }
 
-fails_well 'any reservation may find no memory' reserve 1 fp16
+fails_well 'any reservation of memory may fail' reserve 1 fp16
 fails_well 'any copy may fail' copy 11 fp32
 fails_well 'a failed copy may be reported later' late,copy 37 fp32
 fails_well 'any launch may fail' fail 23 fp32

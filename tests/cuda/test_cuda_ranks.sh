@@ -84,7 +84,7 @@ same_text 'a step of many passes: NCCL gives the same digits' "$(samples host)" 
 # and the losses; the ninth sum is the first of the third step.
 FAKE_NCCL=9 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 fails --arch SM+LN+G
 same_text 'NCCL fails: all ranks end' '3 3' "$codes"
-same_text 'NCCL fails: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
+same_text 'NCCL fails: exactly one line is printed' 1 "$(cat "$dir"/err.* | wc -l)"
 check 'NCCL fails: a message names it' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
 same_text 'NCCL fails: the run is closed as failed' failed \
     "$(sqlite3 "$dir/fails.db" 'SELECT status FROM run')"
@@ -96,7 +96,7 @@ check 'a rank dies while connecting: a message names it' grep -qE \
     '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
 FAKE_NCCL=hangs ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 hangs --arch SM+LN+G --rank-timeout 10
 same_text 'a rank hangs while connecting: all ranks end' '3 3' "$codes"
-same_text 'a rank hangs while connecting: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
+same_text 'a rank hangs while connecting: exactly one line is printed' 1 "$(cat "$dir"/err.* | wc -l)"
 check 'a rank hangs while connecting: a message names it' grep -qE \
     '^entropy-train: .*NCCL: the ranks. devices did not connect within 10 s ' "$dir/err.0"
 

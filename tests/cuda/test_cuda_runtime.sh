@@ -72,7 +72,7 @@ check 'the objects link with another runtime' "${cc[@]}" -std=c11 \
 [ -e "$fake" ] || { finish; exit; }
 
 run "$fake" cuda ''
-check 'a training finishes and holds nothing' \
+check 'a training run releases all resources' \
     [ "$outcome $(cat "$dir/err")" = '0 ' ]
 [ $outcome = 0 ] || { finish; exit; } # the following tests look for the call that ends it
 
@@ -111,7 +111,7 @@ export CUDA_VISIBLE_DEVICES=
 refuses 'hidden devices' devices=0 'CUDA: no device is visible with CUDA_VISIBLE_DEVICES=: '
 unset CUDA_VISIBLE_DEVICES
 run "$fake" cuda devices=2,cudaSetDevice=1:46
-check 'the free one of two devices is used' [ "$outcome $(cat "$dir/err")" = '0 ' ]
+check 'a device in use is skipped' [ "$outcome $(cat "$dir/err")" = '0 ' ]
 
 # --- every call that fails ---------------------------------------------------
 
@@ -204,7 +204,7 @@ ranks() { # FAULT: of both ranks; prints their codes and messages
     done
     echo "$codes$(cat "$dir"/err.*)"
 }
-same_text 'two ranks finish and hold nothing' '0 0 ' "$(ranks '')"
+same_text 'two ranks release all resources' '0 0 ' "$(ranks '')"
 same_text 'a step may wait for a while' '0 0 ' "$(ranks cudaStreamQuery=2:600)"
 fail_together() { # FAULT
     local said

@@ -54,7 +54,7 @@ bundled() {
 }
 check 'a bundle has cffi, the commit and the losses, but no libraries of C and CUDA' \
     bundled
-check 'a bundle too large is refused' says 'too large' 1 \
+check 'a bundle that is too large is refused' says 'too large' 1 \
     "${pack[@]}" LIMIT=0 tests/gpu/bundle.sh "$dir/none.tar.gz"
 
 # --- gpu-check from the bundle --------------------------------------------------------
@@ -130,9 +130,9 @@ exit(not (find("torch") and find("transformers")))'; then
             grep -qE '^\| 16 \| 2 \| eager, flash, no entropy \| [0-9]' "$tables/flash.md" &&
             grep -qE '^- stretch: fused forward .* against cuDNN' "$dir/said"
     }
-    check 'a rehearsal with PyTorch, on the CPU' with_torch
+    check 'call 1 runs with PyTorch on the CPU' with_torch
 else
-    skip 'a rehearsal with PyTorch, on the CPU' 'no PyTorch or transformers'
+    skip 'call 1 runs with PyTorch on the CPU' 'no PyTorch or transformers'
 fi
 [ -z "${PYTHON:-}" ] || { finish; exit; }
 
@@ -145,14 +145,14 @@ no_device() {
 }
 check 'a time must be a number' \
     says "'soon': MINUTES is a number" 2 samples/gpu-replicate.sh SM soon
-check 'the peer needs PyTorch and a device' \
+check 'the PyTorch comparison needs PyTorch and a device' \
     says 'PyTorch ' 1 env CUDA_VISIBLE_DEVICES= \
     python3 tests/gpu/peer_torch.py rate
-check 'results need tables' \
+check 'without tables there are no results' \
     says 'no tables' 3 env TABLES="$dir" samples/gpu-results.sh
 check 'results need a folder with returned tables' \
     says 'no gpu.tar.gz' 3 env TABLES="$dir" OUT="$dir" samples/gpu-results.sh
-check 'gpu-check without a device passes nothing' no_device
+check 'without a device gpu-check passes no stage' no_device
 
 # --- attention by itself ----------------------------------------------------------
 
@@ -195,7 +195,7 @@ same_text 'the table of kernels covers whole steps only' \
     adamw_kernel us 600 adamw_kernel us 100 embed_kernel ns 14000 embed_kernel us 14 \
     adamw_kernel ms 0.7 rows_kernel ns 9 | stage_of kernel_table)"
 no_step() { ! ncu_says rows_kernel ns 9 | stage_of kernel_table; }
-check 'no table without a whole step' no_step
+check 'without a whole step no table is printed' no_step
 
 # If no time is left, no stage may begin.
 first='versions statistics verify watch attention step flash training'
@@ -208,7 +208,7 @@ budget() { # CALL WANT
             tr '\n' ' ')" = "$2 " ]
 }
 check 'without time left no stage begins, and the missing ones are listed' budget 1 "$first"
-check 'the second call also has the rest' budget 2 "$first $rest"
+check 'the second call also runs the remaining stages' budget 2 "$first $rest"
 check 'a third call is refused' says 'CALL must be 1 or 2' 2 gpu_check CALL=3
 check 'an unknown stage is refused' says 'nonsense: no such stage' 1 \
     gpu_check STAGES=nonsense
@@ -234,7 +234,7 @@ call_1() {
         grep -qF -- '- missing: statistics watch flash' "$out/summary.md" &&
         grep -q 'no module.*; .*bundle/python' "$tables/flash-failed.md" && ! grep -F bundle/lib "$tables"/*.md
 }
-check 'a rehearsal of call 1' call_1
+check 'call 1 runs with the emulation' call_1
 check 'the programs name their commit' \
     grep -qF "programs of commit $(cat "$dir/bundle/commit")" "$tables/versions.md"
 check 'losses are compared with those of the CPU' \
@@ -251,7 +251,7 @@ call_2() { # OUT has been emptied
         [ -z "$(find "$tables/verify.md" -mmin -30)" ] &&
         grep -qF -- '- compile: failed' "$dir/said"
 }
-check 'a rehearsal of call 2: failed stages, and the rest' call_2
+check 'call 2 runs failed and remaining stages' call_2
 ranks() {
     grep -qF 'not done: this needs two devices' "$tables/ranks.md" &&
         [ "$(grep -c ': holds$' "$tables/ranks.md")" = 2 ] &&
@@ -273,7 +273,7 @@ check 'tolerances are stated for each precision' \
     [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 4 ]
 check 'the run is complete' says finished 0 "$dir/bundle/entropy-scan" \
     "$tables/training.db" --json
-check 'the emulation yields no results' says 'no results' 3 \
+check 'tables of the emulation do not become results' says 'no results' 3 \
     env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
     samples/gpu-results.sh
 check 'the next call continues from the returned tables' \
@@ -345,7 +345,7 @@ off() {
         [ "$(grep -c 'CUDA_LAUNCH_BLOCKING=1$' "$tables/verify-failed.md")" = 4 ] &&
         [ "$(grep -c '^off.safetensors: .*: fail$' "$tables/verify-failed.md")" = 8 ]
 }
-check 'a wrong case fails verify, also in the second run' off
+check 'a case with wrong values fails verify, also in the second run' off
 fake() { # OUTPUT OF ITS TEST
     printf '#!/bin/sh\n%s\n' "$1" >"$dir/bundle/tests/test_cuda_fake"
     chmod +x "$dir/bundle/tests/test_cuda_fake"
@@ -377,7 +377,7 @@ slow() {
     says 'did not end within 3 s' 1 gpu_check STAGES='sanitize verify' \
         HANGS=1 STAGE_MAX=3 PROGRAMS=none && just sanitize-failed.md summary.md verify.md
 }
-check 'a hanging stage costs only its time' slow
+check 'a hanging stage ends at its time limit' slow
 # The library of products is in an unusual folder, and is a link to the
 # emulation.
 mkdir "$dir/cublas" "$dir/apart"
@@ -419,7 +419,7 @@ required() { # VERDICT CODE
         grep -qF -- '- stretch: memory, cuDNN: 0.4x' "$dir/said" &&
         [ "$(grep -c passed "$dir/said")" = "$(wc -w <<<"$first")" ]
 }
-check 'requirements hold; a stretch is not a verdict' required holds 0
+check 'requirements are met, and a stretch goal has no verdict' required holds 0
 check 'a failed requirement is shown with the others' required fails 1
 missing() {
     required holds 0 && rm "$tables/verify.md" &&
