@@ -46,8 +46,8 @@ static void test_cuda_sums__combine(void **state)
             check_combine_of(bench, lengths[i]);
 }
 
-/* Fills x and the gate with numbers of very different sizes. y is NaN if x or
- * the gate is NaN. */
+/* Puts large and non-finite numbers into the gate, and a NaN into x. y is NaN
+ * if x or the gate is NaN. */
 static void fill_gates(float *gate, float *x, size_t n)
 {
     for (size_t i = 0; n > 33 && i < 7; i++)

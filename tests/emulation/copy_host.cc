@@ -12,8 +12,7 @@ typedef struct copy {
 
 /* A thread's copies that are not yet complete, in order. */
 typedef struct queue {
-    int n, group; /* number of copies, and of those that belong to a committed
-                   * group */
+    int n, group; /* waiting copies; number of the group being filled */
     copy copies[MAX_COPIES];
 } queue;
 

@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The CUDA toolkit defines these attributes for nvcc only. */
+/* The toolkit's headers define these macros with attributes for nvcc. */
 #undef __global__
 #undef __device__
 #undef __host__

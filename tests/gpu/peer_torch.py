@@ -262,7 +262,7 @@ class Turns:
 
     def peer(self, side, kind, seconds):
         """Returns the peer's time relative to the back-end's turns before and after it, and its
-        MiB; or None."""
+        MiB; None if the peer did not finish."""
         try:
             took, mib, reserved, n = peer_step(kind, *self.sizes, seconds)
         except Unfinished as why:

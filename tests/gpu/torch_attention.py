@@ -73,13 +73,13 @@ def sdpa_takes():
 
 
 def back_ends():
-    """Returns the kernels that SDPA is set to use: the kernel of the requirement, and the kernel
-    of the stretch goal."""
+    """Returns two kernels of SDPA: the requirement refers to the first, the stretch goal to the
+    second."""
     return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def all_sdpa_times(sizes):
-    """Returns the times of each of SDPA's back-ends; NaN if a back-end does not support the
+    """Returns the times of SDPA with each of these kernels; NaN if a kernel does not support the
     call."""
     times = []
     for _, back_end in back_ends():
@@ -108,7 +108,7 @@ def percent(cost, low, high):
 
 
 def attention_row(program, width, n_ctx):
-    """Prints a line. Returns the time of each of SDPA's back-ends relative to the fused
+    """Prints a line. Returns the time of each of SDPA's kernels relative to the fused
     attention, forward and backward, the costs of statistics, and the sizes."""
     sizes = (max(1, N_TOKENS // n_ctx), MODEL[2] // width, n_ctx, width)
     sdpa = all_sdpa_times(sizes)

@@ -40,7 +40,7 @@ def device_name():
 
 
 def verdict(holds, needs_gpu=True):
-    """Prints the verdict on a speed, which is given on a GPU only."""
+    """Returns the verdict as text. Speeds are judged on a GPU only."""
     if needs_gpu and DEVICE != "cuda":
         return "not judged, no GPU"
     return "holds" if holds else "fails"

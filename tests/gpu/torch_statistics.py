@@ -69,7 +69,7 @@ def with_offset(*shape):
     return 0.7 * normal(*shape) + channels
 
 
-# Kinds of queries and keys: functions that draw a tensor of a given shape.
+# Kinds of data: functions that draw queries and keys of given shapes.
 DATA = {
     "N(0,1)": lambda q, k: (normal(*q), normal(*k)),
     "deviation 3": lambda q, k: (3 * normal(*q), 3 * normal(*k)),
