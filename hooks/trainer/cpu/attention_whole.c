@@ -247,8 +247,7 @@ void es_cpu_attention_whole_backward(es_backend *backend, es_mem *dqkv,
 {
     job j = {.backend = backend,
              .attention = attention,
-             .y = (es_mem *)(uintptr_t)y, /* never written through this
-                                           * pointer */
+             .y = (es_mem *)(uintptr_t)y, /* not written here */
              .dqkv = dqkv,
              .qkv = qkv,
              .dy = dy,

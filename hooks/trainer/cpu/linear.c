@@ -252,8 +252,7 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
              .n_rows = n_rows,
              .dx = dpre,
              .dy = dy,
-             .pre = (es_mem *)pre, /* pre is never written through this
-                                    * pointer */
+             .pre = (es_mem *)pre, /* pre is not written */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -278,8 +277,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
     job j = {.backend = backend,
              .n = n,
              .dx = d,
-             .pre = (es_mem *)pre, /* pre is never written through this
-                                    * pointer */
+             .pre = (es_mem *)pre, /* pre is not written */
              .post = post,
              .act = act,
              .slope = slope_of(act)};

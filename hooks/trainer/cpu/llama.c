@@ -100,8 +100,7 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
               .y = dx,
               .x = x,
               .dy = dy,
-              .rstd = (float *)es_cpu_read(rstd), /* rstd is never written
-                                                   * through this pointer */
+              .rstd = (float *)es_cpu_read(rstd), /* rstd is not written */
               .weight = es_cpu_read(weight),
               .n_rows = n_rows,
               .width = width};
@@ -188,8 +187,7 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* q, k and v are never written through these
-                                    * pointers */
+                 .q = (es_mem *)q, /* q, k and v are not written */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -269,13 +267,11 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          const es_sharing *how)
 {
     sharing s = {.backend = backend,
-                 .qkv = (es_mem *)dqkv, /* dqkv is never written through this
-                                         * pointer */
+                 .qkv = (es_mem *)dqkv, /* dqkv is not written */
                  .q = q,
                  .k = k,
                  .v = v,
-                 .rstd = (float *)es_cpu_read(rstd), /* never written through
-                                                      * this pointer */
+                 .rstd = (float *)es_cpu_read(rstd), /* not written here */
                  .how = how};
     es_team_run(backend->team, gather_part, &s);
     add_sums(backend, dq_weight, 0, how->width);
@@ -320,8 +316,7 @@ void es_cpu_swiglu(es_backend *backend, es_mem *y, const es_mem *gate,
 {
     swiglu_job j = {.backend = backend,
                     .y = y,
-                    .gate = (es_mem *)gate, /* gate is never written through
-                                             * this pointer */
+                    .gate = (es_mem *)gate, /* gate is not written */
                     .up = up,
                     .n = n};
     es_team_run(backend->team, swiglu_part, &j);

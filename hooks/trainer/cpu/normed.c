@@ -245,8 +245,7 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
              .out = es_cpu_floats(dm),
              .w = es_cpu_read(w),
              .dw = es_cpu_read(dw),
-             .u = (float *)es_cpu_read(u), /* u is never written through this
-                                            * pointer */
+             .u = (float *)es_cpu_read(u), /* u is not written */
              .v = (float *)es_cpu_read(v)};
     const double inverse = 1 / (double)es_cpu_read(sigma)[0];
     es_team_run(backend->team, product_part, &j);

@@ -361,8 +361,7 @@ static bool multiply_through_act(es_backend *backend, es_mem *dpre,
 {
     es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
     product.epilogue = ES_GEMM_DGELU;
-    product.aux = const_cast<es_mem *>(pre); /* never written through this
-                                              * pointer */
+    product.aux = const_cast<es_mem *>(pre); /* not written here */
     return es_device_gemm(backend->device, &product);
 }
 

@@ -204,7 +204,7 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride)
 {
-    /* lse is never written through this pointer */
+    /* lse is not written */
     const loss l = {NULL,
                     const_cast<float *>(es_at<float>(lse)),
                     es_at<int32_t>(targets),
