@@ -113,8 +113,7 @@ typedef struct progress {
     int n_heads, ctx;
     double started;
     double eval_ce;      /* loss of the last evaluation; NaN before the first */
-    char bands[BAR + 1]; /* bar that shows the heads of the last measured
-                          * step */
+    char bands[BAR + 1]; /* the heads of the last measured step */
 } progress;
 
 static double now(void)

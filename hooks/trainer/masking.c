@@ -34,8 +34,7 @@ es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
                          const es_masking *how)
 {
     uint32_t words[4], least = UINT32_MAX;
-    size_t n_hidden = 0, next = n; /* token to hide if no token is chosen at
-                                    * random */
+    size_t n_hidden = 0, next = n; /* token to hide if chance chooses none */
     for (size_t i = 0; i < n; i++) {
         targets[i] = ES_NO_TARGET;
         if (tokens[i] == how->padding)

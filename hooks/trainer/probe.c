@@ -25,10 +25,8 @@ typedef struct probe {
     size_t n_layers, n_heads; /* n_heads counts the heads of all layers */
     double *entropies;        /* (L,H) entropies of the current micro-batch */
     sums *heads;              /* (L,H), entropies */
-    sums *layers;   /* (L + 1) mean entropy of each layer's heads, then of all
-                     * heads */
-    sums ce, exact; /* losses; `exact` is used with --inference polynomial
-                     * only */
+    sums *layers;      /* (L + 1) mean entropies of layers and of all heads */
+    sums ce, exact;    /* `exact`: with --inference polynomial only */
     float *deviations; /* (L,H), standard deviations */
 } probe;
 

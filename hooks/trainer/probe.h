@@ -9,16 +9,14 @@
 /** Mean and standard deviation of a value over the micro-batches. */
 typedef struct es_probe_spread {
     double mean;
-    double deviation; /* standard deviation over micro-batches; NaN for a single
-                       * one */
+    double deviation; /* over micro-batches; NaN for a single one */
 } es_probe_spread;
 
 /** Results of one layer. Entropies are in nats, means over batch and
  *  queries. */
 typedef struct es_probe_layer {
     es_probe_spread entropy; /* mean over heads with a finite entropy */
-    double lowest, highest;  /* lowest and highest entropy of a head; NaN if all
-                              * are non-finite */
+    double lowest, highest;  /* entropies of heads; NaN if all are non-finite */
     /* Other series of the heads, each reduced to one value: the maximum, the
      * sum of counts, or the mean over heads with a finite value; NaN if no head
      * has a finite value. */

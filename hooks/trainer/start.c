@@ -119,8 +119,8 @@ es_status es_resume_settings(es_settings *settings,
     if (status == ES_OK)
         status = check_model(settings, checkpoint);
     const char *path = checkpoint->file->path, *slash = strrchr(path, '/');
-    if (status == ES_OK && !settings->checkpoint[0]) /* default: the folder of
-                                                      * the checkpoint */
+    /* By default new checkpoints go to the folder of this checkpoint. */
+    if (status == ES_OK && !settings->checkpoint[0])
         snprintf(settings->checkpoint, sizeof settings->checkpoint, "%.*s",
                  slash ? (int)(slash > path ? slash - path : 1) : 1,
                  slash ? path : ".");

@@ -19,11 +19,9 @@ es_status es_start_settings(es_settings *settings) ES_MUST_USE;
 
 /** Description of the loaded weights. */
 typedef struct es_start {
-    char note[ES_MESSAGE_MAX]; /* one line that names missing or unused arrays,
-                                * or "" */
+    char note[ES_MESSAGE_MAX]; /* names missing or unused arrays, or "" */
     char maker[32];            /* "GPT-2", "RoBERTa", ... */
-    int64_t step; /* number of steps that the weights were trained for; 0 if
-                   * unknown */
+    int64_t step; /* steps that the weights were trained for, or 0 */
 } es_start;
 
 /**

@@ -17,8 +17,7 @@ typedef struct loop {
     es_transport *transport;      /* NULL without other ranks */
     es_train_record *record;      /* NULL if nothing is recorded */
     es_checkpoint_folder *folder; /* NULL if no checkpoints are written */
-    int64_t tried_step; /* step of the last attempted checkpoint; -1 before
-                         * any */
+    int64_t tried_step; /* last step with an attempted checkpoint, or -1 */
     const es_train_watch *watch;
     es_train_result *result;
     double seconds, total_seconds; /* seconds spent in training steps since the
@@ -384,8 +383,7 @@ static void take_up(loop *l, const es_checkpoint *from)
     l->result->last = state->last;
     l->result->eval = state->eval;
     if (state->step == l->trainer->settings.train.steps)
-        l->tried_step = state->step; /* the checkpoint resumed from already
-                                      * exists */
+        l->tried_step = state->step; /* its checkpoint exists */
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));

@@ -27,14 +27,11 @@ typedef struct es_train_watch {
 
 typedef struct es_train_result {
     es_run_status status; /* finished, failed or stopped */
-    int64_t n_steps;      /* number of completed steps, including steps before a
-                           * resume */
+    int64_t n_steps;      /* completed steps, with those before a resume */
     es_losses last;       /* losses of the last step */
     es_losses eval;       /* losses of the last evaluation; NaN without one */
-    double tokens_per_s;  /* tokens per second of training steps, without
-                           * evaluations */
-    int64_t nan_step;     /* first step with a non-finite loss; -1 if there is
-                           * none */
+    double tokens_per_s;  /* in training steps, without evaluations */
+    int64_t nan_step;     /* first step with a non-finite loss, or -1 */
     int nan_layer; /* first layer with a non-finite output at nan_step; -1 if
                     * none, as only the logits overflowed */
     int64_t bad_gradient_step; /* first step, up to nan_step, with a non-finite
@@ -42,13 +39,10 @@ typedef struct es_train_result {
     int bad_gradient_layer;    /* last layer with a non-finite gradient; -1 if
                                 * there is none */
     es_status recorded;        /* ES_OK if the file holds the whole run */
-    char lost[ES_MESSAGE_MAX]; /* otherwise the message of
-                                * es_train_record_close */
-    int64_t saved_step;        /* step of the last checkpoint; -1 if there is
-                                * none */
+    char lost[ES_MESSAGE_MAX]; /* else es_train_record_close's message */
+    int64_t saved_step;        /* step of the last checkpoint, or -1 */
     es_status saved;           /* ES_OK if no checkpoint is missing */
-    char unsaved[ES_MESSAGE_MAX]; /* otherwise the reason why the first one is
-                                   * missing */
+    char unsaved[ES_MESSAGE_MAX]; /* else the reason why one is missing */
 } es_train_result;
 
 /**

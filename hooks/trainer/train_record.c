@@ -42,8 +42,7 @@ struct es_train_record {
     es_model_config config;
     const es_model *model;           /* owned by the trainer */
     int numbers[N_PHASES][N_SERIES]; /* the recorder's numbers of the series */
-    int *members; /* (n_members) the recorder's numbers of the series of
-                   * individual parameters */
+    int *members; /* (n_members) numbers of parameters' series */
     size_t n_members;
     es_status trouble; /* status of the first failure of the recorder */
     char message[ES_MESSAGE_MAX];
@@ -131,8 +130,7 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
         const char *unit;
         if (!has_series(record, phase, i))
             continue;
-        *number = -1; /* stays -1 if the declaration fails; push refuses this
-                       * number */
+        *number = -1; /* push refuses -1: a failed declaration */
         es_series_standard(&shape, &unit, name);
         note(record, es_recorder_series(record->recorder, number, name, shape,
                                         phase, unit));

@@ -87,8 +87,8 @@ static es_status open_data(es_trainer *trainer)
         return es_fail(
             ES_EUSAGE,
             "%s: the vocabulary has %d tokens, but the vocabulary of the "
-            "weights "
-            "%s has %d: use a token file made with the weights' tokenizer",
+            "weights %s has %d: use a token file made with the weights' "
+            "tokenizer",
             settings->data, have, settings->init, want);
     if (want != 0 && want != have)
         return es_fail(ES_EUSAGE,

@@ -25,8 +25,7 @@ typedef struct es_step {
 } es_step;
 
 typedef struct es_trainer {
-    es_settings settings; /* settings with all defaults filled in, including the
-                           * vocabulary size */
+    es_settings settings; /* complete: includes the vocabulary size */
     es_tokens *tokens;
     es_model *model;
     es_measure *measure;
@@ -43,12 +42,10 @@ typedef struct es_trainer {
                          * then launch the following step early if the model
                          * supports it, */
     bool measures_next; /* and measure the following step */
-    bool is_ahead;      /* true if the following step, `next`, has been
-                         * launched */
+    bool is_ahead;      /* the following step, `next`, is launched */
     es_step next;
     bool saw_nan;              /* true after the first non-finite loss */
-    es_loss_scale loss_scale;  /* scale for the next step, if losses are
-                                * scaled */
+    es_loss_scale loss_scale;  /* scale of the next step's loss */
     char note[ES_MESSAGE_MAX]; /* note about the back-end, or "" */
     char uuid[ES_UUID_SIZE];   /* UUID of the run */
     int64_t first_step;        /* step of the checkpoint resumed from, or 0 */

@@ -462,8 +462,7 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
     *not_built = status == ES_EUSAGE;
     if (status != ES_OK)
         return status;
-    size_t n = n_logits(config) + n_rows(config); /* number of elements of the
-                                                   * largest array */
+    size_t n = n_logits(config) + n_rows(config); /* the largest array */
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;

@@ -87,8 +87,7 @@ static void expect_post(es_bench *bench, const float *post, const float *pre,
         const bool twice = is_twice_rounded(bench, post, want, pre, n);
         if (bench->emulated)
             assert_int_equal(within, twice);
-        else if (within) /* the library may apply the activation in a separate
-                          * pass */
+        else if (within) /* or in a separate pass */
             print_message("%s: GELU is %s the product\n",
                           es_precision_names[bench->precision],
                           twice ? "fused into" : "separate from");

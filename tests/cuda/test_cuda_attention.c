@@ -338,8 +338,7 @@ static void test_cuda_attention__nan_key_or_value(void **state)
         const long before = n_again(place);
         attention_problem p = run_spoilt(place, n / 2 % 2 * 4, both[n % 2],
                                          (of_key ? 16 : 32) + 2, NAN);
-        if (counts(place)) /* one launch each in the forward and the backward
-                            * pass */
+        if (counts(place)) /* one launch forward, one backward */
             assert_int_equal(n_again(place) - before,
                              both[n % 2] == ES_BF16 ? 2 : 0);
         if (of_key)
@@ -533,8 +532,7 @@ static void test_cuda_attention__any_order_of_threads(void **state)
         {{1, 135, 2, 32}, ES_BF16, .temperature = 1},
         {{1, 260, 1, 64}, ES_BF16, .power = 0},
         {{1, 131, 1, 128}, ES_BF16, .power = 4},
-        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* a width that tensor cores do
-                                               * not support */
+        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* a width without tensor cores */
     };
     (void)state;
     EACH_PLACE(place)

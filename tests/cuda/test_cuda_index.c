@@ -69,8 +69,7 @@ static void check_slots(int width, int lanes)
             for (int c = 0; c < lanes && j + c < width; c++) {
                 const int slot = es_slot(lane, k, c, lanes);
                 assert_int_equal(slot, es_slot_of_column(j + c, lanes));
-                assert_int_equal(slot % 32, lane); /* each lane has its own
-                                                    * bank */
+                assert_int_equal(slot % 32, lane); /* a bank per lane */
                 assert_true(slot < n);
                 seen[slot]++;
             }

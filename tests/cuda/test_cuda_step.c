@@ -52,8 +52,7 @@ static es_host_counts *counts(void)
     void *library = dlopen(getenv("ENTROPY_TRAIN_CUDA"), RTLD_NOW);
     assert_non_null(library);
     es_host_counts *found = dlsym(library, ES_HOST_COUNTS_NAME);
-    dlclose(library); /* the library stays loaded, since the back-end holds
-                       * it */
+    dlclose(library); /* the back-end keeps the library loaded */
     if (!found)
         es_skip("only the emulation counts");
     return found;
@@ -71,10 +70,8 @@ typedef struct training {
     es_train_config train;
     es_model_config config;
     int step, n_drawn;
-    int fails_at;   /* number of the micro-batch whose draw fails; -1 for
-                     * none */
-    int strange_at; /* number of the micro-batch with an invalid token; -1 for
-                     * none */
+    int fails_at;   /* micro-batch whose draw fails; -1 for none */
+    int strange_at; /* micro-batch with an invalid token; -1 for none */
     int n_meanwhile;
     const es_host_counts *at; /* NULL if the step is not counted */
     long n_loads;             /* loads before the step */

@@ -203,8 +203,7 @@ static void test_cuda_tiles__operands(void **state)
     (void)state;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
-            const int second = i / 4; /* 0 for the first right operand, 1 for
-                                       * the second */
+            const int second = i / 4; /* 1 for the second right operand */
             named(&row, &column, left_spot, lane, i, false);
             assert_int_equal(row, left_row(lane, i));
             assert_int_equal(column, left_column(lane, i));

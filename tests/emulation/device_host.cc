@@ -27,8 +27,7 @@ struct es_device {
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
     void *places[2]; /* memory of es_device_fetch; NULL if nothing was copied */
-    const char *unnoticed; /* an injected failure that no wait has reported
-                            * yet */
+    const char *unnoticed; /* failure that no wait has reported yet */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };

@@ -14,8 +14,7 @@ enum { ES_HOST_MAX_THREADS = 1024 };
  *  commas. */
 typedef struct es_host_faults {
     bool reverse;  /* run blocks and threads from the last to the first */
-    long random;   /* seed for running warps in random order; 0 for fixed
-                    * order */
+    long random;   /* seed of the order of warps; 0: fixed order */
     bool late;     /* report a failure only at the next wait */
     long fail;     /* number of the launch that fails; 0 for none */
     long captured; /* number of the captured launch that fails; 0 for none */

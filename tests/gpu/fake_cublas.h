@@ -294,8 +294,7 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
 
 static bool has_aux(const description *d)
 {
-    return (int)d->epilogue & 128; /* the bit that is set in all epilogues with
-                                    * aux */
+    return (int)d->epilogue & 128; /* the bit of all epilogues with aux */
 }
 
 static bool has_bias(const description *d)

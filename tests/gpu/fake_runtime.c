@@ -562,8 +562,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
     (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
     (void)preference, (void)found;
     const int code = begin("cublasLtMatmulAlgoGetHeuristic");
-    *n_found = code == 0 ? n_wanted : 0; /* a candidate whose state is 0 is a
-                                          * success */
+    *n_found = code == 0 ? n_wanted : 0; /* candidates in state 0 are valid */
     return code;
 }
 

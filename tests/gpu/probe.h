@@ -13,16 +13,11 @@ typedef struct es_device es_device;
 
 /** Ways to break the rules of kernel.h, and what happens on the host. */
 typedef enum es_broken {
-    ES_BREAK_BARRIER,   /* a barrier that not all threads reach: ends the
-                         * process */
-    ES_BREAK_SHUFFLE,   /* a shuffle that not all lanes reach: ends the
-                         * process */
-    ES_BREAK_MASK,      /* a shuffle with an incomplete mask: ends the
-                         * process */
-    ES_BREAK_COPY,      /* a copy to memory outside shared memory: ends the
-                         * process */
-    ES_BREAK_BLOCK,     /* a block size that is no multiple of a warp: ends the
-                         * process */
+    ES_BREAK_BARRIER,   /* a barrier without all threads: ends the process */
+    ES_BREAK_SHUFFLE,   /* a shuffle without all lanes: ends the process */
+    ES_BREAK_MASK,      /* an incomplete mask: ends the process */
+    ES_BREAK_COPY,      /* a copy to other memory: ends the process */
+    ES_BREAK_BLOCK,     /* an incomplete warp: ends the process */
     ES_BREAK_WAIT,      /* a copy that nothing waits for: reads NaN */
     ES_BREAK_COMMIT,    /* a wait for a copy without a commit: reads NaN */
     ES_BREAK_UNWRITTEN, /* a read of uninitialised shared memory: NaN */

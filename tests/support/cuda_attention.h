@@ -24,8 +24,7 @@ const cuda_place *cuda_places(void);
 typedef struct cuda_run {
     es_precision precision;
     bool unmeasured; /* without statistics */
-    bool entropy;    /* backward pass with a gradient of the entropies
-                      * (dentropy) */
+    bool entropy;    /* backward pass with dentropy */
 } cuda_run;
 
 /**

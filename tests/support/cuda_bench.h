@@ -20,8 +20,7 @@ typedef struct es_bench_array {
     es_bench_role role;
     es_mem *whole, *memory;
     size_t bytes;
-    unsigned char *before, *after; /* contents before and after a run, including
-                                    * sentinels */
+    unsigned char *before, *after; /* contents, with sentinels */
     float *floats;
 } es_bench_array;
 

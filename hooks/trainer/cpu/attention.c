@@ -56,8 +56,7 @@ static double score(const es_cpu_head *head, int i, int j)
 /* Sums over the scores of one row, computed in a single pass. */
 typedef struct row_sums {
     double largest, sum, moment, first, distance;
-    double apart, apart_squares; /* sums of (score - largest) and of its
-                                  * square */
+    double apart, apart_squares; /* sums of (score - largest)^1 and ^2 */
     bool finite;
 } row_sums;
 

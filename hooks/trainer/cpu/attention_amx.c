@@ -34,12 +34,10 @@ typedef struct area {
     es_bfloat *q, *dy;       /* the same blocks in pairs of columns */
     es_bfloat *q2, *dy2;     /* the same blocks in pairs of rows */
     es_bfloat *weights;      /* (n_keys,ROWS) u or ds, in pairs of keys */
-    es_bfloat *a, *ds;       /* (n_keys,ROWS) weights and gradients, row by
-                              * row */
+    es_bfloat *a, *ds;       /* (n_keys,ROWS) weights and gradients */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
-    __mmask32 nonfinite;     /* mask of lanes that have had non-finite
-                              * numbers */
+    __mmask32 nonfinite;     /* lanes that had non-finite numbers */
 } area;
 
 static es_bfloat *carve_halves(float **from, int rows, int columns)

@@ -24,13 +24,11 @@ typedef struct bundle {
     int n, n_ctx, width, power;
     bool half;
     size_t size;                     /* n_ctx width, rounded up to LANES */
-    float *staged;                   /* (LANES,size) rows of each head, before
-                                      * the transposition */
+    float *staged;                   /* (LANES,size) rows of each head */
     float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
     float *saved;                    /* (T,2,LANES) */
     float *scale;                    /* (T,LANES), factors of the scores */
-    float *weight, *log, *slope, *g; /* (2,T,LANES), for two queries at a
-                                      * time */
+    float *weight, *log, *slope, *g; /* (2,T,LANES), for two queries */
     float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), T rounded up to LANES */
 } bundle;
 
@@ -235,8 +233,7 @@ typedef struct lane_query {
     vec q[WIDEST], dy[WIDEST];
     vec out[WIDEST]; /* a row of y, or of dq in the backward pass */
     vec scale;
-    float *weight, *log, *slope, *g; /* (T,LANES), values for each key of the
-                                      * query */
+    float *weight, *log, *slope, *g; /* (T,LANES), values for each key */
 } lane_query;
 
 /* Returns the first number of the row of query or key t. */

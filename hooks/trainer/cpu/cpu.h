@@ -15,10 +15,8 @@ typedef struct es_cpu_copies es_cpu_copies;
 /** The piece of an operand with the largest |x| among the pieces that a thread
  *  has examined. */
 typedef struct es_cpu_peak {
-    size_t first, n; /* elements of the piece; n = 0 if the thread has examined
-                      * none */
-    uint32_t size;   /* largest |x| in the form of es_cpu_kernels'
-                      * largest_size */
+    size_t first, n; /* position and length of the piece; n = 0 for none */
+    uint32_t size;   /* largest |x|, in the form of largest_size */
 } es_cpu_peak;
 
 struct es_backend {
@@ -34,19 +32,16 @@ struct es_backend {
     float *row_sums;    /* one float per attention row */
     float *turns;       /* (n_turns, n_rotated), for rotary positions */
     int n_turns;        /* number of positions in `turns` */
-    int n_rotated;      /* number of rotated dimensions; 0 if `turns` is
-                         * empty */
+    int n_rotated;      /* rotated dimensions; 0 if `turns` is empty */
     es_rope rope;
 
     /* the fields below are used in bf16 only */
     float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */
     size_t panel_size;
-    float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH), scratch of
-                                * products */
+    float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) */
     es_cpu_copies *copies;     /* of weights */
     const es_cpu_tiles *tiles; /* NULL without matrix units */
-    float *viewed;             /* (n_viewed) float32 copies that the host
-                                * reads */
+    float *viewed;             /* (n_viewed) float32 copies for the host */
     size_t n_viewed;
 };
 

@@ -14,8 +14,7 @@
 typedef struct es_cpu_engine {
     char products[128];  /* such as "OpenBLAS 0.3.21 SkylakeX, oneDNN 2.6.3
                             avx512_core" if both are used */
-    const char *kernels; /* the program's own kernels: "avx512", "avx2" or
-                          * "plain" */
+    const char *kernels; /* the program's kernels: "avx512", "avx2", "plain" */
     char note[256];      /* a one-line warning with a remedy, or "" */
 } es_cpu_engine;
 
@@ -26,10 +25,8 @@ void es_cpu_engine_find(es_cpu_engine *out);
 /** The description of a product library that es_cpu_engine_judge examines. */
 typedef struct es_cpu_library {
     const char *name;      /* such as "OpenBLAS" */
-    const char *kernels;   /* the library's name for its kernels, such as
-                            * "Haswell" */
-    const char *variable;  /* environment variable that selects kernels, such as
-                            * OPENBLAS_CORETYPE */
+    const char *kernels;   /* the library's name for its kernels */
+    const char *variable;  /* environment variable that selects kernels */
     const char *requested; /* the variable's value, or NULL */
 } es_cpu_library;
 

@@ -39,8 +39,7 @@ typedef struct es_cpu_head {
     float *saved; /* (T,2) m and D of attention.inc.h for each row */
     int power;    /* power of PowerSoftmax; 0 for softmax; or ES_CPU_RELU */
     float epsilon;
-    bool plain; /* scores are not divided by the row maximum; always true with
-                 * ES_CPU_RELU */
+    bool plain; /* scores are not divided by m; true with ES_CPU_RELU */
     es_row_length length;
     /* (T) positions of the tokens in a sequence of `context` tokens, for an
      * encoder, whose queries see every key; NULL for causal attention */
@@ -213,8 +212,7 @@ typedef struct es_cpu_kernels {
 
 /** Attention in bf16 on a processor's matrix units, as a table of functions. */
 typedef struct es_cpu_tiles {
-    const char *name; /* "amx"; NULL if the program is built without this
-                       * code */
+    const char *name; /* "amx"; NULL if the code is not built */
     /** Returns the floats of scratch that a thread needs. */
     size_t (*scratch)(int n_ctx, int width);
     /** Read from and write to head->halves. Return false if a number of q, k, v

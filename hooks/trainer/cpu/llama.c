@@ -282,8 +282,7 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
 
 typedef struct swiglu_job {
     const es_backend *backend;
-    es_mem *y, *gate, *d; /* in the forward pass d is NULL, and gate is only
-                           * read */
+    es_mem *y, *gate, *d; /* forward: d is NULL, and gate is not written */
     const es_mem *up;
     size_t n;
 } swiglu_job;

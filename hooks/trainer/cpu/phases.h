@@ -5,8 +5,7 @@
 #include "hooks/trainer/model/ops.h"
 
 typedef enum es_cpu_phase {
-    ES_CPU_PRODUCTS, /* matrix products with biases, residuals and
-                      * activations */
+    ES_CPU_PRODUCTS, /* matrix products with biases and activations */
     ES_CPU_ATTENTION,
     ES_CPU_NORMS,   /* LayerNorm; weights of WNorm and SNorm */
     ES_CPU_LOSS,    /* cross-entropy, without the product with the vocabulary */

@@ -19,8 +19,7 @@ typedef struct job {
     const es_gate *gate;
     const es_attention *attention;
     const es_row_mem *rows;
-    float *saved; /* rows of saved values; each row begins with its largest
-                   * |score| */
+    float *saved; /* each row begins with its largest |score| */
     const es_power_form *form;
     const es_division *division;
 } job;

@@ -22,10 +22,8 @@ static inline size_t es_number_size(es_number_type type)
  *  (row-major) order. */
 typedef struct es_product {
     int m, n, k;                      /* sizes; m and n are at least 1 */
-    bool a_transposed, b_transposed;  /* true if A is stored as (k,m), or B as
-                                       * (n,k) */
-    int a_stride, b_stride, c_stride; /* distance between stored rows, in
-                                       * elements */
+    bool a_transposed, b_transposed;  /* A is stored as (k,m), B as (n,k) */
+    int a_stride, b_stride, c_stride; /* elements between stored rows */
     es_number_type in;                /* type of A and B */
     es_number_type out; /* type of C and of the residual; f32 if `in` is f32 */
 } es_product;

@@ -57,8 +57,7 @@
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
 static struct {
     FUNCTIONS(MEMBER)
-    void (*set_n_threads)(int); /* omp_set_num_threads, which affects the
-                                 * calling thread */
+    void (*set_n_threads)(int); /* omp_set_num_threads, per thread */
     dnnl_engine_t engine;
 } onednn;
 

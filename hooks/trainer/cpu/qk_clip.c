@@ -13,8 +13,7 @@ static float grow(float largest, const float *saved, int n_ctx)
 {
     for (int i = 0; i < n_ctx; i++) {
         const float m = isfinite(saved[2 * i + 1]) ? saved[2 * i] : NAN;
-        if (!(m <= largest)) /* true also for a NaN m, so that a NaN maximum
-                              * remains */
+        if (!(m <= largest)) /* true for a NaN m; a NaN maximum remains */
             largest = isnan(largest) ? largest : m;
     }
     return largest;

@@ -13,8 +13,7 @@ typedef struct job {
     const es_mem *x, *f;
     float a, b; /* y = a x + b f */
     size_t n;
-    bool rounds; /* true if y is an activation and is rounded; false for a
-                  * gradient */
+    bool rounds; /* y is an activation, which is rounded */
 } job;
 
 static void combine_part(void *argument, es_share share)
@@ -78,8 +77,7 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 typedef struct gate_job {
     const es_backend *backend;
-    es_mem *y, *dgate; /* dgate is NULL in the forward pass; otherwise y is
-                        * dx */
+    es_mem *y, *dgate; /* dgate is NULL in the forward pass, else y is dx */
     const es_mem *x, *gate, *dy;
     size_t n;
 } gate_job;

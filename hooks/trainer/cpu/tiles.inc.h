@@ -14,13 +14,11 @@
 /* One head's part of the thread's scratch memory. */
 typedef struct workspace {
     int n_keys;           /* T rounded up to a multiple of KEYS */
-    int narrow, wide;     /* head width rounded up to a multiple of 4, and of
-                           * LANES */
+    int narrow, wide;     /* head width, a multiple of 4, and of LANES */
     float *k, *v;         /* (n_keys,narrow) */
     float *tile, *dtile;  /* (n_keys,ROWS) */
     float *logs;          /* (n_keys,ROWS): logarithms of weights */
-    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed blocks of q and dy;
-                           * result */
+    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed q and dy; result */
     float *q, *dy;        /* (ROWS,wide): blocks of q and dy */
     float *dk, *dv;       /* (n_keys,wide) */
     float *scale;         /* (ROWS), factors of the scores */

@@ -17,8 +17,7 @@ typedef struct job {
     size_t n;
     const es_mem *x, *y;
     size_t first;    /* offset of the thread's part in x and y */
-    bool are_floats; /* true if x and y are floats, whatever the type of
-                      * activations */
+    bool are_floats; /* x and y are floats, not activations */
     double *sums;
     const float *grad;
     float *param, *moment1, *moment2;

@@ -14,8 +14,7 @@ static inline void store_bf16(uint16_t *to, vec x, int n)
     typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
     const uvec all = (uvec)x;
     const uvec near = all + 0x7fff + ((all >> 16) & 1);
-    const uvec quiet = all | 0x400000; /* a NaN is truncated instead of
-                                        * rounded */
+    const uvec quiet = all | 0x400000; /* truncates a NaN */
     const uvec kept = (uvec)choose(x == x, (vec)near, (vec)quiet) >> 16;
     const halves bits = __builtin_convertvector(kept, halves);
     if (n == LANES)

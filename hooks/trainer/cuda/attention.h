@@ -59,8 +59,7 @@ struct es_attention_call {
     A *dqkv;
     float *dlog_t;
     float *means; /* (B,H,T) scratch: mean of each row, subtracted from g */
-    float *dots;  /* (B,H,T) scratch: sum of dz z of each row; NULL without
-                   * dlog_t */
+    float *dots;  /* (B,H,T) scratch: sum of dz z, or NULL */
     /* for kernels on tensor cores; see es_attention_flag below */
     unsigned *flags; /* (B,H,ceil(T/16)) scratch; NULL without tensor cores */
     bool again;      /* true to process flagged rows only */

@@ -17,8 +17,7 @@ enum {
     WARPS = 8,
     THREADS = 32 * WARPS,
     OTHERS = 32,
-    MOST_COLUMNS = 256 / 32, /* maximum number of columns that a lane
-                              * processes */
+    MOST_COLUMNS = 256 / 32, /* maximum number of columns of a lane */
     BLOCK_FLAGS = 8          /* number of flags that a block reads */
 };
 static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
@@ -30,8 +29,7 @@ static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
 typedef struct tiles {
     float *x, *y;             /* the rows that the block owns */
     float *other_x, *other_y; /* 32 of the other rows */
-    float *weights, *more;    /* weights of the 32 other rows for this warp's
-                               * row */
+    float *weights, *more;    /* weights for this warp's row */
     int stride;               /* distance between two rows in floats */
 } tiles;
 

@@ -10,8 +10,7 @@ struct forward_shape {
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
-        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* includes two stages of keys and
-                                          * values */
+        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* two stages of k and v */
     };
 };
 
@@ -30,12 +29,10 @@ struct kept_rows {
     float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
     float distance[4][ES_MMA_THREADS]; /* distances from keys to the first key
                                         * of the next step */
-    float scale2[OWN];                 /* factor that converts raw scores to
-                                        * log2 */
+    float scale2[OWN];                 /* converts raw scores to log2 */
     float anchor[OWN];
     float m[OWN];       /* PowerSoftmax: 1 / anchor */
-    float largest[OWN]; /* largest raw score so far; used by the row's first
-                         * lane only */
+    float largest[OWN]; /* largest raw score; first lane only */
     float first[OWN];   /* raw score of key 0 */
 };
 

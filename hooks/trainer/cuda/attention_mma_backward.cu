@@ -70,8 +70,7 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
 typedef enum dq_task {
     DQ_ALONE,     /* gradients of scores, without the row's factor */
     DQ_WITH_DOTS, /* gradients of scores, and sum dz l */
-    DQ_MEAN       /* the mean of g - w l, from the weights (attention_exact.cu
-                   * explains why) */
+    DQ_MEAN       /* the mean of g - w l: see attention_exact.cu */
 } dq_task;
 
 template <class KIND, bool DIAGONAL, dq_task TASK, int N>

@@ -12,16 +12,13 @@ struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
         N = WIDTH <= 64 ? 32 : 64,      /* keys per step in the kernel of dq */
-        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries per step in the kernel of dk
-                                         * and dv */
-        KEY_END = WIDTH < 64 ? 32 : 16, /* queries per step in that kernel after
-                                         * a diagonal */
+        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries per step, for dk and dv */
+        KEY_END = WIDTH < 64 ? 32 : 16, /* the same after a diagonal */
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* includes the block's own rows and two
-                                         * stages */
+        SIZE = 2 * OWN_SIZE + 2 * STAGE /* own rows and two stages */
     };
 };
 
@@ -112,8 +109,7 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
 /* Row values of a stage's queries in shared memory; a column needs two
  * reads. */
 typedef struct query_rows {
-    float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
-                                   * es_row_gradient */
+    float4 weight[ES_MMA_OTHERS]; /* members of es_row_gradient */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 

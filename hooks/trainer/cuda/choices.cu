@@ -259,6 +259,5 @@ void es_choices_add(es_choices *choices, const char *key, int candidate)
     if (found)
         found->candidate = candidate;
     if (found || add(choices, key, candidate))
-        (void)write_all(choices); /* if this fails, the next run times the
-                                   * product again */
+        (void)write_all(choices); /* if this fails, the next run times again */
 }

@@ -14,8 +14,7 @@ enum {
     FREE_SHARED = 48 << 10, /* bytes of shared memory that a kernel may use
                              * without a request */
     OLDEST = 8,             /* minimum compute capability (major number) */
-    OVERLAPPING = 9         /* first compute capability with griddepcontrol
-                             * (major number) */
+    OVERLAPPING = 9         /* major number of the first with griddepcontrol */
 };
 
 /* A page-locked buffer. The event `done` marks the end of the last copy from
@@ -34,10 +33,8 @@ struct es_device {
     size_t place_bytes[N_PLACES];
     cudaGraphExec_t graphs[MAX_SEQUENCES];
     bool captures;
-    bool overlaps;     /* kernels of this program may overlap; see
-                        * es_begin_kernel */
-    bool after_kernel; /* the last item in the stream is a kernel of this
-                        * program */
+    bool overlaps;     /* kernels may overlap (es_begin_kernel) */
+    bool after_kernel; /* the stream ends with one of these kernels */
     bool in_trouble;
     char trouble[256];
     es_gemm_plans *plans;
@@ -269,8 +266,7 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     if (code != cudaErrorMemoryAllocation)
         return es_fail(ES_EIO, "CUDA: %s: %s", device->facts.name,
                        cudaGetErrorString(code));
-    (void)cudaGetLastError(); /* clears the error unless the error is
-                               * permanent */
+    (void)cudaGetLastError(); /* clears an error that is not permanent */
     (void)cudaMemGetInfo(&left, &all);
     return es_fail(ES_ENOMEM,
                    "CUDA: %s is out of memory: %zu MiB wanted, %zu of %zu MiB "

@@ -12,8 +12,7 @@ extern "C" {
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include "tests/emulation/types_host.h" /* declares dim3 for a compiler without
-                                         * CUDA */
+#include "tests/emulation/types_host.h" /* dim3 without CUDA */
 #endif
 
 typedef struct es_device es_device;

@@ -37,13 +37,11 @@ typedef struct plan {
     shape key;
     bool can_run;
     cublasLtMatmulDesc_t how;
-    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's operands are b and a in this
-                                     * order */
+    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt swaps a and b */
     cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
     int n_candidates;
     int chosen;
-    bool is_chosen; /* if false, `chosen` is 0 because no candidate has been
-                     * timed */
+    bool is_chosen; /* false if no candidate has been timed */
 } plan;
 
 struct es_gemm_plans {
@@ -209,8 +207,7 @@ static bool is_requested(const es_device *device, const es_gemm *p)
 static shape shape_of(const es_device *device, const es_gemm *p)
 {
     shape s;
-    memset(&s, 0, sizeof s); /* keys are compared as bytes, so padding must be
-                              * 0 */
+    memset(&s, 0, sizeof s); /* no padding: keys are compared as bytes */
     bool adds = p->c && p->beta != 0;
     s.m = p->m;
     s.n = p->n;
@@ -433,8 +430,7 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (s.requested)
         (status = describe(added)) ||
-            (status = point(added, product)) || /* sets the pointers, whose
-                                                 * alignment matters */
+            (status = point(added, product)) || /* for the alignments */
             (status = choose(plans, added));
     if (!check(device, status)) {
         free_plan(added);
@@ -500,8 +496,7 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     const cudaError_t code =
         p->key.in_place ? cudaMalloc(&apart, bytes) : cudaSuccess;
     if (code != cudaSuccess) {
-        (void)cudaGetLastError(); /* clears the error unless the error is
-                                   * permanent */
+        (void)cudaGetLastError(); /* clears an error that is not permanent */
         return;
     }
     for (int i = 0; i < p->n_candidates && i < N_TIMED; i++) {

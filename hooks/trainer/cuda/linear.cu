@@ -164,8 +164,7 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 typedef struct act {
     es_activation kind;
     float slope;
-    const float *learnt; /* (1) learnt slope, which replaces the constant slope;
-                          * or NULL */
+    const float *learnt; /* (1) learnt slope; NULL if it is constant */
 } act;
 
 static act act_of(const es_act *from)

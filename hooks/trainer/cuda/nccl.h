@@ -40,8 +40,7 @@ es_status es_nccl_find(const es_nccl **out) ES_MUST_USE;
 typedef struct es_nccl_ranks {
     const es_nccl *nccl;
     es_nccl_comm comm; /* NULL before joining and after an abort */
-    bool is_ahead;     /* sums have been started, and nothing has waited for
-                        * them yet */
+    bool is_ahead;     /* sums are started but not waited for */
 } es_nccl_ranks;
 
 /**

@@ -158,8 +158,7 @@ static void combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 template <class A>
 struct gate_arguments {
-    A *y, *gate; /* in the backward pass y is dx, and gate is overwritten by its
-                  * gradient */
+    A *y, *gate; /* backward: y is dx, gate becomes its gradient */
     const A *x, *dy;
     es_split split;
 };

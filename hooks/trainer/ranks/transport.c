@@ -30,8 +30,7 @@ typedef struct post {
     const char *out;
     char *in;
     size_t n_out, n_in;    /* lengths of the payloads in bytes */
-    size_t n_sent, n_come; /* bytes sent and received so far, headers
-                            * included */
+    size_t n_sent, n_come; /* bytes so far, with headers */
 } post;
 
 struct es_transport {
@@ -104,8 +103,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
     const bool is_gone = origin < 0;
     const int about = is_gone ? -1 - origin : origin;
     const int reporter = is_gone && about == 0 ? 1 : 0;
-    bool knows = false; /* true if the reporting rank has received the
-                         * failure */
+    bool knows = false; /* the reporting rank has received the failure */
     t->failed = code;
     snprintf(t->message, sizeof t->message, "%s", es_message());
     for (int r = 0; r < t->world; r++) {
@@ -349,8 +347,7 @@ es_status es_transport_abort(es_transport *t, es_status code)
     if (!t || t->failed != ES_OK)
         return code;
     snprintf(message, sizeof message, "%s", es_message());
-    if (strncmp(message, "rank ", 5) != 0) /* the message does not name a rank
-                                            * yet */
+    if (strncmp(message, "rank ", 5) != 0) /* no rank is named yet */
         es_fail(code, "rank %d: %s", t->rank, message);
     return give_up(t, code, t->rank);
 }

@@ -14,8 +14,7 @@ enum { ES_PACKET_DATA = 1, ES_PACKET_ABORT, ES_PACKET_TABLE };
 typedef struct es_packet {
     uint32_t magic, kind;
     uint64_t number; /* number of the exchange */
-    uint64_t bytes;  /* length of the payload in bytes; an abort's payload is
-                      * its message */
+    uint64_t bytes;  /* length of the payload in bytes */
     int32_t code;    /* status code of an abort */
     int32_t origin;  /* rank that failed, or -1 - rank if a rank is lost */
 } es_packet;
