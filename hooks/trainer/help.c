@@ -80,7 +80,7 @@ const char es_train_details[] =
     "\n"
     "Exit codes: 0 all steps done, or stopped by RUN.db.stop; 1 the loss was\n"
     "no longer finite; 2 usage; 3 an input or output failed, or a checkpoint\n"
-    "is missing; 128+N ended by signal N; the run is stopped.";
+    "is missing; 128+N ended by signal N (the run is closed as stopped).";
 
 const char es_verify_details[] =
     "Each CASE holds parameters, one micro-batch, and the expected logits,\n"
