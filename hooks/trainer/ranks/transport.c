@@ -19,8 +19,8 @@
 
 /* Number of floats that one exchange of a sum processes. */
 #define BUCKET ((size_t)1 << 20)
-/* Time limit in seconds for other ranks to read pending data before they are
- * told of a failure. */
+/* Time limit in seconds for other ranks to read pending data before a failure
+ * is reported to them. */
 #define LAST_S 2.0
 
 /* The packet to send to another rank in the current exchange, and the packet to
