@@ -160,8 +160,8 @@ static void print_text(const es_push_result *r, const char *to)
                   (unsigned long long)c->samples, (unsigned long long)c->events,
                   (unsigned long long)c->alerts);
     if (r->old || r->deleted)
-        es_print_note("%s: runs too old to push: %llu, deleted: %lld",
-                      to, (unsigned long long)r->old, (long long)r->deleted);
+        es_print_note("%s: runs too old to push: %llu, deleted: %lld", to,
+                      (unsigned long long)r->old, (long long)r->deleted);
 }
 
 static double now(void)

@@ -297,10 +297,10 @@ static es_status close_all(probe *p, es_status status)
 es_status es_probe(es_probe_result *result, const es_settings *settings,
                    const es_train_watch *watch)
 {
-    static const es_train_watch nobody = {0};
+    static const es_train_watch unwatched = {0};
     probe p = {.result = result};
     *result = (es_probe_result){.recorded = ES_OK};
-    watch = watch ? watch : &nobody;
+    watch = watch ? watch : &unwatched;
     es_status status = open_all(&p, settings, watch);
     if (status == ES_OK)
         status = run_batches(&p, watch);

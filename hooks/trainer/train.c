@@ -395,10 +395,10 @@ es_status es_train(es_train_result *result, const es_settings *settings,
                    const es_checkpoint *from, es_transport *transport,
                    const es_train_watch *watch)
 {
-    static const es_train_watch nobody = {0};
+    static const es_train_watch unwatched = {0};
     char message[ES_MESSAGE_MAX];
     loop l = {.transport = transport,
-              .watch = watch ? watch : &nobody,
+              .watch = watch ? watch : &unwatched,
               .result = result,
               .tried_step = -1};
     *result = (es_train_result){.status = ES_RUN_FINISHED,

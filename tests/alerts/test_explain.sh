@@ -15,7 +15,7 @@ for kind in $kinds; do
     done
 done
 output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
-output 'explain lists the thresholds of a flag' '^- share = 0.5: share of a layer' explain collapse
+output 'explain lists the thresholds of a flag' '^- share = 0.5: a layer is low if' explain collapse
 check 'explain takes several flags' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
 exits 'an unknown flag is refused' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
 same_text 'an unknown flag prevents all output' '' "$(explain nan nothing 2>&- )"

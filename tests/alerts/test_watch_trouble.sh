@@ -127,10 +127,10 @@ same_text 'each alert is delivered once' 3 "$(reported files.out)"
 mkdir seen locked
 appear locked inside
 if [ "$(id -u)" = 0 ]; then
-    around=(env XDG_STATE_HOME="$dir/seen/.state" "${nobody[@]}")
+    around=(env XDG_STATE_HOME="$dir/seen/.state" "${other_user[@]}")
     chmod 755 . && chown 65534 seen locked
 fi
-if [ "$(id -u)" = 0 ] && ! nobody_can_run "$scan"; then
+if [ "$(id -u)" = 0 ] && ! other_user_can_run "$scan"; then
     around=()
     skip 'a folder that becomes unreadable' 'another user cannot run the programs here'
 else
@@ -320,8 +320,8 @@ matches 'without XDG_STATE_HOME the state is in HOME' '^home/.local/state/entrop
 matches 'a relative XDG_STATE_HOME is ignored' '^home/.local/state/entropy-scan/' "$(place_of HOME="$dir/home" XDG_STATE_HOME=home)"
 same_text 'the folders of the state are private' 700 "$(stat -c %a home/.local home/.local/state home/.local/state/entropy-scan{,/watch} | sort -u)"
 exits 'without both variables --state is needed' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_STATE_HOME -u HOME "$scan" watch --once places
-exits 'a missing HOME is reported' 3 '/proc/nobody.*: No such file.*: --state FILE' \
-    env -u XDG_STATE_HOME HOME=/proc/nobody "$scan" watch --once places
+exits 'a missing HOME is reported' 3 '/proc/none.*: No such file.*: --state FILE' \
+    env -u XDG_STATE_HOME HOME=/proc/none "$scan" watch --once places
 mkdir -p open/entropy-scan && chmod 777 open/entropy-scan
 exits 'a folder that others may write to is refused' 3 'open/entropy-scan: other users may write to it: chmod 700' \
     env XDG_STATE_HOME="$dir/open" "$scan" watch --once places

@@ -129,10 +129,10 @@ check 'a failure leaves no file behind' absent
 # Run as a user without permission to read the file, even if root runs the test.
 as=()
 if [ "$(id -u)" = 0 ]; then
-    as=("${nobody[@]}")
+    as=("${other_user[@]}")
     chmod 755 "$dir"
 fi
-if [ "$(id -u)" = 0 ] && ! nobody_can_run "$corpus"; then
+if [ "$(id -u)" = 0 ] && ! other_user_can_run "$corpus"; then
     skip 'an unreadable file is counted' 'another user cannot run the programs here'
 else
     chmod 0 "$dir/elsewhere/b/p1/m1.py"

@@ -13,7 +13,7 @@ deb() { # NAME VERSION TEXT: makes a package of five modules in the cache
     rm -rf "$root"
     mkdir -p "$root/DEBIAN" "$root/usr/lib/python3/dist-packages/$1/tests" "$root/etc"
     printf '%s\n' "Package: $1" "Version: $2" 'Architecture: all' \
-        'Maintainer: nobody <nobody@localhost>' 'Description: a test' >"$root/DEBIAN/control"
+        'Maintainer: test <test@localhost>' 'Description: a test' >"$root/DEBIAN/control"
     for i in 1 2 3 4 5; do
         echo "$3_$i = '$1'" >"$root/usr/lib/python3/dist-packages/$1/m$i.py"
     done

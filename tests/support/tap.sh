@@ -129,7 +129,7 @@ has_used() { # TICKS PID: it has used hundredths of a second of a processor, or 
 
 # Runs a command as a user who owns no files; a shell that is started in this
 # way has lost root's rights.
-nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
-nobody_can_run() { "${nobody[@]}" sh -c '"$0" --version' "$1" >/dev/null 2>&1; } # PROGRAM
+other_user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+other_user_can_run() { "${other_user[@]}" sh -c '"$0" --version' "$1" >/dev/null 2>&1; } # PROGRAM
 
 finish() { echo "1..$count"; }

@@ -189,7 +189,7 @@ ratchet outside-document < <(sources "${code[@]}" '*.sh' '*.py' '*.js' |
 words='\b(told|tells?|telling|asked|asks|asking)\b|\brooms?\b|\bway back\b'
 words+='|\bwish(es)?\b|_(told|asked|room|wish|wishes)\b|\b(told|asked|room|wish|wishes)_'
 # Phrases that must not appear in comments, messages and documents.
-phrases='\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
+phrases='(?<!there )\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
 phrases+='|\b(go(es|ne|ing)?|went) on with\b|\b(nobody|somebody|whoever|everybody|whom)\b'
 phrases+='|\b(hold|held|holds) (it |them |the [a-z]+ )?against\b|\bis another one\b'
 phrases+='|\b(is|are) one of its own\b|\bby turns\b|\bever (fewer|more|less)\b'

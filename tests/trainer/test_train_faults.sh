@@ -217,7 +217,7 @@ closed_folder() { # RUN.db
     local folder=${1%/*} as=()
     mkdir -p "$folder"
     if [ "$(id -u)" = 0 ]; then
-        as=("${nobody[@]}")
+        as=("${other_user[@]}")
         chown 65534 "$folder"
         chmod 755 "$dir" "$folder"
     fi
@@ -228,7 +228,7 @@ closed_folder() { # RUN.db
     chmod 755 "$folder"
     exited 0 && same_result && sound "$1" && holds "$1" $steps && status_is "$1" finished
 }
-if [ "$(id -u)" = 0 ] && ! nobody_can_run "$train"; then
+if [ "$(id -u)" = 0 ] && ! other_user_can_run "$train"; then
     skip 'a folder that becomes read-only' 'another user cannot run the programs here'
 else
     check 'a folder that becomes read-only: nothing is lost' in_time closed_folder "$dir/closed/run.db"
