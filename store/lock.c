@@ -1,7 +1,7 @@
 /* Implements the writer's lock of a run file, and records which locks this
    process holds: a reader in the writing process must not close a descriptor of
    the file. Uses open-file-description locks, so that threads of one process
-   exclude each other, too. */
+   are mutually exclusive, too. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"

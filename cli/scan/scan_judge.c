@@ -34,7 +34,7 @@ static es_status choose_text(es_scan_options *to)
 {
     if (to->json + to->jsonl + to->csv > 1)
         return es_fail(ES_EUSAGE,
-                       "--json, --jsonl and --csv exclude each other");
+                       "--json, --jsonl and --csv are mutually exclusive");
     if (to->compare && (to->csv || to->jsonl))
         return es_fail(ES_EUSAGE, "--compare prints only tables or --json");
     if (to->check_format && (to->json || to->jsonl || to->csv || to->compare))
@@ -147,9 +147,10 @@ static es_status check_users(const es_scan_options *to)
         to->figures.spread != ES_SPREAD_NONE)
         return es_fail(
             ES_EUSAGE,
-            "--spread and --group exclude each other: both shade a range");
+            "--spread and --group are mutually exclusive: both shade a range");
     if (has(to, "spread") && has(to, "heads"))
-        return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
+        return es_fail(ES_EUSAGE,
+                       "--spread and --heads are mutually exclusive");
     return ES_OK;
 }
 

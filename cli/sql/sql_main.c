@@ -287,7 +287,7 @@ static es_status check(arguments *given)
 {
     es_status status;
     if (given->csv && given->json)
-        return es_fail(ES_EUSAGE, "--csv and --json exclude each other");
+        return es_fail(ES_EUSAGE, "--csv and --json are mutually exclusive");
     if (given->views && given->n_words)
         return es_fail(ES_EUSAGE, "--views takes no run file and no query");
     if (!given->views && given->n_words < 2)

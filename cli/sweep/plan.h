@@ -114,8 +114,8 @@ es_status es_sweep_spec_complete(es_sweep_spec *spec) ES_MUST_USE;
 bool es_sweep_is_axis(const es_sweep_option *option);
 
 /**
- * es_sweep_is_own_key returns true if [sweep] has a key of this name.
- * es_sweep_is_own returns true if the option is the given key of [sweep].
+ * es_sweep_is_own_key returns true if `key` is a key that section [sweep] of a
+ * spec accepts. es_sweep_is_own returns true if `option` sets that key.
  */
 bool es_sweep_is_own_key(const char *key);
 bool es_sweep_is_own(const es_sweep_option *option, const char *key);

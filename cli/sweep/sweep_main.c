@@ -156,7 +156,7 @@ static es_status check(es_sweep_request *given)
     if (!given->input)
         return es_fail(ES_EUSAGE, "no spec: see entropy-scan sweep --help");
     if (given->status && given->run)
-        return es_fail(ES_EUSAGE, "--status and --run exclude each other");
+        return es_fail(ES_EUSAGE, "--status and --run are mutually exclusive");
     if ((given->status || given->run) && given->folder)
         return es_fail(
             ES_EUSAGE,

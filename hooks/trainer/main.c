@@ -315,7 +315,7 @@ static es_status complete_settings(es_settings *settings, es_checkpoint **from,
 {
     es_status status = ES_OK;
     if (settings->resume[0] && settings->init[0])
-        return es_fail(ES_EUSAGE, "--resume and --init exclude each other");
+        return es_fail(ES_EUSAGE, "--resume and --init are mutually exclusive");
     if (settings->resume[0])
         status = take_checkpoint(settings, from, argc, argv);
     if (status == ES_OK)

@@ -93,7 +93,7 @@ same_text 'NCCL fails: the run is closed as failed' failed \
 FAKE_NCCL=dies ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 dies --arch SM+LN+G
 same_text 'a rank dies while connecting: all ranks end' '3 137' "$codes"
 check 'a rank dies while connecting: a message names it' grep -qE \
-    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
+    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended unexpectedly' "$dir/err.0"
 FAKE_NCCL=hangs ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 hangs --arch SM+LN+G --rank-timeout 10
 same_text 'a rank hangs while connecting: all ranks end' '3 3' "$codes"
 same_text 'a rank hangs while connecting: exactly one line is printed' 1 "$(cat "$dir"/err.* | wc -l)"
@@ -118,6 +118,6 @@ long() { # kills rank 1 once it trains, and waits for rank 0
 long
 same_text 'a rank is killed: the other rank ends' 3 $?
 check 'a rank is killed: a message names it' grep -qE \
-    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a message' "$dir/err.0"
+    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended unexpectedly' "$dir/err.0"
 
 finish

@@ -483,7 +483,7 @@ TEST(options_of_other_figures_are_refused)
         {{"--nans", "--heads=1"}, "--heads applies only to --figure curves"},
         {{"--figure=slopes", "--log"},
          "--log applies only to --figure curves, nans or loss"},
-        {{"--curves", "--heads=1", "--spread=range"}, "exclude each other"},
+        {{"--curves", "--heads=1", "--spread=range"}, "are mutually exclusive"},
         {{"--curves", "--spread=all"}, "none, range or quartiles"},
         {{"--curves", "--heads=-1"}, "number of a layer"},
         {{"--nans", "--log"}, NULL},

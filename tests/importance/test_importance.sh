@@ -79,7 +79,7 @@ exits 'runs of one configuration are refused' 3 'the 3 runs differ in no setting
 echo broken >tree/broken.db
 exits 'a file that is not a run file is reported, and the others are shown' 4 'broken\.db: ' "$scan" importance tree
 rm tree/broken.db
-exits '--json and --figure exclude each other' 2 'choose one' "$scan" importance tree --json --figure importance
+exits '--json and --figure are mutually exclusive' 2 'choose one' "$scan" importance tree --json --figure importance
 exits '--theme needs --figure' 2 '^entropy-scan: --theme: needs --figure' "$scan" importance tree --theme dark
 check 'a figure is drawn' sh -c '"$0" importance tree --figure importance -o bars.svg && grep -q "eval ppl" bars.svg && grep -q ">lr<" bars.svg' "$scan"
 check 'a figure is drawn as PNG' sh -c '"$0" importance tree --figure importance -o bars.png && test -s bars.png' "$scan"

@@ -155,7 +155,7 @@ usage 'a picture where an input is expected' 'x.png: no such file: did you mean 
 usage 'a page of several figures where an input is expected' 'x.pdf: .*did you mean -o x.pdf\?' x.pdf good.db --figure curves,bands
 check 'a refused command line writes no picture' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
 usage 'an unknown value of --color' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
-usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
+usage '--json with --csv' '--json, --jsonl and --csv are mutually exclusive' good.db --json --csv
 fails '--tui without a terminal' 2 'standard output is not one: try --heatmap' "$scan" good.db --tui
 fails '--follow without --tui' 2 '--follow needs --tui' "$scan" good.db --follow
 fails '--follow without a terminal' 2 'standard output is not one' "$scan" good.db --tui --follow

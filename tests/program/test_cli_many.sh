@@ -84,7 +84,7 @@ exits 'an unknown order' 2 "weight.*fields are flag, path" "$scan" -r sweep --so
 exits 'an unknown order of pictures' 2 "weight.*fields are flag" "$scan" -r sweep --sort weight --heatmap=w.png
 check 'an unknown order draws no picture' test ! -e w.png
 exits 'a member that no run has' 0 'config.gama: no run has this member' "$scan" -r sweep --where config.gama=1
-exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
+exits 'two kinds of JSON' 2 'are mutually exclusive' "$scan" -r sweep --json --jsonl
 exits '--check judges the runs shown' 1 '' "$scan" -r sweep -q --check
 exits '--check ignores runs that --where excludes' 0 '' "$scan" -r sweep -q --check --where flag=ok
 

@@ -22,7 +22,7 @@ head -c $((2 * 4 * 3 * 8 * 4)) /dev/zero >"$dir/zeros.f32"
 output 'rows of equal scores have the entropy of their lengths' \
     '^head 2: 0.7945 nats, 0.7945 to 0.7945$' \
     "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 8
-exits 'files that are too short are refused' 3 'zeros.f32: not 216 float32' \
+exits 'files that are too short are refused' 3 'zeros.f32: expected 216 float32' \
     "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 9
 same_text 'sqlite3 loads the installed extension' 'entropy' "$(sqlite3 -readonly \
     -cmd ".load $dir/prefix/lib/entropyscan/entropyscan_sqlite" "$dir/run.db" \

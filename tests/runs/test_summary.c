@@ -384,8 +384,8 @@ TEST(series_with_different_steps_are_judged_together)
     assert_true(es_summary_alarms(summary));
 }
 
-/* Samples of all series are judged in step order, so a NaN in one series can
-   continue a NaN in another. */
+/* Samples of all series are judged in step order, so a flag that a NaN in one
+ * series raised stays active through a NaN in another series. */
 TEST(a_nan_may_continue_in_another_series)
 {
     es_recorded to = begin();

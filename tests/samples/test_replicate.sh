@@ -137,7 +137,7 @@ cp "$dir/rules" "$REPLICATE_RULES"
 REPLICATE_DATA=$dir/runs/corpus.tok refuses 'a corpus that is not that of the rules is refused' 'the corpus is pinned'
 REPLICATE_JOBS=none refuses 'a number of jobs that is not a number is refused' "REPLICATE_JOBS: 'none'"
 mkdir "$dir/other" && head -c 5000 "$dir/runs/corpus.tok" >"$dir/other/corpus.tok"
-REPLICATE_DIR=$dir/other refuses 'a token file that is not the pinned one is refused' 'SHA-256 .* remove it'
+REPLICATE_DIR=$dir/other refuses 'a token file that is not the pinned one is refused' 'SHA-256 .* remove the file'
 export REPLICATE_DATA=$dir/runs/corpus.tok REPLICATE_DIR=$dir/quick
 check 'a quick edition accepts any corpus' replicate --quick
 check 'the page of a quick edition says that it is no evidence' grep -q 'The quick edition: .* nothing else' "$report"

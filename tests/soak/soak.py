@@ -41,6 +41,7 @@ import corpora
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+RESULTS = os.path.join(HERE, "results.json")  # of the long form, for the report
 LINES_MOST = 40  # printed lines of a failed row's output
 
 
@@ -59,7 +60,7 @@ class Row:
     """
 
     def __init__(self, name, short, long, command, *, build="plain",
-                 env="", unit="", alone=False, memory=False, minutes=30,
+                 env="", unit="", alone=False, memory=False, minutes=120,
                  ran=None, found="nothing"):
         self.name, self.short, self.long = name, short, long
         self.command, self.build, self.env = command, build, env
@@ -135,14 +136,14 @@ ROWS = [
         "python3 tests/soak/faults.py {bin} --points {count} --seed {seed}",
         unit="system calls", memory=True),
     Row("fault points: all system calls of 16 scenarios", 0, 1,
-        "python3 tests/soak/faults.py {bin}", minutes=90, memory=True,
+        "python3 tests/soak/faults.py {bin}", minutes=150, memory=True,
         unit="time each system call"),
     Row("fault points: allocations, limits and clocks of 16 scenarios", 240, 0,
         "python3 tests/soak/faults.py {bin} --points {count} --seed {seed} "
         "--kind allocations," + LIMITS, unit="faults", memory=True),
     Row("fault points: allocations of 16 scenarios", 0, 40000,
         "python3 tests/soak/faults.py {bin} --points {count} --seed {seed} "
-        "--kind allocations", unit="allocations", minutes=90, memory=True,
+        "--kind allocations", unit="allocations", minutes=150, memory=True,
         found="glibc's open_memstream() silently truncates a text if memory runs "
               "out: a crash, and truncated JSON, queries and alerts "
               "(analyzer/base/text_stream.c); a run without its configuration "
@@ -239,6 +240,7 @@ def result_of(row, given, code, output, seconds):
         output += "\nexit %d" % code
     return {"name": row.name, "state": state, "ran": last,
             "seconds": round(seconds), "commit": given.commit,
+            "machine": machine(),
             "build": row.build if given.long else "plain",
             "part": given.part}, output
 
@@ -264,19 +266,23 @@ def keep(given, results):
     """Stores the results by row name, together with the existing results of
     other rows."""
     path = kept_path(given)
-    kept = {**read_kept(given), **{r["name"]: r for r in results}}
-    with open(path + ".new", "w") as out:
-        json.dump(kept, out, indent=1)
-    os.replace(path + ".new", path)
+    write_json(path, {**read_json(path), **{r["name"]: r for r in results}})
 
 
 def kept_path(given):
     return os.path.join(given.kept, "long.json" if given.long else "short.json")
 
 
-def read_kept(given):
+def write_json(path, value):
+    with open(path + ".new", "w") as out:
+        json.dump(value, out, indent=1)
+        out.write("\n")
+    os.replace(path + ".new", path)
+
+
+def read_json(path):
     try:
-        with open(kept_path(given)) as file:
+        with open(path) as file:
             return json.load(file)
     except FileNotFoundError:
         return {}
@@ -338,7 +344,11 @@ def commit():
 
 
 def report(given):
-    kept = read_kept(given)
+    """Writes the latest result of each row, from BUILD/soak or from an earlier
+    report, as Markdown, and keeps all of them in RESULTS."""
+    kept = {**read_json(RESULTS), **read_json(kept_path(given))}
+    write_json(RESULTS, {row.name: kept[row.name] for row in ROWS
+                         if row.name in kept})
     rows = [(row, kept[row.name]) for row in ROWS if row.name in kept]
     failed = [row.name for row, r in rows if r["state"] == "failed"]
     hours = sum(r["seconds"] for _, r in rows) / 3600
@@ -347,7 +357,8 @@ def report(given):
     lines = ["# Reliability", "",
              "The attacks of `make soak`, their numbers, and their results. %s" % verdict,
              "", "Commit %s; %s; %.1f hours of rows." % (
-                 ", ".join(sorted({r["commit"] for _, r in rows})), machine(),
+                 ", ".join(sorted({r["commit"] for _, r in rows})),
+                 " and ".join(sorted({r["machine"] for _, r in rows})),
                  hours), "",
              "| attack | ran | build | seconds | result | found and corrected "
              "so far |", "| --- | --- | --- | --- | --- | --- |"]

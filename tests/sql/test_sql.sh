@@ -230,7 +230,7 @@ fails 'no run file' 3 'none.db: no such file' none.db 'SELECT 1'
 fails 'a missing run file among existing files is an error' 3 'views.sql: not a run file' a.db views.sql 'SELECT 1'
 fails 'a missing table is an error' 2 'no such table: nowhere' a.db 'SELECT * FROM nowhere'
 fails 'a huge blob is refused' 2 'too big' a.db 'SELECT zeroblob(1000000000)'
-fails 'CSV together with JSON is refused' 2 'exclude each other' a.db 'SELECT 1' --csv --json
+fails 'CSV together with JSON is refused' 2 'are mutually exclusive' a.db 'SELECT 1' --csv --json
 fails 'the run file is refused as output' 2 'a.db' a.db 'SELECT 1' -o a.db
 sqlite3 view.db '.restore a.db' 'CREATE VIEW es_trap AS SELECT load_extension(1)' 2>/dev/null
 fails "what else is in a file is out of reach" 2 'no such table: es_trap' view.db \

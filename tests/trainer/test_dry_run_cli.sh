@@ -32,7 +32,7 @@ refused 'a checkpoint folder that cannot be created' 3 'nowhere' --no-record --c
 "$train" "${small[@]}" --steps 2 -q -o "$dir/a.db" --checkpoint "$dir/kept" || echo 'Bail out! no training'
 refused 'a folder with checkpoints of another run' 2 'belongs to another run|is later' \
     -o "$dir/a.db" --checkpoint "$dir/kept"
-refused 'fewer steps than the checkpoint has done' 2 'has done 2 steps of 1' \
+refused 'fewer steps than the checkpoint has done' 2 'has already trained 2 steps of 1' \
     -o "$dir/a.db" --resume "$dir/kept" --steps 1
 refused 'data that differ from the checkpoint' 2 'was trained on' \
     -o "$dir/a.db" --resume "$dir/kept" --data "$dir/y.tok"

@@ -90,7 +90,7 @@ check 'ReLU is refused by name' refuses "'R' has a kink" trains --arch 'PSM(4)+L
 check 'a dry run refuses softmax, too' refuses "'SM': softmax" trains --arch SM+LN+GS --dry-run
 check 'bf16 is refused' refuses 'use --precision fp32' trains --arch "$arch" --precision bf16
 check 'training without evaluations is refused' refuses 'give --eval-every' trains --arch "$arch" --eval-every 0
-check 'maps are refused' refuses '^entropy-train: --maps: of --inference exact' trains --arch "$arch" --maps 8
+check 'maps are refused' refuses '^entropy-train: --maps needs --inference exact' trains --arch "$arch" --maps 8
 check 'an unknown inference is refused' refuses 'exact' probe --no-record --inference cubic
 check 'a margin below 1 is refused' refuses 'poly-margin' probe --no-record --poly-margin 0.5
 check 'a degree beyond the limit is refused' refuses 'poly-degree' probe --no-record --poly-degree 128

@@ -152,7 +152,7 @@ exits 'another activation is refused' 2 'the weights have the architecture SM\+L
 exits 'a contradiction names the option' 2 'the weights have --d-model 12, not 24' \
     go_on --no-record --d-model 24
 exits 'more positions than those of the weights are refused' 2 '--ctx 17: ' go_on --no-record --ctx 17
-exits '--resume and --init exclude each other' 2 'exclude each other' go_on --no-record --resume "$saved"
+exits '--resume and --init are mutually exclusive' 2 'are mutually exclusive' go_on --no-record --resume "$saved"
 
 # --- errors
 bad() { # NAME CODE REGEX WORD...

@@ -55,7 +55,7 @@ output '--version names the library of the products and its kernels' \
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
     output 'kernels below the processor give a warning' \
-        'warning: OpenBLAS multiplies .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
+        'warning: OpenBLAS uses .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
     output 'bench warns of slow kernels and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
         env OPENBLAS_CORETYPE=Nehalem "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 else
@@ -191,7 +191,7 @@ bad 'an output in no directory' 3 'nowhere' -o "$dir/nowhere/run.db"
 bad 'an output that is a directory' 3 "$dir/src" -o "$dir/src"
 bad 'an output that is no run file' 3 'x.tok' -o "$dir/x.tok"
 bad 'an unknown option' 2 'did you mean --n-layer' --no-record --n-layr 3
-bad 'options that exclude each other' 2 '--out and --no-record' --no-record -o "$dir/y.db"
+bad 'options that are mutually exclusive' 2 '--out and --no-record' --no-record -o "$dir/y.db"
 bad 'an argument' 2 "'more'" --no-record more
 bad 'no output' 2 'give --out FILE or --no-record'
 bad 'an unknown back-end' 2 'abacus' --no-record --backend abacus

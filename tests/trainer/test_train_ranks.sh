@@ -190,7 +190,7 @@ for dead in 0 1 2; do
     want[dead]=137
     same_text "rank $dead is killed: all ranks end" "${want[*]}" "$codes"
     check "rank $dead is killed: one rank reports this" alone_reported \
-        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a word: .* --resume" \
+        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended unexpectedly: .* --resume" \
         $((dead == 0))
     check "rank $dead is killed: the run has failed" closed
 done
@@ -204,7 +204,7 @@ kill -CONT "$(trainer_of 1)"
 end_three
 same_text 'a silent rank: all ranks end' '3 3 3' "$codes"
 check 'a silent rank: one rank reports this' alone_reported \
-    '^entropy-train: rank 1 .* is silent for longer than --rank-timeout'
+    '^entropy-train: rank 1 .* has been silent for longer than --rank-timeout'
 
 start_three
 touch "$dir/long.db.stop"

@@ -23,7 +23,7 @@ def _folders(trial: Any) -> list[str]:
 
 
 class RayTunePruning(tune.Callback, tune.Stopper):
-    """Stops a trial once its run has a standing flag. Pass it both as a callback,
+    """Stops a trial once its run has an active flag. Pass it both as a callback,
     which finds the trial's files, and as a stopper.
 
         prune = es.RayTunePruning("run.db")
@@ -33,7 +33,8 @@ class RayTunePruning(tune.Callback, tune.Stopper):
               folder; the tuner's process must be able to read the file
     severity  lowest severity that prunes: info, warning, error, critical
     kinds     kinds of flags that prune; None: all that entropy-scan knows
-    forecast  "warning" or "stop": also stops at the early warning of a collapse or NaN
+    forecast  also stops when entropy-scan predicts a collapse or NaN: "warning" with
+              the lower threshold, "stop" with the higher; None: does not
 
     The attribute `reasons` contains, by trial id, the reason why the trial was
     stopped."""

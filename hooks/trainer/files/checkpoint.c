@@ -329,7 +329,8 @@ static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
     return ES_OK;
 }
 
-/** Reads the loss scale and the good steps; both or neither must be present. */
+/** Reads the loss scale and the number of steps without overflow since it last
+ *  changed; the checkpoint must have both or neither. */
 static es_status take_loss_scale(es_loss_scale *out,
                                  const es_checkpoint *checkpoint)
 {

@@ -21,10 +21,11 @@ typedef struct es_weights {
      * "GPT-NeoX", "Llama", "BERT" */
     const char *maker;
     /* The model: architecture, family, sizes, bias, final norm. ctx is the
-     * number of positions of the weights or, if they have none, the context
-     * that config.json or the checkpoint specifies, else 0. For a checkpoint,
-     * config also has all other settings (gamma, lambda, batch, seed, ...); for
-     * other files they have the values of es_model_config_default. */
+     * number of position embeddings in the file; if the model has none, the
+     * context that config.json or the checkpoint specifies, else 0. For a
+     * checkpoint, config also has all other settings (gamma, lambda, batch,
+     * seed, ...); for other files they have the values of
+     * es_model_config_default. */
     es_model_config config;
     int64_t step; /* number of steps for which a checkpoint's model was trained;
                      else 0 */

@@ -294,8 +294,8 @@ const float *es_model_rows(es_model *model, es_row_statistic statistic);
  *  does not have. */
 void es_model_heads(double *out, const es_model *model, es_head_series series);
 
-/** Write statistics of each layer's output over the same passes: out (L), the
- *  number of NaN and infinite activations, and the root mean square. */
+/** Writes statistics of each layer's output in the measured passes: the number
+ *  of NaN and infinite activations (L), and the root mean square (L). */
 void es_model_activation_stats(const es_model *model, float *nan_activations,
                                float *act_rms);
 

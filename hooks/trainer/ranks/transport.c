@@ -185,7 +185,7 @@ static es_status receive_some(es_transport *t, int rank)
         if (some < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return ES_OK;
         if (some == 0 || (some < 0 && errno != EINTR))
-            return lose(t, rank, "has ended without a message");
+            return lose(t, rank, "has ended unexpectedly");
         p->n_come += some > 0 ? (size_t)some : 0;
         if (in_head && p->n_come == head &&
             (status = check_packet(t, rank)) != ES_OK)
@@ -477,7 +477,7 @@ es_status es_transport_check(es_transport *t)
         const ssize_t n =
             fd < 0 ? 1 : recv(fd, &packet, sizeof packet, MSG_PEEK);
         if (n == 0)
-            return lose(t, r, "has ended without a message");
+            return lose(t, r, "has ended unexpectedly");
         if (n != (ssize_t)sizeof packet || packet.magic != ES_PACKET_MAGIC ||
             packet.kind != ES_PACKET_ABORT)
             continue;

@@ -238,7 +238,8 @@ es_status es_settings_check(const es_settings *settings)
         return es_fail(ES_EUSAGE, "no data: give --data FILE, a token file "
                                   "made by entropy-corpus");
     if (settings->no_record && settings->out[0])
-        return es_fail(ES_EUSAGE, "--out and --no-record exclude each other");
+        return es_fail(ES_EUSAGE,
+                       "--out and --no-record are mutually exclusive");
     if (!settings->no_record && !settings->out[0] && !settings->dry_run)
         return es_fail(ES_EUSAGE, "no output: give --out FILE or --no-record");
     if (settings->checkpoint_every > 0 && !settings->checkpoint[0])

@@ -139,7 +139,7 @@ void es_settings_run_name(char out[ES_RUN_NAME_SIZE],
                           const es_settings *settings);
 
 /** Checks that the verb train has all required options and that no two options
- *  exclude each other. A dry run needs neither data nor output. ES_OK or
+ *  are mutually exclusive. A dry run needs neither data nor output. ES_OK or
  *  ES_EUSAGE. */
 es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
 
