@@ -68,7 +68,7 @@ for arch in SM+LN+G 'SM(t,clip 0.01)+WNorm(FFN)+LN+G'; do
     ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch "$arch" --accumulate 2
     same_text "$arch: without NCCL both finish" '0 0' "$codes"
     same_text "$arch: a warning says that gradients go through the host" 1 "$(grep -c \
-        'warning: gradients go by way of the host: .*none.so: ' "$dir/err.0")"
+        'warning: gradients are exchanged through the host: .*none.so: ' "$dir/err.0")"
     ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch "$arch" --accumulate 2
     same_text "$arch: with NCCL both finish" '0 0 ' "$codes $(cat "$dir"/err.*)"
     same_text "$arch: NCCL gives the same digits" "$(samples host)" "$(samples device)"

@@ -144,7 +144,7 @@ no_device() {
         [ ! -e "$dir/out" ] && [ ! -e "$dir/none" ]
 }
 check 'a time must be a number' \
-    says "'soon': MINUTES is a number" 2 samples/gpu-replicate.sh SM soon
+    says "MINUTES: not a number: 'soon'" 2 samples/gpu-replicate.sh SM soon
 check 'the PyTorch comparison needs PyTorch and a device' \
     says 'PyTorch ' 1 env CUDA_VISIBLE_DEVICES= \
     python3 tests/gpu/peer_torch.py rate
@@ -273,7 +273,7 @@ check 'tolerances are stated for each precision' \
     [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 4 ]
 check 'the run is complete' says finished 0 "$dir/bundle/entropy-scan" \
     "$tables/training.db" --json
-check 'tables of the emulation do not become results' says 'no results' 3 \
+check 'tables of the emulation do not become results' says 'these tables are from the emulation' 3 \
     env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
     samples/gpu-results.sh
 check 'the next call continues from the returned tables' \

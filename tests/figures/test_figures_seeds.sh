@@ -76,7 +76,7 @@ exits 'it is refused among other figures' 2 '--group: pareto cannot show a mean 
 exits 'it is refused on a page' 2 '--group: bands cannot show a mean over seeds' \
     "$scan" a.db b.db --group seed --figure curves+bands -o x.svg
 exits 'another key of --group is refused' 2 'none or seed' "$scan" a.db b.db --group lr --curves=x.svg
-exits '--spread and --group together are refused' 2 '--spread and --group exclude' \
+exits '--spread and --group together are refused' 2 '--spread and --group are mutually exclusive' \
     "$scan" a.db b.db --group seed --spread range --curves=x.svg
 check 'a failure leaves no file' test ! -e x.svg
 finish

@@ -147,10 +147,10 @@ TEST(missing_options_of_train_are_reported)
     } cases[] = {
         {{"", "-o", "run.db"}, "--data", "entropy-corpus"},
         {{"", "--data", "x.tok"}, "--out", "--no-record"},
-        {{"", "--data", "x", "--no-record", "-oy"}, "--no-record", "exclude"},
+        {{"", "--data", "x", "--no-record", "-oy"}, "--no-record", "exclusive"},
         {{"", "--data", "x.tok", "--no-record"}, NULL, NULL},
         {{"", "--dry-run"}, NULL, NULL},
-        {{"", "--dry-run", "--no-record", "-oy"}, "--no-record", "exclude"},
+        {{"", "--dry-run", "--no-record", "-oy"}, "--no-record", "exclusive"},
     };
     es_settings s;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

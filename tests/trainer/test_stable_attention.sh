@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Tests the effect of QK-Clip and the gate when the learning rate is too high.
-# The data are this project's source code, on which the logits grow without
-# bound and the loss suffers.
+# The data are the rules of samples/truth, which never change, because results
+# name their checksums. On them the logits grow without bound.
 . tests/support/tap.sh
-. tests/support/corpus.sh
 plan_dir
 
-own_corpus "$dir/x.tok" || echo 'Bail out! no corpus'
+mkdir "$dir/src"
+for rules in rules rules-3 thresholds; do
+    cp samples/truth/$rules.toml "$dir/src/$rules.py"
+done
+"$corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 "$train" --version >/dev/null || echo 'Bail out! no trainer'
 
-# The outcome depends on the seed and on the corpus, which changes with the source code.
-# At this rate all seeds that were tried are well within the limits below.
+# The outcome depends on the seed. At this rate seeds 1 to 3 are well within the
+# limits below.
 trained() { # NAME ARCH [SEED]
     "$train" --arch "$2" --n-layer 2 --n-head 4 --d-model 64 --ctx 32 --batch 8 \
         --steps 100 --lr 4e-2 --seed "${3:-1}" --record-every 1 --eval-every 0 --threads 1 \
