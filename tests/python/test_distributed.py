@@ -231,7 +231,7 @@ def test_fragments_of_ranks_that_torchrun_starts_are_one_run(tmp_path, gpt2_alon
     assert there == {f"{name}.esf" for name in names}
     merge(tmp_path / "files", *[f"{name}.db" for name in names])
     said = merge(tmp_path / "fragments", *[f"{name}.esf" for name in names])
-    assert "lacks" not in said and f"1 run of {world} files" in said
+    assert "lacks" not in said and f"1 run from {world} files" in said
     run = es.open(tmp_path / "fragments" / "all.db")
     files = es.open(tmp_path / "files" / "all.db")
     each = [es.open(tmp_path / "fragments" / f"{name}.esf") for name in names]
