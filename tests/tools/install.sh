@@ -39,8 +39,22 @@ help_page() { # PROGRAM SUMMARY: a manual page from the output of --help
     echo .fi
 }
 
+# Writes every manual page: into MAN, and that of the run file into section 5.
+pages_all() {
+    install -d "$MAN" "$SHARE/man/man5"
+    "$BUILD/entropy-scan" help run-file --man >"$SHARE/man/man5/entropy-scan-run.5"
+    help_page entropy-recorder 'writes the run file of a training' >"$MAN/entropy-recorder.1"
+    help_page entropy-corpus 'makes training data from source files' >"$MAN/entropy-corpus.1"
+    for program in entropy-scan entropy-train; do
+        "$BUILD/$program" help --man >"$MAN/$program.1"
+        for verb in $(verbs_of "$program"); do
+            "$BUILD/$program" help "$verb" --man >"$MAN/$program-$verb.1"
+        done
+    done
+}
+
 install_all() {
-    install -d "$BIN" "$LIB/pkgconfig" "$INCLUDE" "$MAN" "$COMPLETIONS" "$ZSH" "$FISH"
+    install -d "$BIN" "$LIB/pkgconfig" "$INCLUDE" "$COMPLETIONS" "$ZSH" "$FISH"
     for program in "${programs[@]}"; do
         install -m 755 "$BUILD/$program" "$BIN/"
     done
@@ -58,8 +72,7 @@ install_all() {
     # need no extension.
     install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
         "$LIB/entropyscan/entropyscan_sqlite.so"
-    install -d "$SHARE/entropyscan" "$SHARE/man/man5"
-    "$BUILD/entropy-scan" help run-file --man >"$SHARE/man/man5/entropy-scan-run.5"
+    install -d "$SHARE/entropyscan"
     "$BUILD/entropy-scan" sql --views >"$SHARE/entropyscan/views.sql"
     pkg_config entropyrecord 'attention entropy, recorded from a training' \
         'Libs.private: -lm -ldl -pthread' >"$LIB/pkgconfig/entropyrecord.pc"
@@ -67,13 +80,8 @@ install_all() {
         'Requires: entropyrecord' 'Requires.private: sqlite3' \
         >"$LIB/pkgconfig/entropyscan.pc"
     install -m 644 "$BUILD/include/entropyscan.h" "$INCLUDE/"
-    help_page entropy-recorder 'writes what a training records' >"$MAN/entropy-recorder.1"
-    help_page entropy-corpus 'source files as something to train on' >"$MAN/entropy-corpus.1"
+    pages_all
     for program in entropy-scan entropy-train; do
-        "$BUILD/$program" help --man >"$MAN/$program.1"
-        for verb in $(verbs_of "$program"); do
-            "$BUILD/$program" help "$verb" --man >"$MAN/$program-$verb.1"
-        done
         "$BUILD/$program" help --completion >"$COMPLETIONS/$program"
         "$BUILD/$program" help --completion=zsh >"$ZSH/_$program"
         "$BUILD/$program" help --completion=fish >"$FISH/$program.fish"

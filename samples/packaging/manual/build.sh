@@ -16,47 +16,46 @@ rm -rf "$new"
 mkdir -p "$new/images"
 trap 'rm -rf "$new"' EXIT
 cp "$here/style.css" "$new/"
-pages=$(sed -n 's/^\([^#|]*[^ |]\) *|.*/\1/p' "$here/pages" | tr '\n' ' ')
+pages=$(sed -n 's/^\([^#|]*[^ |]\) *|.*/\1/p' "$here/pages")
 
-flat() { # PATH of a page: its name in the manual
+flat() { # PATH of a guide: its name in the manual
     local name=${1%.md}
     name=${name%/README}
     echo "${name//\//-}.html"
 }
+names=$(for page in $pages; do echo "$page=$(flat "$page")"; done)
+
+head_of() { # TITLE
+    echo '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+    echo '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    echo "<title>$1</title><link rel=\"stylesheet\" href=\"style.css\"></head><body>"
+}
+navigation='<nav><a href="index.html">entropy-scan manual</a></nav><main>'
 
 guide() { # PAGE: HTML with links between pages of the manual
     pandoc -f gfm -t html5 --standalone --wrap=none --css style.css \
-        --lua-filter "$here/links.lua" -M page="$1" -M pages="$pages" \
+        --lua-filter "$here/links.lua" -M page="$1" -M names="$names" \
         --metadata pagetitle="$(sed -n 's/^# *//p;/^#/q' "$1" | head -1)" \
-        -B <(echo '<nav><a href="index.html">entropy-scan manual</a></nav><main>') \
-        -A <(echo '</main>') "$1" -o "$new/$(flat "$1")"
+        -B <(echo "$navigation") -A <(echo '</main>') "$1" -o "$new/$(flat "$1")"
 }
 
-command_page() { # NAME WORD...: the manual page that the program WORD prints
-    local name=$1
-    shift
+command_page() { # FILE: a manual page in roff
+    local name
+    name=$(basename "${1%.*}")
     {
-        echo '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        echo '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        echo "<title>$name</title><link rel=\"stylesheet\" href=\"style.css\"></head>"
-        echo '<body><nav><a href="index.html">entropy-scan manual</a></nav><main>'
-        "$@" | mandoc -Thtml -O fragment
+        head_of "$name"
+        echo "$navigation"
+        mandoc -Thtml -O fragment "$1"
         echo '</main></body></html>'
     } >"$new/$name.html"
 }
-
-verbs_of() { # PROGRAM
-    "$build/$1" help --completion | sed -n "s/^ *local verbs='\(.*\)'$/\1/p"
-}
-summary_of() { # MANUAL PAGE as HTML: the text behind the dash of its NAME
-    sed -n 's/^<p class="Pp">[^ ]* - \(.*\)<\/p>$/\1/p;/id="SYNOPSIS"/q' "$1" | head -1
+summary_of() { # MANUAL PAGE in roff: the text after the dash of its NAME
+    sed -n '/^\.SH NAME$/{ n; s/\\-/-/g; s/^[^ ]* - //p; q; }' "$1"
 }
 
 index() {
-    echo '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-    echo '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    echo '<title>entropy-scan manual</title><link rel="stylesheet" href="style.css"></head>'
-    echo '<body><main><h1>entropy-scan manual</h1>'
+    head_of 'entropy-scan manual'
+    echo '<main><h1>entropy-scan manual</h1>'
     echo '<p>Records the attention entropy of every head of a transformer while it trains, and shows'
     echo 'which heads collapse, stay near the maximum or become NaN.</p>'
     local page words
@@ -70,9 +69,10 @@ index() {
         ?*) echo "</dl><h2>$line</h2><dl>" ;;
         esac
     done <"$here/pages" | sed '1s,^</dl>,,'
-    echo '</dl><h2>Commands</h2><dl>'
-    for page in "${commands[@]}"; do
-        echo "<dt><a href=\"$page.html\">$page</a></dt><dd>$(summary_of "$new/$page.html")</dd>"
+    echo '</dl><h2>Commands and formats</h2><dl>'
+    for page in "$new"/roff/man/man[15]/*; do
+        words=$(basename "${page%.*}")
+        echo "<dt><a href=\"$words.html\">$words</a></dt><dd>$(summary_of "$page")</dd>"
     done
     echo '</dl></main></body></html>'
 }
@@ -80,19 +80,13 @@ index() {
 for page in $pages; do
     guide "$page"
 done
-commands=()
-for program in entropy-scan entropy-train; do
-    command_page $program "$build/$program" help --man
-    commands+=("$program")
-    for verb in $(verbs_of $program); do
-        [ "$verb" != help ] || continue
-        command_page "$program-$verb" "$build/$program" help "$verb" --man
-        commands+=("$program-$verb")
-    done
+BUILD=$build VERSION=$("$build/entropy-scan" --version | cut -d' ' -f2) MAN=$new/roff/man/man1 \
+    tests/tools/install.sh pages
+for page in "$new"/roff/man/man[15]/*; do
+    command_page "$page"
 done
-command_page entropy-scan-run "$build/entropy-scan" help run-file --man
-commands+=(entropy-scan-run)
 index >"$new/index.html"
+rm -r "$new/roff"
 
 # links.lua names a picture images/PATH, where dashes replace the slashes of PATH.
 while IFS=' ' read -r name path; do

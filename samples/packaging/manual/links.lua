@@ -1,7 +1,7 @@
 -- A pandoc filter for pages of the manual. A link to another page of the manual
 -- leads to its HTML; a link to any other file of the source becomes plain text;
 -- a picture is taken from images/. The metadata `page` is the path of this page,
--- `pages` has the paths of all pages, separated by blanks.
+-- `names` has the HTML files of all pages, as PATH=NAME separated by blanks.
 local folder, names = "", {}
 
 local function resolve(path)
@@ -16,15 +16,11 @@ local function resolve(path)
   return table.concat(parts, "/")
 end
 
-local function flat(path)
-  return (path:gsub("%.md$", ""):gsub("/README$", ""):gsub("/", "-")) .. ".html"
-end
-
 local function read_metadata(meta)
   local text = pandoc.utils.stringify
   folder = text(meta.page):match("^(.*/)") or ""
-  for path in text(meta.pages):gmatch("%S+") do
-    names[path] = flat(path)
+  for path, name in text(meta.names):gmatch("(%S+)=(%S+)") do
+    names[path] = name
   end
 end
 
