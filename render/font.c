@@ -176,13 +176,25 @@ double es_drawn_width(const char *drawn, double size, es_font_weight weight)
     return extents.x_advance * size / MEASURED_SIZE;
 }
 
-/* Returns the width of a clean text; 0 if memory runs out. */
+/* True if this thread has measured a text without enough memory, and so
+ * returned a wrong width, since the last call of es_text_ran_out. */
+static _Thread_local bool ran_out;
+
+bool es_text_ran_out(void)
+{
+    const bool before = ran_out;
+    ran_out = false;
+    return before;
+}
+
+/* Returns the width of a clean text; 0 and sets ran_out if memory runs out. */
 static double clean_width(const char *clean, double size, es_font_weight weight)
 {
     if (!es_text_is_bidi(clean))
         return es_drawn_width(clean, size, weight);
     es_drawn drawn = es_text_turn(clean);
     double width = drawn.text ? es_drawn_width(drawn.text, size, weight) : 0;
+    ran_out = ran_out || !drawn.text;
     free(drawn.text);
     return width;
 }
@@ -190,6 +202,7 @@ static double clean_width(const char *clean, double size, es_font_weight weight)
 double es_text_width(const char *text, double size, es_font_weight weight)
 {
     char *clean = es_text_cleaned(text);
+    ran_out = ran_out || !clean;
     if (!clean)
         return 0;
     double width = clean_width(clean, size, weight);

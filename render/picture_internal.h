@@ -168,6 +168,9 @@ static inline uint32_t es_color_packed(es_color color)
  *  not be loaded. */
 double es_drawn_width(const char *drawn, double size, es_font_weight weight);
 
+/** Returns true, once, if a text measured by this thread had no memory. */
+bool es_text_ran_out(void);
+
 /** Write a picture in one format each. They return the statuses of
  *  es_picture_write. */
 es_status es_picture_write_png(const es_picture *picture, FILE *out,

@@ -241,7 +241,7 @@ static es_status write_pdf(const es_picture *const *pages, size_t n, FILE *out,
 
 static es_status check_ready(const es_picture *picture)
 {
-    if (picture->failed)
+    if (es_text_ran_out() || picture->failed)
         return es_fail(ES_ENOMEM, "picture: out of memory");
     if (!es_font_face(ES_WEIGHT_NORMAL) || !es_font_face(ES_WEIGHT_BOLD))
         return es_fail(ES_ENOMEM, "cannot load the font DejaVu Sans: out of "

@@ -169,11 +169,18 @@ static int last_errno(const es_database *database)
     return reason;
 }
 
-static es_status fail_system(const es_database *database, const char *doing)
+/**
+ * Fails with the errno that SQLite stores, or else with `fallback` if that is
+ * not 0.
+ */
+static es_status fail_system(const es_database *database, const char *doing,
+                             int fallback)
 {
     int reason = database->handle ? sqlite3_system_errno(database->handle) : 0;
     if (!reason)
         reason = last_errno(database);
+    if (!reason)
+        reason = fallback;
     if (reason)
         return es_fail(ES_EIO, "%s: cannot %s: %s", database->path, doing,
                        strerror(reason));
@@ -198,6 +205,7 @@ int es_write_at(int fd, const unsigned char *bytes, size_t n, int64_t at)
 
 es_status es_database_fail(const es_database *database, int rc)
 {
+    const int failed_with = errno;
     const char *path = database->path;
     const char *reason = database->handle ? sqlite3_errmsg(database->handle)
                                           : sqlite3_errstr(rc);
@@ -248,14 +256,17 @@ es_status es_database_fail(const es_database *database, int rc)
                            "%s: the index of its log (%s-shm) is damaged: "
                            "end the program that writes it, and try again",
                            path, path);
-        return fail_system(database, "write");
+        return fail_system(database, "write", 0);
     case SQLITE_CANTOPEN:
-        return fail_system(database, "open");
+        return fail_system(database, "open", 0);
     case SQLITE_IOERR:
-        return fail_system(database, "read or write");
+        /* A rollback closes the journal, and its errno is lost with it. A
+         * missing file is never the reason, but SQLite looks for some. */
+        return fail_system(database, "read or write",
+                           failed_with == ENOENT ? 0 : failed_with);
     case SQLITE_AUTH:
     case SQLITE_PERM:
-        return fail_system(database, "use it");
+        return fail_system(database, "use it", 0);
     default:
         return es_fail(ES_EINTERNAL, "%s: SQLite error: %s", path, reason);
     }
@@ -370,7 +381,7 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
                 (writing ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
     int rc = sqlite3_open_v2(database->file, &database->handle, flags, vfs);
     if (rc != SQLITE_OK)
-        return database->handle ? fail_system(database, "open")
+        return database->handle ? fail_system(database, "open", 0)
                                 : es_database_fail(database, rc);
     if (writing && sqlite3_db_readonly(database->handle, "main"))
         return es_fail(ES_EIO, "%s: not writable: %s", database->path,

@@ -103,3 +103,36 @@ TEST(too_little_memory_is_an_error)
         check_limits(draw_curves, (es_format)format);
     }
 }
+
+static bool is_scarce; /* for draw_measured: no memory for the text's copy */
+
+static es_status draw_measured(es_picture **out)
+{
+    static char text[1 << 20];
+    const es_color white = {255, 255, 255, 255};
+    struct rlimit before, scarce;
+    memset(text, 'x', sizeof text - 1);
+    if (!(es_text_width("x", 10, ES_WEIGHT_NORMAL) > 0) ||
+        getrlimit(RLIMIT_AS, &before) != 0)
+        return ES_EINTERNAL;
+    scarce = (struct rlimit){1, before.rlim_max};
+    if (is_scarce && setrlimit(RLIMIT_AS, &scarce) != 0)
+        return ES_EINTERNAL;
+    const double width = es_text_width(text, 10, ES_WEIGHT_NORMAL);
+    setrlimit(RLIMIT_AS, &before);
+    if ((width > 0) == is_scarce)
+        return ES_EINTERNAL;
+    return es_picture_new(out, 100, 100, white);
+}
+
+TEST(a_width_measured_without_memory_fails_the_picture)
+{
+    if (SANITIZED)
+        es_skip("the sanitizer's shadow memory exceeds any limit");
+    is_scarce = false;
+    assert_int_equal(status_with(64u << 20, draw_measured, ES_FORMAT_SVG),
+                     ES_OK);
+    is_scarce = true;
+    assert_int_equal(status_with(64u << 20, draw_measured, ES_FORMAT_SVG),
+                     ES_ENOMEM);
+}

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -50,6 +51,44 @@ TEST(an_alert_is_entered_once)
     ledger = open_ledger(state, "once.db");
     assert_false(add(ledger, "u/alert:nan@4:critical"));
     assert_counts(ledger, 2, 0, 4, 0);
+}
+
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Wherever the limit stops the file or its journal, also in the middle of a
+   page. */
+TEST(a_file_size_limit_is_named)
+{
+    int n_failed = 0;
+    bool fresh;
+    const char *path = es_folder_file(state, "limit.db");
+    es_ledger_close(open_ledger(state, "limit.db"));
+    signal(SIGXFSZ, SIG_IGN);
+    for (rlim_t bytes = 512; bytes < 65536; bytes += 512) {
+        AUTO(es_ledger) ledger = NULL;
+        char id[32];
+        snprintf(id, sizeof id, "alert %d", (int)bytes);
+        set_file_limit(bytes);
+        es_status status = es_ledger_open(&ledger, path);
+        if (status == ES_OK)
+            status = es_ledger_add(ledger, id, "{}", ES_SEVERITY_ERROR, actions,
+                                   2, &fresh);
+        set_file_limit(RLIM_INFINITY);
+        if (status == ES_OK)
+            continue;
+        n_failed++;
+        assert_int_equal(status, ES_EIO);
+        if (!strstr(es_message(), "File too large"))
+            fail_msg("%d bytes: %s", (int)bytes, es_message());
+    }
+    signal(SIGXFSZ, SIG_DFL);
+    assert_in_range(n_failed, 20, 100);
 }
 
 TEST(deliveries_are_in_order)
