@@ -4,7 +4,7 @@
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 #include "store/mount.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
    state. */
 #include "store/mount.h"
 
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 
 #include <limits.h>
 #include <stdbool.h>

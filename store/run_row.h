@@ -3,7 +3,7 @@
 #ifndef ES_RUN_ROW_H
 #define ES_RUN_ROW_H
 
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "store/writer.h"
 
 /** The SQL that creates the table `summary`. */

@@ -4,9 +4,9 @@
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/leftover.h"
+#include "analyzer/base/outfile.h"
 #include "store/esf_index.h"
-#include "store/leftover.h"
-#include "store/outfile.h"
 #include "store/reader.h"
 
 #include <errno.h>

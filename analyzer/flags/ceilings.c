@@ -2,8 +2,8 @@
    figures. A head that sees fewer keys than another has a lower ceiling, so its
    entropies are scaled before they are compared with those of other heads. */
 #include "analyzer/base/value.h"
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
+#include "analyzer/heads/bands.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,8 +5,8 @@
    is in the workspace. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags_internal.h"
+#include "analyzer/heads/bands.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Defines the names, defaults and workspace of rules. rules_judge.c applies the
    rules to samples. */
 #include "analyzer/base/checked.h"
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/rules_internal.h"
+#include "analyzer/heads/bands.h"
 
 #include <math.h>
 #include <string.h>

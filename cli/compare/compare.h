@@ -47,7 +47,7 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
 
 /**
  * Completes the comparison. Must be called once, after the last run was added
- * and the maximum m (analyzer/flags/bands.h) of all summaries is final.
+ * and the maximum m (analyzer/heads/bands.h) of all summaries is final.
  *
  *   order     summaries of all runs in the order in which they are shown
  *   baseline  path of the file that should contain the baseline, or NULL

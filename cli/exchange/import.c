@@ -2,8 +2,8 @@
    content, and runs it. */
 #include "cli/exchange/import_internal.h"
 
+#include "analyzer/base/infile.h"
 #include "analyzer/base/text.h"
-#include "store/infile.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/infile.h"
 #include "analyzer/base/text.h"
 #include "cli/exchange/event_file.h"
-#include "store/infile.h"
 
 #include <dirent.h>
 #include <errno.h>

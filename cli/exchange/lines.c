@@ -3,7 +3,7 @@
 #include "cli/exchange/lines.h"
 
 #include "analyzer/base/checked.h"
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 
 #include <errno.h>
 #include <stdlib.h>

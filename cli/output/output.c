@@ -3,7 +3,7 @@
 #include "cli/output/output.h"
 
 #include "analyzer/base/checked.h"
-#include "store/outfile.h"
+#include "analyzer/base/outfile.h"
 #include "store/reader.h"
 
 #include <errno.h>

@@ -10,8 +10,8 @@
 #ifndef ES_SUMMARY_H
 #define ES_SUMMARY_H
 
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
+#include "analyzer/heads/bands.h"
 #include "analyzer/statistics/stats.h"
 #include "cli/alerts/rules/rules_file.h"
 #include "cli/runs/model.h"

@@ -7,14 +7,14 @@
 #include "cli/scan/parts.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/infile.h"
+#include "analyzer/base/outfile.h"
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/text_stream.h"
 #include "cli/output/print.h"
 #include "cli/output/progress.h"
 #include "cli/slurm/query.h"
-#include "store/infile.h"
-#include "store/outfile.h"
 
 #include <errno.h>
 #include <inttypes.h>

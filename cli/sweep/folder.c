@@ -4,8 +4,8 @@
 #include "cli/sweep/folder.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/outfile.h"
 #include "analyzer/base/text.h"
-#include "store/outfile.h"
 
 #include <dirent.h>
 #include <errno.h>

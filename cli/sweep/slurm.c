@@ -2,6 +2,7 @@
  * runs that are not done, writes the batch script with their names, and calls
  * sbatch. */
 #include "analyzer/base/checked.h"
+#include "analyzer/base/outfile.h"
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
@@ -10,7 +11,6 @@
 #include "cli/sweep/jobs.h"
 #include "cli/sweep/sweep.h"
 #include "cli/sweep/template.h"
-#include "store/outfile.h"
 
 #include <errno.h>
 #include <inttypes.h>

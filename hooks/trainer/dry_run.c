@@ -4,11 +4,11 @@
  * file. */
 #include "hooks/trainer/dry_run.h"
 
+#include "analyzer/base/infile.h"
 #include "analyzer/base/text.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/files/checkpoint_folder.h"
 #include "hooks/trainer/start.h"
-#include "store/infile.h"
 
 #include <errno.h>
 #include <string.h>

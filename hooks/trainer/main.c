@@ -5,7 +5,7 @@
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
 #include "analyzer/base/text.h"
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/dry_run.h"

@@ -5,7 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
 #include <math.h>

@@ -3,10 +3,10 @@
 #ifndef ES_TRAIN_H
 #define ES_TRAIN_H
 
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/settings/settings.h"
 #include "hooks/trainer/trainer.h"
-#include "store/run.h"
 
 /** Callbacks of the training loop, called in the loop's thread. Each may be
  *  NULL. */

@@ -4,7 +4,7 @@
 #include "hooks/trainer/train_record.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/recorder/recorder.h"
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/cpu/engine.h"
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef ES_TRAIN_RECORD_H
 #define ES_TRAIN_RECORD_H
 
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/trainer.h"
-#include "store/run.h"
 
 typedef struct es_train_record es_train_record;
 

@@ -3,7 +3,7 @@
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * planned again. */
 #include "store/push/push_internal.h"
 
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * at the edges of bands, and the published figures.
  */
 #include "analyzer/base/text.h"
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/paper.h"
 #include "tests/support/test.h"
 

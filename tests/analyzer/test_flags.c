@@ -1,6 +1,6 @@
 /** Tests each flag separately, and the flags of the five published heatmaps. */
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/paper.h"
 #include "tests/support/test.h"

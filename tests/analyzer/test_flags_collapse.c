@@ -2,7 +2,7 @@
  * Tests the flag collapse: detection by the share of low heads, by history, and
  * over consecutive samples.
  */
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
 

@@ -4,8 +4,8 @@
  * unknown length is too short to judge before 1000 steps.
  */
 #include "analyzer/base/value.h"
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
 

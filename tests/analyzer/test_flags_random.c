@@ -3,7 +3,7 @@
  * afterwards from the complete random series: with sorted medians instead of
  * histograms, and backward searches instead of counters.
  */
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"

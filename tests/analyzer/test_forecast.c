@@ -3,8 +3,8 @@
  * histories whose outcome is known by construction.
  */
 #include "analyzer/base/value.h"
-#include "analyzer/flags/bands.h"
 #include "analyzer/flags/forecast_internal.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/auto.h"
 #include "tests/support/test.h"
 

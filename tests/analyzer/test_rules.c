@@ -1,5 +1,5 @@
 /** Tests rules on histories whose verdict is known beforehand. */
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
 

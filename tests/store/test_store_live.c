@@ -1,6 +1,6 @@
 /** Tests files that are being written: locks, concurrent readers, forks and
  *  unusual paths. */
-#include "store/outfile.h"
+#include "analyzer/base/outfile.h"
 #include "store/store_internal.h"
 #include "tests/support/test.h"
 

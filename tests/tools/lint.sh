@@ -15,25 +15,33 @@ sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
 # C, and the CUDA back-end's C++, which is used as C.
 code=('*.[ch]' '*.cu' '*.cuh' '*.cc')
 
-# layer FOLDER REGEX: checks that files of the folder include only project
-# headers whose path matches REGEX.
+# layer FOLDER REGEX [FILES]: checks that files of the folder include only project
+# headers whose path matches REGEX. Files whose path matches FILES are not checked.
 layer() {
-    local folder=$1 allowed=$2
+    local folder=$1 allowed=$2 exempt=${3:-^$}
     while IFS=: read -r file line text; do
         header=$(sed -E 's/.*"([^"]+)".*/\1/' <<<"$text")
         [[ $header =~ ^($allowed) ]] ||
             breach "$file:$line: $folder may not include $header"
-    done < <(sources "${code[@]/#/$folder/}" | xargs -r grep -nE '^#include "' /dev/null)
+    done < <(sources "${code[@]/#/$folder/}" | grep -vE "$exempt" |
+        xargs -r grep -nE '^#include "' /dev/null)
 }
-layer analyzer 'analyzer/'
-layer store 'analyzer/|store/'
-layer render 'analyzer/|render/'
-layer hooks/recorder 'analyzer/|store/|hooks/recorder/'
-# The trainer does not link SQLite: it uses only plain types and file functions
-# of the store. tests/emulation replaces CUDA's headers.
-layer hooks/trainer 'analyzer/|store/(run|infile|outfile|leftover)\.h|hooks/|tests/emulation/'
+# The laboratory of the papers (hooks/trainer, analyzer/cost, analyzer/polynomial)
+# records and reads runs like any program, through entropyscan.h. The other folders
+# do not include it, except for the console's costs of private inference.
+# tests/emulation replaces CUDA's headers.
+product='analyzer/(base|arch|heads|entropy|flags|statistics)/'
+costs='^cli/(cost/|runs/model\.[ch]$)'
+layer hooks/trainer 'analyzer/(base|arch|heads|cost|polynomial)/|hooks/(trainer/|entropyscan\.h)|tests/emulation/'
+layer analyzer/cost 'analyzer/(base|arch|cost)/'
+layer analyzer/polynomial 'analyzer/(base|arch|polynomial)/'
+layer analyzer "$product" '^analyzer/(cost|polynomial)/'
+layer store "$product|store/"
+layer render "$product|render/"
+layer hooks/recorder "$product|store/|hooks/recorder/"
+layer cli "$product|store/|render/|cli/" "$costs"
 layer cli 'analyzer/|store/|render/|cli/'
-layer samples 'analyzer/|store/|hooks/|samples/'
+layer samples "$product|store/|hooks/entropyscan\.h|samples/"
 
 # third_party HEADER-REGEX FOLDER-REGEX: checks that only these folders include
 # a third-party header.

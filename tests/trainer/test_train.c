@@ -1,5 +1,5 @@
 /* Tests the training loop: its results and its record. */
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
 

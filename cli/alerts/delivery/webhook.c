@@ -4,9 +4,9 @@
  * appears in no message. */
 #include "cli/alerts/delivery/webhook.h"
 
+#include "analyzer/base/infile.h"
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text_stream.h"
-#include "store/infile.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>

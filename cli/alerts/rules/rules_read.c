@@ -4,8 +4,8 @@
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/infile.h"
 #include "analyzer/base/text.h"
-#include "store/infile.h"
 #include "store/run.h"
 
 #include <ctype.h>

@@ -5,8 +5,8 @@
 #include "hooks/trainer/files/arrays.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/infile.h"
 #include "hooks/trainer/files/safetensors.h"
-#include "store/infile.h"
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>

@@ -35,11 +35,11 @@
 #ifndef ES_CHECKPOINT_H
 #define ES_CHECKPOINT_H
 
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/files/safetensors.h"
 #include "hooks/trainer/model/loss_scale.h"
 #include "hooks/trainer/model/model.h"
 #include "hooks/trainer/settings/settings.h"
-#include "store/run.h"
 #include <stdbool.h>
 
 #define ES_CHECKPOINT_VERSION 1

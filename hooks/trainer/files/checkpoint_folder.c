@@ -4,9 +4,9 @@
 #include "hooks/trainer/files/checkpoint_folder.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/leftover.h"
+#include "analyzer/base/outfile.h"
 #include "analyzer/base/text.h"
-#include "store/leftover.h"
-#include "store/outfile.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 #ifndef ES_JSON_FILE_H
 #define ES_JSON_FILE_H
 
+#include "analyzer/base/infile.h"
 #include "analyzer/base/status.h"
-#include "store/infile.h"
 #include <jansson.h>
 #include <stdbool.h>
 

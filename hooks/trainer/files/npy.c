@@ -5,8 +5,8 @@
 #include "hooks/trainer/files/npy.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/infile.h"
 #include "analyzer/base/text.h"
-#include "store/infile.h"
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
-#include "store/infile.h"
-#include "store/outfile.h"
+#include "analyzer/base/infile.h"
+#include "analyzer/base/outfile.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -4,7 +4,7 @@
 #include "hooks/trainer/files/tokens.h"
 
 #include "analyzer/base/checked.h"
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,8 +9,8 @@
 #ifndef ES_MAPS_H
 #define ES_MAPS_H
 
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/model/model.h"
-#include "store/run.h"
 
 /** A map is the mean over at most this number of sequences: the first ones that
  *  are added. */

@@ -3,7 +3,7 @@
  * an earlier training run, or an unrelated file. */
 #include "hooks/trainer/ranks/address.h"
 
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

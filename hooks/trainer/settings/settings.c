@@ -5,8 +5,8 @@
  * begins with a blank to the previous one, ends values at " ;", accepts "name:
  * value", and cuts lines at 200 bytes, which is shorter than a path may be. */
 #include "hooks/trainer/settings/settings.h"
+#include "analyzer/base/infile.h"
 #include "analyzer/base/text.h"
-#include "store/infile.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,12 +7,12 @@
 #define ES_SETTINGS_H
 
 #include "analyzer/base/help.h"
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/cpu/products.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 #include "hooks/trainer/settings/presets.h"
-#include "store/run.h"
 #include <stdio.h>
 
 #define ES_PATH_SIZE 4096

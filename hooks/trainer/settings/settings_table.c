@@ -1,9 +1,9 @@
 /* Defines the options of entropy-train. One row per option serves the command
  * line, the configuration file, --help and the configuration that is stored
  * with a run. */
+#include "hooks/entropyscan.h"
 #include "hooks/trainer/ranks/ranks.h"
 #include "hooks/trainer/settings/settings.h"
-#include "store/run.h"
 
 #include "analyzer/base/text.h"
 #include <limits.h>

@@ -2,10 +2,10 @@
    in the same folder, synced and renamed, so that it appears whole or not at
    all. A file that cannot be replaced by renaming (a terminal, a FIFO,
    /dev/fd/N) is written directly. */
-#include "store/outfile.h"
+#include "analyzer/base/outfile.h"
 
 #include "analyzer/base/checked.h"
-#include "store/leftover.h"
+#include "analyzer/base/leftover.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Computes the ceiling of a head's entropy, the maximum that a user chose, and
    the bands below the maximum. Shared by flags, rules, tables and figures. */
-#include "analyzer/flags/bands.h"
+#include "analyzer/heads/bands.h"
 
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"

@@ -4,7 +4,7 @@
  * folder also has a lock. A write lease shows that no process has a file open:
  * the kernel grants it only if there is no other open descriptor.
  */
-#include "store/leftover.h"
+#include "analyzer/base/leftover.h"
 
 #include <dirent.h>
 #include <fcntl.h>

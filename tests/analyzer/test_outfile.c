@@ -1,5 +1,5 @@
 /** Tests output files: they appear whole or not at all. */
-#include "store/outfile.h"
+#include "analyzer/base/outfile.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
 

@@ -4,7 +4,7 @@
  * waits for another process, and every check is made on the open descriptor,
  * never on the name.
  */
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 
 #include "analyzer/base/checked.h"
 

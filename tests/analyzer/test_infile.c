@@ -1,6 +1,6 @@
 /** Tests input files: no call waits for a missing writer, and no endless
  *  input is read. */
-#include "store/infile.h"
+#include "analyzer/base/infile.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
 

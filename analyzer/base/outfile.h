@@ -16,7 +16,7 @@ typedef struct es_outfile es_outfile;
  *
  * A link is followed to its target. The new file has the mode of the file that
  * it replaces, else 0666 minus the umask. Temporary files of killed processes
- * are removed from the folder: store/leftover.h. A FIFO, a device or
+ * are removed from the folder: analyzer/base/leftover.h. A FIFO, a device or
  * /dev/stdout is written directly.
  *
  * Returns ES_OK, ES_EIO (a directory, not writable, ...) or ES_ENOMEM.
