@@ -40,10 +40,7 @@ typedef struct es_flag_info {
                                                   NULL */
 } es_flag_info;
 
-/**
- * Returns the description of flag kind i. The index after the last kind gives
- * the forecast, which rules can use (forecast.h); larger indices give NULL.
- */
+/** Returns the description of flag kind i; NULL if there is no such kind. */
 const es_flag_info *es_flag_info_at(size_t i);
 
 /**

@@ -26,9 +26,6 @@
 #define TRUTH                                                                  \
     "samples/results/truth.md: the papers' claims at small scale, measured "   \
     "with this program"
-#define FORECAST                                                               \
-    "samples/results/forecast.md: 1,520 small trainings, measured with this "  \
-    "program"
 
 /* The fields are positional, so that a row without a meaning, causes, remedies
    or sources does not compile. A source begins with the name that sentences
@@ -115,20 +112,9 @@ static const es_flag_info infos[] = {
       "Takase 2023: Takase et al., Spike No More: Stabilizing the Pre-training "
       "of Large Language Models, arXiv:2312.16903",
       OPT}},
-    {"forecast",
-     ES_SEVERITY_WARNING,
-     ES_SEVERITY_WARNING,
-     "trends of entropy, loss and gradients indicate a coming collapse or NaN",
-     "Entropies fall or the loss fluctuates, as in small training runs that "
-     "ended in a collapse or NaN (samples/results/forecast.md).",
-     "Keep a checkpoint and check whether a flag follows: 5 % of healthy runs "
-     "also get this warning (samples/results/forecast.md); against a collapse "
-     "a "
-     "lower learning rate helps (Wortsman 2023).",
-     {FORECAST, WORTSMAN}},
 };
-_Static_assert(sizeof infos / sizeof *infos == ES_N_FLAG_KINDS + 1,
-               "a row for every kind of flag, and one for the forecast");
+_Static_assert(sizeof infos / sizeof *infos == ES_N_FLAG_KINDS,
+               "a row for every kind of flag");
 
 const es_flag_info *es_flag_info_at(size_t i)
 {

@@ -60,8 +60,6 @@ static void print_line(FILE *out, const es_alert *alert)
         fprintf(out, ": %s, threshold %s",
                 es_number_print(value, alert->value, 4),
                 es_number_print(threshold, alert->threshold, 4));
-    if (alert->reason)
-        fprintf(out, ": %s", alert->reason);
 }
 
 static void print_id(FILE *out, const es_alert *alert)

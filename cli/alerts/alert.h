@@ -30,7 +30,6 @@ typedef struct es_alert {
                                 alert was raised; step may be ES_UNKNOWN */
     double value, threshold; /* value that crossed the threshold; both NaN if
                                 unknown */
-    const char *reason;      /* explanation printed with the alert, or NULL */
     int layers[ES_ALERT_LAYERS], n_layers;
     const es_layers *described; /* descriptions of the run's layers; NULL if
                                    unknown */

@@ -6,16 +6,10 @@
 typedef struct arguments {
     const char *path; /* rules file to check; if NULL, the defaults are
                          printed */
-    es_forecast_choice forecast;
 } arguments;
 
 static const es_option table[] = {
     {.name = NULL, ES_OPT_TEXT(arguments, path)},
-    {"forecast", 0, "[stop]",
-     "include the rule that warns of a run heading for a collapse or NaN "
-     "(false alarms: 1 healthy run in 20); stop: stop such a run (1 healthy "
-     "run in 100)",
-     ES_OPT_CALL(arguments, forecast, es_command_forecast)},
     ES_HELP_OPTION,
 };
 
@@ -23,8 +17,6 @@ static int rules_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan rules", "Print the default thresholds as a file to edit"},
-    {"entropy-scan rules --forecast",
-     "Include the rule that warns of a coming collapse"},
     {NULL, NULL}};
 
 const es_command es_rules_command = {
@@ -51,8 +43,6 @@ static int rules_main(int argc, char **argv)
         es_command_parse(&given, NULL, &es_rules_command, argc, argv);
     if (status == ES_OK && given.path)
         status = es_rules_file_read(&file, given.path);
-    if (status == ES_OK)
-        status = es_rules_file_add_forecast(&file, given.forecast);
     if (status == ES_OK)
         es_rules_file_print(stdout, &file, !given.path);
     es_rules_file_free(&file);

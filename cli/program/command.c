@@ -1,6 +1,6 @@
 /* Contains the table of entropy-scan's verbs, the readers of options that
- * several verbs have (--help, --version, --phase, --rules, --salvage, --color,
- * --forecast), and the mapping of failures to exit codes. The main function of
+ * several verbs have (--help, --version, --phase, --rules, --salvage,
+ * --color), and the mapping of failures to exit codes. The main function of
  * every verb uses this file. */
 #include "cli/program/command.h"
 
@@ -193,15 +193,3 @@ const es_command es_help_command = {
     .n_options = ES_N_HELP_OPTIONS,
     .main = help_main,
 };
-
-es_status es_command_forecast(void *field, const es_option *option,
-                              const char *value, const char *where)
-{
-    (void)option;
-    if (value && strcmp(value, "stop") != 0)
-        return es_fail(ES_EUSAGE,
-                       "%s: unknown value '%.40s': expected stop, or no value",
-                       where, value);
-    *(es_forecast_choice *)field = value ? ES_FORECAST_STOP : ES_FORECAST_WARN;
-    return ES_OK;
-}

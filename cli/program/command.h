@@ -71,17 +71,10 @@ extern const es_topic es_run_file_topic;
  * Readers of options that several verbs have: --salvage; --recursive; --color;
  * --phase, which sets an es_phase_choice; options with a severity, which set an
  * es_severity (ES_SEVERITY_ERROR if the option has no value); --rules, which
- * replaces an es_rules_file; --forecast[=stop], which sets an
- * es_forecast_choice.
+ * replaces an es_rules_file.
  */
 es_option_reader es_command_salvage, es_command_recursive, es_command_color,
-    es_command_phase, es_command_severity, es_command_rules,
-    es_command_forecast;
-
-/** Help text of --forecast, for verbs that judge runs but do not stop them. */
-#define ES_FORECAST_HELP                                                       \
-    "also apply the rule that predicts a collapse or NaN; stop: use its "      \
-    "stricter threshold for stopping a run"
+    es_command_phase, es_command_severity, es_command_rules;
 
 /** Help text of --rules. */
 #define ES_RULES_HELP                                                          \

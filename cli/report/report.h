@@ -41,10 +41,9 @@ typedef struct es_report_options {
     size_t n_names;
     bool named; /* --series was given: every run must have the series */
     es_summary_options summary;
-    es_rules_file rules; /* rules of the options --rules and --forecast;
-                            summary.rules points to them */
-    es_forecast_choice forecast;
-    const char *title; /* NULL: the title is made from the runs */
+    es_rules_file rules; /* rules of the option --rules; summary.rules points to
+                            them */
+    const char *title;   /* NULL: the title is made from the runs */
     const char *output;
     bool quiet;
 } es_report_options;

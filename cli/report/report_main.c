@@ -53,8 +53,6 @@ static const es_option options[] = {
      ES_OPT_CALL(es_report_options, summary.max, read_max)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_report_options, rules, es_command_rules)},
-    {"forecast", 0, "[stop]", ES_FORECAST_HELP,
-     ES_OPT_CALL(es_report_options, forecast, es_command_forecast)},
     {"title", 0, "TEXT", "title of the page",
      ES_OPT_TEXT(es_report_options, title)},
     {"quiet", 'q', NULL, "print errors only",
@@ -110,12 +108,8 @@ static es_status parse(es_report_options *given, int argc, char **argv)
                                    &given->found, &given->n_unreadable)) !=
         ES_OK)
         return status;
-    if (es_options_has(&es_report_command, is_given, "rules") ||
-        given->forecast)
+    if (es_options_has(&es_report_command, is_given, "rules"))
         given->summary.rules = &given->rules;
-    if ((status = es_rules_file_add_forecast(&given->rules, given->forecast)) !=
-        ES_OK)
-        return status;
     if (!given->output)
         return es_fail(ES_EUSAGE, "no output given: use -o report.html");
     if (strcmp(given->output, "-") == 0 && isatty(STDOUT_FILENO))

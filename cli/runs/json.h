@@ -26,7 +26,7 @@
  * sample; "verdict" is the severity in words (absent for a rule); "reported" is
  * the step of the first sample at which the flag could be reported (schema 1
  * called it "told"); "advice" is the text of entropy-scan explain, null for
- * rules except the forecast; "config" is the resolved configuration that the
+ * rules; "config" is the resolved configuration that the
  * file stores. "modelled_gb" and "modelled_minutes" are the cost of a private
  * forward pass (analyzer/cost/cost.h) with intervals of 95 %; "missing" if the
  * run's model is unknown. "flags_state":"damaged" follows "flags" if the newest

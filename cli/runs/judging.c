@@ -2,13 +2,11 @@
    passes the samples on in the order of their steps. The summary of a run uses
    this, and so does `watch`, which reads a growing run repeatedly; a hash of
    the last judged sample reveals that the run was resumed from an earlier step.
-   The series "forecast", which rules may refer to but no run has, is computed
-   from the inputs of the forecast. */
+ */
 #include "cli/runs/judging.h"
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
-#include "analyzer/flags/forecast.h"
 #include "analyzer/heads/heads.h"
 #include <math.h>
 #include <stdlib.h>
@@ -37,8 +35,6 @@ typedef struct feed {
     const char *name;
     es_phase phase;
     es_judge_series role; /* OTHER: the flag judge does not need the series */
-    bool foretells;       /* true if the series is an input of the forecast */
-    es_forecast_input input;
     bool compared; /* true if a rule compares the series with the baseline */
     size_t n;      /* number of values per sample; 0: the run does not have the
                       series */
@@ -52,13 +48,9 @@ struct es_judging {
     es_judging_options options;
     int64_t step;
     void *judge_space, *rules_space;
-    es_judge *judge;            /* NULL if flags are not judged */
-    es_rules *rules;            /* NULL if no rules are given */
-    es_forecast *forecast;      /* owned; NULL if no rule needs the forecast */
-    bool is_owed, has_forecast; /* is_owed: the rules still need the forecast of
-                                   `step`; has_forecast: rules have received a
-                                   forecast */
-    feed *feeds;                /* (n_feeds) */
+    es_judge *judge; /* NULL if flags are not judged */
+    es_rules *rules; /* NULL if no rules are given */
+    feed *feeds;     /* (n_feeds) */
     size_t n_feeds;
 };
 
@@ -84,26 +76,6 @@ static void ignore_rule(void *user, size_t rule, const es_episode *episode)
 static es_status allocate(void **out, size_t size)
 {
     return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
-}
-
-static bool is_forecast(const es_rule *rule)
-{
-    return !rule->eval && strcmp(rule->series, ES_FORECAST_SERIES) == 0;
-}
-
-static es_status make_forecast(es_judging *j)
-{
-    const es_judge_run *run = &j->options.run;
-    bool wanted = false;
-    void *space = NULL;
-    for (size_t i = 0; i < n_rules(j); i++)
-        wanted = wanted || is_forecast(&j->options.rules->rules[i]);
-    if (!wanted)
-        return ES_OK;
-    es_status status = allocate(&space, es_forecast_size(run));
-    if (status == ES_OK)
-        j->forecast = es_forecast_init(space, run);
-    return status;
 }
 
 /* Creates the flag judge and the rules that the options ask for. */
@@ -133,7 +105,7 @@ static es_status make_judges(es_judging *j)
         if (o->growing)
             es_rules_announce(j->rules, o->rule, o->user);
     }
-    return make_forecast(j);
+    return ES_OK;
 }
 
 static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
@@ -168,8 +140,8 @@ static es_status make_feeds(es_judging *j)
         es_head_statistics[ES_HEAD_MAX_LOGIT].name, "loss"};
     enum { N_NAMES = sizeof names / sizeof *names };
     const size_t n = n_rules(j);
-    es_status status = es_alloc(&j->feeds, N_NAMES + ES_N_FORECAST_INPUTS + n,
-                                sizeof *j->feeds, "judging a run");
+    es_status status =
+        es_alloc(&j->feeds, N_NAMES + n, sizeof *j->feeds, "judging a run");
     if (status < 0)
         return status;
     for (size_t i = 0; j->judge && i < N_NAMES; i++)
@@ -177,16 +149,8 @@ static es_status make_feeds(es_judging *j)
             es_judge_series_of(names[i]);
     for (size_t i = 0; i < n; i++) {
         const es_rule *rule = &j->options.rules->rules[i];
-        if (is_forecast(rule))
-            continue;
         feed *from = want(j, rule->series, phase_of(rule));
         from->compared = from->compared || rule->reference == ES_RULE_BASELINE;
-    }
-    for (int i = 0; j->forecast && i < ES_N_FORECAST_INPUTS; i++) {
-        const es_forecast_input input = (es_forecast_input)i;
-        feed *from = want(j, es_forecast_input_name(input), ES_PHASE_TRAIN);
-        from->foretells = true;
-        from->input = input;
     }
     return ES_OK;
 }
@@ -218,7 +182,6 @@ void es_judging_close(es_judging *j)
     free(j->feeds);
     free(j->judge_space);
     free(j->rules_space);
-    free(j->forecast);
     free(j);
 }
 
@@ -294,16 +257,9 @@ static es_status open_compared(feed *from, es_reader *baseline)
 /* Refuses a rule that can never hold. */
 static es_status check_rule(es_judging *j, const es_rule *rule)
 {
-    const bool forecast = is_forecast(rule);
-    const stream *own =
-        forecast ? NULL : &want(j, rule->series, phase_of(rule))->own;
-    const size_t n = forecast ? 1 : own->n_values;
-    if (forecast && rule->reference == ES_RULE_BASELINE)
-        return es_fail(
-            ES_EUSAGE,
-            "rule %s: a baseline has no %s: compare it with a number",
-            rule->name, rule->series);
-    if ((forecast || own->cursor) && !es_rule_fits(rule, &j->options.run, n))
+    const stream *own = &want(j, rule->series, phase_of(rule))->own;
+    const size_t n = own->n_values;
+    if (own->cursor && !es_rule_fits(rule, &j->options.run, n))
         return es_fail(ES_EUSAGE,
                        "rule %s: aggregate %s does not fit %s, which has %zu "
                        "value%s per step: choose another",
@@ -350,9 +306,6 @@ static es_status push(es_judging *j, feed *from)
     stream *own = &from->own, *baseline = &from->baseline;
     es_status status;
     j->step = own->step;
-    if (from->foretells)
-        es_forecast_push(j->forecast, from->input, own->step, own->values,
-                         own->n_values);
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
@@ -376,20 +329,6 @@ static es_status push(es_judging *j, feed *from)
     return ES_OK;
 }
 
-/* Passes the forecast of the newest step to the rules, once all samples of that
-   step have been read. A run that is read while it grows thus gives the same
-   result as a finished run. */
-static void judge_forecast(es_judging *j)
-{
-    const float p =
-        j->is_owed ? (float)es_forecast_probability(j->forecast) : NAN;
-    j->is_owed = false;
-    if (isnan(p))
-        return;
-    j->has_forecast = true;
-    es_rules_push(j->rules, ES_FORECAST_SERIES, false, j->step, &p, 1);
-}
-
 /* Judges all samples of a step before those of the next step. */
 static es_status push_all(es_judging *j)
 {
@@ -402,8 +341,6 @@ static es_status push_all(es_judging *j)
         if (!first)
             return ES_OK;
         int64_t step = first->step;
-        if (step > j->step)
-            judge_forecast(j);
         for (size_t i = 0; i < j->n_feeds; i++) {
             if (!j->feeds[i].own.live || j->feeds[i].own.step != step)
                 continue;
@@ -411,7 +348,6 @@ static es_status push_all(es_judging *j)
             if (status < 0)
                 return status;
         }
-        j->is_owed = j->forecast != NULL;
     }
 }
 
@@ -479,8 +415,6 @@ es_status es_judging_add(es_judging *j, size_t run,
 bool es_judging_heard(const es_judging *j, size_t rule)
 {
     const es_rule *heard = &j->options.rules->rules[rule];
-    if (is_forecast(heard))
-        return j->has_forecast;
     const feed *from = find_feed(j, heard->series, phase_of(heard));
     return from && from->begun;
 }
@@ -495,19 +429,8 @@ int64_t es_judging_step(const es_judging *j)
     return j->step;
 }
 
-const char *es_judging_reason(char out[ES_JUDGING_REASON_MAX],
-                              const es_judging *j, size_t rule)
-{
-    _Static_assert(ES_JUDGING_REASON_MAX >= ES_FORECAST_TEXT_MAX, "a reason");
-    if (!is_forecast(&j->options.rules->rules[rule]))
-        return NULL;
-    es_forecast_explain(out, j->forecast);
-    return *out ? out : NULL;
-}
-
 void es_judging_finish(es_judging *j)
 {
-    judge_forecast(j);
     if (j->judge)
         es_judge_finish(j->judge);
     if (j->rules)

@@ -68,14 +68,6 @@ bool es_judging_heard(const es_judging *judging, size_t rule);
  *  compare. */
 uint64_t es_judging_nonfinite(const es_judging *judging, size_t rule);
 
-#define ES_JUDGING_REASON_MAX 160
-
-/** Returns the reason why the rule holds, in words, for a rule about the
- *  forecast; NULL for any other rule, whose value is the reason. For use in
- *  handlers. */
-const char *es_judging_reason(char out[ES_JUDGING_REASON_MAX],
-                              const es_judging *judging, size_t rule);
-
 /** Returns the step of the most recently judged sample. For use in handlers. */
 int64_t es_judging_step(const es_judging *judging);
 

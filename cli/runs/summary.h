@@ -72,8 +72,7 @@ typedef struct es_flag {
  *  Borrowed; needs no escaping. */
 const char *es_flag_title(const es_flag *flag);
 
-/** Returns the description of the flag's kind; NULL for a rule, unless the rule
- *  is about the forecast. */
+/** Returns the description of the flag's kind; NULL for a rule. */
 const es_flag_info *es_flag_advice(const es_flag *flag);
 
 /**

@@ -5,7 +5,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/text_stream.h"
-#include "analyzer/flags/forecast.h"
 #include "cli/output/layers.h"
 #include "cli/output/print.h"
 #include <inttypes.h>
@@ -20,11 +19,7 @@ const char *es_flag_title(const es_flag *flag)
 
 const es_flag_info *es_flag_advice(const es_flag *flag)
 {
-    const bool forecast =
-        flag->rule && strcmp(flag->rule->series, ES_FORECAST_SERIES) == 0;
-    return forecast     ? es_flag_info_find(ES_FORECAST_SERIES)
-           : flag->rule ? NULL
-                        : es_flag_info_at(flag->kind);
+    return flag->rule ? NULL : es_flag_info_at(flag->kind);
 }
 
 /* Appends the active flags of a kind or rule, if `severity` is their highest

@@ -36,9 +36,7 @@ typedef struct es_scan_options {
     es_where where;
     es_order order;
     es_summary_options summary;
-    es_rules_file rules; /* from --rules and --forecast; summary.rules points to
-                            it */
-    es_forecast_choice forecast;
+    es_rules_file rules; /* from --rules; summary.rules points to it */
     es_figure_options figures;
     es_text_kind text;
     const char *text_file; /* "-": standard output */

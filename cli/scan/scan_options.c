@@ -258,9 +258,6 @@ static const es_option table[] = {
      ES_OPT_CHOICE(es_scan_options, check_format, check_formats)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_scan_options, rules, es_command_rules), .tags = SUMMARY},
-    {"forecast", 0, "[stop]", ES_FORECAST_HELP,
-     ES_OPT_CALL(es_scan_options, forecast, es_command_forecast),
-     .tags = SUMMARY},
     ES_SALVAGE_OPTION,
     ES_COLOR_OPTION,
     ES_HELP_OPTION,
@@ -408,10 +405,9 @@ es_status es_scan_options_parse(es_scan_options *out, const es_command *command,
         return status;
     if (out->baseline)
         out->compare = true;
-    if (es_options_has(command, out->given, "rules") || out->forecast)
+    if (es_options_has(command, out->given, "rules"))
         out->summary.rules = &out->rules;
-    status = es_rules_file_add_forecast(&out->rules, out->forecast);
-    return status == ES_OK ? es_scan_judge(out) : status;
+    return es_scan_judge(out);
 }
 
 void es_scan_options_free(es_scan_options *options)

@@ -111,10 +111,6 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
         fputs(" --rules ", stream);
         es_slurm_print_word(stream, rules);
     }
-    if (given->forecast)
-        fputs(given->forecast == ES_FORECAST_STOP ? " --forecast=stop"
-                                                  : " --forecast",
-              stream);
     fputs(" --run \"$run\"\n", stream);
     return ES_OK;
 }

@@ -24,9 +24,7 @@ typedef struct es_sweep_request {
                                       the spec */
     const char *run;               /* name of the run given by --run, or NULL */
     const char *rules_path;        /* path given by --rules, or NULL */
-    es_forecast_choice forecast;
-    es_rules_file own;          /* rules of `rules_path` and the rule of
-                                   --forecast */
+    es_rules_file own;             /* rules of `rules_path` */
     const es_rules_file *rules; /* &own, or NULL for the default thresholds */
     size_t n_at_once;           /* number of runs trained at a time; 0: one
                                    per processor, or as many as Slurm allows */

@@ -40,10 +40,6 @@ static const es_option table[] = {
      "train one run of the sweep in DIR, as a Slurm task does",
      ES_OPT_TEXT(es_sweep_request, run)},
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
-    {"forecast", 0, "[stop]",
-     "also apply the rule that warns of a run heading for a collapse or "
-     "NaN; stop: stop the run",
-     ES_OPT_CALL(es_sweep_request, forecast, es_command_forecast)},
     {"all", 0, NULL, "at the end also show every run and the distances",
      ES_OPT_FLAG(es_sweep_request, all)},
     {"no-stop", 0, NULL, "do not stop doomed runs",
@@ -187,19 +183,6 @@ static void print_ends(const es_sweep_request *given, const es_sweep_plan *plan)
     }
 }
 
-/* Reads the rules of --rules, or the defaults, and adds the rule of
- * --forecast. */
-static es_status read_all_rules(es_rules_file *out,
-                                const es_sweep_request *given)
-{
-    es_status status = ES_OK;
-    es_rules_file_default(out);
-    if (given->rules_path)
-        status = es_rules_file_read(out, given->rules_path);
-    return status == ES_OK ? es_rules_file_add_forecast(out, given->forecast)
-                           : status;
-}
-
 /* Judges the existing run files and returns the exit code of --check; a broken
  * run may have no file. With `picture`, prints and draws the same as
  * entropy-scan DIR/RUN.db --compare --check --bands=DIR/bands.png, except for
@@ -225,10 +208,7 @@ static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
     options.best_first = !given->all;
     options.quiet = !picture;
     options.check = ES_SEVERITY_ERROR;
-    if (status == ES_OK && given->rules && options.n_inputs) {
-        options.summary.rules = &options.rules;
-        status = read_all_rules(&options.rules, given);
-    }
+    options.summary.rules = given->rules;
     if (status == ES_OK && options.n_inputs)
         status = es_scan_judge(&options);
     if (status != ES_OK)
@@ -345,11 +325,6 @@ static int sweep_main(int argc, char **argv)
     int code;
     es_status status =
         es_command_parse(&given, NULL, &es_sweep_command, argc, argv);
-    if (status == ES_OK && given.forecast) {
-        es_rules_file_free(&given.own);
-        given.rules = &given.own;
-        status = read_all_rules(&given.own, &given);
-    }
     if (status == ES_OK)
         status = check(&given);
     if (status == ES_OK && given.status)

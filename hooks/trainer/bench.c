@@ -5,7 +5,6 @@
 
 #include "analyzer/base/checked.h"
 #include "hooks/trainer/cpu/engine.h"
-#include "hooks/trainer/cpu/phases.h"
 #include "hooks/trainer/train_record.h"
 #include "hooks/trainer/trainer.h"
 #include <errno.h>
@@ -293,77 +292,6 @@ static void print_speed(FILE *out, const bench *b)
             1e3 * recorder, 100 * recorder / median);
 }
 
-/* --- phases of a step ------------------------------------------------------
- * Only on the CPU: a device runs operations later than they are called. */
-
-#define N_PROFILED 8 /* timed steps, after a warm-up step */
-
-static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
-{
-    const es_model_config *config = user;
-    const size_t n = (size_t)config->batch * (size_t)config->ctx;
-    (void)i;
-    for (size_t at = 0; at < n; at++)
-        tokens[at] = targets[at] =
-            (int32_t)(es_tokens_hash(&at, sizeof at) % (uint64_t)config->vocab);
-    return ES_OK;
-}
-
-/**
- * Times the steps of a new model, and returns the time and the phases
- * (ES_N_CPU_PHASES) of the fastest step.
- */
-static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
-                         es_settings *settings)
-{
-    const es_ops *ops;
-    es_ops timed;
-    es_model *model = NULL;
-    es_status status = es_ops_find(&ops, es_cpu_ops.name, settings->precision);
-    if (status != ES_OK)
-        return status;
-    es_cpu_phases_wrap(&timed, ops);
-    status = es_model_new(&model, &settings->model, &timed, settings->threads);
-    *seconds = INFINITY;
-    for (int i = 0; i <= N_PROFILED && status == ES_OK; i++) {
-        double took[ES_N_CPU_PHASES], start = read_clock(WALL);
-        const es_step_plan plan = {
-            .n_batches = 1, .draw = draw, .user = &settings->model};
-        es_outcome outcome;
-        es_cpu_phases_take(took);
-        status = es_model_run_step(model, &outcome, &plan, &settings->train);
-        const double step = read_clock(WALL) - start;
-        es_cpu_phases_take(took);
-        if (i > 0 && step < *seconds) {
-            *seconds = step;
-            memcpy(phases, took, sizeof took);
-        }
-    }
-    es_model_free(model);
-    return status;
-}
-
-static es_status print_phases(FILE *out, es_settings *settings)
-{
-    double seconds, rest, phases[ES_N_CPU_PHASES] = {0};
-    es_status status = profile(&seconds, phases, settings);
-    if (status != ES_OK)
-        return status;
-    fprintf(out, "\nfastest of %d plain steps, on a separate model: %.3f ms\n",
-            N_PROFILED, 1e3 * (rest = seconds));
-    for (int i = 0; i < ES_N_CPU_PHASES; i++) {
-        if (i == ES_CPU_WAITING)
-            fprintf(out, "%-22s %9.3f ms %5.1f %%\n", "between operations",
-                    1e3 * rest, 100 * rest / seconds);
-        if (phases[i] > 0)
-            fprintf(out, "%-22s %9.3f ms %5.1f %%%s\n", es_cpu_phase_names[i],
-                    1e3 * phases[i], 100 * phases[i] / seconds,
-                    i == ES_CPU_WAITING ? " (part of the above)" : "");
-        rest -= phases[i];
-    }
-    return ES_OK;
-}
-
 es_status es_bench(FILE *out, const es_settings *settings)
 {
     bench b = {.settings = *settings, .n_pairs = (size_t)settings->pairs};
@@ -392,11 +320,7 @@ es_status es_bench(FILE *out, const es_settings *settings)
         }
         rmdir(b.folder);
     }
-    const bool on_cpu = status == ES_OK && strcmp(b.trainer->settings.backend,
-                                                  es_cpu_ops.name) == 0;
     es_trainer_free(b.trainer);
-    if (on_cpu)
-        status = print_phases(out, &b.settings);
     for (int c = 0; c < N_CLOCKS; c++)
         for (int side = 0; side < N_SIDES; side++)
             free(b.seconds[c][side]);

@@ -18,10 +18,6 @@
  * the Hodges-Lehmann estimate of the differences within pairs
  * (es_middle_of_means), which a few interrupted steps do not change.
  *
- * On the CPU back-end, ends with a table of the time that each kind of
- * operation takes in a plain step (cpu/phases.h), measured in the fastest of a
- * few steps of a second model.
- *
  * Works in a temporary folder under $TMPDIR and removes it afterwards. Returns
  * ES_OK; ES_EUSAGE, ES_EIO, ES_ENOMEM, or a status of es_recorder_open.
  */

@@ -27,18 +27,15 @@ import time
 import optuna
 
 SEVERITIES = ("info", "warning", "error", "critical")
-FORECAST = {"warning": "--forecast", "stop": "--forecast=stop"}
 
 
 class EntropyPruning:
     """Prunes `trial` once a flag of `severity` or above stands in `run`.
 
-    Checks the run at most once in `every` seconds; `scan` is the program to run.
-    forecast: "warning" or "stop": also prunes at the early warning of a collapse or
-    NaN, with entropy-scan's threshold for a warning or for a stop."""
+    Checks the run at most once in `every` seconds; `scan` is the program to run."""
 
     def __init__(self, trial, run, severity="critical", rules=None, every=1.0,
-                 forecast=None, scan="entropy-scan"):
+                 scan="entropy-scan"):
         self.trial, self.run, self.every = trial, os.fspath(run), every
         self.severities = SEVERITIES[SEVERITIES.index(severity):]
         if not shutil.which(scan):
@@ -48,9 +45,6 @@ class EntropyPruning:
         # Pass an absolute path, so that a run called -x.db is not read as an option.
         self.command = [scan, "--check", "--json", os.path.abspath(run)]
         self.command += ["--rules", os.fspath(rules)] if rules else []
-        self.forecast = forecast
-        if forecast:
-            self.command.append(FORECAST[forecast])
         self.next = 0.0
 
     def __call__(self):
@@ -64,9 +58,7 @@ class EntropyPruning:
         the training, a run without samples raises RuntimeError."""
         run = self._ask(last)
         flags = [flag for flag in run["flags"] if flag["stands"]
-                 and (flag["severity"] in self.severities or
-                      self.forecast and flag["kind"] == "forecast")
-                 ] if run else []
+                 and flag["severity"] in self.severities] if run else []
         if flags:
             self._prune(run, min(flags, key=lambda flag: flag["onset"]))
         return run

@@ -26,8 +26,6 @@ def options():
     parser.add_argument("--arch", default="SM+LN+G")
     parser.add_argument("--lr", type=float, nargs="+", default=[1e-3, 0.3],
                         help="rates to try")
-    parser.add_argument("--forecast", action="store_true",
-                        help="also stop at the early warning")
     return parser.parse_args()
 
 
@@ -36,8 +34,7 @@ def trial(config):
     run = os.path.join(place, "run.db")
     os.makedirs(place)
     watch = subprocess.Popen(
-        ["entropy-scan", "watch", place, "--stop", "--state", run + ".watched",
-         *(["--forecast=stop"] if config["forecast"] else [])],
+        ["entropy-scan", "watch", place, "--stop", "--state", run + ".watched"],
         stdout=subprocess.DEVNULL)
     try:
         done = subprocess.run([
@@ -74,7 +71,7 @@ def main():
         tune.with_resources(trial, {"cpu": 1}),
         param_space={"lr": tune.grid_search(given.lr), "arch": given.arch,
                      "data": os.path.abspath(given.data), "steps": given.steps,
-                     "folder": folder, "forecast": given.forecast},
+                     "folder": folder},
         run_config=tune.RunConfig(name="ray", storage_path=folder,
                                   verbose=0)).fit()
     for one in results:

@@ -26,8 +26,6 @@ def options():
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--arch", default="SM+LN+G")
     parser.add_argument("--rules", help="judge by this file of rules instead of the defaults")
-    parser.add_argument("--forecast", choices=["warning", "stop"],
-                        help="also prune at the early warning")
     parser.add_argument("--try", type=float, nargs="*", default=[1e-3, 0.3],
                         dest="first", metavar="LR", help="rates to try first")
     words = sys.argv[1:]
@@ -45,7 +43,7 @@ def objective(trial, given):
         "--out", run, "--steps", str(given.steps), "--lr", str(rate),
         "--n-layer", "4", "--n-head", "4", "--d-model", "32", "--ctx", "32",
         "--record-every", "5", "--threads", "1", *given.more,
-    ], run, rules=given.rules, forecast=given.forecast, every=0.2)["eval_loss"]
+    ], run, rules=given.rules, every=0.2)["eval_loss"]
 
 
 def main():

@@ -7,7 +7,7 @@ cd "$dir"
 
 explain() { "$scan" explain "$@"; }
 kinds=$(explain | awk '/^[a-z]/ { print $1 }')
-same_text 'explain lists all flags' 'nan collapse overload logits loss_spike forecast' "$(echo $kinds)"
+same_text 'explain lists all flags' 'nan collapse overload logits loss_spike' "$(echo $kinds)"
 output 'explain lists the flags with their meanings' '^collapse +critical +in some layer most heads' explain
 for kind in $kinds; do
     for title in 'likely causes:' 'what helps:' 'sources:'; do
@@ -17,9 +17,9 @@ done
 output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
 output 'explain lists the thresholds of a flag' '^- share = 0.5: a layer is low if' explain collapse
 check 'explain takes several flags' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
-exits 'an unknown flag is refused' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
+exits 'an unknown flag is refused' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike$" explain nothing
 same_text 'an unknown flag prevents all output' '' "$(explain nan nothing 2>&- )"
-check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits loss_spike forecast; } | grep ".\{81\}"' "$scan"
+check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits loss_spike; } | grep ".\{81\}"' "$scan"
 
 # --- advice next to the flags of a run
 printf '0.01,0.01\n0.9,0.9\n' >low.csv

@@ -23,8 +23,7 @@ static const char rules_text[] =
     "[rule mean]\nseries=entropy\naggregate=layer_mean\nat_least=0.5 ceiling\n"
     "cool_down=2\nseverity=critical\naction=stop\n"
     "[rule loss]\nseries=loss\naggregate=run\nabove=1.1 history\n"
-    "[rule held-out]\nseries=loss\nphase=eval\naggregate=run\nabove=2.5\n"
-    "[rule ahead]\nseries=forecast\naggregate=run\nabove=0.1\n";
+    "[rule held-out]\nseries=loss\nphase=eval\naggregate=run\nabove=2.5\n";
 static const char baseline_text[] =
     "[rule lower]\nseries=entropy\naggregate=layer_max\nbelow=0.8 baseline\n"
     "[baseline]\nrun=";

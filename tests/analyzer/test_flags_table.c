@@ -1,6 +1,5 @@
 /** Tests the tables of flags and of their thresholds. */
 #include "analyzer/flags/flags.h"
-#include "analyzer/flags/forecast.h"
 #include "tests/support/test.h"
 
 /* Returns true if the sentence cites the source by its name, such as "Zhai
@@ -40,8 +39,7 @@ TEST(every_flag_has_advice_and_every_sentence_a_source)
                         is_cited(info->sources[i], info->remedies));
         assert_ptr_equal(es_flag_info_find(info->name), info);
     }
-    assert_int_equal(n, ES_N_FLAG_KINDS + 1);
-    assert_non_null(es_flag_info_find(ES_FORECAST_SERIES));
+    assert_int_equal(n, ES_N_FLAG_KINDS);
     assert_null(es_flag_info_find("collapsed"));
     assert_null(es_flag_info_find(""));
 }

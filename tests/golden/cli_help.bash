@@ -4,20 +4,20 @@ _entropy_scan()
     local verbs='summarise import export merge push sql report cost importance rules explain watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
-    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --forecast --salvage --color= --help --version" ;;
-    summarise) words="--step= --series= --phase= --max= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --json --jsonl --csv --quiet --output= --check --rules= --forecast --salvage --color= --help" ;;
+    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
+    summarise) words="--step= --series= --phase= --max= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --json --jsonl --csv --quiet --output= --check --rules= --salvage --color= --help" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
     export) words="--recursive --output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;
     push) words="--recursive --to= --follow --poll= --keep= --jobs= --rules= --json --schema --quiet --salvage --help" ;;
     sql) words="--recursive --csv --json --output= --views --help" ;;
-    report) words="--output= --recursive --series= --phase= --max= --rules= --forecast --title= --quiet --salvage --help" ;;
+    report) words="--output= --recursive --series= --phase= --max= --rules= --title= --quiet --salvage --help" ;;
     cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --recursive --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
     importance) words="--json --figure= --rules= --recursive --output= --format= --size= --for= --title= --theme= --salvage --help" ;;
-    rules) words="--forecast --help" ;;
+    rules) words="--help" ;;
     explain) words="--help" ;;
-    watch) words="--recursive --once --check --rules= --forecast --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
-    sweep) words="--output= --jobs= --status --slurm --run= --rules= --forecast --all --no-stop --draws= --grace= --dry-run --help" ;;
+    watch) words="--recursive --once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
+    sweep) words="--output= --jobs= --status --slurm --run= --rules= --all --no-stop --draws= --grace= --dry-run --help" ;;
     help) words="--man --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"

@@ -38,7 +38,7 @@ missing=$(while read -r name unit shape; do
 done <"$dir/series")
 same_text 'the page has every series of a recorded run, with unit and shape' '' "$missing"
 check 'a recorded run has at least 15 series' test "$(wc -l <"$dir/series")" -ge 15
-for flag in $("$scan" explain | awk '/^[a-z]/ && $1 != "forecast" { print $1 }'); do
+for flag in $("$scan" explain | awk '/^[a-z]/ { print $1 }'); do
     check "the page has the flag $flag" grep -q "^  $flag: " "$dir/text"
 done
 

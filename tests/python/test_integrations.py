@@ -2,7 +2,6 @@
 correctly and never disturb it, except to prune."""
 
 import importlib.util
-import math
 import os
 import pickle
 import shutil
@@ -133,38 +132,6 @@ def test_severity_and_kinds_select_what_prunes(run_file):
         es.OptunaPruning(trial, run_file, "warning", kinds)()
     with pytest.raises(es.Error, match="unknown severity 'bad': expected one of info, warning"):
         es.OptunaPruning(trial, run_file, "bad")
-
-
-def test_a_forecast_prunes_if_requested(tmp_path):
-    optuna, trials = study()
-    trial = trials.ask()
-    path = doomed(tmp_path)
-    es.OptunaPruning(trial, path)()  # no flag stands yet
-    with pytest.raises(optuna.TrialPruned, match=r"forecast \(warning\) since step"):
-        es.OptunaPruning(trial, path, forecast="warning")()
-    with pytest.raises(es.Error, match="unknown forecast 'soon': expected one of warning, stop"):
-        es.OptunaPruning(trial, path, forecast="soon")
-
-
-def doomed(folder):
-    """Writes a run in which, from step 3 on, the entropy of layer 1 halves every 4
-    steps and the loss becomes noisy. No flag stands at its end, step 16."""
-    lines = ["# arch: SM", "# ctx: 64", "step,layer,head,entropy,max_logit,loss,grad_norm"]
-    for step in range(17):
-        grown, wobble = max(0, step - 3) / 4, math.sin(12.9898 * step + 1)
-        loss = 2 + 3 * math.exp(-step / 30) + 0.05 * wobble + 2 * grown * (1 + wobble)
-        lines.append(f"{step},,,,,{loss:.5f},{1 + grown:.5f}")
-        for layer in range(2):
-            own = grown * layer
-            lines += [
-                f"{step},{layer},{head},{2 * 2 ** -own + 0.01 * head:.5f},{4 * 2 ** own:.5f},,"
-                for head in range(3)
-            ]
-    (folder / "doomed.csv").write_text("\n".join(lines) + "\n")
-    path = folder / "doomed.db"
-    program = _library.program("entropy-scan")
-    subprocess.run([program, "import", "-q", folder / "doomed.csv", "-o", path], check=True)
-    return path
 
 
 def test_flags_that_cannot_be_read_prune_nothing(tmp_path):

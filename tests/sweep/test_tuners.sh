@@ -114,16 +114,6 @@ exits 'a trial that breaks is reported with its last words' 1 "study.py: .*part 
 exits 'a missing entropy-scan is reported' 1 'study.py: entropy-scan: program not found: build it with' \
     env PATH="$nothing" "$python" "$samples/schedulers/study.py" none --data x.tok
 
-# In this run, from step 3 on the entropy of layer 1 halves every 4 steps and
-# the loss becomes unsteady.
-awk 'BEGIN { print "# arch: SM\n# ctx: 64\nstep,layer,head,entropy,max_logit,loss,grad_norm"
-    for (s = 0; s <= 16; s++) {
-        grown = s > 3 ? (s - 3) / 4 : 0; wobble = sin(12.9898 * s + 1)
-        printf "%d,,,,,%f,%f\n", s, 2 + 3 * exp(-s / 30) + 0.05 * wobble + 2 * grown * (1 + wobble), 1 + grown
-        for (l = 0; l < 2; l++) for (h = 0; h < 3; h++)
-            printf "%d,%d,%d,%f,%f,,\n", s, l, h, 2 * 2 ^ (-grown * l) + 0.01 * h, 4 * 2 ^ (grown * l)
-    } }' >ahead.csv
-entropy-scan import -q ahead.csv -o ahead.db
 cat >callback.py <<'PY'
 import os, sys
 import optuna
@@ -159,15 +149,6 @@ test("wrong rules", "wrong.ini:2" in str(raised(
     RuntimeError, EntropyPruning(trial, run, rules="wrong.ini"))))
 none = EntropyPruning(trial, "nowhere.db", every=0)
 test("no run yet", none() is None)
-pruned = [raised(optuna.TrialPruned, EntropyPruning(trial, "ahead.db", **given))
-          for given in ({}, {"forecast": "warning"},
-                        {"forecast": "warning", "rules": "own.ini"})]
-test("forecast", pruned[0] is None and
-     pruned[1].startswith("forecast since step") and
-     pruned[2] == "loss-there since step 0 (critical)")
-test("wrong rules of a forecast", "wrong.ini:2" in str(raised(
-    RuntimeError, EntropyPruning(trial, run, rules="wrong.ini",
-                                 forecast="stop"))))
 test("no run at all", "nowhere.db" in raised(
     RuntimeError, lambda: none.look(last=True)))
 calls = EntropyPruning(trial, run, every=1000)
@@ -196,5 +177,5 @@ PY
 while read -r line; do
     case $line in *[a-z]) pass "callback: $line" ;; *) fail "callback" "$line" ;; esac
 done <out
-same_text 'all cases of the callback are tested' 14 "$(wc -l <out)"
+same_text 'all cases of the callback are tested' 12 "$(wc -l <out)"
 finish

@@ -51,22 +51,6 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
  */
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
 
-/** Settings of the option --forecast[=stop]. */
-typedef enum es_forecast_choice {
-    ES_FORECAST_OFF,
-    ES_FORECAST_WARN,
-    ES_FORECAST_STOP
-} es_forecast_choice;
-
-/**
- * Adds the rule "forecast" (analyzer/flags/forecast.h) if `choice` requires it.
- * Must be called after the file of --rules has been read, because reading
- * replaces all rules. Returns ES_OK; ES_EUSAGE if a rule of that name exists or
- * there are too many rules; ES_ENOMEM.
- */
-es_status es_rules_file_add_forecast(es_rules_file *file,
-                                     es_forecast_choice choice) ES_MUST_USE;
-
 /**
  * Returns true if the file contains a rule or a threshold that differs from its
  * default.

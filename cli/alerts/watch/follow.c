@@ -25,14 +25,13 @@ typedef struct es_follow_reading {
 /* Passes the n-th alert of a kind to the handler. If the handler refuses the
  * alert, the run is judged again later and the alert is repeated. */
 static void hand_on(reading *r, const char *title, bool stops,
-                    const char *reason, const es_episode *episode, uint32_t n)
+                    const es_episode *episode, uint32_t n)
 {
     if (n >= ES_FOLLOW_MOST)
         return;
     es_alert *alert = &r->alert;
     alert->title = title;
     alert->stops = stops;
-    alert->reason = reason;
     alert->kind = episode->kind;
     alert->severity = episode->severity;
     alert->onset = episode->onset;
@@ -57,8 +56,7 @@ static void receive_flag(void *user, const es_episode *episode)
         for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
             n += known->counts[i][k];
     known->counts[episode->kind][episode->severity]++;
-    hand_on(known->reading, es_flag_name(episode->kind), false, NULL, episode,
-            n);
+    hand_on(known->reading, es_flag_name(episode->kind), false, episode, n);
 }
 
 static void receive_rule(void *user, size_t rule_index,
@@ -70,9 +68,7 @@ static void receive_rule(void *user, size_t rule_index,
         return;
     const es_rule *rule = &r->options->rules->rules[rule_index];
     uint32_t n = known->of_rules[rule_index]++;
-    char reason[ES_JUDGING_REASON_MAX];
-    hand_on(r, rule->name, rule->action == ES_RULE_STOP,
-            es_judging_reason(reason, known->judging, rule_index), episode, n);
+    hand_on(r, rule->name, rule->action == ES_RULE_STOP, episode, n);
     if (n == ES_FOLLOW_MOST)
         es_print_note("%s: rule %s: more than %d alerts: the others are not "
                       "reported: give the rule an end or a cool_down",

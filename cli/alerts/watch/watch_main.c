@@ -15,9 +15,8 @@
 typedef struct arguments {
     es_watcher_options watcher;
     es_rules_file rules;
-    char *state; /* path of the state file; chosen here unless --state is
-                    given */
-    es_forecast_choice forecast;
+    char *state;       /* path of the state file; chosen here unless --state is
+                          given */
     es_severity check; /* lowest severity that makes the exit code 1; NONE:
                           no severity does */
 } arguments;
@@ -52,10 +51,6 @@ static const es_option options[] = {
      "apply the thresholds and rules in FILE (entropy-scan rules "
      "prints such a file), and stop a run if a rule requires it",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
-    {"forecast", 0, "[stop]",
-     "warn of a run that is heading for a collapse or NaN; needs --severity "
-     "warning; stop: stop the run",
-     ES_OPT_CALL(arguments, forecast, es_command_forecast)},
     {"state", 0, "FILE",
      "remember reported alerts in FILE, which must not belong to another user "
      "(a file for each first folder, below $XDG_STATE_HOME/entropy-scan or "
@@ -123,11 +118,6 @@ const es_command es_watch_command = {
         "reported. A rule whose action is stop stops the training, whatever\n"
         "its severity.\n"
         "\n"
-        "--forecast evaluates trends of entropies, loss and gradients; the\n"
-        "alert names them. On training runs like those it was fitted to, with\n"
-        "2 to 12 small layers, it recognised half of the runs that failed, a\n"
-        "few steps ahead, but hardly any that failed late.\n"
-        "\n"
         "Reported alerts are remembered in a state file, so that a watcher\n"
         "that is killed, restarted, or shares its state with another\n"
         "watcher neither repeats an alert nor misses one. Without --state,\n"
@@ -174,14 +164,6 @@ static es_status parse(arguments *given, int argc, char **argv)
                            watcher->roots[i]);
     if (given->check && !watcher->once)
         return es_fail(ES_EUSAGE, "--check: needs --once");
-    if (given->forecast == ES_FORECAST_WARN &&
-        watcher->least > ES_SEVERITY_WARNING)
-        return es_fail(
-            ES_EUSAGE,
-            "--forecast: a forecast is a warning: add --severity warning");
-    status = es_rules_file_add_forecast(&given->rules, given->forecast);
-    if (status != ES_OK)
-        return status;
     if (es_rules_file_is_set(&given->rules))
         watcher->rules = &given->rules;
     if (watcher->textfile &&

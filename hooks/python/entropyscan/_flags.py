@@ -16,27 +16,17 @@ from ._recording import warn
 # the start of many healthy training runs.
 KINDS = ("collapse", "nan")
 
-# The option of entropy-scan for each forecast; "stop" has the higher threshold.
-FORECAST = {"warning": "--forecast", "stop": "--forecast=stop"}
-
 
 class Flags:
     """Selects the flags that prune. severity: the lowest severity that counts; kinds:
-    the kinds that count, None for all; forecast: "warning" or "stop" if the early
-    warning counts too, regardless of its severity."""
+    the kinds that count, None for all."""
 
-    def __init__(
-        self, severity: str = "error", kinds: Any = KINDS, forecast: str | None = None
-    ) -> None:
+    def __init__(self, severity: str = "error", kinds: Any = KINDS) -> None:
         if severity not in _library.SEVERITIES:
             names = ", ".join(_library.SEVERITIES)
             raise _library.Error(f"unknown severity {severity!r}: expected one of {names}")
         self._least = _library.SEVERITIES[severity]
         self._kinds = None if kinds is None else frozenset(kinds)
-        if forecast is not None and forecast not in FORECAST:
-            names = ", ".join(FORECAST)
-            raise _library.Error(f"unknown forecast {forecast!r}: expected one of {names}")
-        self._options = (FORECAST[forecast],) if forecast else ()
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
@@ -49,8 +39,7 @@ class Flags:
                 ends = [s["last_step"] for s in run.series if s["name"] == "entropy"]
                 if all(end is None for end in ends):
                     return None  # the first sample has not been written yet
-                judged = run._judged(*self._options)
-                found = [flag for flag in judged if self._counts(flag)]
+                found = [flag for flag in run.flags if self._counts(flag)]
         except Exception as error:
             if not self._has_warned:
                 self._has_warned = True
@@ -65,8 +54,6 @@ class Flags:
         return f"{os.fspath(path)}: {said}"
 
     def _counts(self, flag: dict[str, Any]) -> bool:
-        if self._options and flag["kind"] == "forecast":
-            return bool(flag["stands"])
         return (
             flag["stands"]
             and _library.SEVERITIES.get(flag["severity"], 0) >= self._least

@@ -25,9 +25,6 @@ class OptunaPruning:
     run       a watch, or the path of a run file
     severity  lowest severity that prunes: info, warning, error, critical
     kinds     kinds of flags that prune; None: all that entropy-scan knows
-    forecast  "warning" or "stop": also prunes at the early warning of a collapse or
-              NaN, with entropy-scan's threshold for a warning or for a stop
-              (samples/results/forecast.md)
     every     number of calls between two checks of the file; a check starts
               entropy-scan, which reads the whole file
 
@@ -41,10 +38,9 @@ class OptunaPruning:
         severity: str = "error",
         kinds: Any = KINDS,
         every: int = 1,
-        forecast: str | None = None,
     ) -> None:
         self._trial, self._run = trial, run
-        self._flags = Flags(severity, kinds, forecast)
+        self._flags = Flags(severity, kinds)
         self._every, self._n_calls = whole("every", every, 1), 0
 
     def __call__(self) -> None:

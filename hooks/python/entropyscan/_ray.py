@@ -33,8 +33,6 @@ class RayTunePruning(tune.Callback, tune.Stopper):
               folder; the tuner's process must be able to read the file
     severity  lowest severity that prunes: info, warning, error, critical
     kinds     kinds of flags that prune; None: all that entropy-scan knows
-    forecast  also stops when entropy-scan predicts a collapse or NaN: "warning" with
-              the lower threshold, "stop" with the higher; None: does not
 
     The attribute `reasons` contains, by trial id, the reason why the trial was
     stopped."""
@@ -44,10 +42,9 @@ class RayTunePruning(tune.Callback, tune.Stopper):
         run: str,
         severity: str = "error",
         kinds: Any = KINDS,
-        forecast: str | None = None,
     ) -> None:
         self._run = run
-        self._flags = Flags(severity, kinds, forecast)
+        self._flags = Flags(severity, kinds)
         self.reasons: dict[str, str] = {}
         self._has_missed = False
 

@@ -139,10 +139,7 @@ class Run:
         it holds at the last step), onset and reported (steps), layers, heads, value,
         threshold, advice (causes, remedies, sources; None for a user's rule). Starts
         entropy-scan, which reads the whole file."""
-        return self._judged()
-
-    def _judged(self, *options: str) -> list[Flag]:
-        own = _scan(self.path, f"--where={self._where}", "--json", *options).stdout
+        own = _scan(self.path, f"--where={self._where}", "--json").stdout
         return json.loads(own, object_hook=Flag)["runs"][0]["flags"]
 
     @property
