@@ -1,6 +1,5 @@
 /* Follows fragments that grow, without tables. Frames are checked as a reader
-   checks them; only the kinds and steps of records are read, and samples if the
-   caller wants them. */
+   checks them; only the kinds and steps of records, and samples, are read. */
 #include "store/growth.h"
 
 #include "analyzer/base/checked.h"
@@ -30,7 +29,7 @@ struct es_growth {
     es_esf esf;           /* without tables */
     es_growth_news news;
     bool is_written; /* the fragment's writer was alive at the last check */
-    known *series;   /* (n_series); NULL if samples are not kept */
+    known *series;   /* (n_series) */
     size_t n_series;
     es_growth_sample *samples; /* (n_samples) found by the last look */
     size_t n_samples;
@@ -122,13 +121,11 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         memcpy(&sample, esf->payload + used, sizeof sample);
         if (sample.step > esf->step)
             esf->step = sample.step;
-        if (growth->series) {
-            es_status status =
-                keep(growth, &sample, esf->payload + used + sizeof sample,
-                     words[1] - (uint32_t)sizeof sample);
-            if (status < 0)
-                return status;
-        }
+        const es_status status =
+            keep(growth, &sample, esf->payload + used + sizeof sample,
+                 words[1] - (uint32_t)sizeof sample);
+        if (status < 0)
+            return status;
         used += (words[1] + 7) / 8 * 8;
     }
     return ES_OK;
@@ -173,8 +170,7 @@ bool es_growth_is_searching(const es_growth *growth)
     return growth->esf.tails.more;
 }
 
-es_status es_growth_begin(es_growth **out, const es_reader *reader,
-                          bool samples)
+es_status es_growth_begin(es_growth **out, const es_reader *reader)
 {
     const es_esf *from = reader->source.fragment;
     es_growth *growth;
@@ -205,7 +201,7 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
             0 ||
         (status = es_copy_text(&growth->database.file, reader->database.file)) <
             0 ||
-        (samples && (status = know_series(growth, reader)) < 0))
+        (status = know_series(growth, reader)) < 0)
         es_growth_end(growth);
     else
         *out = growth;
@@ -250,11 +246,6 @@ const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth)
 {
     *n = growth->n_samples;
     return growth->samples;
-}
-
-int64_t es_growth_last_step(const es_growth *growth)
-{
-    return growth->esf.step;
 }
 
 bool es_growth_is_abroad(const es_growth *growth)

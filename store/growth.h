@@ -43,14 +43,12 @@ es_status es_growth_open(es_reader **out, const char *path,
  * Starts to follow a fragment from a reader's position; the reader may be
  * closed afterwards. If the writer dies from now on, looks report it.
  *
- *   out      NULL if the reader has no fragment, or its writer has closed the
- *            fragment and all of it is searched
- *   samples  true: each look keeps its samples for es_growth_samples
+ *   out  NULL if the reader has no fragment, or its writer has closed the
+ *        fragment and all of it is searched
  *
  * Returns ES_OK, ES_ENOMEM.
  */
-es_status es_growth_begin(es_growth **out, const es_reader *reader,
-                          bool samples) ES_MUST_USE;
+es_status es_growth_begin(es_growth **out, const es_reader *reader) ES_MUST_USE;
 
 /**
  * Opens the file, reads what was appended, and closes the file. On a file
@@ -68,9 +66,6 @@ es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
  */
 const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth);
 void es_growth_drop_samples(es_growth *growth);
-
-/** Returns the highest known step; ES_UNKNOWN if no step is known. */
-int64_t es_growth_last_step(const es_growth *growth);
 
 /** Returns true if the search for frames behind damage is not finished: the
  *  next look resumes it. */

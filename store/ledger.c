@@ -7,12 +7,13 @@
 #include "analyzer/base/checked.h"
 #include "store/store_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LEDGER_ID 0x454E574C /* "ENWL" */
-#define LEDGER_VERSION 1
+#define LEDGER_VERSION 2
 
 /* Limit of one call, in steps of SQLite's virtual machine; they take a second
    or two. Millions of alerts stay far below it; a crafted file whose pages
@@ -25,8 +26,18 @@ static const char schema[] =
     "CREATE TABLE alert(\n"
     "  alert_id INTEGER PRIMARY KEY,\n"
     "  id TEXT NOT NULL UNIQUE,\n"
-    "  json TEXT NOT NULL,\n"
+    "  line TEXT NOT NULL, -- the alert in words\n"
+    "  path TEXT NOT NULL,\n"
+    "  uuid TEXT NOT NULL,\n"
+    "  name TEXT,\n"
+    "  arch TEXT,\n"
+    "  title TEXT NOT NULL,\n"
     "  severity INTEGER NOT NULL,\n"
+    "  onset INTEGER NOT NULL,\n"
+    "  step INTEGER NOT NULL,\n"
+    "  value REAL, -- NULL: unknown, as the threshold\n"
+    "  threshold REAL,\n"
+    "  layers BLOB NOT NULL, -- 16-bit numbers of layers\n"
     "  at TEXT NOT NULL -- ISO 8601, UTC: when it was entered\n"
     ") STRICT;\n"
     "CREATE TABLE delivery(\n"
@@ -47,11 +58,15 @@ static const char schema[] =
 enum { SQL_ALERT, SQL_DELIVERY, SQL_NEXT, SQL_CLAIM, SQL_SETTLE, N_SQL };
 
 static const char *const texts[N_SQL] = {
-    [SQL_ALERT] = "INSERT OR IGNORE INTO alert(id, json, severity, at) "
-                  "VALUES(?1, ?2, ?3, ?4)",
+    [SQL_ALERT] = "INSERT OR IGNORE INTO alert(id, line, path, uuid, name, "
+                  "arch, title, severity, onset, step, value, threshold, "
+                  "layers, at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+                  "?11, ?12, ?13, ?14)",
     [SQL_DELIVERY] = "INSERT INTO delivery(alert_id, action) VALUES(?1, ?2)",
-    [SQL_NEXT] = "SELECT delivery_id, id, json, action, severity, tries, "
-                 "claimant FROM delivery JOIN alert USING(alert_id) "
+    [SQL_NEXT] = "SELECT action, id, line, path, uuid, name, arch, title, "
+                 "severity, onset, step, value, threshold, layers, "
+                 "delivery_id, tries, claimant "
+                 "FROM delivery JOIN alert USING(alert_id) "
                  "WHERE delivery_id > ?1 AND state IN ('owed', 'claimed') "
                  "ORDER BY delivery_id LIMIT 1",
     [SQL_CLAIM] = "UPDATE delivery SET state = 'claimed', claimant = ?3 "
@@ -62,12 +77,15 @@ static const char *const texts[N_SQL] = {
                    "WHERE delivery_id = ?1",
 };
 
+enum { N_STRINGS = 8 }; /* the first columns of SQL_NEXT */
+
 struct es_ledger {
     es_guard guard;
     es_database database;
     int64_t n_steps; /* steps of the current call */
     sqlite3_stmt *statements[N_SQL];
-    char *strings[3]; /* strings of the last delivery that was returned */
+    char *strings[N_STRINGS]; /* strings of the last delivery that was
+                                 returned */
 };
 
 /* --- the file ------------------------------------------------------------- */
@@ -146,7 +164,8 @@ static es_status check(es_ledger *ledger, int64_t id, const char *found)
         return es_fail(
             ES_EVERSION,
             "%s: schema %lld differs from this program's %d: use the "
-            "version of entropy-scan that made it",
+            "version of entropy-scan that made it, or remove the file: every "
+            "alert is then reported again",
             database->path, (long long)version, LEDGER_VERSION);
     status = our_schema(&wanted);
     if (status == ES_OK && strcmp(found, wanted) != 0)
@@ -311,10 +330,15 @@ static es_status add_deliveries(es_ledger *ledger, const char *const *actions,
     return status;
 }
 
-es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
-                        es_severity severity, const char *const *actions,
-                        size_t n_actions, bool *fresh)
+es_status es_ledger_add(es_ledger *ledger, const es_alert *alert,
+                        const char *const *actions, size_t n_actions,
+                        bool *fresh)
 {
+    const char *const strings[] = {alert->id,   alert->text, alert->path,
+                                   alert->uuid, alert->name, alert->arch,
+                                   alert->title};
+    enum { N = sizeof strings / sizeof *strings };
+    uint16_t layers[ES_ALERT_LAYERS];
     char now[ES_TIME_SIZE];
     int64_t n_added = 0;
     es_time_now(now);
@@ -322,10 +346,18 @@ es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
     if (status != ES_OK)
         return status;
     sqlite3_stmt *s = ledger->statements[SQL_ALERT];
-    es_bind_text(s, 1, id);
-    es_bind_text(s, 2, json);
-    sqlite3_bind_int(s, 3, (int)severity);
-    es_bind_text(s, 4, now);
+    for (int i = 0; i < N; i++)
+        es_bind_text(s, i + 1, strings[i]);
+    sqlite3_bind_int(s, N + 1, (int)alert->severity);
+    sqlite3_bind_int64(s, N + 2, alert->onset);
+    sqlite3_bind_int64(s, N + 3, alert->step);
+    sqlite3_bind_double(s, N + 4, alert->value); /* NaN is stored as NULL */
+    sqlite3_bind_double(s, N + 5, alert->threshold);
+    for (int i = 0; i < alert->n_layers; i++)
+        layers[i] = (uint16_t)alert->layers[i];
+    sqlite3_bind_blob(s, N + 6, layers, alert->n_layers * (int)sizeof *layers,
+                      SQLITE_TRANSIENT);
+    es_bind_text(s, N + 7, now);
     status = run(ledger, SQL_ALERT, &n_added);
     if (status == ES_OK && n_added)
         status = add_deliveries(ledger, actions, n_actions);
@@ -336,22 +368,65 @@ es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
 
 /* --- deliveries ----------------------------------------------------------- */
 
+/* Copies the layers of an alert and checks the alert, because another program
+ * may have changed the file. */
+static es_status copy_layers(es_alert *out, const es_ledger *ledger,
+                             sqlite3_stmt *s, int column)
+{
+    uint16_t layers[ES_ALERT_LAYERS];
+    const size_t n = (size_t)sqlite3_column_bytes(s, column);
+    if (!out->id || !out->text || !out->path || !out->uuid || !out->title ||
+        out->severity < ES_SEVERITY_NONE ||
+        out->severity > ES_SEVERITY_CRITICAL || n > sizeof layers ||
+        n % sizeof *layers)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: an alert has impossible values: remove "
+                       "the file: every alert is then reported again",
+                       ledger->database.path);
+    if (n)
+        memcpy(layers, sqlite3_column_blob(s, column), n);
+    out->n_layers = (int)(n / sizeof *layers);
+    for (int i = 0; i < out->n_layers; i++)
+        out->layers[i] = layers[i];
+    return ES_OK;
+}
+
+static double read_number(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column) == SQLITE_NULL
+               ? (double)NAN
+               : sqlite3_column_double(s, column);
+}
+
 static es_status copy_row(es_delivery *out, es_ledger *ledger, sqlite3_stmt *s)
 {
+    char **strings = ledger->strings;
     es_status status = ES_OK;
     forget_strings(ledger);
-    for (int i = 0; i < 3 && status == ES_OK; i++)
-        status = copy_text(&ledger->strings[i], s, i + 1);
+    for (int i = 0; i < N_STRINGS && status == ES_OK; i++)
+        if (sqlite3_column_type(s, i) != SQLITE_NULL)
+            status = copy_text(&strings[i], s, i);
+    if (status != ES_OK)
+        return status;
     *out = (es_delivery){
-        .number = sqlite3_column_int64(s, 0),
-        .id = ledger->strings[0],
-        .json = ledger->strings[1],
-        .action = ledger->strings[2],
-        .severity = (es_severity)sqlite3_column_int(s, 4),
-        .tries = sqlite3_column_int64(s, 5),
-        .claimant = sqlite3_column_int64(s, 6),
+        .number = sqlite3_column_int64(s, N_STRINGS + 6),
+        .action = strings[0],
+        .alert = {.id = strings[1],
+                  .text = strings[2],
+                  .path = strings[3],
+                  .uuid = strings[4],
+                  .name = strings[5],
+                  .arch = strings[6],
+                  .title = strings[7],
+                  .severity = (es_severity)sqlite3_column_int(s, N_STRINGS),
+                  .onset = sqlite3_column_int64(s, N_STRINGS + 1),
+                  .step = sqlite3_column_int64(s, N_STRINGS + 2),
+                  .value = read_number(s, N_STRINGS + 3),
+                  .threshold = read_number(s, N_STRINGS + 4)},
+        .tries = sqlite3_column_int64(s, N_STRINGS + 7),
+        .claimant = sqlite3_column_int64(s, N_STRINGS + 8),
     };
-    return status;
+    return copy_layers(&out->alert, ledger, s, N_STRINGS + 5);
 }
 
 es_status es_ledger_next(es_ledger *ledger, int64_t after, es_delivery *out)

@@ -13,13 +13,42 @@
 #ifndef ES_LEDGER_H
 #define ES_LEDGER_H
 
+#include "analyzer/base/severity.h"
 #include "analyzer/base/status.h"
-#include "analyzer/flags/flags.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct es_ledger es_ledger;
+
+#define ES_ALERT_LAYERS 64 /* maximum number of layers that an alert lists */
+
+/**
+ * An alert about one run: an episode of a flag or of a rule that has opened or
+ * become more severe. The judge of the run fills it once
+ * (cli/alerts/watch/follow.h), the ledger stores it in columns, and a delivery
+ * formats it. Strings are borrowed, and untrusted because they come from run
+ * files.
+ */
+typedef struct es_alert {
+    const char *id;          /* "UUID/alert:TITLE@ONSET:SEVERITY" */
+    const char *text;        /* one line in words, without a line end */
+    const char *path;        /* absolute path of the run file, or its URL */
+    const char *uuid;        /* of the run */
+    const char *name, *arch; /* of the run; may be NULL */
+    const char *title;       /* name of the flag, such as "collapse", or of the
+                                rule; no rule has the name of a flag */
+    es_severity severity;
+    int64_t onset, step;     /* steps at which the episode began and the alert
+                                was raised */
+    double value, threshold; /* value that crossed the threshold; both NaN if
+                                unknown */
+    int layers[ES_ALERT_LAYERS], n_layers;
+    /* The ledger does not store these two members. */
+    bool stops;      /* true if the rule that raised the alert stops the run */
+    bool is_written; /* true if a live process is writing the run; only then
+                        can the run be stopped */
+} es_alert;
 
 /**
  * Opens `path`; creates it if it is absent or empty. Rolls back the unfinished
@@ -40,25 +69,24 @@ es_status es_ledger_open(es_ledger **out, const char *path) ES_MUST_USE;
 void es_ledger_close(es_ledger *ledger); /* `ledger` may be NULL */
 
 /**
- * Enters an alert and its deliveries, unless the alert is already there.
+ * Enters an alert and its deliveries, unless an alert with its id is already
+ * there.
  *
- *   id       identifies the alert: the event's dedupe key
- *   json     text to deliver: one JSON object
  *   actions  (n_actions) names; each is one delivery
  *   fresh    set to true if the alert is new
  *
  * Returns ES_OK; ES_EIO, ES_ELOCKED, ES_ENOMEM: nothing is entered; ES_EFORK.
  */
-es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
-                        es_severity severity, const char *const *actions,
-                        size_t n_actions, bool *fresh) ES_MUST_USE;
+es_status es_ledger_add(es_ledger *ledger, const es_alert *alert,
+                        const char *const *actions, size_t n_actions,
+                        bool *fresh) ES_MUST_USE;
 
 /** One delivery. The strings belong to the ledger and are valid until its
  *  next call. */
 typedef struct es_delivery {
     int64_t number;
-    const char *id, *json, *action;
-    es_severity severity;
+    const char *action;
+    es_alert alert;
     int64_t tries;    /* number of failed attempts */
     int64_t claimant; /* pid of the process that has claimed it, or 0 */
 } es_delivery;

@@ -17,13 +17,6 @@
 /* Maximum size of a group of small files in bytes. */
 #define GROUP_BYTES (8 << 20)
 
-/** State of a file that earlier rounds have found. */
-typedef struct es_known_file {
-    es_stamp stamp;
-    bool is_done, is_reported;
-    char path[];
-} known_file;
-
 typedef struct push {
     es_pusher *pusher;
     const es_push_options *options;
@@ -43,19 +36,20 @@ typedef struct push {
 
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const known_file *)a)->path, ((const known_file *)b)->path);
+    return strcmp(((const es_push_known *)a)->path,
+                  ((const es_push_known *)b)->path);
 }
 
 /* Returns the entry of a file, which is added if the path is new; NULL if
  * memory is short. */
-static known_file *know(push *p, const char *path)
+static es_push_known *know(push *p, const char *path)
 {
     const size_t size = strlen(path) + 1;
-    known_file *file = calloc(1, sizeof *file + size);
+    es_push_known *file = calloc(1, sizeof *file + size);
     if (!file)
         return NULL;
     memcpy(file->path, path, size);
-    known_file **found = tsearch(file, &p->files, by_path);
+    es_push_known **found = tsearch(file, &p->files, by_path);
     if (!found || *found != file)
         free(file);
     return found ? *found : NULL;
@@ -71,7 +65,7 @@ static es_status choose(push *p, const es_paths *paths)
     es_status status = es_alloc(&p->todo, paths->n, sizeof *p->todo, "files");
     for (size_t i = 0; i < paths->n && status == ES_OK; i++) {
         const char *path = paths->paths[i];
-        known_file *known = know(p, path);
+        es_push_known *known = know(p, path);
         const es_stamp stamp = es_stamp_of(path);
         if (!known)
             return es_fail(ES_ENOMEM, "%s: out of memory", path);
@@ -121,7 +115,7 @@ static bool is_ending(push *p)
 static void settle(worker *w, es_push_file *file, es_status status)
 {
     push *p = w->push;
-    known_file *known = file->known;
+    es_push_known *known = file->known;
     const bool ends =
         status == ES_ENOMEM || (status < 0 && !p->options->follow &&
                                 es_pusher_is_blamed(w->base.pusher, status));
@@ -139,6 +133,8 @@ static void settle(worker *w, es_push_file *file, es_status status)
     known->stamp = file->stamp;
     known->is_done =
         p->status == ES_OK && !es_stamp_is_fresh(&file->stamp, TICK);
+    if (!es_push_known_grows(known))
+        es_push_known_forget(known);
     es_damage_close(file->reader);
     es_progress_line_set(++p->n_ended);
     pthread_mutex_unlock(&p->lock);
@@ -277,6 +273,7 @@ static es_status push_round(push *p)
 
 static void forget(void *node)
 {
+    es_push_known_forget(node);
     free(node);
 }
 

@@ -16,7 +16,7 @@
 /* Maximum number of attempts, with pauses of 0.2, 0.4, ... 3.2 s. */
 #define MOST_TRIES 6
 #define LONGEST_REST 10.0 /* maximum pause between two attempts in seconds */
-/* Maximum number of alerts of a run; the recorder stores no more. */
+/* Maximum number of alerts of a run. */
 #define MOST_ALERTS 1000
 /* Maximum size in bytes of a file that is pushed in a group. */
 #define SMALL_BYTES (1 << 20)
@@ -31,68 +31,102 @@ void es_push_rest(double seconds)
 
 /* --- alerts --------------------------------------------------------------- */
 
-typedef struct alerts {
-    es_push_alert items[MOST_ALERTS];
-    char *texts[MOST_ALERTS][4]; /* id, title, line and JSON of each alert;
-                                    owned */
+/* A run that is judged as it grows, and its alerts so far. */
+struct es_push_judged {
+    es_follow follow;
+    es_push_alert *alerts; /* (n) with owned strings */
     size_t n;
-} alerts;
+};
 
+static es_status copy_alert(es_push_alert *out, const es_alert *from)
+{
+    char *texts[3] = {NULL};
+    char *json = es_alert_json(from);
+    es_status status = json ? ES_OK : ES_ENOMEM;
+    const char *const given[3] = {from->id, from->title, from->text};
+    for (int i = 0; i < 3 && status == ES_OK; i++)
+        status = es_copy_text(&texts[i], given[i]);
+    *out = (es_push_alert){.id = texts[0],
+                           .title = texts[1],
+                           .line = texts[2],
+                           .json = json,
+                           .severity = from->severity,
+                           .onset = from->onset,
+                           .step = from->step};
+    return status;
+}
+
+/* Adds an alert, unless a run that is judged again reports it a second time. */
 static es_status add_alert(void *user, const es_alert *alert)
 {
-    alerts *all = user;
-    if (all->n == MOST_ALERTS)
+    es_push_judged *judged = user;
+    for (size_t i = 0; i < judged->n; i++)
+        if (strcmp(judged->alerts[i].id, alert->id) == 0)
+            return ES_OK;
+    if (judged->n == MOST_ALERTS)
         return ES_OK;
-    char **texts = all->texts[all->n++];
-    es_status status = es_copy_text(&texts[1], alert->title);
-    if (status < 0 || !(texts[0] = es_alert_id(alert)) ||
-        !(texts[2] = es_alert_line(alert)) ||
-        !(texts[3] = es_alert_json(alert)))
-        return ES_ENOMEM;
-    all->items[all->n - 1] = (es_push_alert){.id = texts[0],
-                                             .title = texts[1],
-                                             .line = texts[2],
-                                             .json = texts[3],
-                                             .severity = alert->severity,
-                                             .onset = alert->onset,
-                                             .step = alert->step};
+    es_status status = es_grow(&judged->alerts, judged->n + 1,
+                               sizeof *judged->alerts, "alerts");
+    return status < 0 ? status
+                      : copy_alert(&judged->alerts[judged->n++], alert);
+}
+
+static void forget_alerts(es_push_judged *judged)
+{
+    for (size_t i = 0; i < judged->n; i++) {
+        const es_push_alert *alert = &judged->alerts[i];
+        const char *const owned[] = {alert->id, alert->title, alert->line,
+                                     alert->json};
+        for (size_t k = 0; k < sizeof owned / sizeof *owned; k++)
+            free((char *)(uintptr_t)owned[k]);
+    }
+    free(judged->alerts);
+    judged->alerts = NULL;
+    judged->n = 0;
+}
+
+static void free_judged(es_push_judged *judged)
+{
+    if (!judged)
+        return;
+    es_follow_end(&judged->follow);
+    forget_alerts(judged);
+    free(judged);
+}
+
+void es_push_known_forget(es_push_known *known)
+{
+    while (known->n_judged)
+        free_judged(known->judged[--known->n_judged]);
+    free(known->judged);
+    known->judged = NULL;
+}
+
+bool es_push_known_grows(const es_push_known *known)
+{
+    bool grows = false;
+    for (size_t i = 0; i < known->n_judged; i++)
+        grows |= known->judged[i] && known->judged[i]->follow.judging;
+    return grows;
+}
+
+/* Finds the state of a run, which is added if it is new. */
+static es_status find_judged(es_push_judged **out, es_push_known *known,
+                             size_t run)
+{
+    es_status status;
+    while (known->n_judged <= run) {
+        if ((status = es_grow(&known->judged, known->n_judged + 1,
+                              sizeof(es_push_judged *), "runs")) < 0)
+            return status;
+        known->judged[known->n_judged++] = NULL;
+    }
+    if (!known->judged[run] &&
+        (status = es_alloc(&known->judged[run], 1, sizeof(es_push_judged),
+                           "a run")) < 0)
+        return status;
+    *out = known->judged[run];
     return ES_OK;
-}
-
-static void forget_alerts(alerts *all)
-{
-    while (all->n) {
-        all->n--;
-        for (int k = 0; k < 4; k++) {
-            free(all->texts[all->n][k]);
-            all->texts[all->n][k] = NULL;
-        }
-    }
-}
-
-static es_status take_events(alerts *all, es_reader *reader, size_t run,
-                             const es_alert *about)
-{
-    const es_event *events;
-    size_t n = 0;
-    es_status status = es_reader_events(reader, run, &events, &n);
-    for (size_t i = 0; i < n && status == ES_OK; i++) {
-        es_alert alert;
-        if (es_alert_of_event(&alert, &events[i], about))
-            status = add_alert(all, &alert);
-    }
-    return status;
-}
-
-static es_status judge(alerts *all, es_reader *reader, size_t run,
-                       const es_alert *about, const es_rules_file *rules)
-{
-    es_follow once = {.judging = NULL};
-    const es_follow_options options = {
-        .rules = rules, .handler = add_alert, .user = all};
-    es_status status = es_follow_read(&once, reader, run, about, &options);
-    es_follow_end(&once);
-    return status;
 }
 
 /** Data for finding the alerts of a run during its push. */
@@ -101,32 +135,29 @@ typedef struct run_alerts {
     es_reader *reader;
     size_t run;
     es_run_info info;
-    alerts all;
+    es_push_judged *judged; /* owned by the known file */
 } run_alerts;
 
-/* Finds the same alerts as watch: the alerts that the recorder stored or, if it
- * stored none and the run has ended, the alerts found by judging the run; and
- * the alerts of the user's rules. */
+/* Judges the run and finds the alerts that watch reports. */
 static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 {
-    run_alerts *r = user;
+    const run_alerts *r = user;
+    es_push_judged *judged = r->judged;
     char place[PATH_MAX];
     const char *path = es_reader_path(r->reader);
     const es_alert about = {.path = realpath(path, place) ? place : path,
                             .uuid = r->info.uuid,
                             .name = r->info.name,
-                            .arch = r->info.arch};
-    const es_rules_file *rules =
-        r->options->has_rules ? r->options->rules : NULL;
-    es_status status = ES_OK;
-    forget_alerts(&r->all);
-    if (!rules || !es_rules_file_sets_flags(rules))
-        status = take_events(&r->all, r->reader, r->run, &about);
-    if (status == ES_OK &&
-        (rules || (!r->all.n && r->info.status != ES_RUN_RUNNING)))
-        status = judge(&r->all, r->reader, r->run, &about, rules);
-    *out = r->all.items;
-    *n = r->all.n;
+                            .arch = r->info.arch,
+                            .is_written = r->info.status == ES_RUN_RUNNING};
+    const es_follow_options options = {
+        .rules = r->options->has_rules ? r->options->rules : NULL,
+        .handler = add_alert,
+        .user = judged};
+    const es_status status =
+        es_follow_read(&judged->follow, r->reader, r->run, &about, &options);
+    *out = judged->alerts;
+    *n = judged->n;
     return status;
 }
 
@@ -163,13 +194,15 @@ es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
 }
 
 /**
- * Prepares the data for finding the alerts of a run; free_alerts frees them.
+ * Prepares the data for finding the alerts of a run; the caller frees them.
  * Returns ES_DONE if the run is too old to be pushed.
  */
 static es_status look_at(run_alerts **out, const es_push_worker *w,
-                         es_reader *reader, size_t run,
-                         const es_push_source *source)
+                         const es_push_file *file, size_t run)
 {
+    es_reader *reader = file->reader;
+    const es_push_source *source = &file->source;
+    es_push_judged *judged;
     es_run_info info;
     es_status status;
     *out = NULL;
@@ -179,45 +212,40 @@ static es_status look_at(run_alerts **out, const es_push_worker *w,
         (double)es_push_changed_at(&info, source->changed_at) <
             (double)time(NULL) - w->options->keep * 86400)
         return ES_DONE;
-    if ((status = es_alloc(out, 1, sizeof **out, "alerts")) < 0)
+    if ((status = find_judged(&judged, file->known, run)) < 0 ||
+        (status = es_alloc(out, 1, sizeof **out, "alerts")) < 0)
         return status;
     (*out)->options = w->options;
     (*out)->reader = reader;
     (*out)->run = run;
     (*out)->info = info;
+    (*out)->judged = judged;
     return ES_OK;
 }
 
-static void free_alerts(run_alerts *found)
-{
-    if (found)
-        forget_alerts(&found->all);
-    free(found);
-}
-
-static es_status try_run(es_push_worker *w, es_reader *reader, size_t run,
-                         const es_push_source *source)
+static es_status try_run(es_push_worker *w, const es_push_file *file,
+                         size_t run)
 {
     run_alerts *found;
-    es_status status = look_at(&found, w, reader, run, source);
+    es_status status = look_at(&found, w, file, run);
     if (status == ES_DONE)
         w->result.old++;
     if (status == ES_OK)
-        status = es_push_run(w->pusher, reader, run, source, find_alerts, found,
-                             &w->result.counts);
-    free_alerts(found);
+        status = es_push_run(w->pusher, file->reader, run, &file->source,
+                             find_alerts, found, &w->result.counts);
+    free(found);
     return status < 0 ? status : ES_OK;
 }
 
 /* Pushes a run, and retries after failures that may be temporary. Data that was
  * already committed is not pushed again. */
-static es_status push_run(es_push_worker *w, es_reader *reader, size_t run,
-                          const es_push_source *source)
+static es_status push_run(es_push_worker *w, const es_push_file *file,
+                          size_t run)
 {
     es_status status;
     double pause = 0.2;
     for (int i = 1;; i++) {
-        status = try_run(w, reader, run, source);
+        status = try_run(w, file, run);
         if (status == ES_OK || !es_pusher_may_retry(w->pusher, status) ||
             (i >= MOST_TRIES && !w->options->follow))
             return status;
@@ -259,7 +287,7 @@ es_status es_push_file_runs(es_push_worker *w, es_push_file *file)
     for (size_t run = 0; run < n; run++) {
         status = note_rank(file, run);
         if (status == ES_DONE)
-            status = push_run(w, file->reader, run, &file->source);
+            status = push_run(w, file, run);
         if (status < 0 && es_pusher_is_blamed(w->pusher, status) &&
             !w->options->follow)
             return status;
@@ -285,8 +313,7 @@ void es_push_file_group(es_push_worker *w, es_push_file *const *files, size_t n)
     for (size_t i = 0; i < n; i++) {
         run_alerts *found;
         if (note_rank(files[i], 0) == ES_DONE &&
-            look_at(&found, w, files[i]->reader, 0, &files[i]->source) ==
-                ES_OK) {
+            look_at(&found, w, files[i], 0) == ES_OK) {
             of[n_items] = files[i];
             items[n_items++] = (es_push_item){.reader = files[i]->reader,
                                               .source = &files[i]->source,
@@ -298,6 +325,6 @@ void es_push_file_group(es_push_worker *w, es_push_file *const *files, size_t n)
         es_push_group(w->pusher, items, n_items, &w->result.counts);
     for (size_t i = 0; i < n_items; i++) {
         of[i]->is_pushed = status == ES_OK && items[i].is_pushed;
-        free_alerts(items[i].user);
+        free(items[i].user);
     }
 }

@@ -15,13 +15,33 @@ typedef struct es_push_worker {
     es_push_result result; /* results counted by this worker */
 } es_push_worker;
 
+/** A run whose judging continues at the next push of its file. */
+typedef struct es_push_judged es_push_judged;
+
+/** What earlier rounds know about a file. */
+typedef struct es_push_known {
+    es_stamp stamp;
+    bool is_done, is_reported;
+    es_push_judged **judged; /* (n_judged) one for each run; elements may be
+                                NULL */
+    size_t n_judged;
+    char path[];
+} es_push_known;
+
+/** Returns true if a run of the file has not ended, so that its judging will
+ *  continue. */
+bool es_push_known_grows(const es_push_known *known);
+
+void es_push_known_forget(es_push_known *known); /* frees the judged runs */
+
 /**
- * A file to be pushed. All members except path and stamp are initially zero.
+ * A file to be pushed. All members except path, stamp and known are initially
+ * zero.
  */
 typedef struct es_push_file {
     const char *path; /* borrowed */
     es_stamp stamp;
-    struct es_known_file *known;
+    es_push_known *known; /* borrowed */
     es_reader *reader;
     char *place; /* absolute path without .db or .esf; owned */
     es_push_source source;

@@ -37,8 +37,11 @@ static void count_episode(void *user, const es_episode *episode)
 
 static es_status count_alert(void *user, const es_alert *alert)
 {
+    int kind = 0;
+    while (strcmp(es_flag_name((es_flag_kind)kind), alert->title) != 0)
+        kind++;
     ((verdict *)user)->step = alert->step;
-    report(user, alert->kind, alert->severity);
+    report(user, (es_flag_kind)kind, alert->severity);
     return ES_OK;
 }
 

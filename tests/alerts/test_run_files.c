@@ -36,8 +36,7 @@ static es_watch_files watch_of(char *const *path, size_t *n_reported)
                             .user = n_reported};
 }
 
-/* A run that is being written is judged now and then; a run that was replaced,
- * even by a shorter one, is judged at once. */
+/* A run that was replaced, even by a shorter one, is judged from its start. */
 TEST(a_shorter_run_in_the_same_place_is_judged)
 {
     char *const path = es_folder_file(state, "run.db");
@@ -96,42 +95,29 @@ static void set_time(const char *path, const struct stat *then)
  * times. */
 TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
 {
-    static const float loss = 2;
-    static const es_event alert = {.step = 9,
-                                   .kind = "collapse",
-                                   .severity = ES_SEVERITY_ERROR,
-                                   .layer = ES_UNKNOWN,
-                                   .head = ES_UNKNOWN,
-                                   .dedupe = "alert:collapse@4:error"};
     char *const path = es_folder_file(state, "run.esf");
     size_t n_reported = 0;
     es_watch_files watch = watch_of(&path, &n_reported);
-    const es_run_info info = es_run_of(L, H);
     struct stat then;
-    int64_t run, series;
-    es_writer *writer = es_open_writer(path);
-    es_assert_ok(es_writer_run(writer, &run, &info, 0));
-    es_assert_ok(es_writer_series(writer, &series, run, "loss", ES_SHAPE_RUN,
-                                  ES_PHASE_TRAIN, NULL));
-    for (int64_t step = 0; step < LONG; step++)
-        es_assert_ok(es_writer_sample(writer, series, step, &loss, 1));
+    es_recorded to = write_run(path, LONG, LONG);
     assert_int_equal(stat(path, &then), 0);
     es_assert_ok(es_watch_files_read(&watch));
-    assert_non_null(watch.files[0].growth);
     const es_growth *growth = watch.files[0].growth;
-    for (int64_t step = LONG; step < LONG + 5; step++)
-        es_assert_ok(es_writer_sample(writer, series, step, &loss, 1));
+    assert_non_null(growth);
+    /* A sample in which all layers are low counts twice; three are needed. */
+    es_record_all(&to, "entropy", LONG, 0.001f);
     set_time(path, &then);
     es_assert_ok(es_watch_files_read(&watch));
-    assert_ptr_equal(watch.files[0].growth, growth); /* the file was not
-                                                        reopened */
-    assert_int_equal(es_growth_last_step(growth), LONG + 4);
     assert_int_equal(n_reported, 0);
-    es_assert_ok(es_writer_event(writer, run, &alert));
+    es_record_all(&to, "entropy", LONG + 1, 0.001f);
     set_time(path, &then);
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(n_reported, 1);
-    es_assert_ok(es_writer_close(writer));
+    assert_int_equal(
+        watch.files[0].counts[ES_FLAG_COLLAPSE][ES_SEVERITY_CRITICAL], 1);
+    assert_ptr_equal(watch.files[0].growth, growth); /* the file was not
+                                                        reopened */
+    es_record_close(&to);
     es_assert_ok(es_watch_files_read(&watch));
     assert_null(watch.files[0].growth);
     es_watch_files_close(&watch);
@@ -189,8 +175,8 @@ TEST(rules_read_only_the_appended_part_of_a_fragment)
     es_watch_files_close(&watch);
 }
 
-/* The run ends with two low samples, which count as a collapse only at the end
- * of a run. The run must not be judged as ended while its writer lives, nor
+/* The run ends with a low sample, which counts as a collapse only at the end of
+ * a run. The run must not be judged as ended while its writer lives, nor
  * within half a minute of its last heartbeat. */
 static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
 {
@@ -198,7 +184,7 @@ static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
     struct stat before;
     es_watch_files watch = watch_of(&path, &n_reported);
     watch.rules = rules;
-    es_recorded to = write_run(path, 2, 0);
+    es_recorded to = write_run(path, 1, 0);
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(stat(path, &before), 0);
     es_writer_abandon(to.writer);

@@ -271,10 +271,11 @@ import shutil, sqlite3, struct, sys
 state, other, victim = sys.argv[1:]
 db = sqlite3.connect(other, isolation_level=None)
 db.execute("INSERT INTO delivery(alert_id, action) SELECT alert_id, 'exec' FROM alert")
-db.execute("INSERT INTO alert SELECT NULL, 'x', hex(zeroblob(99999)), 1, '' FROM alert")
+db.execute("INSERT INTO alert SELECT NULL, 'x', hex(zeroblob(99999)), path, uuid, name, arch, title, "
+           "severity, onset, step, value, threshold, layers, '' FROM alert")
 db.execute("PRAGMA cache_size = 1")
 db.execute("BEGIN IMMEDIATE")
-db.execute("UPDATE alert SET json = lower(hex(randomblob(99999)))")
+db.execute("UPDATE alert SET line = lower(hex(randomblob(99999)))")
 shutil.copy(other, state)
 shutil.copy(other + "-journal", state + "-journal")
 db.execute("ROLLBACK")

@@ -28,16 +28,21 @@ typedef struct run {
     int64_t id, entropy, logit, loss, step;
 } run;
 
+/* The cause of an alert: the run, the step, and the times at which the cause
+ * was written and the watcher printed the alert (0: not yet). */
+typedef struct cause {
+    int run;
+    int64_t onset;
+    double written, seen;
+} cause;
+
 static struct {
     run *runs;
     int n;
     pid_t watcher;
-    int lines;                   /* descriptor of the watcher's standard
-                                    output */
-    double written[ALERTS_MOST]; /* time at which the cause of alert i was
-                                    written */
-    double seen[ALERTS_MOST];    /* time at which the watcher printed alert
-                                    i; 0: not yet */
+    int lines;                 /* descriptor of the watcher's standard
+                                  output */
+    cause causes[ALERTS_MOST]; /* (n_alerts) */
     int n_alerts;
     char text[1 << 16];
     size_t n_text;
@@ -74,8 +79,9 @@ static void remove_folder(void)
 
 static void open_run(run *r, int i, const char *suffix)
 {
-    char path[128];
-    const es_run_info info = {.name = "bench",
+    char path[128], name[32];
+    snprintf(name, sizeof name, "bench %d", i);
+    const es_run_info info = {.name = name,
                               .n_layer = LAYERS,
                               .n_head = HEADS,
                               .ctx = 64,
@@ -94,30 +100,19 @@ static void open_run(run *r, int i, const char *suffix)
           "series");
 }
 
-static void add_alert(run *r)
-{
-    char dedupe[96];
-    const char *kind = es_flag_name(ES_FLAG_COLLAPSE);
-    const int number = all.n_alerts++;
-    snprintf(dedupe, sizeof dedupe, "alert:%s@%d:error", kind, number);
-    const es_event event = {.step = r->step,
-                            .kind = kind,
-                            .severity = ES_SEVERITY_ERROR,
-                            .layer = ES_UNKNOWN,
-                            .head = ES_UNKNOWN,
-                            .message = "a line",
-                            .dedupe = dedupe};
-    check(es_writer_event(r->writer, r->id, &event) == ES_OK, "event");
-}
-
-/** Writes one transaction of five steps. If `alert`, it causes an alert. */
+/** Writes one transaction of five steps. If `alert`, all layers collapse in
+ *  them, which is an alert. */
 static void write_on(run *r, bool alert)
 {
     float values[CELLS];
+    if (alert)
+        all.causes[all.n_alerts++] =
+            (cause){.run = (int)(r - all.runs), .onset = r->step};
     check(es_writer_begin(r->writer) == ES_OK, "begin");
     for (int i = 0; i < STEPS; i++, r->step++) {
         for (int k = 0; k < CELLS; k++)
-            values[k] = 1.5F + 0.001F * (float)((k + r->step) % 100);
+            values[k] =
+                (alert ? 0.001F : 1.5F) + 0.001F * (float)((k + r->step) % 100);
         check(es_writer_sample(r->writer, r->entropy, r->step, values, CELLS) ==
                       ES_OK &&
                   es_writer_sample(r->writer, r->logit, r->step, values,
@@ -126,11 +121,9 @@ static void write_on(run *r, bool alert)
                       ES_OK,
               "sample");
     }
-    if (alert)
-        add_alert(r);
     check(es_writer_commit(r->writer) == ES_OK, "commit");
     if (alert)
-        all.written[all.n_alerts - 1] = now();
+        all.causes[all.n_alerts - 1].written = now();
 }
 
 /* --- the watcher ---------------------------------------------------------- */
@@ -163,10 +156,16 @@ static void start_watcher(char **options)
 
 static void take_line(const char *line)
 {
-    const char *at = strstr(line, "\"onset\":");
-    const long number = at ? strtol(at + 8, NULL, 10) : -1;
-    if (number >= 0 && number < all.n_alerts && all.seen[number] == 0)
-        all.seen[number] = now();
+    const char *name = strstr(line, "\"name\":\"bench ");
+    const char *onset = strstr(line, "\"onset\":");
+    if (!name || !onset)
+        return;
+    const long index = strtol(name + 14, NULL, 10);
+    const long long step = strtoll(onset + 8, NULL, 10);
+    for (int i = 0; i < all.n_alerts; i++)
+        if (all.causes[i].run == index && all.causes[i].onset == step &&
+            all.causes[i].seen == 0)
+            all.causes[i].seen = now();
 }
 
 /**
@@ -266,8 +265,8 @@ static void report(double share, long resident, int n_open, double behind)
     double delays[ALERTS_MOST];
     int n = 0;
     for (int i = 1; i < all.n_alerts; i++)
-        if (all.seen[i] > 0)
-            delays[n++] = all.seen[i] - all.written[i];
+        if (all.causes[i].seen > 0)
+            delays[n++] = all.causes[i].seen - all.causes[i].written;
     qsort(delays, (size_t)n, sizeof *delays, by_value);
     printf("%d runs: %.1f %% of a core, %ld MiB resident, %d descriptors\n",
            all.n, 100 * share, resident / 1024, n_open);
@@ -311,7 +310,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < all.n; i++)
             write_on(&all.runs[i], k == 39 && i == 0);
     start_watcher(argc > 4 ? argv + 4 : none);
-    while (all.seen[0] == 0) /* the watcher's first round reads everything */
+    while (all.causes[0].seen ==
+           0) /* the watcher's first round reads everything */
         write_for(1, false);
     write_for(5, false);
     const double before = usage_of(&resident, &n_open), start = now();

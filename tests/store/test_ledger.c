@@ -21,11 +21,33 @@ static es_ledger *open_ledger(void **state, const char *name)
     return ledger;
 }
 
+static es_alert alert_of(const char *id)
+{
+    return (es_alert){.id = id,
+                      .text = "/a.db (SM): collapse",
+                      .path = "/a.db",
+                      .uuid = "u",
+                      .arch = "SM",
+                      .title = "collapse",
+                      .severity = ES_SEVERITY_ERROR,
+                      .onset = 130,
+                      .step = INT64_C(9007199254740993),
+                      .value = 0.75,
+                      .threshold = NAN,
+                      .layers = {0, 3, 4095},
+                      .n_layers = 3};
+}
+
+static es_status try_to_add(es_ledger *ledger, const char *id, bool *fresh)
+{
+    const es_alert alert = alert_of(id);
+    return es_ledger_add(ledger, &alert, actions, 2, fresh);
+}
+
 static bool add(es_ledger *ledger, const char *id)
 {
     bool fresh;
-    es_assert_ok(es_ledger_add(ledger, id, "{\"a\":1}", ES_SEVERITY_ERROR,
-                               actions, 2, &fresh));
+    es_assert_ok(try_to_add(ledger, id, &fresh));
     return fresh;
 }
 
@@ -77,8 +99,7 @@ TEST(a_file_size_limit_is_named)
         set_file_limit(bytes);
         es_status status = es_ledger_open(&ledger, path);
         if (status == ES_OK)
-            status = es_ledger_add(ledger, id, "{}", ES_SEVERITY_ERROR, actions,
-                                   2, &fresh);
+            status = try_to_add(ledger, id, &fresh);
         set_file_limit(RLIM_INFINITY);
         if (status == ES_OK)
             continue;
@@ -101,16 +122,60 @@ TEST(deliveries_are_in_order)
     add(ledger, "second");
     for (int i = 0; i < 4; i++) {
         es_assert_ok(es_ledger_next(ledger, after, &next));
-        assert_string_equal(next.id, i < 2 ? "first" : "second");
+        assert_string_equal(next.alert.id, i < 2 ? "first" : "second");
         assert_string_equal(next.action, actions[i % 2]);
-        assert_string_equal(next.json, "{\"a\":1}");
-        assert_int_equal(next.severity, ES_SEVERITY_ERROR);
         assert_int_equal(next.tries, 0);
         assert_int_equal(next.claimant, 0);
         assert_true(next.number > after);
         after = next.number;
     }
     assert_int_equal(es_ledger_next(ledger, after, &next), ES_DONE);
+}
+
+TEST(an_alert_is_stored_completely)
+{
+    AUTO(es_ledger) ledger = open_ledger(state, "whole-alert.db");
+    es_delivery next;
+    add(ledger, "u/alert:collapse@130:error");
+    es_assert_ok(es_ledger_next(ledger, 0, &next));
+    assert_string_equal(next.alert.text, "/a.db (SM): collapse");
+    assert_string_equal(next.alert.path, "/a.db");
+    assert_string_equal(next.alert.uuid, "u");
+    assert_null(next.alert.name);
+    assert_string_equal(next.alert.arch, "SM");
+    assert_string_equal(next.alert.title, "collapse");
+    assert_int_equal(next.alert.severity, ES_SEVERITY_ERROR);
+    assert_int_equal(next.alert.onset, 130);
+    assert_true(next.alert.step == INT64_C(9007199254740993));
+    assert_true(next.alert.value == 0.75 && isnan(next.alert.threshold));
+    assert_int_equal(next.alert.n_layers, 3);
+    assert_int_equal(next.alert.layers[2], 4095);
+}
+
+/* Another program may write any values into the columns. */
+TEST(impossible_values_of_an_alert_are_refused)
+{
+    static const char *const changes[] = {
+        "severity = 99",
+        "severity = -7",
+        "layers = x'010203'",
+        "layers = zeroblob(9999)",
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char sql[96];
+        const char *path = es_folder_file(state, "changed.db");
+        unlink(path);
+        es_ledger *ledger = open_ledger(state, "changed.db");
+        es_delivery next;
+        add(ledger, "one");
+        es_ledger_close(ledger);
+        snprintf(sql, sizeof sql, "UPDATE alert SET %s", changes[i]);
+        es_sqlite(path, sql);
+        ledger = open_ledger(state, "changed.db");
+        es_assert_status(ES_EFORMAT, "impossible values",
+                         es_ledger_next(ledger, 0, &next));
+        es_ledger_close(ledger);
+    }
 }
 
 TEST(a_delivery_has_one_claimant)
@@ -210,8 +275,7 @@ static void enter_for_ever(const char *path, int says_the_first)
         _exit(1);
     for (int i = 0;; i++) {
         snprintf(id, sizeof id, "alert %d", i);
-        if (es_ledger_add(ledger, id, "{}", ES_SEVERITY_ERROR, actions, 2,
-                          &fresh) != ES_OK)
+        if (try_to_add(ledger, id, &fresh) != ES_OK)
             _exit(2);
         if (i == 0 && write(says_the_first, "1", 1) != 1)
             _exit(3);
@@ -286,8 +350,7 @@ TEST(a_forked_child_cannot_use_the_ledger)
     if (child == 0) {
         bool fresh;
         es_delivery next;
-        bool refused = es_ledger_add(ledger, "two", "{}", ES_SEVERITY_ERROR,
-                                     actions, 1, &fresh) == ES_EFORK &&
+        bool refused = try_to_add(ledger, "two", &fresh) == ES_EFORK &&
                        es_ledger_next(ledger, 0, &next) == ES_EFORK;
         es_ledger_close(ledger);
         _exit(refused ? 0 : 1);
@@ -344,7 +407,7 @@ static char *make_hot(void **state, const char *name)
     es_ledger_close(ledger);
     assert_int_equal(sqlite3_open(whole, &handle), SQLITE_OK);
     run_sql(handle, "PRAGMA cache_size = 1; BEGIN IMMEDIATE;"
-                    "UPDATE alert SET json = 'half done';"
+                    "UPDATE alert SET line = 'half done';"
                     "UPDATE delivery SET note = 'half done'");
     copy_file(path, whole);
     copy_file(beside(path, "-journal"),
@@ -372,7 +435,7 @@ TEST(a_hot_journal_is_rolled_back)
     assert_false(es_file_exists_beside(path, "-journal"));
     assert_counts(ledger, 60, 0, 120, 0);
     es_assert_ok(es_ledger_next(ledger, 0, &next));
-    assert_string_equal(next.json, "{\"a\":1}");
+    assert_string_equal(next.alert.text, "/a.db (SM): collapse");
     es_ledger_close(ledger);
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
@@ -478,8 +541,7 @@ TEST(a_journal_that_appears_later_is_refused)
     assert_int_equal(mkfifo(journal, 0600), 0);
     alarm(ES_PATIENCE_S);
     es_assert_status(ES_EIO, "-journal is not a regular file",
-                     es_ledger_add(ledger, "x", "{}", ES_SEVERITY_ERROR,
-                                   actions, 2, &fresh));
+                     try_to_add(ledger, "x", &fresh));
     alarm(0);
     es_ledger_close(ledger);
     unlink(journal);

@@ -28,7 +28,7 @@ static es_growth *begin(void)
 {
     es_growth *growth;
     AUTO(es_reader) r = es_open_reader(run_esf);
-    es_assert_ok(es_growth_begin(&growth, r, true));
+    es_assert_ok(es_growth_begin(&growth, r));
     return growth;
 }
 
@@ -91,12 +91,10 @@ TEST(samples_are_distinguished_from_other_records)
     assert_int_equal(look(growth), ES_GROWTH_NONE);
     es_esf_commit(w, 0, 4);
     assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
-    assert_int_equal(es_growth_last_step(growth), 3);
     assert_int_equal(look(growth), ES_GROWTH_NONE);
     es_esf_commit(w, 4, 6);
     es_esf_commit(w, 6, 8);
     assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
-    assert_int_equal(es_growth_last_step(growth), 7);
     assert_samples_are_read(growth, 4, 8);
     add_event(w, run);
     es_esf_commit(w, 8, 9);
@@ -135,7 +133,7 @@ TEST(a_run_file_and_a_closed_fragment_have_no_growth)
     es_growth *growth;
     es_write_run(run_db, "x", 3);
     AUTO(es_reader) r = es_open_reader(run_db);
-    es_assert_ok(es_growth_begin(&growth, r, true));
+    es_assert_ok(es_growth_begin(&growth, r));
     assert_null(growth);
     es_esf_write(run_esf, 2);
     assert_null(begin());
@@ -157,7 +155,6 @@ TEST(a_torn_frame_is_not_news_until_it_is_complete)
     assert_int_equal(pwrite(fd, bytes, n, 0), n);
     close(fd);
     assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
-    assert_int_equal(es_growth_last_step(growth), 1);
     free(bytes);
     es_writer_abandon(w);
 }
@@ -282,7 +279,7 @@ TEST(a_long_tail_is_searched_step_by_step_and_once)
         write_tail(bytes, is_torn ? place : n, place);
         const long long before = es_bytes_read();
         es_assert_ok(es_growth_open(&r, run_esf, NULL, STEP_BYTES));
-        es_assert_ok(es_growth_begin(&growth, r, true));
+        es_assert_ok(es_growth_begin(&growth, r));
         assert_int_equal(es_esf_check(r, false, &gap), 38);
         es_reader_close(r);
         assert_true(es_bytes_read() - before < 2 * STEP_BYTES);

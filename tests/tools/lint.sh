@@ -38,7 +38,7 @@ layer analyzer/polynomial 'analyzer/(base|arch|polynomial)/'
 layer analyzer "$product" '^analyzer/(cost|polynomial)/'
 layer store "$product|store/"
 layer render "$product|render/"
-layer hooks/recorder "$product|store/|hooks/recorder/"
+layer hooks/recorder "analyzer/(base|arch|heads|entropy)/|store/|hooks/recorder/"
 layer cli "$product|store/|render/|cli/" "$costs"
 layer cli 'analyzer/|store/|render/|cli/'
 layer samples "$product|store/|hooks/entropyscan\.h|samples/"
@@ -59,7 +59,7 @@ third_party 'fribidi' 'render/'
 third_party 'gsl/' 'analyzer/statistics/'
 third_party 'cblas.h' 'hooks/trainer/|tests/'
 third_party 'dnnl|oneapi' 'hooks/trainer/cpu/products_onednn.c'
-third_party 'jansson.h' 'hooks/trainer/|cli/alerts/alert.c|cli/exchange/import_(history|document).c|tests/'
+third_party 'jansson.h' 'hooks/trainer/|cli/exchange/import_(history|document).c|tests/'
 third_party 'ini.h' 'cli/alerts/rules/'
 third_party 'libpq' 'tests/'
 third_party 'yaml.h' 'cli/sweep/wandb.c'

@@ -1,6 +1,6 @@
 /* Runs in the process that makes the deliveries of one action. This process
- * claims deliveries in the ledger one after the other, parses each stored
- * alert, delivers it and settles the delivery. This file contains all kinds of
+ * claims deliveries in the ledger one after the other, makes each delivery and
+ * settles it. This file contains all kinds of
  * delivery except the webhook (webhook.c). Each delivery function returns the
  * outcome and sets the message unless the alert was delivered. */
 #include "cli/alerts/delivery/deliver.h"
@@ -91,9 +91,11 @@ bool es_deliver_is_free(const es_delivery *delivery)
 static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    char *text = json ? es_alert_json(alert) : es_alert_line(alert);
-    if (!text)
+    char *text = json ? es_alert_json(alert) : strdup(alert->text);
+    if (!text) {
+        es_fail(ES_ENOMEM, "out of memory for an alert");
         return ES_OUTCOME_AGAIN;
+    }
     size_t n = strlen(text), n_written = 0;
     text[n++] = '\n'; /* the line end replaces the terminating NUL */
     while (n_written < n && !*gone) {
@@ -226,19 +228,15 @@ static es_status find_run(const char *path, const char *uuid)
  * another run is recorded in the file, that run must not be stopped. */
 static es_delivery_outcome stop(const es_alert *alert)
 {
-    char *line = es_alert_line(alert);
     es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
-    if (!line)
-        return outcome;
     es_status status = find_run(alert->path, alert->uuid);
     if (status == ES_ENOTFOUND || status == ES_EFORMAT)
         outcome = ES_OUTCOME_FAILED;
-    else if (status == ES_OK && leave(alert->path, line))
+    else if (status == ES_OK && leave(alert->path, alert->text))
         outcome = ES_OUTCOME_DELIVERED;
     else if (status == ES_OK)
         es_fail(ES_EIO, "%s.stop: cannot write: %s", alert->path,
                 strerror(errno));
-    free(line);
     return outcome;
 }
 
@@ -248,20 +246,13 @@ static es_delivery_outcome act(es_action action, bool *gone,
                                const es_delivery *delivery,
                                const es_deliver_options *options)
 {
-    es_alert alert;
-    es_delivery_outcome outcome;
-    if (es_alert_read(&alert, delivery->json) != ES_OK)
-        return ES_OUTCOME_AGAIN;
+    const es_alert *alert = &delivery->alert;
     if (action == ES_ACTION_EXEC)
-        outcome = run_command(&alert, options);
-    else if (action == ES_ACTION_WEBHOOK)
-        outcome = es_webhook_post(&options->webhook, delivery->id, &alert);
-    else if (action == ES_ACTION_STOP)
-        outcome = stop(&alert);
-    else
-        outcome = print(gone, &alert, options->json);
-    es_alert_free(&alert);
-    return outcome;
+        return run_command(alert, options);
+    if (action == ES_ACTION_WEBHOOK)
+        return es_webhook_post(&options->webhook, alert);
+    return action == ES_ACTION_STOP ? stop(alert)
+                                    : print(gone, alert, options->json);
 }
 
 /* Makes a delivery that this process has claimed. A completed delivery must not
@@ -285,10 +276,11 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
     /* A delivery that fails repeatedly is reported only after its first
      * failure. */
     if (!delivered && (outcome == ES_OUTCOME_FAILED || !delivery->tries))
-        es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
+        es_print_note("%s: %s: %s", es_action_name(action), delivery->alert.id,
+                      note);
     if (delivered && delivery->tries)
         es_print_note("%s: %s: delivered (failed attempts: %lld)",
-                      es_action_name(action), delivery->id,
+                      es_action_name(action), delivery->alert.id,
                       (long long)delivery->tries);
     es_status status = ES_OK;
     for (int i = 0; i < SETTLE_TRIES; i++) {

@@ -98,15 +98,14 @@ es_status es_webhook_read_url(void *field, const es_option *option,
  * < > as markup; NULL if memory is short. */
 static char *slack_body(const es_alert *alert)
 {
-    char *body = NULL, *escaped = NULL, *line = es_alert_line(alert);
+    char *body = NULL, *escaped = NULL;
     size_t n;
-    FILE *out = line ? es_text_stream(&escaped, &n) : NULL;
-    for (const char *c = line; out && *c; c++)
+    FILE *out = es_text_stream(&escaped, &n);
+    for (const char *c = alert->text; out && *c; c++)
         if (*c == '&' || *c == '<' || *c == '>')
             fputs(*c == '&' ? "&amp;" : *c == '<' ? "&lt;" : "&gt;", out);
         else
             fputc(*c, out);
-    free(line);
     if (!out || fclose(out) != 0 || !(out = es_text_stream(&body, &n)))
         goto done;
     es_json_writer json = {.stream = out};
@@ -189,7 +188,7 @@ static void choose_authorities(CURL *handle)
         curl.easy_setopt(handle, CURLOPT_CAINFO, file);
 }
 
-es_delivery_outcome es_webhook_post(const es_webhook *webhook, const char *id,
+es_delivery_outcome es_webhook_post(const es_webhook *webhook,
                                     const es_alert *alert)
 {
     if (!load_curl())
@@ -199,7 +198,7 @@ es_delivery_outcome es_webhook_post(const es_webhook *webhook, const char *id,
     long answer = 0, limit = (long)(webhook->timeout * 1000);
     char *body = webhook->format == ES_WEBHOOK_SLACK ? slack_body(alert)
                                                      : es_alert_json(alert);
-    struct curl_slist *headers = headers_of(id);
+    struct curl_slist *headers = headers_of(alert->id);
     CURL *handle = body && headers ? curl.easy_init() : NULL;
     if (!handle) {
         es_fail(ES_ENOMEM, "out of memory for a message");

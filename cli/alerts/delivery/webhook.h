@@ -37,7 +37,7 @@ es_option_reader es_webhook_read_url;
  * certificate, a missing libcurl, and the statuses 302, 303, 307, 408, 425,
  * 429, 5xx.
  */
-es_delivery_outcome es_webhook_post(const es_webhook *webhook, const char *id,
+es_delivery_outcome es_webhook_post(const es_webhook *webhook,
                                     const es_alert *alert) ES_MUST_USE;
 
 #endif

@@ -32,18 +32,23 @@ static void hand_on(reading *r, const char *title, bool stops,
     es_alert *alert = &r->alert;
     alert->title = title;
     alert->stops = stops;
-    alert->kind = episode->kind;
     alert->severity = episode->severity;
     alert->onset = episode->onset;
     alert->step = es_judging_step(r->known->judging);
     alert->value = episode->value;
     alert->threshold = episode->threshold;
-    alert->described = r->known->layers;
     alert->n_layers = 0;
     for (int l = 0; l < r->known->run.n_layers; l++)
         if (episode->layers[l] && alert->n_layers < ES_ALERT_LAYERS)
             alert->layers[alert->n_layers++] = l;
-    r->status = r->options->handler(r->options->user, alert);
+    char *id = es_alert_id(alert);
+    char *text = es_alert_line(alert, episode->kind, r->known->layers);
+    alert->id = id;
+    alert->text = text;
+    r->status =
+        id && text ? r->options->handler(r->options->user, alert) : ES_ENOMEM;
+    free(id);
+    free(text);
 }
 
 static void receive_flag(void *user, const es_episode *episode)
@@ -115,11 +120,10 @@ static es_status begin(es_follow *known, const es_follow_options *options,
                        es_phase phase, const char *uuid)
 {
     const es_rules_file *rules = options->rules;
-    const bool flags = !rules || es_rules_file_sets_flags(rules);
     const es_judging_options judged = {.run = *run,
                                        .phase = phase,
                                        .rules = rules,
-                                       .flag = flags ? receive_flag : NULL,
+                                       .flag = receive_flag,
                                        .rule = receive_rule,
                                        .user = known,
                                        .growing = true};

@@ -1,6 +1,6 @@
 /**
  * Judges a run as it grows, or an ended run as a whole. Each episode that opens
- * or becomes more severe raises an alert. An ended run is judged once and then
+ * or becomes more severe is an alert. An ended run is judged once and then
  * uses no memory.
  */
 #ifndef ES_FOLLOW_H
@@ -34,16 +34,15 @@ typedef struct es_follow {
 } es_follow;
 
 typedef struct es_follow_options {
-    const es_rules_file *rules; /* borrowed; NULL: only flags are judged, by
-                                   default thresholds; otherwise flags are
-                                   judged only if the rules set a threshold */
+    const es_rules_file *rules; /* rules, and thresholds of flags; borrowed;
+                                   NULL: flags by their default thresholds */
     es_alert_handler *handler;
     void *user;
 } es_follow_options;
 
 /**
- * Maximum number of reported alerts of one rule in one run; a note on standard
- * error reports any excess. The alerts of flags have the recorder's limit.
+ * Maximum number of reported alerts of all flags, and of each rule, in one run.
+ * A note on standard error reports the excess of a rule.
  */
 #define ES_FOLLOW_MOST 1000
 

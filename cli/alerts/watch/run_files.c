@@ -1,7 +1,5 @@
 /* Finds the run files of a watcher in each round, detects changes and failures,
- * and collects alerts. The alerts are those that the recorder stored. If the
- * recorder stored no alerts, or if the user gave rules, the run is judged here
- * instead. */
+ * and judges the runs of changed files. */
 #include "cli/alerts/watch/run_files.h"
 
 #include "analyzer/base/checked.h"
@@ -18,14 +16,10 @@
 
 #define TICK 0.1  /* seconds; longer than a clock tick of any file system */
 #define COPYING 3 /* seconds that a program may pause while copying a file */
-/* CPU seconds per round for judging grown fragments. */
-#define JUDGING_MOST 0.015
 /* CPU seconds per round for searching; the last file may exceed it. */
 #define SEARCHING_MOST 0.1
 /* Bytes of one file that are searched per round. */
 #define SEARCHED_MOST (INT64_C(4) << 20)
-/* Maximum number of alerts of one run; the recorder has the same limit. */
-#define ALERTS_MOST 1000
 
 /* --- the files ---------------------------------------------------------*/
 
@@ -125,40 +119,7 @@ static es_status hand_on(void *user, const es_alert *alert)
     return status;
 }
 
-static es_status count(void *user, const es_alert *alert)
-{
-    es_watch_files *watch = user;
-    if (watch->n_alerts++ >= ALERTS_MOST)
-        return ES_OK;
-    watch->counted->counts[alert->kind][alert->severity]++;
-    return hand_on(watch, alert);
-}
-
-/* Reports the alerts that the recorder stored. If it stored none and judging is
- * due, judges the run by the default rules. */
-static es_status read_alerts(es_watch_files *watch, es_reader *reader,
-                             size_t run, const es_alert *about, bool due)
-{
-    const es_event *events;
-    size_t n;
-    es_status status = es_reader_events(reader, run, &events, &n);
-    watch->n_alerts = 0;
-    for (size_t i = 0; status == ES_OK && i < n; i++) {
-        es_alert alert;
-        if (es_alert_of_event(&alert, &events[i], about))
-            status = count(watch, &alert);
-    }
-    if (status != ES_OK || watch->n_alerts || !due)
-        return status;
-    es_follow once = {.judging = NULL};
-    const es_follow_options options = {.handler = count, .user = watch};
-    status = es_follow_read(&once, reader, run, about, &options);
-    es_follow_end(&once);
-    return status;
-}
-
-/* Judges a run by the user's rules. sum_up later adds the run's counts to those
- * of the file. */
+/* Judges a run. sum_up later adds the run's counts to those of the file. */
 static es_status follow(es_watch_files *watch, es_watch_file *file,
                         es_reader *reader, size_t run, const es_alert *about)
 {
@@ -177,8 +138,7 @@ static es_status follow(es_watch_files *watch, es_watch_file *file,
 }
 
 static es_status read_run(es_watch_files *watch, es_watch_file *file,
-                          es_reader *reader, size_t run, const char *path,
-                          bool due)
+                          es_reader *reader, size_t run, const char *path)
 {
     es_run_info info;
     bool written;
@@ -193,17 +153,14 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
         .arch = info.arch,
         .is_written = info.status == ES_RUN_RUNNING && written,
     };
-    if (!watch->rules || !es_rules_file_sets_flags(watch->rules))
-        status = read_alerts(watch, reader, run, &about, due);
-    return status == ES_OK && watch->rules
-               ? follow(watch, file, reader, run, &about)
-               : status;
+    return follow(watch, file, reader, run, &about);
 }
 
-/* Adds the counts of the user's rules to the counts of the file. */
+/* Adds up the counts of the file's runs. */
 static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
     const size_t n = watch->rules ? watch->rules->n : 0;
+    memset(file->counts, 0, sizeof file->counts);
     free(file->of_rules);
     file->of_rules = NULL;
     es_status status = ES_OK;
@@ -221,38 +178,17 @@ static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
     return ES_OK;
 }
 
-static bool is_due(const es_watch_file *file, int64_t last)
-{
-    return last / 5 * 4 - 8 >= file->judged;
-}
-
-/* Reads all runs of a file. Judging has to read whole runs. It therefore takes
- * place only if the runs together have grown by a quarter or were replaced. If
- * a rule does not fit one run, the other runs are judged all the same and the
- * failure is returned afterwards. */
+/* Judges what was added to the runs of a file. If a rule does not fit one run,
+ * the other runs are judged all the same and the failure is returned
+ * afterwards. */
 static es_status read_runs(es_watch_files *watch, es_watch_file *file,
                            es_reader *reader, const char *path)
 {
     char misfit[ES_MESSAGE_MAX] = "";
-    int64_t last = 0;
-    bool written;
     const size_t n_runs = es_reader_n_runs(reader);
-    es_status status = es_reader_is_written(reader, &written);
-    for (size_t run = 0; run < n_runs && status == ES_OK; run++) {
-        es_run_info info;
-        status = es_reader_run(reader, run, &info);
-        if (status == ES_OK && info.last_step > 0 &&
-            info.last_step < INT64_MAX / 2 - last)
-            last += info.last_step;
-    }
-    memset(file->counts, 0, sizeof file->counts);
     drop_runs(file, n_runs);
-    if (status != ES_OK)
-        return status;
-    const bool due = !written || last < file->judged || is_due(file, last);
-    watch->counted = file;
     for (size_t run = 0; run < n_runs; run++) {
-        status = read_run(watch, file, reader, run, path, due);
+        const es_status status = read_run(watch, file, reader, run, path);
         if (status != ES_OK && (status != ES_EUSAGE || watch->refused))
             return status;
         if (status != ES_OK && !misfit[0])
@@ -260,8 +196,6 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
     }
     if (misfit[0])
         return es_fail(ES_EUSAGE, "%s", misfit);
-    if (due)
-        file->judged = last;
     return sum_up(watch, file);
 }
 
@@ -301,7 +235,7 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     file->growth = NULL;
     if (status == ES_OK) /* determined before reading, because the writer may
                             die in the meantime */
-        status = es_growth_begin(&file->growth, reader, watch->rules);
+        status = es_growth_begin(&file->growth, reader);
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
     es_damage_close(reader);
@@ -320,9 +254,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-/* Judges the appended samples by the user's rules. If the rules set thresholds
- * of flags, the alerts that the recorder stored are not counted. Returns
- * ES_DONE if the file has to be read instead. */
+/* Judges the appended samples. Returns ES_DONE if the file has to be read
+ * instead. */
 static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
 {
     const es_follow_options options = {
@@ -334,27 +267,19 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
     for (size_t run = 0; run < file->n_runs && status == ES_OK; run++)
         status = es_follow_add(file->runs[run], run, samples, n, &options);
     es_growth_drop_samples(file->growth);
-    if (status != ES_OK)
-        return status;
-    if (es_rules_file_sets_flags(watch->rules))
-        memset(file->counts, 0, sizeof file->counts);
-    return sum_up(watch, file);
+    return status == ES_OK ? sum_up(watch, file) : status;
 }
 
 /* Returns true if the file is a fragment that is being written and need not be
- * read, because the appended frames do not change its known state. Sets *due if
- * the fragment has grown so much that it must be judged again. */
-static bool is_known(es_watch_files *watch, es_watch_file *file, bool *due)
+ * read, because nothing but samples was appended, which are now judged. */
+static bool is_known(es_watch_files *watch, es_watch_file *file)
 {
     es_growth_news news;
     if (!file->growth || !file->read || file->again ||
         es_growth_look(&news, file->growth) != ES_OK)
         return false;
-    *due = news != ES_GROWTH_OTHER && !watch->rules &&
-           is_due(file, es_growth_last_step(file->growth));
-    if (watch->rules && news == ES_GROWTH_SAMPLES)
-        return follow_growth(watch, file) == ES_OK;
-    return news != ES_GROWTH_OTHER && (!*due || watch->judging >= JUDGING_MOST);
+    return news == ES_GROWTH_SAMPLES ? follow_growth(watch, file) == ES_OK
+                                     : news == ES_GROWTH_NONE;
 }
 
 static double processor_seconds(void)
@@ -371,13 +296,12 @@ static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;
     const bool is_remote = es_path_is_database(file->path);
-    bool due = false;
     if (is_remote && es_watch_database_is_lost(&watch->databases, file->path))
         return ES_OK;
     es_stamp stamp =
         is_remote ? es_watch_database_stamp(&watch->databases, file->path)
                   : es_stamp_of(file->path);
-    if (is_known(watch, file, &due)) {
+    if (is_known(watch, file)) {
         file->stamp = stamp;
         return ES_OK;
     }
@@ -387,10 +311,7 @@ static es_status check_file(es_watch_files *watch, es_watch_file *file)
          state.st_dev == stamp.device && state.st_ino == stamp.inode))
         return ES_OK;
     watch->refused = false;
-    const double before = due ? processor_seconds() : 0;
     es_status status = read_file(watch, file, stamp);
-    if (due)
-        watch->judging += processor_seconds() - before;
     return watch->refused || status == ES_ENOMEM ? status : ES_OK;
 }
 
@@ -422,7 +343,6 @@ es_status es_watch_files_read(es_watch_files *watch)
 {
     es_paths paths = {0};
     watch->n_failed = watch->n_read = watch->n_abroad = watch->n_searching = 0;
-    watch->judging = 0;
     es_status status = find_paths(&paths, watch);
     if (status == ES_OK)
         status = follow_paths(watch, &paths);

@@ -13,20 +13,18 @@
 /** A watched run file and what the watcher knows about it. */
 typedef struct es_watch_file {
     char *path;
-    es_stamp stamp; /* stamp of the file when it was read */
-    bool read;      /* true if the content is known */
-    bool failed;    /* true if the present content could not be read */
-    bool reported;  /* true from the report of a failure until the file is
-                       readable again */
-    bool again;     /* true if the next round must read the file even without
-                       a change */
-    bool waits;     /* true if the search for frames must wait until the
-                       other files are read */
-    int64_t judged; /* sum of the runs' last steps when the file was judged */
+    es_stamp stamp;    /* stamp of the file when it was read */
+    bool read;         /* true if the content is known */
+    bool failed;       /* true if the present content could not be read */
+    bool reported;     /* true from the report of a failure until the file is
+                          readable again */
+    bool again;        /* true if the next round must read the file even without
+                          a change */
+    bool waits;        /* true if the search for frames must wait until the
+                          other files are read */
     es_growth *growth; /* state of a fragment that is being written; NULL for
                           other files */
-    es_follow **runs;  /* (n_runs) states of judging by the user's rules;
-                          NULL without such rules */
+    es_follow **runs;  /* (n_runs) states of judging */
     size_t n_runs;
     es_follow_counts counts; /* number of all alerts of the file by kind and
                                 severity */
@@ -47,13 +45,11 @@ typedef struct es_watch_files {
     es_alert_handler *handler;  /* receives each alert of a file that has
                                    changed */
     void *user;
-    bool at_once;           /* true if only one round is run, so that
-                               failures are reported at once */
-    bool refused;           /* true if the handler failed rather than a file */
-    es_watch_file *counted; /* file whose alerts are being counted */
-    int n_alerts;           /* alerts counted in the current run */
-    bool lost; /* true while a folder named by the user is unreadable, which
-                  has been reported */
+    bool at_once; /* true if only one round is run, so that
+                     failures are reported at once */
+    bool refused; /* true if the handler failed rather than a file */
+    bool lost;    /* true while a folder named by the user is unreadable, which
+                     has been reported */
 
     es_watch_file *files; /* (n_files) watched files, sorted by path */
     size_t n_files;
@@ -66,8 +62,6 @@ typedef struct es_watch_files {
     size_t n_searching; /* number of damaged fragments whose search is
                            unfinished */
     size_t turn;        /* index of the file to be searched first */
-    double judging;     /* CPU seconds of this round spent on judging
-                           fragments that have only grown */
 } es_watch_files;
 
 /**
@@ -76,22 +70,17 @@ typedef struct es_watch_files {
  * reported on standard error only after it has been unreadable for two rounds
  * and three seconds, and not again until it has been readable in between.
  *
- * Only the appended part of a fragment that is being written is read, as long
- * as it contains only samples and no user rule judges them. Such a fragment is
- * checked in each round, because its modification time may be stale on a shared
- * file system. Once its writer has been silent for half a minute and is dead,
- * its runs are judged as ended. Judging a fragment again may be postponed to
- * later rounds, so that it does not delay the alerts of other files. A fragment
- * may end in many bytes that are not frames; each round searches a part of
- * these bytes, after all other files have been read, and the next round
- * continues there.
+ * Every run is judged as it grows: a reading continues where the last one
+ * ended. Of a fragment that is being written only the appended part is read, as
+ * long as it contains only samples. Such a fragment is checked in each round,
+ * because its modification time may be stale on a shared file system. Once its
+ * writer has been silent for half a minute and is dead, its runs are judged as
+ * ended. A fragment may end in many bytes that are not frames; each round
+ * searches a part of these bytes, after all other files have been read, and the
+ * next round continues there.
  *
  * An alert may be reported more than once, with the same id, for example after
- * a file has changed. A run without alerts from the recorder is judged here by
- * the recorder's rules, which gives the same ids; a run that is being written
- * is judged again now and then. With the user's rules every run is judged as it
- * grows; if the rules change thresholds of flags, the recorder's alerts are
- * ignored.
+ * a run was replaced.
  *
  * If a folder named by the user cannot be read, the first round fails; later
  * rounds report the folder and read the others.

@@ -92,8 +92,7 @@ static void close_ledger(watcher *w)
 /* Enters an alert and its deliveries into the ledger. A stop is delivered once
  * per run, however many alerts request it, because the id of a stop names only
  * the run. */
-static es_status enter(watcher *w, const es_alert *alert, const char *id,
-                       const char *json)
+static es_status enter(watcher *w, const es_alert *alert)
 {
     const char *actions[ES_N_ACTIONS], *stop = es_action_name(ES_ACTION_STOP);
     const es_severity stop_at = w->options->stop_at;
@@ -106,15 +105,15 @@ static es_status enter(watcher *w, const es_alert *alert, const char *id,
     es_status status;
     if ((status = open_ledger(w)) < 0 ||
         (alert->severity >= w->options->least &&
-         (status = es_ledger_add(w->ledger, id, json, alert->severity, actions,
-                                 n, &fresh)) < 0) ||
+         (status = es_ledger_add(w->ledger, alert, actions, n, &fresh)) < 0) ||
         !alert->is_written || es_path_is_database(alert->path) ||
         !(alert->stops ||
           (stop_at != ES_SEVERITY_NONE && alert->severity >= stop_at)))
         return status;
     snprintf(stop_id, sizeof stop_id, "%.36s/stop", alert->uuid);
-    return es_ledger_add(w->ledger, stop_id, json, alert->severity, &stop, 1,
-                         &fresh);
+    es_alert request = *alert;
+    request.id = stop_id;
+    return es_ledger_add(w->ledger, &request, &stop, 1, &fresh);
 }
 
 static int by_text(const void *a, const void *b)
@@ -128,25 +127,22 @@ static int by_text(const void *a, const void *b)
 static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
-    char *json = NULL, *id = es_alert_id(alert);
-    es_status status = id ? ES_OK : ES_ENOMEM;
-    if (!id || tfind(id, &w->known, by_text))
-        goto done;
-    json = es_alert_json(alert);
-    status = json ? enter(w, alert, id, json) : ES_ENOMEM;
-    if (status == ES_OK && w->n_known == KNOWN_MOST) {
+    if (tfind(alert->id, &w->known, by_text))
+        return ES_OK;
+    es_status status = enter(w, alert);
+    if (status != ES_OK)
+        return status;
+    if (w->n_known == KNOWN_MOST) {
         tdestroy(w->known, free);
         w->known = NULL;
         w->n_known = 0;
     }
-    if (status == ES_OK && tsearch(id, &w->known, by_text)) {
-        w->n_known++;
-        id = NULL; /* the tree owns the id now */
-    }
-done:
-    free(json);
-    free(id);
-    return status;
+    char *id = strdup(alert->id);
+    if (id && tsearch(id, &w->known, by_text))
+        w->n_known++; /* the tree owns the id now */
+    else
+        free(id); /* the ledger still knows the id */
+    return ES_OK;
 }
 
 /* Updates the counts of the ledger. Alerts are never deleted from a ledger; if

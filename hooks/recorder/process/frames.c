@@ -1,6 +1,5 @@
-/* Writes one frame of the ring into the run file and passes it to the alerts.
- * Each frame is checked first, because a bug of the training process may have
- * overwritten it. */
+/* Writes one frame of the ring into the run file. Each frame is checked first,
+ * because a bug of the training process may have overwritten it. */
 #include "hooks/recorder/process/session.h"
 
 #include "analyzer/base/checked.h"
@@ -39,8 +38,7 @@ static es_status record_sample(es_session *session, const es_frame *frame)
     session->tally.committed++;
     if (frame->step > session->tally.last_step)
         session->tally.last_step = frame->step;
-    return es_alerts_push(&session->alerts, series->role, frame->step, values,
-                          series->n_values);
+    return ES_OK;
 }
 
 /* Sets *out to a copy of `text` and frees the string that a failed transaction
@@ -76,8 +74,6 @@ static es_status record_series(es_session *session, const es_frame *frame)
         es_writer_series(session->writer, &series->id, session->run_id,
                          sent.name, shape, (es_phase)sent.phase, sent.unit);
     series->refused = status < 0;
-    series->role = sent.phase == ES_PHASE_TRAIN ? es_judge_series_of(sent.name)
-                                                : ES_JUDGE_OTHER;
     return status;
 }
 

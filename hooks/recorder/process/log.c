@@ -15,13 +15,11 @@ static es_status open_again(es_session *session)
     const es_run_info *run = &session->hello.run;
     es_status status;
     status = es_session_open_file(session);
-    session->alerts.writer = session->writer;
     /* es_writer_run deletes samples from the given step on; INT64_MAX deletes
      * none. */
     if (status < 0 || (status = es_writer_run(session->writer, &session->run_id,
                                               run, INT64_MAX)) < 0)
         return status;
-    session->alerts.run_id = session->run_id;
     for (size_t i = 0; i < session->tally.n_series; i++) {
         es_recorded *series = &session->series[i];
         if (!series->refused &&

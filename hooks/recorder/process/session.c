@@ -126,15 +126,7 @@ es_status es_session_open(es_session *session)
     /* If another program had opened an empty file of the same name before,
      * SQLite may have removed the new file's log. */
     es_session_look_at_log(session);
-    if (!session->writer)
-        return (es_status)session->trouble.code;
-    /* If alerts cannot be opened, the recording continues without them, because
-     * readers can judge the run later. */
-    if (es_alerts_open(&session->alerts, hello->path, session->writer,
-                       session->run_id, &hello->run,
-                       hello->resume_step) != ES_OK)
-        fprintf(stderr, "entropy-recorder: no alerts: %s\n", es_message());
-    return ES_OK;
+    return session->writer ? ES_OK : (es_status)session->trouble.code;
 }
 
 /* Returns true if a retry may succeed, for example after space has become free
@@ -177,7 +169,6 @@ static es_status commit_batch(es_session *session)
     const es_session_tally before = session->tally;
     uint64_t start = ring->position;
     es_frame frame;
-    es_alerts_keep(&session->alerts);
     es_status status = es_writer_begin(session->writer);
     /* The condition is "!=" instead of "<", so that a corrupt head behind the
      * position is noticed. */
@@ -193,7 +184,6 @@ static es_status commit_batch(es_session *session)
         es_writer_rollback(session->writer);
         es_ring_rewind(ring);
         session->tally = before;
-        es_alerts_undo(&session->alerts);
         return status;
     }
     release(session);
@@ -206,12 +196,10 @@ static es_status commit_frame(es_session *session)
 {
     const es_session_tally before = session->tally;
     es_frame frame;
-    es_alerts_keep(&session->alerts);
     es_status status = es_session_record(session, &frame);
     if (may_pass(status)) {
         es_ring_rewind(&session->ring);
         session->tally = before;
-        es_alerts_undo(&session->alerts);
         return status;
     }
     if (status < 0)
@@ -430,7 +418,6 @@ static es_status note_death(es_session *session)
 static es_status write_end(es_session *session)
 {
     char why[ES_MESSAGE_MAX + 32];
-    es_alerts_keep(&session->alerts);
     snprintf(why, sizeof why, "were refused: %s", session->trouble.text);
     es_status status;
     if ((status = es_writer_begin(session->writer)) < 0 ||
@@ -442,13 +429,11 @@ static es_status write_end(es_session *session)
         (session->corrupt &&
          (status = es_session_note(session, "ring_corrupt", ES_SEVERITY_ERROR,
                                    session->trouble.text, NULL)) < 0) ||
-        (status = es_alerts_finish(&session->alerts)) < 0 ||
         (status = note_death(session)) < 0 ||
         (status = es_writer_end_run(session->writer, session->run_id,
                                     final_status(session))) < 0 ||
         (status = es_writer_commit(session->writer)) < 0) {
         es_writer_rollback(session->writer);
-        es_alerts_undo(&session->alerts);
     }
     return status;
 }
@@ -508,7 +493,6 @@ void es_session_finish(es_session *session)
     else
         es_writer_abandon(session->writer);
     session->writer = NULL;
-    es_alerts_close(&session->alerts);
     if (status < 0)
         es_session_keep_trouble(session, status);
     else

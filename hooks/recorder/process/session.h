@@ -9,7 +9,6 @@
 #ifndef ES_SESSION_H
 #define ES_SESSION_H
 
-#include "hooks/recorder/process/alert.h"
 #include "hooks/recorder/process/watch.h"
 #include "hooks/recorder/wire.h"
 #include "store/place.h"
@@ -29,7 +28,6 @@ typedef struct es_recorded {
     es_shape shape;
     es_phase phase;
     size_t n_values;
-    es_judge_series role; /* role for the judge; ES_JUDGE_OTHER: not judged */
     bool refused;
 } es_recorded;
 
@@ -48,7 +46,6 @@ typedef struct es_session {
     uint64_t safe; /* value of tally.committed when the whole log was last
                       moved into the file */
     int n_opened;  /* number of times that the file was opened again */
-    es_alerts alerts;
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
     size_t payload_size;
