@@ -22,7 +22,8 @@ es_status es_arch_refuse(const arch_part *part, const char *why)
     return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", part->text, why);
 }
 
-/* Splits at the first comma; *rest is NULL if the text contains no comma. */
+/* Cuts `text` at its first comma and lets *rest point to the text after the
+   comma, or sets *rest to NULL if `text` has no comma. */
 void es_arch_split_comma(char *text, char **rest)
 {
     *rest = strchr(text, ',');
@@ -33,7 +34,8 @@ void es_arch_split_comma(char *text, char **rest)
 es_status es_arch_read_number(double *out, const arch_part *part,
                               const char *text)
 {
-    /* Replaces the parser's message by one that names the part. */
+    /* es_double_parse does not know the part, so replace its message by a
+     * message that names the part. */
     if (es_double_parse(out, text) < 0)
         return es_arch_refuse(part, "expected a decimal number");
     return ES_OK;
@@ -138,16 +140,17 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
 
 typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
 
-/* Table of all parts. Rows of kind 0 are attentions. A number follows the names
-   ScFuFFNi and ScFuFFNe. A row without `read` sets the field of its kind to
-   `value`, and the part is printed if the field has that value. */
+/* Table of all parts. A row whose kind is 0 describes an attention. A number
+   follows the names ScFuFFNi and ScFuFFNe. A row without `read` sets the
+   field of its kind to `value`, and the part is printed if the field has
+   that value. */
 static const struct rule {
     const char *name;
     argument_rule argument;
     unsigned kind;
     const char *kind_name;
-    part_reader *read; /* NULL: the part sets the field of its kind to
-                          `value` */
+    /* NULL if the part sets the field of its kind to `value` */
+    part_reader *read;
     int value;
 } rules[] = {
     {"SM", MAYBE, 0, "attention", es_arch_read_softmax, 0},
@@ -357,8 +360,9 @@ es_status es_arch_parse(es_arch *out, const char *text)
         arch.entropy_reg = true;
     }
     status = read_body(&arch, body);
-    /* QK-Clip cannot make one head smaller in a matrix that is divided by its
-     * own norm. */
+    /* QK-Clip works by scaling down the parts of Q and K that belong to one
+     * head. SNorm divides each matrix by its own norm and so undoes the
+     * scaling. */
     if (status == ES_OK && arch.clip > 0 && arch.spectral_norm & ES_NORM_QK)
         status = es_fail(ES_EUSAGE, "architecture part 'SM(clip...)': SNorm of "
                                     "Q and K already bounds the logits and "

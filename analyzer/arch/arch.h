@@ -45,7 +45,7 @@ typedef enum es_ffn_kind {
     ES_FFN_FUSED   /* ScFuFFN, ScFuFFNe x, ScFuFFNi x */
 } es_ffn_kind;
 
-/** Sets of matrices that a normalisation applies to. */
+/** Bits that name the matrices to which WNorm or SNorm applies. */
 enum { ES_NORM_QK = 1, ES_NORM_V = 2, ES_NORM_O = 4, ES_NORM_FFN = 8 };
 
 /**
@@ -66,30 +66,31 @@ enum { ES_ARCH_SPANS_MAX = 8 };
 typedef struct es_arch {
     es_attention_kind attention;
     bool temperature; /* SM(t) */
-    double clip;      /* SM(clip tau): largest allowed logit, for QK-Clip; 0:
-                         no QK-Clip */
+    double clip;      /* SM(clip tau): the largest logit that QK-Clip allows; 0
+                         without QK-Clip */
     bool gate;        /* SM(gate), PSM(p,gate): gates the heads' outputs */
     int power;        /* PSM(p): even, 2 .. ES_POWER_MAX */
     double power_epsilon;
-    bool power_plain;         /* PSM(p,plain): scores are not divided by the
-                                 largest score of the row */
-    es_row_length length;     /* PSM(p,length): the epsilon is multiplied by L.
-                                 RA: L is the divisor, never ES_LENGTH_NONE */
+    bool power_plain; /* PSM(p,plain): scores are not divided by the
+                         largest score of the row */
+    /* Choice of the row length L; PSM(p,length) multiplies its epsilon by L; RA
+     * divides by L and never has ES_LENGTH_NONE. */
+    es_row_length length;
     bool layer_norm;          /* LN */
-    bool rms_norm;            /* RN; excludes layer_norm */
-    es_activation activation; /* activation of every FFN; with ranges, that
-                                 of the first range */
+    bool rms_norm;            /* RN; never true together with layer_norm */
+    es_activation activation; /* activation of every FFN; if n_spans > 0, the
+                                 activation of spans[0] */
     es_slope_kind slope_kind; /* meaningful if activation is ES_ACT_LEAKY */
     double slope;             /* slope of a leaky ReLU: fixed, or the initial
                                  value of a learnable one */
     es_ffn_kind ffn;
     int n_removed; /* x of ScFuFFNi x: the last x layers have no FFN; else 0 */
-    int n_removed_first;                  /* x of ScFuFFNe x: the first x
-                                             layers have no FFN; else 0 */
-    unsigned weight_norm, spectral_norm;  /* bit sets of ES_NORM_... */
-    bool entropy_reg;                     /* EReg(...) */
-    int n_spans;                          /* number of ranges; 0: all layers
-                                             have `activation` */
+    int n_removed_first;                 /* x of ScFuFFNe x: the first x
+                                            layers have no FFN; else 0 */
+    unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
+    bool entropy_reg;                    /* EReg(...) */
+    int n_spans; /* number of ranges; if it is 0, all layers have `activation`
+                  */
     es_act_span spans[ES_ARCH_SPANS_MAX]; /* (n_spans), ordered by layer; other
                                              layers have no activation */
 } es_arch;
@@ -97,8 +98,8 @@ typedef struct es_arch {
 /**
  * Parses an architecture, ignoring blanks and tabs. Fields that the notation
  * does not mention are 0, except that `slope` and `power_epsilon` have the
- * notation's defaults if their part is present (the default epsilon of a plain
- * power is 0). n_removed and n_removed_first are 0 for a plain ScFuFFN.
+ * notation's defaults if their part is present (the default epsilon of
+ * PSM(p,plain) is 0). n_removed and n_removed_first are 0 for a plain ScFuFFN.
  *
  * Returns ES_OK, or ES_EUSAGE with the offending part in the message; *out is
  * then unchanged. es_model_config_check checks the layer counts and ranges

@@ -23,7 +23,10 @@ typedef struct arch_part {
 /** Fails with ES_EUSAGE and a message that names the part and the reason. */
 es_status es_arch_refuse(const arch_part *part, const char *why);
 
-/** Splits at the first comma. *rest is NULL if the text contains no comma. */
+/**
+ * Cuts `text` at its first comma and lets *rest point to the text after the
+ * comma, or sets *rest to NULL if `text` has no comma.
+ */
 void es_arch_split_comma(char *text, char **rest);
 
 /**

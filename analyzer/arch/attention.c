@@ -144,7 +144,8 @@ es_status es_arch_read_scaled_relu(es_arch *arch, const arch_part *part)
 static void print_softmax(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
-    const char *open = "("; /* becomes a comma after the first option */
+    const char *open = "("; /* opening parenthesis; replaced by a comma after
+                               the first option */
     es_text_append(text, "SM");
     if (arch->temperature) {
         es_text_append(text, "%st", open);

@@ -1,4 +1,6 @@
-/** Arithmetic on sizes that reports overflow, and allocation by count. */
+/**
+ * Provides arithmetic on sizes that detects overflow, and allocation by count.
+ */
 #ifndef ES_CHECKED_H
 #define ES_CHECKED_H
 
@@ -8,8 +10,8 @@
 #include <stdlib.h>
 
 /**
- * Sets *out = a * b. Returns false, and leaves *out unchanged, if that
- * overflows size_t.
+ * Sets *out = a * b. If the product overflows size_t, returns false and leaves
+ * *out unchanged.
  */
 static inline bool es_size_mul(size_t *out, size_t a, size_t b)
 {
@@ -21,8 +23,8 @@ static inline bool es_size_mul(size_t *out, size_t a, size_t b)
 }
 
 /**
- * Sets *out = a + b. Returns false, and leaves *out unchanged, if that
- * overflows size_t.
+ * Sets *out = a + b. If the sum overflows size_t, returns false and leaves *out
+ * unchanged.
  */
 static inline bool es_size_add(size_t *out, size_t a, size_t b)
 {
@@ -51,7 +53,8 @@ static inline void *es_resize(void *pointer, size_t n, size_t size)
  *
  *   pointer  address of a pointer to any object type; receives the memory, or
  *            NULL on failure
- *   n        0 allocates a block too, so that NULL always means failure
+ *   n        number of objects; a block is allocated even for 0 objects, so
+ *            that NULL always means failure
  *   name     the object, for the message: "the series"
  *
  * Returns ES_OK; ES_ENOMEM, also if n * size overflows.
@@ -61,8 +64,8 @@ es_status es_alloc(void *pointer, size_t n, size_t size,
 
 /**
  * Resizes a block from es_alloc, or NULL, to n objects. Added memory is not
- * zeroed. The parameters are those of es_alloc. On failure the old block stays
- * valid.
+ * zeroed. The parameters are the same as in es_alloc. On failure the old block
+ * stays valid.
  *
  * Returns ES_OK or ES_ENOMEM.
  */
@@ -70,8 +73,8 @@ es_status es_grow(void *pointer, size_t n, size_t size,
                   const char *name) ES_MUST_USE;
 
 /**
- * Copies `text` into memory that the caller owns; NULL gives NULL. Returns
- * ES_OK or ES_ENOMEM.
+ * Copies `text` into memory that the caller owns. If `text` is NULL, *out
+ * becomes NULL. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_copy_text(char **out, const char *text) ES_MUST_USE;
 

@@ -115,8 +115,8 @@ static void print_zsh_help(FILE *out, const char *help)
     print_quoted(out, help, "'\\''", "[]\\");
 }
 
-/* Prints an option's argument name without brackets: "FILE" for "[FILE]"
-   too. */
+/* Prints the name of an option's argument. Leaves out the brackets of an
+   optional argument, such as "[FILE]". */
 static void print_argument(FILE *out, const es_option *option)
 {
     char name[64];
@@ -126,8 +126,8 @@ static void print_argument(FILE *out, const es_option *option)
     print_quoted(out, name, "'\\''", ":\\");
 }
 
-/* Prints the part of a zsh specification after the option's name: "[help]",
-   ":VALUE:action". */
+/* Prints the part of a zsh specification that follows the option's name:
+   "[help]" or, if the option takes a value, "[help]:VALUE:action". */
 static void print_zsh_rest(FILE *out, const es_option *option)
 {
     fputc('[', out);

@@ -1,6 +1,6 @@
 /**
- * What all verbs of a program share: dispatch, --help texts, and the verb
- * "help".
+ * Dispatches to the verbs of a program, prints their --help texts and
+ * implements the verb "help".
  */
 #ifndef ES_HELP_H
 #define ES_HELP_H
@@ -20,8 +20,8 @@ const es_command *es_program_find(const es_program *program, const char *verb);
 const char *es_program_nearest(const es_program *program, const char *word);
 
 /**
- * Runs the command whose verb is argv[1], passing argv from the verb on, or
- * commands[0] with all of argv if argv[1] is not a verb. Returns the exit
+ * Runs the command whose verb is argv[1] and passes argv from the verb on. If
+ * argv[1] is not a verb, runs commands[0] with all of argv. Returns the exit
  * code.
  */
 int es_program_run(const es_program *program, int argc, char **argv);

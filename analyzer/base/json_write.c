@@ -21,8 +21,8 @@ static bool is_within_character(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Returns the length of the first piece of `text` (n bytes). The piece ends
-   between two characters. */
+/* Returns the length of the first piece of `text` (n bytes), which is at most
+   PIECE bytes. The piece does not split a UTF-8 character. */
 static size_t piece_length(const char *text, size_t n)
 {
     if (n <= PIECE)
@@ -30,7 +30,7 @@ static size_t piece_length(const char *text, size_t n)
     for (n = PIECE; n > PIECE - 4; n--)
         if (!is_within_character(text[n]))
             return n;
-    return PIECE; /* the bytes are not UTF-8: cut anywhere */
+    return PIECE; /* the text is not UTF-8 and may be cut anywhere */
 }
 
 static void put_plain(es_json_writer *json, const char *text, size_t n)

@@ -1,7 +1,7 @@
 /**
- * The only writer of JSON, for the cli, the recorder and the trainer. Writes
- * values to a stream in the order of the calls (use open_memstream to get
- * text).
+ * Writes JSON to a stream, for the cli, the recorder and the trainer; no other
+ * code writes JSON. The values are written in the order of the calls. To get
+ * the JSON as a string, use a stream of open_memstream.
  *
  *     es_json_writer json = {.stream = out};
  *     es_json_write_object(&json, NULL);
@@ -29,9 +29,10 @@
 /** Initialise with {.stream = out}. */
 typedef struct es_json_writer {
     FILE *stream;
-    bool comma;   /* the next value needs a comma before it */
-    bool line;    /* the next value or bracket begins a new line */
-    bool in_html; /* '<' is escaped, so that no text can end a script element */
+    bool comma;   /* true if the next value needs a comma before it */
+    bool line;    /* true if the next value or bracket begins a new line */
+    bool in_html; /* true if '<' is escaped, so that no text can end a script
+                     element */
 } es_json_writer;
 
 /** Writes '{' or '['; es_json_write_end closes it. */
@@ -84,14 +85,17 @@ void es_json_write_double(es_json_writer *json, const char *name, double value);
 void es_json_write_number(es_json_writer *json, const char *name, double value);
 
 /**
- * Writes a number. If there is no number to write, writes null and a second
- * member with the reason: "NAME":null,"NAME_state":STATE with "nan", "inf",
- * "-inf", "missing".
+ * Writes a number. A value that JSON cannot express as a number becomes null,
+ * followed by a second member with the reason: "NAME":null,"NAME_state":STATE,
+ * where STATE is "nan", "inf", "-inf" or "missing".
  *
- *   known     an integer; INT64_MIN (ES_UNKNOWN of store/run.h) means missing
- *   stated    like es_json_write_number; a NaN gets the state "nan"
- *   measured  the bits of a NaN show whether the value is missing
- *             (analyzer/base/value.h)
+ *   es_json_write_known     an integer; INT64_MIN (ES_UNKNOWN of store/run.h)
+ *                           is written as missing
+ *   es_json_write_stated    like es_json_write_number; a NaN gets the state
+ *                           `nan`
+ *   es_json_write_measured  like es_json_write_number; the bits of a NaN decide
+ *                           whether the state is "nan" or "missing"
+ *                           (analyzer/base/value.h)
  */
 void es_json_write_known(es_json_writer *json, const char *name, int64_t value);
 void es_json_write_stated(es_json_writer *json, const char *name, double value,

@@ -1,6 +1,6 @@
-/* Wraps raw system calls and their fallbacks. Binaries linked for glibc 2.28
-   run on Linux 4.18, and in containers whose system-call filter answers unknown
-   calls with EPERM. */
+/* Wraps raw system calls and provides fallbacks. The fallbacks are needed
+   because binaries linked for glibc 2.28 also run on Linux 4.18, and in
+   containers whose system-call filter answers unknown calls with EPERM. */
 #include "analyzer/base/kernel.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* System call numbers, missing from old headers. These are the same on every
-   architecture. */
+/* System call numbers that old headers lack. These calls have the same number
+   on every architecture. */
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
@@ -55,16 +55,17 @@ struct entry {
     char name[];
 };
 
-/* Closes the descriptors named in one block of a listing of /proc/self/fd,
-   except `folder`, the descriptor of the listing. Returns true if it closed
-   any. */
+/* Closes the descriptors >= `first` that one block of a listing of
+   /proc/self/fd contains, except `folder`, the descriptor of the listing
+   itself. Returns true if it closed any descriptor. */
 static bool close_listed(const char *block, long n, int first, int folder)
 {
     bool closed = false;
     for (long at = 0; at < n;) {
         const struct entry *entry = (const void *)(block + at);
-        /* -1 for "." and "..". Parsed by hand: a child of vfork may not call
-           library functions that use the locale. */
+        /* Parse the descriptor number by hand, because a child of vfork may not
+         * call library functions that use the locale. The entries "." and ".."
+         * get the number -1. */
         const char *name = entry->name;
         int number = 0;
         for (; *name >= '0' && *name <= '9'; name++)
@@ -77,9 +78,9 @@ static bool close_listed(const char *block, long n, int first, int folder)
     return closed;
 }
 
-/* Closes the descriptors listed in /proc/self/fd from `first` on. Repeats the
-   listing as long as descriptors were closed, because closing them changes it.
- */
+/* Closes the descriptors >= `first` that /proc/self/fd lists. Repeats the
+   listing until it closes no more descriptors, because closing descriptors
+   changes the listing. */
 static bool close_by_listing(int first)
 {
     _Alignas(struct entry) char block[4096];
@@ -116,7 +117,7 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME 22 /* number of the field in /proc/PID/stat */
+#define START_TIME 22 /* number of the start time's field in /proc/PID/stat */
 
 uint64_t es_kernel_start_time(pid_t pid)
 {
@@ -128,8 +129,8 @@ uint64_t es_kernel_start_time(pid_t pid)
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *field = strrchr(text, ')'); /* the process name may contain
-                                               blanks */
+    /* Skip the process name, which may contain blanks. */
+    const char *field = strrchr(text, ')');
     for (int i = 2; field && i < START_TIME; i++)
         field = strchr(field + 1, ' ');
     return field ? strtoull(field, NULL, 10) : 0;

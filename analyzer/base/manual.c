@@ -110,8 +110,8 @@ static void print_verbs(FILE *out, const es_program *program)
                     program->commands[i]->summary);
 }
 
-/* Prints the section SEE ALSO: a verb's page refers to the program's page, the
-   program's page to all verbs. */
+/* Prints the section SEE ALSO. A verb's page refers to the program's page, and
+   the program's page refers to the pages of all verbs. */
 static void print_others(FILE *out, const es_program *program,
                          const es_command *command)
 {
@@ -127,8 +127,8 @@ static void print_others(FILE *out, const es_program *program,
     }
 }
 
-/* Prints the paragraphs of `text`: indented lines keep their breaks, other
- * lines are filled. An empty line separates paragraphs. */
+/* Prints the paragraphs of `text`. Indented lines keep their line breaks; all
+   other lines are joined and filled. An empty line separates paragraphs. */
 static void print_details(FILE *out, const char *text)
 {
     bool indented = false;

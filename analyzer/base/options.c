@@ -292,7 +292,7 @@ static bool is_known(const es_command *command, const char *name, size_t n)
 }
 
 /* Option names of other training programs, each with the name of the same
-   option here. Users may write dashes or underscores. */
+   option in this program. Users may write dashes or underscores. */
 static const char *const names_of_others[][2] = {
     {"learning-rate", "lr"},
     {"max-lr", "lr"},
@@ -401,7 +401,7 @@ static es_status bad_option(const es_command *command, const char *word)
 
 /* --- parsing --------------------------------------------------------------*/
 
-/* Appends a text to the list that a row describes. The first call allocates
+/* Appends a string to the target of a list option. The first call allocates
    space for all of argv. */
 static es_status add_text(const parsing *p, const es_option *option,
                           const char *value)

@@ -34,18 +34,20 @@
 #define ES_MAX_OPTIONS 96
 
 typedef enum es_option_type {
-    ES_OPTION_FLAG,   /* bool */
-    ES_OPTION_INT,    /* int, int64_t or uint64_t; the size of the field
-                         decides */
+    ES_OPTION_FLAG, /* bool */
+    ES_OPTION_INT, /* an int, int64_t or uint64_t; the size of the field decides
+                      which */
     ES_OPTION_REAL,   /* double */
     ES_OPTION_TEXT,   /* const char *, borrowed from the command line */
     ES_OPTION_COPY,   /* char[size] */
     ES_OPTION_CHOICE, /* an enum: the index of the value in `choices` */
-    ES_OPTION_SET,    /* an enum: set to `least`; the option takes no value */
-    ES_OPTION_LIST,   /* char **: array owned by the struct, of borrowed
-                         strings, with its length */
-    ES_OPTION_CALL,   /* any type: the function `read` stores the value */
-    ES_OPTION_END,    /* ends the parsing, like --help and --version */
+    ES_OPTION_SET,  /* an enum that is set to `least`; the option takes no value
+                     */
+    ES_OPTION_LIST, /* char **: array owned by the struct, of borrowed
+                       strings, with its length */
+    ES_OPTION_CALL, /* any type: the function `read` stores the value */
+    ES_OPTION_END, /* an option that ends the parsing, like --help and --version
+                    */
 } es_option_type;
 
 typedef struct es_option es_option;
@@ -56,7 +58,8 @@ typedef struct es_option es_option;
  *   value  NULL if the option was given without a value
  *   where  the start of every message: "--lr", "demo.conf:3: lr"
  *
- * Any result other than ES_OK ends the parsing and becomes its result.
+ * A result other than ES_OK ends the parsing and becomes the result of the
+ * parsing.
  */
 typedef es_status es_option_reader(void *field, const es_option *option,
                                    const char *value, const char *where);
@@ -65,37 +68,39 @@ typedef es_status es_option_reader(void *field, const es_option *option,
 typedef void es_option_printer(char *out, size_t size, const void *field);
 
 struct es_option {
-    const char *name;     /* without the dashes; NULL: the row receives the
-                             positional arguments */
-    char letter;          /* the one-letter form, or 0 */
-    const char *argument; /* NULL: the option takes no value; "FILE":
-                             requires a value; "[FILE]": optional value,
-                             given as --name=FILE */
-    const char *help;     /* one sentence, lower case, no full stop; the
-                             default value is appended */
+    const char *name; /* name of the option without the dashes; NULL: the row
+                         receives the positional arguments */
+    char letter; /* letter of the option's short form; 0 without a short form */
+    /* Name of the value in help texts: "FILE" if the value is required,
+     * "[FILE]" if it is optional and given as --name=FILE; NULL if the option
+     * takes no value. */
+    const char *argument;
+    const char *help; /* help text: one sentence, lower case, no full stop; the
+                         default value is appended */
     es_option_type type;
     size_t offset, size; /* position and size of the target in the struct */
     size_t count;        /* offset of the field that holds the length of a
                             list */
-    int64_t least, most; /* range of an integer; for a list `most` limits its
-                            length, 0: no limit */
+    int64_t least, most; /* range of an integer; for a list, `most` is the
+                            largest length (0: no limit) */
     double low, high;    /* range of a floating-point value */
     const char *const *choices; /* names of the enum's values in order, ends
                                    with NULL */
     es_option_reader *read;
-    es_option_printer *print; /* NULL: the value cannot be printed */
-    const char *expects;      /* allowed values, "train or eval", for the
-                                 message about a wrong value; NULL: the
-                                 message is built from the other fields */
-    const char *value;        /* default value, written as on the command
-                                 line; NULL: keep the value already in the
-                                 struct */
-    unsigned tags;            /* bit set, defined by the program */
+    /* Prints the value; NULL if the value cannot be printed. */
+    es_option_printer *print;
+    const char *expects; /* allowed values, "train or eval", for the
+                            message about a wrong value; NULL: the
+                            message is built from the other fields */
+    const char *value;   /* default value, written as on the command
+                            line; NULL: keep the value already in the
+                            struct */
+    unsigned tags;       /* bit set whose meaning the program defines */
 };
 
-/* The remaining fields of a row, by type of option: offset and size of the
-   struct's field, and limits of the type. The compiler checks that the field
-   has the type of the option. */
+/* Macros that fill in the remaining fields of a row, one macro for each type of
+   option. They set the offset and size of the struct's field and the limits of
+   the type. The compiler checks that the field has the type of the option. */
 #define ES_OPT_FIELD(record, field)                                            \
     .offset = offsetof(record, field), .size = sizeof(((record *)0)->field)
 #define ES_OPT_CHECKED(record, field, expected)                                \
@@ -137,8 +142,8 @@ struct es_option {
     }
 
 /**
- * An entry of a list in a manual page: a word and its explanation. The list
- * ends with {NULL}; NULL is an empty list.
+ * An entry of a list in a manual page: a word and its explanation. {NULL} ends
+ * a list; a NULL pointer stands for an empty list.
  */
 typedef struct es_named_text {
     const char *name, *text; /* a word and its explanation; `text` has no
@@ -154,10 +159,10 @@ typedef struct es_command {
                              and in the manual page; may be NULL */
     const es_option *options;
     size_t n_options; /* number of rows, at most ES_MAX_OPTIONS */
-    unsigned takes;   /* bit set: only rows with one of these tags are
-                         options of this command; 0: all rows are */
-    unsigned hides;   /* bit set: help omits the default of rows with one of
-                         these tags */
+    unsigned takes; /* bit set: only rows with one of these tags are options of
+                       this command; 0: all rows */
+    unsigned hides; /* bit set: help omits the default of rows with one of
+                       these tags */
     /**
      * Returns a struct that holds the defaults of rows without `value`, for the
      * help text. NULL: the help omits the defaults of these rows.
@@ -230,7 +235,7 @@ bool es_options_has(const es_command *command, const bool *given,
  * Sets the target of one row.
  *
  *   where  the start of every message: "--lr", "demo.conf:3: lr"
- *   value  NULL sets a flag
+ *   value  the value as on the command line; NULL sets a flag
  *
  * Returns ES_OK, ES_EUSAGE, or the error of the option's reader.
  */

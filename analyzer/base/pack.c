@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Advances by n bytes and returns their address; NULL when measuring, and
-   after a failure if fewer than n bytes are left. */
+/* Advances by n bytes and returns the address of these bytes; returns NULL when
+   measuring. If fewer than n bytes remain, sets `failed` and returns NULL. */
 static unsigned char *take(es_pack *pack, size_t n)
 {
     if (pack->failed)

@@ -15,7 +15,7 @@ typedef struct es_pack {
     enum { ES_PACK_MEASURE, ES_PACK_WRITE, ES_PACK_READ } mode;
     unsigned char *data; /* (size) bytes; NULL when measuring */
     size_t size, at;
-    bool failed; /* the data does not fit or is malformed */
+    bool failed; /* true if the data does not fit or is malformed */
 } es_pack;
 
 void es_pack_integer(es_pack *pack, int64_t *value);

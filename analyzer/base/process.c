@@ -21,7 +21,8 @@
 
 #define FIRST_PASSED 3
 #define MOST_PASSED 8
-#define SLICE_MS 10            /* between checks of a child without a pidfd */
+/* Milliseconds between two checks of a child without a pidfd. */
+#define SLICE_MS 10
 #define ID_PIDFD ((idtype_t)3) /* P_PIDFD, missing from glibc 2.28 */
 
 /* --- descriptors ---------------------------------------------------------- */
@@ -67,8 +68,8 @@ static bool set_descriptors(const es_process_options *options)
                         : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_PASSED + n);
         bool is_closed = i < FIRST_PASSED && errno == EBADF; /* stays closed */
         if (lifted[i] == -1 && !is_closed) {
-            if (errno == EINVAL) /* EINVAL: the descriptor limit is below the
-                                    lowest number */
+            if (errno == EINVAL) /* fcntl reports EINVAL if the descriptor limit
+                                    is below the lowest requested number */
                 errno = EMFILE;
             return false;
         }
@@ -82,7 +83,7 @@ static bool set_descriptors(const es_process_options *options)
 }
 
 /* Runs in the child, which shares the caller's memory until it calls exec.
-   Returns an errno if exec or a call before it fails. */
+   Returns an errno if exec or an earlier call fails. */
 static int become(const es_process_options *options, pid_t parent,
                   const sigset_t *mask)
 {
@@ -131,7 +132,8 @@ int es_process_start(es_process *out, const es_process_options *options)
         return EINVAL;
     sigset_t all, mask;
     int cancel;
-    volatile int error = 0; /* volatile: the child of vfork also writes it */
+    /* `error` is volatile, because the child of vfork writes to it too. */
+    volatile int error = 0;
     pid_t parent = getpid();
     sigfillset(&all);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -173,10 +175,10 @@ int es_process_fork(es_process *out, int (*main)(void *), void *argument)
 
 /* --- pidfd ---------------------------------------------------------------- */
 
-/* Returns true if the descriptor `fd` is a pidfd of process `pid`. The inode
-   does not show this: before Linux 6.9 all pidfds share the inode of anonymous
-   files. fdinfo shows the number -1 for a process that has already been reaped.
- */
+/* Returns true if the descriptor `fd` is a pidfd of process `pid`. Reads
+   fdinfo, which names the process (-1 if the process has already been reaped).
+   The inode would not suffice, because before Linux 6.9 all pidfds share one
+   inode. */
 static bool is_handle_of(int fd, pid_t pid)
 {
     char path[64], line[256];
@@ -191,7 +193,8 @@ static bool is_handle_of(int fd, pid_t pid)
     return number == pid || number == -1;
 }
 
-/* Returns the pidfd, opening a new one if the host has closed the first. */
+/* Returns the pidfd of the process. Opens a new pidfd if the host program has
+   closed the old one. */
 static int handle_of(es_process *process)
 {
     es_held *handle = &process->handle;
@@ -211,8 +214,8 @@ void es_process_free(es_process *process)
 /* --- ending --------------------------------------------------------------- */
 
 /* Returns true if a process without a pidfd has ended or is no longer our
-   child. The host may have reaped it, and another child may have got the same
-   process number; the start time detects that. */
+   child. The start time shows whether the host has reaped the process and
+   another child has got the same process number. */
 static bool is_over(const es_process *process)
 {
     siginfo_t info = {0};

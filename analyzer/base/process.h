@@ -19,7 +19,8 @@
 /**
  * A descriptor that the library holds inside a host program. The host may close
  * descriptors that it does not know and then get the same numbers for its own
- * files. Device and inode are therefore stored with the number, to detect this.
+ * files. Device and inode are therefore stored with the number, so that such a
+ * reuse is detected.
  */
 typedef struct es_held {
     int fd; /* -1: no descriptor */
@@ -27,10 +28,13 @@ typedef struct es_held {
     ino_t inode;
 } es_held;
 
-/** Takes ownership of `fd`; -1 stays -1. */
+/**
+ * Takes ownership of `fd`. An `fd` of -1, which stands for no descriptor, is
+ * kept as -1.
+ */
 es_held es_held_take(int fd);
 
-/** Returns true if the number still refers to the same file. */
+/** Returns true if the descriptor number still refers to the same file. */
 bool es_held_is_ours(const es_held *held);
 
 /** Closes the descriptor if it still refers to the same file. */
@@ -68,11 +72,11 @@ typedef struct es_process_options {
     const char *program; /* path or name of the program, searched in PATH if
                             it contains no '/'; NULL: argv[0] */
     char *const *argv;   /* arguments of the program; ends with NULL */
-    int streams[3];      /* stdin, stdout, stderr: descriptors, or
-                            ES_STREAM_... */
-    const int *passed;   /* (n_passed) descriptors that become 3, 4, ... in
-                            the child; ES_STREAM_NULL is allowed. If n_passed
-                            > 0, the child inherits no other descriptor */
+    int streams[3]; /* descriptors for the child's stdin, stdout and stderr, or
+                       ES_STREAM_... */
+    const int *passed; /* (n_passed) descriptors that become 3, 4, ... in
+                          the child; ES_STREAM_NULL is allowed. If n_passed
+                          > 0, the child inherits no other descriptor */
     size_t n_passed;
     es_process_place place;
     int death_signal; /* signal to send when the calling thread ends; 0: none */
@@ -109,7 +113,7 @@ typedef struct es_process_end {
 
 /**
  * Writes a description of the end: "exit code 3" or "killed by signal 9"; "no
- * exit code" if it is lost.
+ * exit code" if end->lost is true.
  */
 void es_process_end_text(char *out, size_t size, const es_process_end *end);
 
@@ -131,8 +135,8 @@ bool es_process_wait_or_kill(es_process_end *end, es_process *process,
                              int64_t ms);
 
 /**
- * Waits at most `ms` milliseconds for the end of a process, without reaping
- * it. Returns true if it has ended or its pidfd is lost.
+ * Waits at most `ms` milliseconds for the end of a process, without reaping it.
+ * Returns true if the process has ended or if its pidfd is lost.
  */
 bool es_process_has_ended(es_process *process, int64_t ms);
 

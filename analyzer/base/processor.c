@@ -41,8 +41,8 @@ unsigned es_processor_instructions(void)
         return 0;
     has |= c & 1u << 20 ? ES_HAS_SSE42 : 0;
     has |= c & 1u << 1 ? ES_HAS_PCLMUL : 0;
-    /* Bits of the registers that the system saves: 6 for AVX, 0xe6 for AVX-512.
-     */
+    /* xgetbv returns one bit for each set of registers that the system saves:
+     * AVX needs the bits 6, AVX-512 the bits 0xe6. */
     if (c & 1u << 27)
         __asm__("xgetbv" : "=a"(saved), "=d"(unused) : "c"(0));
     const bool has_fma = c & 1u << 12;

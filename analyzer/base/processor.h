@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /**
- * x86 instructions that the processor has and whose registers the system
- * saves. AVX512 stands for F, BW, DQ and VL.
+ * x86 instructions that the processor has and whose registers the system saves.
+ * ES_HAS_AVX512 stands for AVX-512 F, BW, DQ and VL.
  */
 enum {
     ES_HAS_SSE42 = 1 << 0,

@@ -36,8 +36,8 @@ bool es_progress_is_due(const es_progress *progress)
            (progress->shown < 0 || es_now_ms() - progress->shown >= REFRESH);
 }
 
-/* One column stays free, because some terminals would begin a new line after
-   the last one. */
+/* Returns the number of usable columns. The last column stays free, because
+   some terminals begin a new line when it is filled. */
 static int columns(FILE *out)
 {
     struct winsize size;

@@ -1,5 +1,5 @@
 /**
- * Shows one line of progress on a terminal: the amount done, the total, the
+ * Draws one line of progress on a terminal: the amount done, the total, the
  * rate and the time left. The program passes the output stream; nothing is
  * drawn unless the stream is a terminal that can move its cursor (TERM=dumb
  * cannot).
@@ -14,17 +14,19 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_PROGRESS_BYTES "MB" /* unit of bytes, shown in megabytes */
+/* Unit for amounts in bytes, which are displayed in megabytes. */
+#define ES_PROGRESS_BYTES "MB"
 
 /** A progress line. Draws nothing if it is zero-initialised. */
 typedef struct es_progress {
     FILE *out;        /* NULL: draw nothing */
     const char *name; /* name of the task; borrowed; must be safe to print on
                          a terminal */
-    const char *unit; /* borrowed, for example "files" */
+    const char *unit; /* unit of the amount, for example "files"; borrowed */
     uint64_t total;   /* 0 if unknown */
     int64_t started;  /* es_now_ms() at the start */
-    int64_t shown;    /* es_now_ms() at the last drawing; -1 before the first */
+    int64_t shown;    /* es_now_ms() at the last drawing; -1 before the first
+                         drawing */
     bool is_drawn;
 } es_progress;
 
@@ -56,7 +58,7 @@ void es_progress_draw(es_progress *progress, const char *line);
  */
 void es_progress_wipe(es_progress *progress);
 
-/** Erases the line and draws nothing from then on. */
+/** Erases the line; nothing is drawn after this call. */
 void es_progress_end(es_progress *progress);
 
 /**

@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 /**
- * Bits for the order of two values. A NaN is NEITHER relative to any value. A
- * text either matches a pattern (EQUAL) or does not (NEITHER).
+ * Bits for the order of two values. If one of the values is a NaN, the order is
+ * ES_NEITHER. For a text and a pattern, the order is ES_EQUAL if the text
+ * matches the pattern, otherwise ES_NEITHER.
  */
 enum { ES_BELOW = 1, ES_EQUAL = 2, ES_ABOVE = 4, ES_NEITHER = 8 };
 
@@ -20,9 +21,9 @@ enum { ES_BELOW = 1, ES_EQUAL = 2, ES_ABOVE = 4, ES_NEITHER = 8 };
 #define ES_RELATION_SIGNS "=!<>"
 
 /**
- * Reads n bytes of text as one of = != < <= > >=. Returns the sign and sets
- * *out to its bits; returns NULL and leaves *out unchanged if the text is not
- * a relation.
+ * Reads n bytes of text as one of = != < <= > >=. Returns the relation as a
+ * static string and sets *out to the bits of the orders that satisfy it. If the
+ * text is not a relation, returns NULL and leaves *out unchanged.
  */
 const char *es_relation_read(unsigned *out, const char *text, size_t n);
 

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#define MOST 4096 /* bytes; a larger size must be uninitialised memory */
+/* Largest plausible size of a struct in bytes; a larger `size` is refused,
+   because it is probably uninitialised memory. */
+#define MOST 4096
 
 /* Reads the size with memcpy, because a binding may pass an unaligned address.
  */

@@ -1,8 +1,8 @@
 /**
  * Structs of the public header begin with `size_t size`, the struct's size in
- * the version that the program was compiled with. With it, a newer library with
- * more members accepts the structs of older programs, and an older library
- * detects members that it does not know.
+ * the version that the program was compiled with. With this size, a newer
+ * library with more members accepts the structs of older programs, and an older
+ * library detects members that it does not know.
  */
 #ifndef ES_SIZED_H
 #define ES_SIZED_H
@@ -14,8 +14,9 @@
  * that the caller's version lacks become 0; members that the library's version
  * lacks must be 0.
  *
- *   out   (size) written completely; out->size = size
- *   from  begins with its size
+ *   out   the library's struct of `size` bytes, written completely; out->size
+ *         becomes `size`
+ *   from  the caller's struct, which begins with its size
  *   name  name of the type, for messages
  *
  * Returns ES_OK; ES_EARGUMENT if `from` is NULL, its size is invalid, or a
@@ -29,8 +30,8 @@ es_status es_sized_take(void *out, size_t size, const void *from,
  * sets the caller's `size` to the number of bytes written. Memory beyond these
  * bytes is not touched.
  *
- *   out   begins with its size, set by the caller
- *   from  (size)
+ *   out   the caller's struct, which begins with its size, set by the caller
+ *   from  the library's struct of `size` bytes
  *
  * Returns ES_OK; ES_EARGUMENT if `out` is NULL or its size is invalid; `out` is
  * then unchanged.

@@ -22,7 +22,7 @@ typedef enum es_status {
     ES_OK = 0,         /* success */
     ES_EUSAGE = -1,    /* an option, verb, architecture or rule is wrong */
     ES_EARGUMENT = -2, /* the caller broke the function's contract */
-    ES_EIO = -3,       /* the system refused an input or output */
+    ES_EIO = -3,       /* an input or output operation failed */
     ES_EFORMAT = -4,   /* the content of an input is malformed */
     ES_EVERSION = -5,  /* an input is newer than this program */
     ES_ELOCKED = -6,   /* another process is writing the file */
@@ -30,7 +30,7 @@ typedef enum es_status {
     ES_ENOMEM = -8,    /* out of memory, or a size overflows */
     ES_EFORK = -9,     /* a forked child used its parent's recorder */
     ES_EBROKEN = -10,  /* the recorder process is gone */
-    ES_EFULL = -11,    /* the ring stayed full: the frame was dropped */
+    ES_EFULL = -11, /* the ring buffer stayed full, so the frame was dropped */
     ES_EINTERNAL = -12 /* a bug in entropy-scan */
 } es_status;
 
@@ -50,15 +50,15 @@ ES_API es_status es_fail(es_status code, const char *fmt, ...) ES_PRINTF(2, 3);
 #define ES_MESSAGE_MAX 1024
 
 /**
- * Returns the message of this thread's last es_fail; "" before the first.
- * Borrowed; valid until this thread's next es_fail.
+ * Returns the message of this thread's last es_fail; "" before the first
+ * es_fail. Borrowed; valid until this thread's next es_fail.
  */
 ES_API const char *es_message(void);
 
 /**
  * Returns the version of this library, such as "0.1.0", as `entropy-scan
- * --version` prints it. A binding compares this version with its own before it
- * lays out a struct. The string is static.
+ * --version` prints it. A language binding compares this version with its own
+ * version before it passes any struct. The string is static.
  */
 ES_API const char *es_version(void);
 

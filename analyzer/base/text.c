@@ -32,9 +32,9 @@ void es_text_append(es_text *text, const char *fmt, ...)
 void es_text_unwrap(char *out, const char *name)
 {
     static const char compiled[] = "_orig_mod.", parallel[] = "module.";
-    bool at_root = true, at_part = true; /* true at the start of the name or
-                                            after a '/', and at the start of
-                                            any part */
+    /* at_root: true at the start of the name and after a '/'; at_part: true at
+     * the start of every part of the name. */
+    bool at_root = true, at_part = true;
     while (*name) {
         if (at_part && strncmp(name, compiled, sizeof compiled - 1) == 0) {
             name += sizeof compiled - 1;
@@ -61,7 +61,7 @@ bool es_text_ends(const char *text, const char *ending)
 typedef struct sink {
     char *bytes;
     size_t size, length;
-    bool full; /* set when a piece did not fit; later pieces are dropped */
+    bool full; /* true once a piece did not fit; later pieces are dropped */
 } sink;
 
 static void put(sink *out, const char *piece, size_t n)
@@ -120,16 +120,16 @@ bool es_text_is_utf8(const char *text, size_t n)
     return true;
 }
 
-/* Returns true for C0, DEL and C1 (U+0080..U+009F, two bytes), which control a
-   terminal. */
+/* Returns true for the characters C0, DEL and C1 (U+0080..U+009F, two bytes in
+   UTF-8), which control a terminal. */
 static bool is_control(const unsigned char *text, size_t length)
 {
     return length == 1 ? text[0] < 0x20 || text[0] == 0x7f
                        : length == 2 && text[0] == 0xc2 && text[1] < 0xa0;
 }
 
-/* Returns true for U+202A..E and U+2066..9, which reorder the text around them.
- */
+/* Returns true for the characters U+202A..E and U+2066..9, which reorder the
+   text around them. */
 static bool is_bidi(const unsigned char *text, size_t length)
 {
     if (length != 3 || text[0] != 0xe2)
@@ -299,7 +299,9 @@ char *es_double_print(char *out, double value)
     char text[40];
     if (!isfinite(value))
         return print_special(out, value);
-    /* Any number with DBL_DIG digits survives; subnormal numbers need fewer. */
+    /* For normal numbers, begin with DBL_DIG digits; if the shortest form has
+     * fewer digits, the rest are zeros, which read_scientific removes. A
+     * subnormal number may need fewer digits. */
     int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG;
     for (; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(text, sizeof text, "%.*e", digits - 1, value);
@@ -402,8 +404,9 @@ static bool is_decimal(const char *text, size_t n)
     return n && strspn(text, "+-.0123456789eE") == n;
 }
 
-/* Replaces the decimal point by that of the locale, which strtod expects.
-   Returns false if the locale's decimal point is longer than one byte. */
+/* Replaces the decimal point by the locale's decimal point, which strtod
+   expects. Returns false if the locale's decimal point is longer than one
+   byte. */
 static bool to_locale(char *text)
 {
     const char *point = localeconv()->decimal_point;

@@ -14,10 +14,10 @@ enum { FEWEST = 256 };
 typedef struct memory {
     char **text; /* the caller's pointer to the text */
     size_t *size;
-    size_t capacity, length, position; /* length: bytes up to the highest
-                                          position reached */
-    bool failed;                       /* memory ran out; every later write
-                                          fails too */
+    /* length: number of bytes up to the highest position that has been
+     * written. */
+    size_t capacity, length, position;
+    bool failed; /* true once memory ran out; every later write fails too */
 } memory;
 
 /* Ensures a capacity of n bytes. Added bytes are zero, so the text is always

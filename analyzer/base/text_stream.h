@@ -7,8 +7,8 @@
 
 /**
  * Works like open_memstream(). If memory runs out, glibc's open_memstream()
- * drops text, and neither ferror() nor fclose() reports the loss; a stream from
- * es_text_stream() fails.
+ * drops text, and neither ferror() nor fclose() reports the loss; on a stream
+ * from es_text_stream() both report it.
  *
  *   text  receives the text, terminated, at each fflush() and at fclose(); the
  *         caller frees it after fclose(). NULL if fclose() fails

@@ -1,6 +1,6 @@
 /**
- * Configuration of the AMX tiles for the project's kernels. Only for files
- * compiled for AMX.
+ * Configures the AMX tiles for the project's kernels. Only files that are
+ * compiled for AMX may include this header.
  */
 #ifndef ES_TILES_H
 #define ES_TILES_H

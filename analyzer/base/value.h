@@ -36,8 +36,8 @@ static inline bool es_is_missing(float value)
 }
 
 /**
- * Returns true if any of values (n) is not missing. A NaN that training
- * produced counts as measured.
+ * Returns true if at least one of the n values is not missing. A NaN that
+ * training produced counts as measured.
  */
 static inline bool es_is_measured(const float *values, size_t n)
 {

@@ -5,8 +5,8 @@
  *
  * The including file defines LANES as 4, 8 or 16 and is compiled for the
  * matching instructions: AVX2 and FMA for 8, AVX-512 F, BW, DQ and VL for 16.
- * Intrinsics are used only where compilers do not find the instruction by
- * themselves. Everything is static, so each variant of a kernel has its own
+ * Intrinsics are used only where compilers do not choose the best instruction
+ * by themselves. Everything is static, so each variant of a kernel has its own
  * copy.
  */
 #ifndef ES_VECTOR_H
@@ -79,7 +79,7 @@ static inline vec choose_first(int n, vec a, vec b)
 #endif
 }
 
-/* Loads the first n lanes from memory; the others become `fill`. */
+/* Loads the first n lanes from memory; the other lanes become `fill`. */
 static inline vec load_part(const float *from, int n, float fill)
 {
     if (n == LANES)
@@ -146,7 +146,8 @@ static inline vec load_f16(const uint16_t *from, int n)
 #endif
 }
 
-/* Returns a * b + c, rounded once if the machine has the instruction. */
+/* Returns a * b + c, rounded only once if the machine has a fused multiply-add
+   instruction. */
 static inline vec multiply_add(vec a, vec b, vec c)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -204,9 +205,9 @@ static inline float largest_lane(vec v)
 
 /**
  * Returns exp(x) for x up to 88.7 with relative error below 2e-7; exp(0) = 1.
- * The result is 0 below -87.3, unspecified above 88.7, NaN for NaN. x = n ln 2
- * + r, |r| <= ln 2 / 2; exp(r) is the polynomial 1 + r + ... of degree 5 with
- * the smallest relative error, 1.1e-7.
+ * The result is 0 below -87.3, unspecified above 88.7, NaN for NaN. The method
+ * is x = n ln 2 + r with |r| <= ln 2 / 2, where exp(r) is computed by the
+ * polynomial 1 + r + ... of degree 5 with the smallest relative error, 1.1e-7.
  */
 static inline vec vec_exp_below(vec x)
 {
@@ -226,7 +227,8 @@ static inline vec vec_exp_below(vec x)
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    /* The shift discards the bits of the constant itself on the left. */
+    /* Shifting left by 23 moves the integer n into the exponent and discards
+     * the bits of the constant `shift`. */
     vec power = (vec)(((uvec)t << 23) + (uvec)splat(1));
     return choose(x < splat(-87.3f), splat(0), p * power);
 #endif
@@ -247,8 +249,9 @@ static inline vec vec_exp(vec x)
 /**
  * Returns the natural logarithm of positive normal numbers with relative error
  * below 3e-7; NaN for NaN, infinity for infinity, an unspecified finite value
- * for 0 and subnormal numbers, unspecified for negative numbers. x = 2^n f
- * with f in [2/3, 4/3); ln f = 2 atanh((f - 1) / (f + 1)) by its series.
+ * for 0 and subnormal numbers, unspecified for negative numbers. The method is
+ * x = 2^n f with f in [2/3, 4/3), where ln f = 2 atanh((f - 1) / (f + 1)) is
+ * computed by its series.
  */
 static inline vec vec_log(vec x)
 {
@@ -282,8 +285,9 @@ static inline vec round_down(vec x)
 
 /**
  * Returns 2^x for -126 <= x < 128 with relative error below 2e-7, exact for
- * integers; NaN for NaN. 2^f, 0 <= f < 1, is the polynomial of degree 6 with
- * the smallest error, 2e-9, that is exact at 0.
+ * integers; NaN for NaN. For the fractional part f, 0 <= f < 1, 2^f is computed
+ * by the polynomial of degree 6 that is exact at 0 and has the smallest error,
+ * 2e-9.
  */
 static inline vec vec_exp2(vec x)
 {
@@ -302,16 +306,16 @@ static inline vec vec_exp2(vec x)
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)x); /* p 2^floor(x) */
 #else
-    /* A NaN stays NaN: it converts to 0 or INT_MIN, and both become 0 when
-       shifted. */
+    /* A NaN stays a NaN, because the conversion of a NaN gives 0 or INT_MIN,
+     * and both become 0 when shifted. */
     return (vec)((uvec)p + ((uvec) __builtin_convertvector(n, ivec) << 23));
 #endif
 }
 
 #if defined(ES_VECTOR_AVX512)
-/* For m in [1 + i/16, 1 + (i+1)/16): a number c near 1/m, and -log2(c). The
- * tables are exact at both ends, so that logarithms near 0 keep their relative
- * accuracy. */
+/* Tables for m in [1 + i/16, 1 + (i+1)/16): entry i contains a number c near
+   1/m, and -log2(c). The first and last entries are exact, so that logarithms
+   near 0 keep their relative accuracy. */
 static const float near_inverse[16] = {
     1.0F,         0.914285719F, 0.864864886F, 0.820512831F,
     0.780487776F, 0.744186044F, 0.711111128F, 0.680851042F,
@@ -327,9 +331,10 @@ static const float inverse_log[16] = {
 /**
  * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 (1 +
  * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity the
- * result makes x log2(x) non-finite. x = m 2^k. With AVX-512, 1 <= m < 2 and
- * log2(x) = k - log2(c) + log2(1 + r), r = m c - 1 between -1/32 and 1/16;
- * otherwise 3/4 <= m < 3/2 and r = m - 1. The polynomials are minimax.
+ * result makes x log2(x) non-finite. The method is x = m 2^k. With AVX-512, 1
+ * <= m < 2 and log2(x) = k - log2(c) + log2(1 + r), with r = m c - 1 between
+ * -1/32 and 1/16; with other instruction sets 3/4 <= m < 3/2 and r = m - 1.
+ * log2(1 + r) is a minimax polynomial.
  */
 static inline vec vec_log2(vec x)
 {

@@ -67,10 +67,9 @@ static double ffn_numbers(const es_cost_shape *shape)
 static double attention_numbers(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
-    const double more =
-        es_cost_n_projections(shape) - 4; /* matrices besides the usual
-                                             four; negative if there
-                                             are fewer */
+    /* Number of weight matrices beyond the usual four; negative if there are
+     * fewer than four. */
+    const double more = es_cost_n_projections(shape) - 4;
     return 2 * (es_cost_query_width(shape) + es_cost_key_width(shape)) +
            (4 + 2 * more) * d;
 }
@@ -211,9 +210,10 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
         out[i] = known ? out[i] * coefficients[kind][i].value : NAN;
 }
 
-/* Returns the variance of the logarithm of a model's cost, or, if `other` is
-   not NULL, of the ratio of two costs; equal shares of an item then cancel.
-   `parts` and `other` are the costs of the two models by item. */
+/* Returns the variance of the logarithm of a model's cost, where `parts` are
+   the costs by item. If `other`, a second model's costs by item, is not NULL,
+   returns the variance of the logarithm of the ratio of the two costs; the
+   errors of equal shares of an item then cancel. */
 static double spread(es_cost_kind kind, const double *parts, double sum,
                      const double *other, double other_sum)
 {

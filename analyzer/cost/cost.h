@@ -3,10 +3,10 @@
  * operations by kind and the matrix products by size, and predicts
  * communication and latency with a model fitted to published tables.
  *
- * The protocols are those of AERO (Jha and Reagen, arXiv 2410.13060, tables 4
- * to 7): two parties, encrypted weights or activations. Communication and
- * latency are modelled, not measured, and each value comes with an interval of
- * its uncertainty. README.md has the formulas.
+ * The costs are those of AERO's protocols (Jha and Reagen, arXiv 2410.13060,
+ * tables 4 to 7), in which two parties compute with encrypted weights or
+ * activations. Communication and latency are modelled, not measured, and each
+ * value comes with an interval of its uncertainty. README.md has the formulas.
  */
 #ifndef ES_PRIVATE_COST_H
 #define ES_PRIVATE_COST_H
@@ -18,9 +18,10 @@ typedef struct es_cost_model {
     es_cost_shape shape;
     int64_t ctx;     /* T, number of tokens; the batch is one sequence */
     int64_t vocab;   /* V, size of the vocabulary; unknown if below 1 */
-    bool final_norm; /* for architectures without LN: a LayerNorm follows the
-                        last layer. Unused with LN, because AERO's tables
-                        then do not count the final LayerNorm */
+    bool final_norm; /* true if a LayerNorm follows the last layer of an
+                        architecture without LN. Unused for architectures with
+                        LN, because AERO's tables do not count their final
+                        LayerNorm */
 } es_cost_model;
 
 /** The items that are counted to determine the cost. */
@@ -134,9 +135,9 @@ bool es_cost_is_fitted(const es_cost_model *model);
 es_modelled es_cost_predict(es_cost_kind kind, const es_cost_model *model);
 
 /**
- * Predicts the cost of n units of a single item, for example those of one
- * layer. The interval is as wide as for shapes outside the fitted range. NaN if
- * n is NaN.
+ * Predicts the cost of n units of a single item, for example of the GELUs of
+ * one layer. The interval is as wide as for shapes outside the fitted range.
+ * NaN if n is NaN.
  */
 es_modelled es_cost_of_numbers(es_cost_kind kind, es_cost_item item, double n);
 
@@ -151,9 +152,10 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
 
 /**
  * Returns the ratio base / model of the two predicted costs: how many times
- * cheaper the model is than the base. Common parts cancel, so the interval is
- * narrower than the intervals of the two costs. If both models have the same
- * counts, the ratio is exactly 1. NaN if either cannot be modelled.
+ * cheaper the model is than the base. The errors of common parts cancel, so the
+ * interval is narrower than the intervals of the two costs. If both models have
+ * the same counts, the ratio is exactly 1. NaN if one of the costs cannot be
+ * modelled.
  */
 es_modelled es_cost_saving(es_cost_kind kind, const es_cost_model *base,
                            const es_cost_model *model);

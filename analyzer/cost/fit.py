@@ -21,8 +21,9 @@ from fractions import Fraction
 
 ITEMS = ["softmax", "LayerNorm", "GELU", "ReLU", "linear", "output", "fixed"]
 NONLINEAR = ITEMS[:4]
-# AERO's text about figure 1 describes one more model, SM+R: 3.41 times less
-# communication and 1.42 times less latency than 25.32 GB and 8.21 minutes.
+# AERO's text about figure 1 describes one more model, SM+R, which needs 3.41 times
+# less communication and 1.42 times less latency than a model with 25.32 GB and
+# 8.21 minutes.
 FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
             "ctx": "128", "d_model": "768", "n_head": "12",
             "communication_GB": str(25.32 / 3.41), "latency_min": str(8.21 / 1.42)}
@@ -31,8 +32,8 @@ FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
 def count(scan, row):
     """Counts the items of the row's model."""
     # In AERO's tables of other published models (group SOTA), only table 7 uses
-    # Languini's vocabulary of 16384, and only there do the numbers of the
-    # simplified block match the counts of the full block.
+    # Languini's vocabulary of 16384, and only in table 7 do the published costs of the
+    # simplified block agree with the counts of the full block.
     command = [scan, "cost", row["arch"], "--json", "--n-layer", row["n_layer"],
                "--n-head", row["n_head"], "--d-model", row["d_model"], "--ctx",
                row["ctx"], "--vocab", "16384" if row["table"] == "T7" else "50257"]
@@ -130,7 +131,7 @@ class Costs:
         self.by_second = fit(self.timed, self.seconds)
 
     def extrapolate(self, x, y, is_known):
-        """Fits to the known rows and returns the errors on the others."""
+        """Fits to the rows for which is_known is true; returns the errors of the other rows."""
         known = [i for i, row in enumerate(self.rows) if is_known(i, row)]
         new = [i for i in range(len(y)) if i not in known]
         w = fit([x[i] for i in known], [y[i] for i in known])

@@ -94,10 +94,9 @@ static double attention_weights(const es_cost_shape *shape)
     const double d = (double)shape->d_model;
     const double keys = es_cost_key_width(shape);
     const double queries = es_cost_query_width(shape);
-    const double more =
-        es_cost_n_projections(shape) - 4; /* matrices besides the usual
-                                             four; negative if there
-                                             are fewer */
+    /* Number of weight matrices beyond the usual four; negative if there are
+     * fewer than four. */
+    const double more = es_cost_n_projections(shape) - 4;
     return 2 * d * (queries + keys) + more * d * d;
 }
 

@@ -95,7 +95,7 @@ static es_status check_sequences(const es_attention_shape *shape)
 
 /**
  * Returns true for 0, and for numbers that are normal in float32 and whose
- * inverse is too.
+ * inverse is also normal in float32.
  */
 static bool is_size(double x)
 {
@@ -127,8 +127,8 @@ static es_status check_scores(const es_attention_shape *shape)
 }
 
 /**
- * Returns true if the shape sets no members for scores and none for cut or
- * packed rows.
+ * Returns true if the shape sets none of the members that only es_qk_statistics
+ * supports.
  */
 static bool is_plain(const es_attention_shape *shape)
 {
@@ -191,7 +191,7 @@ es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
         return status;
     if (!is_plain(&taken))
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: weights take only causal and key "
+                       "attention entropy: weights support only causal and key "
                        "masks: use es_qk_statistics, or leave the other "
                        "members 0");
     return es_entropy_with(kernels(), &out, NULL, att, NULL, &taken, n_threads);

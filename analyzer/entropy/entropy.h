@@ -1,7 +1,7 @@
 /**
- * Attention entropy for any program: from attention weights, or directly from
- * queries and keys without ever forming the weights. Part of libentropyrecord;
- * this header is the manual.
+ * Computes attention entropy for any program, either from attention weights or
+ * directly from queries and keys, without ever forming the weights. It is part
+ * of libentropyrecord; this header is its manual.
  *
  *     #include <entropyscan.h>
  *
@@ -18,38 +18,40 @@
  *         fprintf(stderr, "%s\n", es_message());
  *
  * samples/embed/entropy.c is a complete program. Letters: B batch, H heads, T
- * queries, S keys, D width of one head. Natural logarithms; entropies in nats.
+ * queries, S keys, D width of one head. Logarithms are natural, and entropies
+ * are in nats.
  *
- * **Layout.** Arrays of numbers have any strides, counted in numbers:
- * es_strides_bhtd and es_strides_bthd are those of (B,H,T,D) and (B,T,H,D). A
- * packed projection (B,T,3,H,D) is read in place with row stride 3HD. Numbers
- * within a row are contiguous. Types: float32, or bfloat16 and float16 as
- * their 16 bits, converted exactly.
+ * **Layout.** Arrays may have any strides, which are counted in numbers, not in
+ * bytes. es_strides_bhtd returns the strides of an array (B,H,T,D),
+ * es_strides_bthd those of an array (B,T,H,D). A packed projection (B,T,3,H,D)
+ * is read in place with row stride 3HD. Numbers within a row are contiguous.
+ * The types are float32, and bfloat16 and float16, which are passed as their 16
+ * bits and converted exactly.
  *
- * **Keys.** A causal row i sees keys j <= query_offset + i. The offset is 0
- * for training and S - T for decoding with a cache, where the T new queries
- * are at the end of the S keys. A window hides all but the nearest keys. A
- * mask (B,S) hides keys, such as padding, from all rows of its sequence.
- * Weights and keys that no row sees are not read. A mask whose visible keys
- * are contiguous, like that of padding, costs nothing; other masks cost little
- * with queries and keys, and a factor of about two with weights.
+ * **Keys.** A causal row i sees keys j <= query_offset + i. The offset is 0 for
+ * training and S - T for decoding with a cache, where the T new queries are at
+ * the end of the S keys. A window hides all but the nearest keys. A mask (B,S)
+ * hides keys, such as padding, from all rows of its sequence. Weights and keys
+ * that no row sees are not read. A mask whose visible keys are contiguous, such
+ * as a padding mask, costs nothing; other masks cost little in
+ * es_qk_statistics, but about double the time of es_entropy_probs.
  *
  * **Grouped heads.** If n_kv_heads is below n_heads, each H / n_kv_heads
  * consecutive heads of queries share one head of keys.
  *
  * **Threads.** A call splits its heads, and long contexts, over at most
- * `n_threads` threads including its own: 0 for as many as there are processors
- * to run on, fewer for a small call. The additional threads wait for the next
- * call; they take no signals, do not exist in a forked child, and end with the
- * program. They are POSIX threads: callers need no OpenMP. The results have the
- * same bits for every number of threads. Several threads may call at the same
- * time.
+ * `n_threads` threads, including the calling thread. 0 means one thread per
+ * available processor, or fewer for a small call. The additional threads wait
+ * for the next call; they take no signals, do not exist in a forked child, and
+ * end with the program. They are POSIX threads: callers need no OpenMP. The
+ * results have the same bits for every number of threads. Several threads may
+ * call at the same time.
  *
- * **Instructions.** AMX, AVX-512, AVX2 or plain C: chosen on the first call,
- * which compares each variant with the double-precision reference before using
- * it. If the processor has AMX, that call requests permission for its tiles
- * from Linux, as PyTorch does: signal stacks that are set later must have
- * AT_MINSIGSTKSZ bytes.
+ * **Instructions.** The kernels exist for AMX, AVX-512, AVX2 and plain C. The
+ * first call chooses a variant and compares it with the double-precision
+ * reference before using it. If the processor has AMX, the first call requests
+ * permission for its tiles from Linux, as PyTorch does: signal stacks that are
+ * set later must have AT_MINSIGSTKSZ bytes.
  */
 #ifndef ES_ENTROPY_H
 #define ES_ENTROPY_H
@@ -61,12 +63,12 @@
 
 /**
  * The shape and settings of an attention. `size` is sizeof
- * (es_attention_shape), which keeps programs working that were compiled with an
- * older header. A member that is 0 or NULL has the default value that its
- * comment states.
+ * (es_attention_shape); it lets the library accept programs that were compiled
+ * with an older header. A member that is 0 or NULL has the default value that
+ * its comment states.
  *
- * es_entropy_probs reads only the first group; the members for scores and for
- * packed or cut rows apply only to es_qk_statistics.
+ * es_entropy_probs supports only the members up to key_mask; the later members,
+ * which must then be 0, apply only to es_qk_statistics.
  */
 typedef struct es_attention_shape {
     size_t size;
@@ -90,16 +92,17 @@ typedef struct es_attention_shape {
                                         sequence */
     const int32_t *query_starts;     /* (B + 1): starts of packed sequences,
                                         see es_qk_statistics */
-    const int32_t *key_starts;       /* (B + 1): starts of their keys; NULL:
-                                        same as query_starts */
+    const int32_t *key_starts; /* (B + 1): starts of the packed sequences' keys;
+                                  NULL: same as query_starts */
     int window; /* the row at position p sees keys j with |p - j| < window;
                    0: no window */
 
     /* The following members define how a product q.k becomes a score. */
-    double scale;             /* factor of scores; 0: 1 / sqrt(D) */
-    double softcap;           /* c: scores are c tanh(score / c); 0: no
-                                 softcap */
-    const float *temperature; /* (H,T), divides scores; NULL: 1 */
+    double scale;   /* factor of scores; 0: 1 / sqrt(D) */
+    double softcap; /* c: scores are c tanh(score / c); 0: no
+                       softcap */
+    /* (H,T), divisors of the scores; NULL: 1 everywhere */
+    const float *temperature;
     const float *sink_logits; /* (H), logits of learnt sinks; NULL: no sinks */
 
     double time_limit; /* time limit of a call in seconds; 0: no limit */
@@ -128,8 +131,8 @@ typedef struct es_entropy_input {
 } es_entropy_input;
 
 /**
- * Returns the strides of (B,H,N,W): weights (N = T, W = S), queries (T,D),
- * keys (S,D).
+ * Returns the strides of an array (B,H,N,W), where (N,W) is (T,S) for weights,
+ * (T,D) for queries and (S,D) for keys.
  */
 static inline es_strides es_strides_bhtd(int n_heads, int n, int width)
 {
@@ -160,30 +163,31 @@ static inline es_strides es_strides_bthd(int n_heads, int n, int width)
  * non-finite. All floats of such a row are NaN, and `nonfinite` is the number
  * of its visible weights that are not finite; in es_qk_statistics these are all
  * visible weights, because a non-finite score makes the whole softmax
- * non-finite. These NaN are never es_missing(), even if the input contains that
- * NaN.
+ * non-finite. These NaN are never es_missing(), even if the input contains
+ * es_missing().
  *
  * A row that sees no key has no entropy: all its floats are es_missing() (also
- * a NaN), and `nonfinite` is 0. The same is true of a row that query_mask
- * hides, a packed row that belongs to no sequence, and a row that time_limit
- * left out.
+ * a NaN), and `nonfinite` is 0. A row that query_mask hides, a packed row that
+ * belongs to no sequence, and a row that was not computed because of time_limit
+ * get the same values.
  *
- * A negative weight is finite; its row's entropy is NaN by the formula.
+ * A row with a negative weight counts as finite, but its entropy is NaN by the
+ * formula.
  */
 typedef struct es_rows {
     size_t size;
-    float *entropy;     /* nats */
-    float *lse;         /* log-sum-exp of the row's scores; only
-                           es_qk_statistics */
-    float *max_logit;   /* largest score; only es_qk_statistics */
-    float *sink;        /* weight on key 0, or on the first unmasked key; 0 if
-                           a window hides it */
+    float *entropy;   /* nats */
+    float *lse;       /* log-sum-exp of the row's scores; written only by
+                         es_qk_statistics */
+    float *max_logit; /* largest score; written only by es_qk_statistics */
+    float *sink; /* weight on key 0, or on the first unmasked key; 0 if a window
+                    hides this key */
     int32_t *nonfinite; /* number of non-finite visible weights */
-    float *missing;     /* weight of the learnt sink, 0 without a sink; only
-                           es_qk_statistics */
-    float *distance;    /* mean distance |p - j| to the keys, in tokens; only
-                           es_qk_statistics */
-    float *top;         /* largest weight; only es_qk_statistics */
+    float *missing; /* weight of the learnt sink, 0 without a sink; written only
+                       by es_qk_statistics */
+    float *distance; /* mean distance |p - j| to the keys, in tokens; written
+                        only by es_qk_statistics */
+    float *top;      /* largest weight; written only by es_qk_statistics */
 } es_rows;
 
 /**
@@ -192,8 +196,8 @@ typedef struct es_rows {
  * pointer is (H) or NULL.
  *
  * Means and extremes cover the finite rows. They are NaN if a head has rows but
- * no finite row, and es_missing() if all its rows are missing or time_limit
- * left a row out; counts are then 0.
+ * no finite row, and es_missing() if all its rows are missing or if a row was
+ * not computed because of time_limit; counts are then 0.
  */
 typedef struct es_heads {
     size_t size;
@@ -213,14 +217,15 @@ typedef struct es_heads {
 
 /**
  * Reduces statistics of rows to statistics of heads, for callers that already
- * have those of the rows.
+ * have the rows' statistics.
  *
  *   heads  (H)     written; a statistic whose input in `rows` is NULL becomes
- *                  es_missing(), a count 0
- *   rows   (B,H,T) rows->entropy is required; the others may be NULL
+ *          es_missing(), and a count becomes 0
+ *   rows   (B,H,T) rows->entropy is required; the other pointers may be NULL
  *
- * A row counts as finite if its entropy is finite, and does not count at all
- * if its entropy is es_missing(). Accumulates in double, left to right.
+ * A row counts as finite if its entropy is finite, and is skipped if its
+ * entropy is es_missing(). Sums are accumulated in double, in the order of the
+ * rows.
  *
  * Returns ES_OK; ES_EARGUMENT if a size is wrong or rows->entropy is NULL.
  */
@@ -251,24 +256,22 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
                                   int n_threads) ES_MUST_USE;
 
 /**
- * Computes statistics of rows and heads directly from queries and keys,
- * without T x S storage: a_ij = softmax over the visible keys j of the scores
- * s_ij,
+ * Computes statistics of rows and heads directly from queries and keys, without
+ * T x S storage: a_ij = softmax over the visible keys j of the scores s_ij,
  *
  *   s_ij = scale q_i . k_j / t_i; with a softcap c, c tanh(s_ij / c) instead
  *   entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
  *
- *   rows   statistics of rows, or NULL; arrays that are NULL cost
- *          nothing
- *   heads  statistics of heads, or NULL; they do not need `rows`
+ *   rows   statistics of rows, or NULL; arrays that are NULL cost nothing
+ *   heads  statistics of heads, or NULL; may be requested without `rows`
  *   q      (B,H,T,D); packed (T,H,D): strides.batch is not used
  *   k      (B,n_kv_heads,S,D); packed (S,n_kv_heads,D)
  *   shape  sizes, and the model's settings
  *
  * **Position.** Query i is at position p = query_offset + i: in a context that
  * is split over devices, the offset is the position of its first query; for
- * decoding it is S - T. The position determines which keys a causal row and
- * a window can see, and the distances. If the position is negative, causal rows
+ * decoding it is S - T. The position determines which keys a causal row and a
+ * window can see, and the distances. If the position is negative, causal rows
  * see no key.
  *
  * **Packed.** With query_starts (cu_seqlens), T and S are total numbers of
@@ -283,35 +286,37 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * **Learnt sink.** The model's softmax has sink_logits[h] as one additional
  * score that belongs to no key (gpt-oss). Its share is `missing`, 1 / (1 +
  * exp(lse - logit)). All other statistics describe the distribution over the
- * keys, which the sink does not change: a head that attends to nothing is not
- * a collapsed head, and entropies remain between 0 and ln n. The model's
- * weights are (1 - missing) a; their -sum w ln w is (1 - m)(e - ln(1 - m)),
- * and the entropy including the sink is that plus -m ln m. A logit of -inf
- * means no sink; NaN and +inf make all rows non-finite.
+ * keys, which the sink does not change: a head that attends to nothing is not a
+ * collapsed head, and entropies remain between 0 and ln n. The model's weights
+ * are (1 - missing) a; with m = missing, the sum -sum w ln w of these weights
+ * is (1 - m)(e - ln(1 - m)), and the entropy including the sink is (1 - m)(e -
+ * ln(1 - m)) - m ln m. A logit of -inf means no sink; NaN and +inf make all
+ * rows non-finite.
  *
  * **Non-finite.** A product q.k, or a part of its sum, that is not finite or
  * that float32 cannot represent makes its row non-finite, also with a softcap.
  *
  * e, sink and top agree with double precision to 1e-5 (nats; shares) at every
  * scale of scores, lse and max_logit to 1e-5 + 5e-7 R, where R is the row's
- * largest sum_c |q_c k_jc| scale / t, and distance to 1e-5 of the largest
- * visible one. bfloat16 and float16 are converted exactly.
+ * largest sum_c |q_c k_jc| scale / t, and `distance` to 1e-5 of the largest
+ * distance to a visible key. bfloat16 and float16 are converted exactly.
  *
  * The method is blocked products with a running row maximum m: l = sum exp(s -
  * m), c = sum exp(s - m)(s - m); e = ln l - c / l (never the unshifted lse -
- * sum a s, which loses four digits on peaked rows), lse = m + ln l. This is
- * the entropy without the 1e-9 inside the logarithm: it exceeds the papers' by
- * n * 1e-9 for a flat row of n keys, and by less for others.
+ * sum a s, which loses four digits on peaked rows), lse = m + ln l. This is the
+ * entropy without the 1e-9 inside the logarithm: it exceeds the papers' entropy
+ * by n * 1e-9 for a flat row of n keys, and by less for other rows.
  *
- * n_threads: 0 for as many as there are processors to run on, fewer if there
- * is little to do.
+ * n_threads: largest number of threads; 0 means one thread per available
+ * processor, or fewer for a small call.
  *
  * Returns ES_OK; ES_DONE if time_limit passed and the remaining results are
- * missing; ES_EARGUMENT for a size below 1 or too large, heads that do not
- * divide, starts that decrease, a window or limit below 0 or not finite, a
- * scale or softcap that is neither 0 nor 1e-30 to 1e30, or an input of NULL;
- * ES_ENOMEM: it needs less than 1 MiB of scratch per thread. Outputs are
- * unchanged on errors. D above 2048 is computed in double precision, slowly.
+ * missing; ES_EARGUMENT for a size below 1 or too large, n_kv_heads that does
+ * not divide n_heads, starts that decrease, a window or limit below 0 or not
+ * finite, a scale or softcap that is neither 0 nor 1e-30 to 1e30, or an input
+ * that is NULL; ES_ENOMEM: the call needs less than 1 MiB of scratch memory per
+ * thread. Outputs are unchanged on errors. D above 2048 is computed in double
+ * precision, slowly.
  */
 ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
                                   const es_entropy_input *q,
@@ -320,8 +325,8 @@ ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
                                   int n_threads) ES_MUST_USE;
 
 /**
- * Returns the kernels that both functions use on this machine: "amx",
- * "avx512", "avx2" or "plain".
+ * Returns the name of the kernels that es_entropy_probs and es_qk_statistics
+ * use on this machine: "amx", "avx512", "avx2" or "plain".
  */
 ES_API const char *es_entropy_variant(void);
 

@@ -83,7 +83,7 @@ static bool same(const results *got, const results *wanted, int n, bool qk)
 /**
  * Fills rows alternately with random, nearly one-hot (with denormals), flat and
  * zero weights; one row gets a NaN, another an infinity. Weights that must not
- * be read are NaN, so that reading them shows.
+ * be read are NaN, so that a kernel which reads them produces NaN.
  */
 static void fill_weights(float *att, const es_attention_shape *shape)
 {

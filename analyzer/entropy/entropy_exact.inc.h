@@ -4,9 +4,10 @@
  *
  * A float32 product q.k has an error of about 2^-24 of |q| |k|, more if single
  * channels are large. If scores are large, and the row is neither flat nor
- * one-hot, the entropy has the same error. Here products, and their differences
- * from the largest product of the row, are computed in double; the differences
- * are at most about 30, for which float32 is accurate to 1e-6.
+ * one-hot, the entropy has the same error. The functions in this file compute
+ * the products, and their differences from the largest product of the row, in
+ * double. The differences that matter are at most about 30, and float32
+ * represents them to 1e-6.
  */
 
 /* A vector of double has half as many lanes as a vector of float. */
@@ -19,10 +20,11 @@ typedef float narrow __attribute__((vector_size(2 * LANES)));
 #define MOST_BLUR 2.5e-6F
 
 /**
- * Returns the squared error that fixed-point arithmetic adds to a score, in the
- * units of reach_of. Each number is rounded to 2^-23 of the largest number in
- * its row. The omitted products of digits act like 0.2 D of the largest
- * product, which find_blurred assumes for float32 products too.
+ * Returns the squared error that fixed-point arithmetic adds to a score, in
+ * units of 2^-48 (see reach_of). Each number is rounded to 2^-23 of the largest
+ * number in its row. The error from the omitted products of low digits needs no
+ * term: it acts like 0.2 D of the largest product, and find_blurred already
+ * assumes an error of that size for float32 products.
  */
 static inline vec fixed_reach(const workspace *work, int row)
 {
@@ -35,7 +37,8 @@ static inline vec fixed_reach(const workspace *work, int row)
 
 /**
  * Returns the number of partial float32 sums that one large summand can make
- * inaccurate. Sums are formed in stretches, and the stretches are then added.
+ * inaccurate. A product is summed in stretches of STRETCH numbers, and the sums
+ * of the stretches are then added.
  */
 static inline int sums_of(const workspace *work, int width)
 {
@@ -54,11 +57,12 @@ static inline vec square_scale(const workspace *work,
 }
 
 /**
- * Returns the estimated squared error of scores, in units of 2^-48. If an
- * outlying channel is added early, its rounding error affects all later sums.
- * If vectors are alike, sums grow steadily up to the logit; if one half of a
- * head cancels the other, up to half of |q| |k|. Matrix tiles add with more
- * bits.
+ * Returns the estimated squared error of scores, in units of 2^-48. The error
+ * has three sources. If an outlying channel is added early, its rounding error
+ * affects all later partial sums. If the vectors are alike, partial sums grow
+ * steadily up to the logit. If one half of a head cancels the other half,
+ * partial sums grow up to half of |q| |k|. AMX tiles add with more bits, so
+ * their errors are smaller.
  */
 static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
                     vec outlying, vec logit)
@@ -79,12 +83,13 @@ static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
 }
 
 /**
- * Finds the rows of a group, from `row` on, whose error may exceed MOST_BLUR.
- * Errors d_j of the scores change e by -sum a_j (ln a_j + e) d_j. All errors
- * here are squared. The factors were chosen so that no family of inputs in the
- * tests has an error of 1e-5. The largest logit may have an error of 5e-7 of
- * the size of its products. Outlying channels can exceed this, and fixed point
- * has the same absolute error for a small logit as for a large one.
+ * Finds the rows of a group, from `row` on, whose entropy may have an error
+ * above MOST_BLUR. Errors d_j of the scores change the entropy e by -sum a_j
+ * (ln a_j + e) d_j. The function computes with squared errors. The factors were
+ * chosen so that no family of inputs in the tests has an error of 1e-5. The
+ * largest logit may have an error of 5e-7 relative to the size of its products.
+ * Outlying channels can exceed this, and fixed point has the same absolute
+ * error for a small logit as for a large one.
  */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
@@ -172,7 +177,7 @@ static inline void widen_lanes(double *to, const float *from)
     store_wide(to + WIDE, high);
 }
 
-/** Converts LANES packed queries (D,LANES) to double, in place. */
+/** Converts LANES packed queries (D,LANES) from float to double in place. */
 static const double *widen_queries(const workspace *work, int width)
 {
     double *const out = (double *)(void *)work->queries;
@@ -242,8 +247,9 @@ static inline wide wide_exp(wide x)
 }
 
 /**
- * Returns tanh(scale x), to a relative error of 1e-12, because a softcap that
- * is large relative to the scores multiplies small values.
+ * Returns tanh(scale x) with a relative error below 1e-12. The relative error
+ * matters, because the small values of tanh are multiplied by a softcap that
+ * may be much larger than the scores.
  */
 static wide exact_tanh(wide x, wide scale)
 {
@@ -260,8 +266,9 @@ static wide exact_tanh(wide x, wide scale)
 }
 
 /**
- * Returns the factors of WIDE rows from i on. With a softcap these are the
- * factors before the tanh (if `inner`) or after the tanh, otherwise the scale.
+ * Returns the factors of the WIDE rows from i on that turn products into
+ * scores. With a softcap these are the factors before the tanh (if `inner` is
+ * true) or after the tanh; without a softcap they are the scale.
  */
 static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 {
@@ -276,9 +283,10 @@ static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 }
 
 /**
- * Processes half a group, the rows of the part from `row` on. Finds the largest
- * of the products that each row sees, and converts the products to differences
- * from it, as powers of two.
+ * Processes half a group of queries: the part's rows from `row` on. Finds the
+ * largest product that each row sees, and converts the products to differences
+ * from this largest product, in units of ln 2, so that 2^difference is the
+ * weight.
  */
 static void exact_differences(const workspace *work,
                               const es_entropy_part *part, int row, int half,
@@ -309,7 +317,10 @@ static void exact_differences(const workspace *work,
     }
 }
 
-/** Merges the sums of a chunk into the running sums of row `row`, lane `r`. */
+/**
+ * Merges the sums of a chunk of keys into the running sums of row `row`, which
+ * is in lane `r`.
+ */
 static void exact_merge(const workspace *work, const es_entropy_part *part,
                         int row, double old_top, const row_sums *sums, int r)
 {
@@ -326,7 +337,8 @@ static void exact_merge(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Adds a chunk, the keys from j on, to the sums of the blurred rows of a group.
+ * Adds a chunk of keys, from key j on, to the sums of those rows of a group
+ * that find_blurred has marked.
  */
 static void exact_absorb(const workspace *work, const es_entropy_part *part,
                          int i, int j, const seen *keys,
@@ -347,7 +359,10 @@ static void exact_absorb(const workspace *work, const es_entropy_part *part,
             exact_merge(work, part, row + r, old_top[r], &sums, r);
 }
 
-/** Adds the packed keys [first, end) to the blurred rows of one group. */
+/**
+ * Adds the packed keys [first, end) to the sums of those rows of one group that
+ * find_blurred has marked.
+ */
 static void exact_group(const workspace *work, const es_entropy_part *part,
                         int i, int first, int end, const bool blurred[LANES])
 {
@@ -388,7 +403,7 @@ static void exact_finish(const workspace *work, const es_entropy_part *part,
     es_rows_store(&part->rows, (size_t)row, &out, true);
 }
 
-/** Recomputes the blurred rows with all their keys. */
+/** Recomputes the rows that find_blurred has marked, with all their keys. */
 APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
                       int n_keys, int block, const bool *blurred)
 {
@@ -400,8 +415,8 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
     for (int first = begin; first < n_keys; first += block) {
         const int end = min_int(first + block, n_keys);
         if (n_keys - begin > block ||
-            work->form != AS_FLOATS) /* otherwise the keys are still packed
-                                        as floats */
+            work->form != AS_FLOATS) /* in the form AS_FLOATS the keys are still
+                                        packed as floats */
             pack_keys(work, part, first, end);
         for (int r = 0; r < n_rows && !es_is_late(part); r += LANES)
             for (int i = r; i < r + LANES && i < n_rows; i++)

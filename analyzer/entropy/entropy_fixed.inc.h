@@ -2,28 +2,30 @@
  * Multiplies float32 queries and keys with AMX in fixed point. Part of
  * entropy_qk.inc.h.
  *
- * AMX multiplies signed bytes and adds in int32, exactly, 64 numbers at a
- * time. A query or key is h / UNIT times integers v, |v| <= UNIT, where h is
- * its largest number; an integer consists of three DIGITS, v = v2 2^16 + v1
- * 2^8 + v0, each from -128 to 127. Products of digits that are below 2^-22 of
- * UNIT^2 are omitted. The result is as accurate as float32 if the numbers do
- * not differ much; find_blurred detects rows in which they do. UNIT is 127
- * 2^16, so rows of signs and multiples of 1/127 have no low digits and are
- * exact.
+ * AMX multiplies signed bytes and adds in int32, exactly, 64 numbers at a time.
+ * A query or key is h / UNIT times integers v, |v| <= UNIT, where h is its
+ * largest number; each integer consists of DIGITS (three) bytes, called its
+ * digits: v = v2 2^16 + v1 2^8 + v0 with v2, v1 and v0 from -128 to 127.
+ * Products of digits that are below 2^-22 of UNIT^2 are omitted. The result is
+ * as accurate as float32 if the numbers do not differ much; find_blurred
+ * detects rows whose numbers differ too much. UNIT is 127 2^16, so rows of +1
+ * and -1 or of multiples of 1/127 have low digits of 0 and are exact.
  */
 
 #include "analyzer/entropy/entropy_split.inc.h"
 
 #define DIGITS 3
 #define UNIT 8323072.0F
-#define LEAST_HEIGHT 0x1p-100F /* smaller heights are replaced by this */
-#define BYTES 64               /* numbers in a row of a tile, one byte each */
+/* Lower limit for a row's height h, the largest number of the row. */
+#define LEAST_HEIGHT 0x1p-100F
+#define BYTES 64 /* numbers in a row of a tile, one byte each */
 #define TILE_BYTES 1024
 
 /**
- * Returns the number of bytes for SIDE packed keys or queries: the tiles of
- * digits of each BYTES numbers, highest digits first, followed by SIDE floats
- * that turn sums of products into products.
+ * Returns the number of bytes that SIDE packed keys or queries take. For each
+ * BYTES numbers of the rows there are DIGITS tiles, highest digits first. SIDE
+ * floats follow; multiplying by them turns sums of digit products into products
+ * of queries and keys.
  */
 static inline ptrdiff_t fixed_side(int width)
 {
@@ -31,16 +33,16 @@ static inline ptrdiff_t fixed_side(int width)
            SIDE * (ptrdiff_t)sizeof(float);
 }
 
-/** SIDE rows of one head, keys or queries, and their scales. */
+/** SIDE keys or SIDE queries of one head, and their scales. */
 typedef struct fixed_rows {
     es_numbers rows[SIDE];
-    int n[SIDE]; /* numbers in each row: the width, or 0 for a row beyond the
-                    last */
+    int n[SIDE]; /* number of numbers in each row: the width, or 0 for unused
+                    rows */
     int width;
-    vec length, height; /* |x|^2 and the largest |x_c| of each row; 0 for
-                           non-finite rows */
-    vec scale, inverse; /* h / UNIT 2^12, NaN for non-finite rows; and UNIT /
-                           h */
+    vec length, height; /* length: |x|^2 of each row; height: largest |x_c| of
+                           each row; both are 0 for non-finite rows */
+    vec scale, inverse; /* scale is 2^12 h / UNIT, or NaN for non-finite rows;
+                           inverse is UNIT / h; h is the row's height */
 } fixed_rows;
 
 /**
@@ -89,8 +91,8 @@ INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
 }
 
 /**
- * Returns a permutation of bytes: first byte `low` of each of 32 numbers, then
- * byte `high` of each.
+ * Returns a permutation of bytes that moves byte `low` of each of 32 numbers to
+ * the first half of a vector and byte `high` of each to the second half.
  */
 static inline __m512i byte_places(int low, int high)
 {
@@ -101,7 +103,8 @@ static inline __m512i byte_places(int low, int high)
 }
 
 /**
- * Computes the digits of numbers c to c + BYTES - 1 of a row, highest first.
+ * Computes the digits of numbers c to c + BYTES - 1 of a row, highest digits
+ * first.
  */
 INLINED void take_digits(vec out[DIGITS], es_numbers row, int c, int n,
                          vec inverse)
@@ -125,7 +128,7 @@ INLINED void take_digits(vec out[DIGITS], es_numbers row, int c, int n,
     out[2] = (vec)_mm512_shuffle_i64x2(a, b, 0x44);
 }
 
-/** Packs SIDE keys as rows of tiles. */
+/** Packs SIDE keys. Each key is one row of the tiles. */
 INLINED void pack_fixed_keys(char *out, const fixed_rows *in,
                              es_entropy_type type)
 {
@@ -144,7 +147,10 @@ INLINED void pack_fixed_keys(char *out, const fixed_rows *in,
     store((float *)(void *)(out + fixed_side(in->width)) - SIDE, in->scale);
 }
 
-/** Packs SIDE queries. A row of a tile has four numbers of each query. */
+/**
+ * Packs SIDE queries. Each row of a tile contains four numbers of every query,
+ * as the AMX instruction requires.
+ */
 INLINED void pack_fixed_queries(char *out, const fixed_rows *in,
                                 es_entropy_type type)
 {
@@ -168,8 +174,8 @@ INLINED void pack_fixed_queries(char *out, const fixed_rows *in,
 }
 
 /**
- * Packs the visible keys [first, end). Unused places of the last SIDE keys are
- * 0.
+ * Packs the visible keys [first, end). Fills up the last group of SIDE keys
+ * with zeros.
  */
 INLINED void fix_keys_of(workspace *work, const es_entropy_part *part,
                          int first, int end, es_numbers k)
@@ -249,9 +255,9 @@ typedef struct conversion {
 } conversion;
 
 /**
- * Converts the sums with n keys from `first` on. The sums of the highest digits
- * are below 2^14 width, so 2^8 times these sums, added to the other sums, fits
- * an int32.
+ * Converts the sums of digit products for n keys from `first` on to products.
+ * The sums of the highest digits are below 2^14 times the width, so they can be
+ * multiplied by 2^8 and added to the other sums without overflowing int32.
  */
 INLINED void convert_fixed(const conversion *by, int first, int n)
 {
@@ -282,8 +288,8 @@ static inline void keep_order(void)
 
 /**
  * Adds, in tiles 0 to 2, the products of the digits of queries in tiles 3 to 5
- * and of SIDE keys, highest digits first. Converts other sums in between,
- * while the tiles would wait.
+ * and of SIDE keys, highest digits first. In between, while the processor would
+ * wait for the tiles, converts the sums `meanwhile` to products.
  */
 INLINED void add_fixed(const char *keys, const conversion *meanwhile)
 {
@@ -351,7 +357,8 @@ APART void multiply_fixed_side(float *out, const char *queries,
 {
     uint32_t sums[2][DIGITS * SUMS] __attribute__((aligned(64)));
     conversion last = {.query_scale = load(fixed_scales(queries, width))};
-    keep_order(); /* the data that tiles are loaded from must be in memory */
+    keep_order(); /* the tiles are loaded from memory, so all stores must
+                     precede the load */
     load_fixed_queries(queries);
     for (int j = 0; j < n; j += SIDE, keys += fixed_side(width)) {
         uint32_t *const to = sums[j / SIDE % 2];
@@ -365,8 +372,9 @@ APART void multiply_fixed_side(float *out, const char *queries,
 }
 
 /**
- * Computes the products of a group with keys from packed key j on. The first
- * half of the group needs at least n[0] keys, the second half at least n[1].
+ * Computes the products of a group of queries with the keys from packed key j
+ * on. The first half of the group needs at least n[0] keys, the second half at
+ * least n[1].
  */
 static void multiply_fixed(const workspace *work, const es_entropy_part *part,
                            int j, const int n[2], ahead *next)

@@ -18,8 +18,9 @@ es_rows es_rows_from(const es_rows *rows, size_t position)
 }
 
 /**
- * Reduces one statistic of the rows. Inlined into a separate loop per series.
- * If the statistic has no array, the result is the initial value.
+ * Reduces one statistic of the rows. It is inlined, so that each series has a
+ * separate loop. If the statistic has no array, the result is the initial
+ * value.
  */
 static inline double add_rows(const float *entropy, const float *x,
                               const int32_t *counts, size_t n,
@@ -67,13 +68,13 @@ es_head_sums es_rows_share(const es_rows *rows, size_t n)
     es_head_sums out = {0};
     for (size_t i = 0; i < n; i++)
         out.finite_rows += isfinite(rows->entropy[i]) ? 1 : 0;
+    /* es_heads has only the core series. */
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
         if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX &&
-            es_head_statistics[i].set == ES_SERIES_CORE) /* the series that
-                                                            es_heads has */
+            es_head_statistics[i].set == ES_SERIES_CORE)
             out.values[i] = share_of(rows, n, (es_head_series)i);
-    /* Within one sequence, the minimum and maximum over sequences are the same
-       sums as the mean. */
+    /* The smallest and largest mean entropy are taken over sequences later. For
+     * the single sequence here, both have the same sum as the mean. */
     out.values[ES_HEAD_ENTROPY_MIN] = out.values[ES_HEAD_ENTROPY];
     out.values[ES_HEAD_ENTROPY_MAX] = out.values[ES_HEAD_ENTROPY];
     return out;

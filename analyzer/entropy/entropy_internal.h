@@ -28,7 +28,7 @@ static inline es_numbers es_numbers_from(es_numbers numbers, ptrdiff_t position)
                         numbers.type};
 }
 
-/** Converts a float16 exactly. */
+/** Converts a float16 to float32 exactly. */
 static inline float es_half(uint16_t bits)
 {
     const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
@@ -58,14 +58,15 @@ static inline float es_number(es_numbers numbers, ptrdiff_t position)
 /**
  * The keys of one sequence from the first to the last visible key; positions
  * are counted from the first visible key. index and count are NULL if no key
- * between the two is hidden. Kernels number the visible keys from 0.
+ * between the first and the last visible key is hidden. Kernels number the
+ * visible keys from 0.
  */
 typedef struct es_entropy_keys {
-    int first, n;              /* index of the first visible key among all
-                                  keys; number of keys from there to the last */
-    bool causal;               /* true: row i sees no key beyond offset + i */
-    int offset;                /* position of row 0; may be negative */
-    int window;                /* 0: no window */
+    int first, n; /* first: index of the first visible key among all keys; n:
+                     number of keys from the first to the last visible key */
+    bool causal;  /* true if row i sees no key beyond offset + i */
+    int offset;   /* position of row 0; may be negative */
+    int window;   /* 0: no window */
     const unsigned char *mask; /* (n) */
     const int *index;          /* position of each visible key */
     const int *count;          /* (n + 1): number of visible keys among the
@@ -73,8 +74,8 @@ typedef struct es_entropy_keys {
 } es_entropy_keys;
 
 /**
- * Returns the first position that row i cannot see: the row sees only keys
- * before it.
+ * Returns the end of the keys that row i may see: the row sees only keys before
+ * this position.
  */
 static inline int es_key_limit(const es_entropy_keys *keys, int i)
 {
@@ -97,7 +98,7 @@ static inline int es_key_start(const es_entropy_keys *keys, int i)
 
 /**
  * Return the range of visible keys that row i sees, from es_keys_begin to
- * es_keys_end - 1. Both do not decrease as i grows.
+ * es_keys_end - 1. Neither bound decreases as i grows.
  */
 static inline int es_keys_begin(const es_entropy_keys *keys, int i)
 {
@@ -139,14 +140,16 @@ typedef struct es_ref_row {
 } es_ref_row;
 
 /**
- * Returns a non-finite row with `count` visible weights that are not finite. If
- * count is 0, returns a row that sees no key.
+ * Returns the statistics of a non-finite row with `count` visible weights that
+ * are not finite. If `count` is 0, returns the statistics of a row that sees no
+ * key.
  */
 es_ref_row es_ref_row_nonfinite(int count);
 
 /**
- * Computes one row from its weights for the first n keys, except keys hidden by
- * the mask (n), which may be NULL. lse and max_logit are NaN.
+ * Computes the statistics of one row from its weights on the first n keys.
+ * Leaves out the keys that the mask (n) hides; the mask may be NULL. lse and
+ * max_logit are NaN.
  */
 es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask);
 
@@ -166,9 +169,10 @@ typedef struct es_ref_query {
 } es_ref_query;
 
 /**
- * Computes the query's row in double throughout, with three passes over the
- * scores. The entropy includes the 1e-9 of the formula. A product that float32
- * cannot represent counts as infinite, as in the fast kernels.
+ * Computes the statistics of the query's row in double throughout, with three
+ * passes over the scores. The entropy includes the 1e-9 of the formula. A
+ * product that float32 cannot represent counts as infinite, as in the fast
+ * kernels.
  */
 es_ref_row es_ref_row_qk(const es_ref_query *query);
 
@@ -180,7 +184,7 @@ void es_rows_store(const es_rows *rows, size_t position, const es_ref_row *row,
                    bool from_qk);
 
 /**
- * Returns the temperature at `position`, or a minimum if it is smaller. NaN
+ * Returns the temperature at `position`, but at least ES_TEMPERATURE_FLOOR. NaN
  * stays NaN.
  */
 #define ES_TEMPERATURE_FLOOR 1e-4F
@@ -190,9 +194,9 @@ float es_temperature(const float *temperature, size_t position);
  */
 
 /**
- * A part is a range of rows of one head that one kernel call processes. Rows
- * are numbered within the head of their sequence; `rows` points to the outputs
- * of row `first`.
+ * A part is a range of rows of one sequence and head that one kernel call
+ * processes. Rows are numbered within their sequence and head; `rows` points to
+ * the outputs of row `first`.
  */
 typedef struct es_entropy_part {
     es_rows rows;
@@ -202,16 +206,17 @@ typedef struct es_entropy_part {
                                   with weights */
     ptrdiff_t in_row, in_head; /* strides, counted in numbers */
     ptrdiff_t k_row;
-    es_numbers next_in, next_k;      /* the rows to prefetch for the next
-                                        part; data NULL: no prefetching */
+    /* Queries and keys of the next part, to be prefetched; their `data` is NULL
+     * if there is no next part. */
+    es_numbers next_in, next_k;
     const float *temperature;        /* (T) temperatures of this head, or
                                         NULL */
     const float *sink_logit;         /* logit of this head's learnt sink, or
                                         NULL */
     const unsigned char *query_mask; /* (T) mask of this sequence's rows, or
                                         NULL */
-    double scale, softcap;           /* scale: factor of products; softcap: 0
-                                        for none */
+    /* scale: factor of products; softcap: 0 without a softcap. */
+    double scale, softcap;
     const es_entropy_keys *keys;
     int n_queries, width;
     int first, end;  /* range of rows, at most ES_QK_ROWS */
@@ -259,8 +264,8 @@ static inline double es_sink_share(const es_entropy_part *part, double lse)
 }
 
 /**
- * Returns true if the logit of the learnt sink is NaN or +inf. At +inf all
- * weight would go to the sink.
+ * Returns true if the logit of the learnt sink is NaN or +inf. With a logit of
+ * +inf all weight would go to the sink.
  */
 static inline bool es_sink_is_broken(const es_entropy_part *part)
 {
@@ -268,8 +273,12 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 }
 
 #define ES_QK_ROWS 1024
-#define ES_QK_CHUNK 192 /* keys with kept products; whole tiles */
-#define ES_QK_TILE 48   /* number of keys; a multiple of every variant's TILE */
+/* Number of keys whose products are stored at a time; a multiple of
+   ES_QK_TILE. */
+#define ES_QK_CHUNK 192
+/* The number of keys in a block is a multiple of ES_QK_TILE, which is divisible
+   by every variant's TILE. */
+#define ES_QK_TILE 48
 /* Number of scratch floats and doubles for each row of a part. */
 #define ES_QK_ROW_FLOATS 9
 #define ES_QK_ROW_DOUBLES 5
@@ -279,7 +288,8 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 #define ES_QK_WIDTH_MAX 2048
 
 /**
- * Largest width for products by matrix tiles, and smallest width for float32.
+ * AMX tiles compute the products of heads up to the width ES_QK_WIDTH_SPLIT;
+ * for float32 inputs the width must also be above ES_QK_WIDTH_FIXED.
  */
 #define ES_QK_WIDTH_SPLIT 512
 #define ES_QK_WIDTH_FIXED 32
@@ -302,8 +312,9 @@ static inline size_t es_qk_packed(int n, int width)
 }
 
 /**
- * Returns the number of keys that are packed at a time: whole chunks with about
- * 85,000 numbers, or slightly more than all keys if there are fewer.
+ * Returns the number of keys that are packed at a time. This is a whole number
+ * of chunks with about 85,000 numbers; if there are fewer keys, it is their
+ * number, rounded up.
  */
 static inline int es_qk_block(int n_keys, int width)
 {
@@ -330,11 +341,13 @@ typedef struct es_entropy_kernels {
     es_vectors needs; /* required instructions; callers check them with
                          es_vectors_supported */
     void (*probs)(const es_entropy_part *part);
-    /* Computes a part from queries and keys. scratch: es_qk_scratch floats,
-     * aligned to 64 bytes. Does not write hidden rows. */
+    /* Computes the rows of a part from queries and keys. `scratch` has
+     * es_qk_scratch floats and is aligned to 64 bytes. Rows that query_mask
+     * hides are not written. */
     void (*qk)(const es_entropy_part *part, float *scratch);
-    /* Functions inside the kernels, for tests and benchmarks; n is a multiple
-     * of 16. 2^x for x >= -126; base-2 logarithm of normal positive x. */
+    /* Functions that the kernels use, exported for tests and benchmarks; n is a
+     * multiple of 16. exp2 computes 2^x for x >= -126, log2 the base-2
+     * logarithm of normal positive x. */
     void (*exp2)(float *out, const float *x, size_t n);
     void (*log2)(float *out, const float *x, size_t n);
 } es_entropy_kernels;
@@ -349,7 +362,8 @@ extern const es_entropy_kernels es_entropy_kernels_amx,
 const es_entropy_kernels *const *es_entropy_kernels_all(size_t *n);
 
 /**
- * Returns true if both kernels reproduce the reference on a small mixed input.
+ * Returns true if both kernels, for weights and for queries and keys, reproduce
+ * the reference on a small mixed input.
  */
 bool es_entropy_kernels_agree(const es_entropy_kernels *kernels);
 
@@ -383,8 +397,9 @@ es_status es_entropy_with(const es_entropy_kernels *kernels,
 es_rows es_rows_from(const es_rows *rows, size_t position);
 
 /**
- * Reduces n rows of one sequence to unfinished sums of their head.
- * rows->entropy is required; missing rows are skipped.
+ * Reduces n rows of one sequence and head to sums that have not yet been
+ * divided by the number of rows. rows->entropy is required; missing rows are
+ * skipped.
  */
 es_head_sums es_rows_share(const es_rows *rows, size_t n);
 

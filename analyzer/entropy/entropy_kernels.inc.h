@@ -25,8 +25,8 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 #define INLINED __attribute__((always_inline)) static inline
-/* Functions that are not inlined, because they would take registers from the
-   loops of their callers. */
+/* Marks functions that must not be inlined, because inlining would take
+   registers from the loops of their callers. */
 #define APART __attribute__((noinline)) static
 
 #define LN2 0.693147180559945309F
@@ -42,8 +42,8 @@ static inline int clamp_int(int x, int low, int high)
     return x < low ? low : min_int(x, high);
 }
 
-/* Calls a function with a constant type of numbers, so that its inlined loops
-   need no branch. */
+/* Calls a function and passes the type of the numbers as a constant, so that
+   the function's inlined loops need no branch on the type. */
 #define WITH_TYPE(numbers, function, ...)                                      \
     if ((numbers).type == ES_ENTROPY_F32)                                      \
         function(__VA_ARGS__, (es_numbers){(numbers).data, ES_ENTROPY_F32});   \
@@ -64,8 +64,8 @@ INLINED vec load_numbers(es_numbers numbers, ptrdiff_t position, int n)
 }
 
 /**
- * Prefetches LANES numbers of each of LANES rows. They may lie beyond an
- * array, because a prefetch does not fault.
+ * Prefetches LANES numbers of each of LANES rows. The rows may lie beyond the
+ * end of the array, because a prefetch does not fault.
  */
 INLINED void prefetch_rows(es_numbers numbers, ptrdiff_t position,
                            ptrdiff_t row)
@@ -88,7 +88,10 @@ static inline vec add_surprise(vec sum, vec a)
     return multiply_add(a, vec_log2(a + splat(1e-9F)), sum);
 }
 
-/** Adds weights first .. n-1 of a row to sum. Reads nothing beyond them. */
+/**
+ * Adds the surprise of the weights first .. n-1 of a row to `sum` (see
+ * add_surprise). Reads nothing beyond these weights.
+ */
 INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
 {
     int j = first;
@@ -99,7 +102,10 @@ INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
     return sum;
 }
 
-/** Adds the weights at n places of a row to sum. */
+/**
+ * Adds the surprise of the weights at n positions of a row to `sum` (see
+ * add_surprise).
+ */
 static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 {
     for (int j = 0; j < n; j += LANES) {
@@ -112,8 +118,8 @@ static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 }
 
 /**
- * Stores the result of the reference for a row whose sum is not a finite
- * positive number.
+ * Stores the reference's result for a row that sees no key or whose entropy, as
+ * summed by the kernel, is not finite.
  */
 static void store_odd_row(const es_entropy_part *part, int i, es_numbers att)
 {
@@ -127,7 +133,7 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 {
     const es_numbers att = es_numbers_from(in, i * part->in_row);
     const es_rows *rows = &part->rows;
-    /* The sum is also 0 for rows that see no key. */
+    /* The entropy is also 0 for rows that see no key. */
     if (!isfinite(entropy) ||
         (entropy == 0 && es_visible_keys(part->keys, i) == 0)) {
         store_odd_row(part, i, att);
@@ -143,7 +149,8 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 }
 
 #define BLOCK (32 * LANES)
-#define AHEAD 128 /* columns; covers a memory latency of 200 ns */
+/* Number of columns to prefetch ahead; hides a memory latency of 200 ns. */
+#define AHEAD 128
 
 /** Returns the number of columns read for the group of rows from i on. */
 static inline int columns_of(const es_entropy_part *part, int i)
@@ -153,9 +160,9 @@ static inline int columns_of(const es_entropy_part *part, int i)
 }
 
 /**
- * Returns the position that will be read AHEAD columns after column j of the
- * group of rows from i on. The next group follows the last column of a group,
- * and the next head follows the last group. Only for prefetching.
+ * Returns the position to prefetch: the position that will be read AHEAD
+ * columns after column j of the group of rows from i on. The last column of a
+ * group is followed by the next group, and the last group by the next head.
  */
 static inline ptrdiff_t read_soon(const es_entropy_part *part, int i, int j)
 {
@@ -202,12 +209,12 @@ INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
  * rows from i on, each in LANES partial sums; the sum is not finite if a weight
  * is not finite, and NaN if a weight is negative.
  *
- * Processes the rows together, column by column. A causal row ends in the
- * middle of its memory, and going row by row would waste the data that the
- * machine has prefetched beyond the end. Adds in blocks, so that rounding
- * errors grow only with the square root of the length. Groups of fewer than
- * LANES rows, and rows with hidden keys between visible ones, are processed row
- * by row.
+ * Processes the rows together, column by column. If it processed one row after
+ * the other, the processor would at the end of each causal row prefetch data
+ * that are never needed, because a causal row ends in the middle of its memory.
+ * Adds in blocks, so that rounding errors grow only with the square root of the
+ * length. Groups of fewer than LANES rows, and rows with hidden keys between
+ * visible ones, are processed row by row.
  */
 INLINED void group_surprise(vec sums[LANES], const es_entropy_part *part, int i,
                             int n, es_numbers in)

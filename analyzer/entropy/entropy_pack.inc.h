@@ -1,7 +1,7 @@
 /**
- * Defines the scratch of the kernels that work on queries and keys, and copies
- * tiles of keys, groups of queries, and their lengths into it. Part of
- * entropy_qk.inc.h.
+ * Defines the scratch memory of the kernels that work on queries and keys, and
+ * copies tiles of keys, groups of queries, and the lengths of both into this
+ * memory. Part of entropy_qk.inc.h.
  */
 
 #define CHUNK ES_QK_CHUNK
@@ -14,14 +14,14 @@ typedef enum packing {
     AS_FIXED   /* in fixed point (entropy_fixed.inc.h) */
 } packing;
 
-/** The rows that this thread will read next, for prefetching. */
+/** The rows that this thread will read next; they are prefetched. */
 typedef struct ahead {
     const char *queries, *keys;
     ptrdiff_t query_row, key_row; /* bytes */
     int row_size, n_rows, at_once;
 } ahead;
 
-/** The arrays in the scratch. */
+/** Pointers to the arrays in a thread's scratch memory. */
 typedef struct workspace {
     float *products;   /* (CHUNK,GROUP) */
     float *places;     /* (CHUNK) positions of keys relative to the first query
@@ -29,18 +29,21 @@ typedef struct workspace {
     float *queries;    /* (D,GROUP) packed queries of one group */
     float *keys;       /* packed keys of one block, in tiles */
     packing form;      /* format in which keys and queries are packed */
-    float longest_key; /* largest |k|^2 of a key so far */
-    float highest_key; /* largest |k_c| of a number in a key so far */
-    /* arrays with an element for each row of the part, up to ES_QK_ROWS */
-    float *scale;                       /* factor that turns packed products
-                                           into scores */
-    float *inner;                       /* with a softcap: factor of products
-                                           before the tanh */
-    float *length;                      /* |q|^2 */
-    float *height;                      /* largest |q_c| */
-    float *first;                       /* product of each row with key 0 */
-    float *top, *weight, *spread, *far; /* running sums over the keys so far */
-    /* the same in double, for rows that are recomputed */
+    float longest_key; /* largest squared length |k|^2 of the keys packed so far
+                        */
+    float highest_key; /* largest absolute value of a number in the keys packed
+                          so far */
+    /* The following arrays have one element for each row of the part, at most
+     * ES_QK_ROWS. */
+    float *scale; /* factor that turns products of packed numbers into scores */
+    float *inner; /* only with a softcap: factor that is applied to products
+                     before the tanh */
+    float *length; /* |q|^2 */
+    float *height; /* largest |q_c| */
+    float *first;  /* product of each row with key 0 */
+    /* Running maximum and sums over the keys processed so far. */
+    float *top, *weight, *spread, *far;
+    /* Arrays of double for the rows that are recomputed in double precision. */
     double *exact_products; /* (CHUNK,LANES) */
     double *exact_first, *exact_top, *exact_weight, *exact_spread, *exact_far;
 } workspace;
@@ -91,9 +94,10 @@ static inline ptrdiff_t key_row(const es_entropy_part *part, int j)
 }
 
 /**
- * Copies a key as row `row` of a tile; its vectors of LANES numbers are
- * interleaved with those of the other rows. Updates the sum of squares and the
- * largest absolute value.
+ * Copies a key into the row of a tile that begins at `out`. A tile interleaves
+ * its rows: it contains the first vectors of LANES numbers of all rows, then
+ * the second vectors of all rows, and so on. Updates the key's sum of squares
+ * and its largest absolute value.
  */
 INLINED void copy_key(float *out, int width, es_numbers key, vec *squares,
                       vec *heights)
@@ -126,8 +130,9 @@ static inline float *packed_key(const workspace *work, int j, int width)
 }
 
 /**
- * Packs visible keys [first, end) as tiles; unused places of the last tile are
- * 0. Updates the greatest length and height of the keys.
+ * Packs the visible keys [first, end) into tiles and fills up the last tile
+ * with zeros. Updates the largest length |k|^2 and the largest absolute value
+ * of the keys.
  */
 INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
                           int first, int end, es_numbers k)
@@ -158,8 +163,9 @@ static void pack_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Starts prefetching the next part's queries and keys. A few rows follow with
- * each tile of products, so that memory is read while products are computed.
+ * Starts prefetching the next part's queries and keys. A few rows are then
+ * prefetched with each tile of products, so that memory is read while products
+ * are computed.
  */
 static ahead start_ahead(const es_entropy_part *part)
 {
@@ -193,7 +199,8 @@ static inline void prefetch_some(ahead *next)
 
 /**
  * Copies LANES queries, the rows from i on, one into each lane, and stores
- * their lengths and heights. Lanes without a query are 0.
+ * their squared lengths and their largest absolute values. Lanes without a
+ * query are 0.
  */
 INLINED void copy_queries_of(float *out, const workspace *work,
                              const es_entropy_part *part, int i, es_numbers in)

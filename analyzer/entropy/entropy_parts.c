@@ -9,21 +9,25 @@
 #include <stdatomic.h>
 
 #define MOST_THREADS 256
-#define THREAD_WORK 1e5 /* number of multiplications that justify a thread */
+/* Number of multiplications that make another thread worthwhile. */
+#define THREAD_WORK 1e5
 
 /** The rows and keys of one sequence, and their positions in the arrays. */
 typedef struct sequence {
     es_entropy_keys keys;
     int n_queries;
-    size_t row;     /* index of row 0, head 0 in the outputs */
-    size_t setting; /* index of row 0 in the temperatures of a head */
+    size_t row;     /* index in the output arrays of row 0 of head 0 */
+    size_t setting; /* index of row 0 in the array of temperatures of a head */
     ptrdiff_t in, k;
     const unsigned char *query_mask;
     int parts_per_head;
     int64_t first_part;
 } sequence;
 
-/** Sums of one part, for its head. */
+/**
+ * Sums over the rows of one part, which are later added to the sums of the
+ * part's head.
+ */
 typedef struct part_result {
     es_head_sums share;
     bool is_done;
@@ -78,7 +82,7 @@ void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
     }
 }
 
-/** Hides the keys of sequence b that the mask and the key lengths hide. */
+/** Applies the key mask and the key lengths to the keys of sequence b. */
 static void hide_keys(const entropy_call *call, int b, int first_key)
 {
     const es_attention_shape *shape = call->shape;
@@ -91,8 +95,8 @@ static void hide_keys(const entropy_call *call, int b, int first_key)
         keys->n = shape->key_lengths[b];
     if (!shape->key_mask)
         return;
-    index = call->places + 2 * lead + b; /* each sequence has arrays of n and
-                                            n + 1 numbers */
+    /* Each sequence needs an array of n and an array of n + 1 numbers. */
+    index = call->places + 2 * lead + b;
     es_entropy_keys_mask(keys, shape->key_mask + lead, index, index + keys->n);
 }
 
@@ -193,7 +197,8 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
     const sequence *s = sequence_of(call, index);
     const int rest = (int)(index - s->first_part);
     const int h = rest / s->parts_per_head;
-    /* Start with the longest rows, which are the last ones of a causal head. */
+    /* Start with the rows that see most keys, which are the last rows of a
+     * causal head. */
     const int first =
         (s->parts_per_head - 1 - rest % s->parts_per_head) * ES_QK_ROWS;
     const int left = s->n_queries - first;
@@ -226,8 +231,9 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
 }
 
 /**
- * Lets row statistics that the heads need but the caller did not request point
- * into the scratch.
+ * Some row statistics are needed for the statistics of heads although the
+ * caller has not requested them. Sets their pointers in `rows` to scratch
+ * memory.
  */
 static void add_rows(const entropy_call *call, es_rows *rows, float *from)
 {
@@ -336,8 +342,8 @@ static void work(void *argument)
  */
 
 /**
- * Adds the parts of one sequence to a head. Returns false if a part was left
- * out.
+ * Adds the sums of one sequence's parts to the sums of a head. Returns false if
+ * a part was not computed because of the time limit.
  */
 static bool add_sequence(es_head_sums *sums, const entropy_call *call,
                          const sequence *s, int head)
@@ -417,8 +423,8 @@ static es_status make_scratch(entropy_call *call, int n_threads)
 }
 
 /**
- * Returns the number of threads to use: at most one per part, and only as many
- * as have enough work each.
+ * Returns the number of threads to use: at most one per part, and so few that
+ * each thread has enough work.
  */
 static int threads_for(const entropy_call *call, int n_threads)
 {

@@ -1,13 +1,13 @@
 /**
  * Computes products of queries and keys in the number format chosen for them;
- * part of entropy_qk.inc.h. Without matrix tiles, a register tile holds the
- * products of one group of queries and TILE keys.
+ * part of entropy_qk.inc.h. Without AMX, a register tile (sums that stay in
+ * vector registers) holds the products of one group of queries and TILE keys.
  */
 #include "analyzer/entropy/entropy_pack.inc.h"
 
-/* Number of products that are summed before the sum is added to the total. A
- * long float32 sum of n products of one sign has a relative error of 2^-26
- * sqrt(n). */
+/* Number of products that are summed before the sum is added to the total. The
+   limit matters, because a float32 sum of n products of equal sign has a
+   relative error of 2^-26 sqrt(n). */
 #define STRETCH 64
 
 /**
@@ -27,9 +27,10 @@ INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
 }
 
 /**
- * Computes products of n_vectors of queries with the first n_keys of a tile
- * (one, two or three thirds of it). Inlined, so that n_vectors and n_keys are
- * constants and all sums of a stretch stay in registers.
+ * Computes the products of n_vectors vectors of queries with the first n_keys
+ * keys of a tile (one, two or three thirds of the tile). It is inlined, so that
+ * n_vectors and n_keys are constants and all sums of a stretch stay in
+ * registers.
  */
 INLINED void multiply_tile(float *out, const float *queries, const float *tile,
                            int width, int n_keys, int n_vectors)
@@ -57,7 +58,9 @@ INLINED void multiply_tile(float *out, const float *queries, const float *tile,
     store_sums(out, a, b, width > STRETCH, n_keys, n_vectors);
 }
 
-/** Computes products of n_vectors of queries with at least n keys. */
+/**
+ * Computes the products of n_vectors vectors of queries with at least n keys.
+ */
 INLINED void multiply_tiles(float *out, const float *queries,
                             const float *tiles, int width, int n, int n_vectors,
                             ahead *next)
@@ -76,8 +79,9 @@ INLINED void multiply_tiles(float *out, const float *queries,
 }
 
 /**
- * Computes products of the first vector of a group with at least n[0] keys and
- * of the second with n[1] >= n[0] keys: out (n[1],GROUP).
+ * Computes the products of a group of queries, which consists of two vectors:
+ * the first vector with at least n[0] keys, the second with at least n[1] >=
+ * n[0] keys. `out` is (n[1],GROUP).
  */
 APART void multiply(float *out, const float *queries, const float *tiles,
                     int width, const int n[2], ahead *next)
@@ -95,7 +99,7 @@ APART void multiply(float *out, const float *queries, const float *tiles,
 #include "analyzer/entropy/entropy_fixed.inc.h"
 #endif
 
-/* The following functions compute the products of a part in the format
+/* The following functions compute the products of a part in the number format
    work->form. */
 
 static bool take_keys(workspace *work, const es_entropy_part *part, int first,
@@ -125,8 +129,8 @@ static bool take_queries(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Computes products of a group with keys from packed key j on. The group's two
- * vectors of queries need at least n[0] and n[1] keys.
+ * Computes the products of a group of queries with the keys from packed key j
+ * on. The group's two vectors of queries need at least n[0] and n[1] keys.
  */
 static void take_products(const workspace *work, const es_entropy_part *part,
                           int j, const int n[2], ahead *next)

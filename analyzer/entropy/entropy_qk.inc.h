@@ -5,9 +5,9 @@
  * Each lane holds a query, two vectors of queries are a group, and TILE keys
  * are a packed tile. Products q.k of a group and up to CHUNK keys are computed
  * in register tiles of one group and TILE keys, and kept in the first-level
- * cache. Then LANES rows at once pass over their products, for the maximum and
- * for the sums. With m the largest product so far, x_j = (q.k_j - m) log2(e)
- * scale <= 0 and p_j = 2^x_j:
+ * cache. Then the kernel passes over the products of LANES rows at once, first
+ * for the maximum and then for the sums. With m the largest product so far, x_j
+ * = (q.k_j - m) log2(e) scale <= 0 and p_j = 2^x_j:
  *
  *   weight = sum p_j,  spread = sum p_j x_j,  far = sum p_j |p - j|
  *   e = ln 2 (log2 weight - spread / weight)
@@ -20,11 +20,12 @@
 
 #include "analyzer/entropy/entropy_products.inc.h"
 
-#define LOWEST_EXPONENT (-126.0F) /* least weight 2^-126, about 1e-38 */
+/* Smallest base-2 exponent of a weight; 2^-126 is about 1e-38. */
+#define LOWEST_EXPONENT (-126.0F)
 
 /**
- * Returns tanh(x) with absolute error below 1.2e-7, relative error below 2e-7
- * for small x; NaN for NaN.
+ * Returns tanh(x) with an absolute error below 1.2e-7 and, for small x, a
+ * relative error below 2e-7. Returns NaN for NaN.
  */
 static inline vec vec_tanh(vec x)
 {
@@ -56,11 +57,13 @@ static void cap_products(float *products, int n, vec scale)
  */
 
 /**
- * The keys of a chunk that the rows of a group see: row r sees the keys
- * first[r] to n[r] - 1, and all rows see the keys `whole` to `split` - 1.
+ * The keys of a chunk (at most CHUNK keys that are processed together) that the
+ * rows of a group see: row r sees the keys first[r] to n[r] - 1, and all rows
+ * see the keys `whole` to `split` - 1.
  */
 typedef struct seen {
-    int begin, whole, split, end; /* indices of keys, in ascending order */
+    /* Indices of keys in the chunk: begin <= whole <= split <= end. */
+    int begin, whole, split, end;
     int32_t first[LANES], n[LANES];
 } seen;
 
@@ -93,8 +96,8 @@ static inline ivec who_sees(const seen *keys, int c)
 }
 
 /**
- * Returns the products with key c; lanes of rows that do not see the key are
- * `other`.
+ * Returns the products of LANES rows with key c. In the lanes of rows that do
+ * not see the key, returns `other`.
  */
 INLINED vec seen_product(const float *products, const seen *keys, int c,
                          float other)
@@ -123,8 +126,8 @@ INLINED vec largest_product(const float *products, const seen *keys)
 
 /**
  * Returns 0, or NaN in the lanes of rows that see a product that is not finite.
- * Only needed to detect -inf among other products: NaN and +inf make a row's
- * sums non-finite anyway.
+ * The check is needed only for products of -inf, because NaN and +inf make a
+ * row's sums non-finite anyway.
  */
 APART vec find_damage(const float *products, const seen *keys)
 {
@@ -143,8 +146,8 @@ static bool may_overflow(const workspace *work, int row)
 }
 
 /**
- * Returns the exponents x of the weights from the products; `scale` includes
- * log2(e).
+ * Returns the base-2 exponents of the weights, (product - top) scale, where
+ * `scale` includes log2(e).
  */
 static inline vec exponent(vec product, vec top, vec scale)
 {
@@ -174,7 +177,7 @@ static inline vec lane_numbers(void)
     return out;
 }
 
-/** Adds the products with key c to the sums. */
+/** Adds the weights of key c to the sums of a group of rows. */
 INLINED void add_key(row_sums *sums, const float *products, int c,
                      const weighing *by, const seen *keys, bool far)
 {
@@ -193,8 +196,9 @@ INLINED void add_key(row_sums *sums, const float *products, int c,
 }
 
 /**
- * Adds the products of a chunk to the sums. `far` is a compile-time constant,
- * so that distances cost nothing unless they are requested.
+ * Adds the weights of a chunk's keys to the sums of a group of rows. `far` (sum
+ * the distances) is a compile-time constant, so that distances cost nothing
+ * unless they are requested.
  */
 INLINED void add_keys(row_sums *sums, const float *products, const weighing *by,
                       const seen *keys, bool far)
@@ -282,8 +286,8 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
  */
 
 /**
- * Narrows the block of keys [*j, *end) to the keys that n rows from i on see;
- * *j remains at the start of a tile.
+ * Narrows the range of keys [*j, *end) to the keys that at least one of the n
+ * rows from i on sees. *j remains at the start of a tile.
  */
 static inline void group_range(const es_entropy_part *part, int i, int n,
                                int first, int *j, int *end)
@@ -304,7 +308,9 @@ static bool is_group_wanted(const es_entropy_part *part, int i)
     return false;
 }
 
-/** Adds a chunk, the keys from j on, to the sums of LANES rows from i on. */
+/**
+ * Adds a chunk of keys, from key j on, to the sums of LANES rows from row i on.
+ */
 static void group_chunk(const workspace *work, const es_entropy_part *part,
                         int i, int j, float *products, const seen *keys)
 {
@@ -318,7 +324,7 @@ static void group_chunk(const workspace *work, const es_entropy_part *part,
 
 /**
  * Processes one group, the rows from i on, with the packed keys [first, end).
- * Returns false if the group has numbers that matrix tiles cannot represent.
+ * Returns false if the group has numbers that AMX tiles cannot represent.
  */
 static bool group_keys(const workspace *work, const es_entropy_part *part,
                        int i, int first, int end, ahead *next)
@@ -357,9 +363,9 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
     for (int r = 0; r < n; r++) {
         if (part->temperature)
             scale = es_scale(part, part->first + r);
-        /* The factor must not be 0, which an infinite t would give: the maximum
-           before the first key is -inf, and 0 times -inf is NaN. A NaN stays
-           NaN. */
+        /* An infinite temperature would make this factor 0. The factor must not
+         * be 0, because the maximum before the first key is -inf, and 0 times
+         * -inf is NaN. A NaN stays NaN. */
         work->inner[r] = (float)scale < FLT_MIN ? FLT_MIN : (float)scale;
         work->scale[r] = work->inner[r];
         if (part->softcap > 0 && !isnan(scale)) {
@@ -378,7 +384,7 @@ typedef struct group_rows {
     int32_t nonfinite[LANES];
 } group_rows;
 
-/** Replaces the statistics of row r of a group by those of `row`. */
+/** Replaces the statistics of row r of a group by the statistics in `row`. */
 static void replace_row(group_rows *group, int r, const es_ref_row *row)
 {
     const es_rows rows = {.entropy = group->entropy,
@@ -441,7 +447,7 @@ static void mend_group(const es_entropy_part *part, int i, int n,
 
 /**
  * Computes and stores the statistics of a group, the rows from i on, and marks
- * the blurred rows.
+ * the rows that are too inaccurate and must be recomputed in double.
  */
 APART void finish_group(const workspace *work, const es_entropy_part *part,
                         int i, bool blurred[LANES])
@@ -467,8 +473,8 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Processes all rows of a part. Returns false if the part has numbers that
- * matrix tiles cannot represent, or if the time limit has passed.
+ * Processes all rows of a part. Returns false if the part has numbers that AMX
+ * tiles cannot represent, or if the time limit has passed.
  */
 static bool do_rows(workspace *work, const es_entropy_part *part)
 {
@@ -498,8 +504,8 @@ static bool do_rows(workspace *work, const es_entropy_part *part)
 
 #ifdef MATRIX_TILES
 /**
- * Same as do_rows, but with matrix tiles; also returns false if the part does
- * not suit them.
+ * Same as do_rows, but with AMX tiles. Also returns false if the part's width
+ * or scales do not suit AMX tiles.
  */
 static bool do_split_rows(workspace *work, const es_entropy_part *part)
 {

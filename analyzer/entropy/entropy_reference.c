@@ -84,8 +84,8 @@ static bool has_odd_product(const es_ref_query *x)
 }
 
 /**
- * Returns the largest score of the row. Sets *sum to the sum of the weights
- * relative to that of this score.
+ * Returns the largest score of the row. Sets *sum to the sum of exp(score -
+ * largest score) over the row.
  */
 static double top_of(const es_ref_query *x, double *sum)
 {

@@ -1,12 +1,13 @@
 /**
- * Products of queries and keys by AMX, sixteen by sixteen at a time; part of
+ * Multiplies sixteen queries by sixteen keys at a time with AMX. Part of
  * entropy_qk.inc.h.
  *
  * AMX multiplies bfloat16 and adds in float32. A float16 is exactly the sum of
- * two bfloat16 (its levels); the second level is at most 2^-8 of the first. The
- * products are as accurate as a sum of float32 products; products of low levels
- * are added first. AMX treats subnormal numbers as 0, and the largest numbers
- * overflow, so numbers and scales above MOST_SPLIT are multiplied without AMX.
+ * two bfloat16, called its levels; the second level is at most 2^-8 of the
+ * first. The result is as accurate as a sum of float32 products, because the
+ * products of the second levels are added first. AMX treats subnormal numbers
+ * as 0, and the largest numbers overflow, so numbers and scales above
+ * MOST_SPLIT are multiplied without AMX.
  */
 #include "analyzer/base/tiles.h"
 
@@ -14,8 +15,8 @@
 
 #define MOST_SPLIT 0x1p40F
 #define MOST_LEVELS 2
-#define SIDE 16    /* keys or queries in a matrix tile */
-#define DEEP 32    /* numbers of each key or query in a tile */
+#define SIDE 16    /* number of keys or queries in an AMX tile */
+#define DEEP 32    /* number of bfloat16 of each key or query in a tile */
 #define MATRIX 512 /* number of bfloat16 in a tile: SIDE * DEEP */
 
 /** Returns the number of bfloat16 that represent each number of the type. */
@@ -24,7 +25,7 @@ static inline int levels_of(es_entropy_type type)
     return type == ES_ENTROPY_F16 ? 2 : 1;
 }
 
-/** Returns the number of matrix tiles for SIDE rows. */
+/** Returns the number of AMX tiles that SIDE queries or keys fill. */
 static inline int matrices_of(int width, es_entropy_type type)
 {
     return (width + DEEP - 1) / DEEP * levels_of(type);
@@ -63,8 +64,8 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
 }
 
 /**
- * Packs the visible keys [first, end). A matrix tile holds one level of DEEP
- * numbers of SIDE keys. Unused places of the last tile are 0.
+ * Packs the visible keys [first, end). Each AMX tile contains one level of DEEP
+ * numbers of SIDE keys. The last tile is filled up with zeros.
  */
 INLINED void split_keys_of(workspace *work, const es_entropy_part *part,
                            int first, int end, es_numbers k)
@@ -103,9 +104,9 @@ static bool split_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Packs SIDE queries, the rows from i on. A matrix tile holds one level of DEEP
- * numbers of the queries; each row of the tile holds two numbers of every
- * query.
+ * Packs SIDE queries, the rows from i on. Each AMX tile contains one level of
+ * DEEP numbers of the queries; each row of the tile contains two numbers of
+ * every query.
  */
 INLINED void split_queries_of(uint16_t *out, const workspace *work,
                               const es_entropy_part *part, int i, es_numbers in)
@@ -161,8 +162,8 @@ typedef struct matrices {
 
 /**
  * Adds the products of level a of n_sides times SIDE keys with level b of a
- * group of queries, for DEEP numbers from number DEEP * d on. Tiles 0 to 3 hold
- * sums, 4 and 5 keys, 6 and 7 queries.
+ * group of queries, for DEEP numbers from number DEEP * d on. The AMX tiles 0
+ * to 3 contain the sums, tiles 4 and 5 keys, tiles 6 and 7 queries.
  */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 {
@@ -204,7 +205,8 @@ INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
 }
 
 /**
- * Computes the products of a group with at least n keys from packed key j on.
+ * Computes the products of a group of queries with at least n keys from packed
+ * key j on.
  */
 APART void multiply_split(const workspace *work, const es_entropy_part *part,
                           int j, int n, ahead *next)
@@ -238,8 +240,8 @@ static inline bool is_fixed(const es_entropy_part *part)
 }
 
 /**
- * Returns true if the part's width and scales suit matrix tiles. The bytes of
- * narrow float32 heads would leave most of a tile empty.
+ * Returns true if the part's width and scales suit AMX tiles. Narrow float32
+ * heads do not, because their bytes would leave most of a tile empty.
  */
 static bool can_split(const es_entropy_part *part)
 {

@@ -1,8 +1,10 @@
-/* Keeps a team of threads that execute calls of attention entropy for
-   entropy_parts.c. The team stays between calls, because starting and ending a
-   thread takes as long as computing a head of short rows. Its threads wait when
-   there is no work, and do not keep the process alive. A forked child does not
-   have them and starts a new team. */
+/*
+ * Keeps a team of threads that execute calls of attention entropy for
+ * entropy_parts.c. The team stays between calls, because starting and ending a
+ * thread takes as long as computing a head of short rows. Its threads wait when
+ * there is no work, and do not keep the process alive. A forked child does not
+ * inherit the threads and starts a new team.
+ */
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <pthread.h>
@@ -17,8 +19,9 @@
 typedef struct job {
     void (*work)(void *argument);
     void *argument;
-    int n_wanted, n_running; /* n_wanted: team threads that may still join;
-                                n_running: those at work */
+    /* n_wanted: number of team threads that may still join; n_running: number
+     * of team threads that work on the job. */
+    int n_wanted, n_running;
     struct job *next;
 } job;
 
@@ -121,8 +124,8 @@ static void post(job *j)
 }
 
 /**
- * Removes a job from the list and waits for the threads that work on it. Does
- * not wait for threads that have not started on it.
+ * Removes a job from the list and waits for the threads that are working on the
+ * job. Other threads cannot join it any more.
  */
 static void withdraw(job *j)
 {

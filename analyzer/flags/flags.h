@@ -31,7 +31,7 @@ const char *es_severity_name(es_severity severity); /* "critical" */
 typedef struct es_flag_info {
     const char *name; /* "collapse" */
     es_severity mildest, severest;
-    const char *meaning;           /* a clause, without a full stop */
+    const char *meaning; /* what the flag means: a clause without a full stop */
     const char *causes, *remedies; /* one sentence each; a citation is in
                                       brackets: "(Zhai 2023)" */
     const char *sources[ES_FLAG_SOURCES_MOST]; /* one entry for each citation
@@ -95,44 +95,54 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * judges it without this restriction. In a training run of fewer than
  * `overload_steps` planned steps the heads do not have time to come down: if it
  * was observed from the start (its first sample has a mean of at least 0.98
- * ceiling), such an overload has severity info. The same is true of every
- * overload in the first `overload_steps` steps of a run of unknown length
- * (is_open_ended of es_judge_run); in these steps no collapse by a layer's own
- * history is detected either.
+ * ceiling), such an overload has severity info. In a run of unknown length
+ * (is_open_ended of es_judge_run), every overload in the first `overload_steps`
+ * steps has severity info too, and no collapse by a layer's own history is
+ * detected in these steps.
  *
  * A spike is a loss that exceeds the median of the last 128 losses by more than
  * `spike_deviations` standard deviations, computed on logarithms, and by more
  * than the share `spike_rise` of the median. A spike needs `spike_samples`
  * consecutive such losses, or a single loss that is twice as far above the
- * median as any of the 128 losses was above its own. Regular variation, such as
- * bad batches or a harder data set, is therefore not a spike. The first 32
- * losses, the warm-up, and losses of 0 or less are not judged.
+ * median as any of the 128 losses was above the median before that loss.
+ * Regular variation, such as bad batches or a harder data set, is therefore not
+ * a spike. The first 32 losses, the warm-up, and losses of 0 or less are not
+ * judged.
  *
- * The other flags need a single sample.
+ * The other flags are raised by a single sample.
  */
 typedef struct es_flag_rules {
     double collapse_head;  /* a head is low below this fraction of the ceiling;
                               default 0.05 */
-    double collapse_share; /* share of low heads in a layer; default 0.5 */
-    double collapse_history; /* ratio of the layer's mean to the median of
-                                its means; default 0.1 */
-    int collapse_samples;    /* number of consecutive samples; default 3 */
-    int collapse_layers;     /* number of layers low at once, for a sample to
-                                count twice; default 3 */
+    double collapse_share; /* a layer collapses if at least this share of its
+                              heads is low; default 0.5 */
+    double collapse_history; /* a layer also collapses if its mean is below this
+                                fraction of the median of its earlier means;
+                                default 0.1 */
+    int collapse_samples;    /* number of consecutive samples that a collapse
+                                needs; default 3 */
+    int collapse_layers;     /* a sample counts twice if at least this number of
+                                layers is low in it; default 3 */
     double overload_head;    /* a head is high at or above this fraction of the
                                 ceiling; default 0.75 */
-    double overload_warning; /* share of heads that are high; default 0.20 */
-    double overload_error;   /* share of heads that are high; default 0.40 */
-    int overload_samples;    /* number of consecutive samples; default 10 */
+    double overload_warning; /* share of high heads from which an overload is a
+                                warning; default 0.20 */
+    double overload_error;   /* share of high heads from which an overload is an
+                                error; default 0.40 */
+    int overload_samples;    /* number of consecutive samples that an overload
+                                needs; default 10 */
     int overload_steps;      /* planned steps below which a run is too short
                                 to judge; default 1000 */
-    double warm_up;          /* share of the planned steps that is not
-                                judged; default 0.05 */
-    double logits_warning;   /* max_logit; default 100 */
-    double logits_error;     /* max_logit; default 1000 */
-    double spike_deviations; /* deviations above the median; default 7 */
-    double spike_rise;       /* rise relative to the median; default 0.15 */
-    int spike_samples;       /* number of consecutive samples; default 5 */
+    double warm_up; /* share of the planned steps, at the start of the run, that
+                       is not judged; default 0.05 */
+    double logits_warning;   /* a larger max_logit is a warning; default 100 */
+    double logits_error;     /* a larger max_logit is an error; default 1000 */
+    double spike_deviations; /* least rise of a spike above the median, in
+                                standard deviations; default 7 */
+    double spike_rise; /* least rise of a spike, relative to the median; default
+                          0.15 */
+    int spike_samples; /* number of consecutive losses that a spike needs;
+                          default 5 */
 } es_flag_rules;
 
 void es_flag_rules_default(es_flag_rules *out);
@@ -150,7 +160,7 @@ typedef struct es_flag_threshold {
     size_t offset;   /* offset of the member in es_flag_rules */
     es_threshold_range range;
     double value;        /* the default */
-    const char *comment; /* description, for people */
+    const char *comment; /* description for help texts and rules files */
 } es_flag_threshold;
 
 /** All thresholds, grouped by kind. */
@@ -164,23 +174,25 @@ void es_flag_threshold_set(es_flag_rules *rules,
 
 /** The properties of a run that a judge needs. */
 typedef struct es_judge_run {
-    int n_layers, n_heads, ctx; /* ctx: T; < 1: unknown, then no flag that
-                                   needs the ceiling is raised */
-    int64_t planned_steps;      /* number of steps; <= 0: unknown, then every
-                                   step is judged */
-    double ceiling; /* largest entropy in nats, if heads are not causal; 0 or
-                       NaN: computed from ctx */
-    const double *ceilings; /* (L,H) ceiling of each head in nats, if some
-                               heads see fewer keys than others; NaN: that
-                               head has the run's ceiling; NULL: all heads
-                               do. Borrowed until the judge is finished */
-    bool is_open_ended;     /* the length of the run is unknown: it is too
-                               short to judge before overload_steps of
-                               es_flag_rules */
+    /* ctx is T, the context length. If ctx is unknown (< 1), no flag that needs
+     * the ceiling is raised. */
+    int n_layers, n_heads, ctx;
+    int64_t planned_steps; /* number of steps planned for the run. If it is
+                              unknown (<= 0), every step is judged */
+    /* Largest mean entropy of a head in nats, for heads that are not causal; if
+     * 0 or NaN, the ceiling is computed from ctx. */
+    double ceiling;
+    const double *ceilings; /* (L,H) ceiling of each head in nats, if some heads
+                               see fewer keys than others; NaN: that head has
+                               the run's ceiling; NULL: all heads have the run's
+                               ceiling. Borrowed until the judge is finished */
+    bool is_open_ended; /* true if the length of the run is unknown. The run is
+                           then too short to judge before step overload_steps of
+                           es_flag_rules */
 } es_judge_run;
 
 /**
- * Returns the largest mean entropy that any head of the run can have, nats;
+ * Returns the largest mean entropy in nats that any head of the run can have;
  * NaN if it is unknown.
  */
 double es_judge_run_ceiling(const es_judge_run *run);
@@ -191,12 +203,12 @@ double es_judge_run_ceiling(const es_judge_run *run);
  */
 double es_judge_run_ceiling_of(const es_judge_run *run, size_t head);
 
-/** Returns the mean of the ceilings of a layer's heads, nats. */
+/** Returns the mean of the ceilings of a layer's heads in nats. */
 double es_judge_run_layer_ceiling(const es_judge_run *run, size_t layer);
 
 /**
  * Scales entropies so that they can be compared with es_judge_run_ceiling:
- * multiplies each by this ceiling of the run and divides it by the head's own
+ * multiplies each entropy by the run's ceiling and divides it by the head's own
  * ceiling.
  *
  *   out     (n) written; may be `values`
@@ -215,9 +227,9 @@ void es_judge_run_scale(float *out, const es_judge_run *run,
  * are ignored.
  */
 typedef enum es_judge_series {
-    ES_JUDGE_ENTROPY,         /* (L,H) in nats; or (L) means of layers, which
-                                 can only raise nan and the collapse by
-                                 history */
+    ES_JUDGE_ENTROPY, /* (L,H) in nats; or (L) means of layers, from which only
+                         the flag nan and a collapse by history can be detected
+                       */
     ES_JUDGE_NONFINITE_ROWS,  /* (L,H) counts */
     ES_JUDGE_NAN_ACTIVATIONS, /* (L) counts */
     ES_JUDGE_MAX_LOGIT,       /* (L,H) */
@@ -236,12 +248,13 @@ es_judge_series es_judge_series_of(const char *name);
  *
  * nan: a value of a judged series is NaN or infinite, or a series that counts
  * such values is not 0. The episode ends when the newest sample of every series
- * is free of them. collapse: one episode covers all layers; it ends when no
- * layer is collapsed. A layer whose heads are all NaN raises nan, not collapse.
- * overload, logits: one episode covers both levels of severity. An overload's
- * level holds from its consecutive samples on until as many consecutive samples
- * are below it. spike: lasts until a loss has fallen by half of the rise above
- * the median at the onset. Losses that are not finite are ignored.
+ * has no such value. collapse: one episode covers all layers; it ends when no
+ * layer is collapsed. A layer whose heads are all NaN raises the flag nan, not
+ * collapse. overload, logits: one episode covers both levels of severity. An
+ * overload has a level of severity once enough consecutive samples have reached
+ * this level, until as many consecutive samples are below this level.
+ * loss_spike: the episode lasts until a loss has fallen by half of the rise
+ * above the median at the onset. Losses that are not finite are ignored.
  */
 typedef struct es_episode {
     es_flag_kind kind;
@@ -252,22 +265,25 @@ typedef struct es_episode {
     int64_t onset, last;
     int64_t reported; /* step of the first sample at which the condition had
                          lasted long enough to be reported */
-    int64_t collapse_reported;   /* nan: `reported` of the collapse that
-                                    stood when the NaN appeared; -1: no
-                                    collapse stood */
-    const unsigned char *layers; /* (L) 1: affected at some sample; for
-                                    overload: the share of high heads in this
-                                    layer alone reaches the warning level */
-    const unsigned char *heads;  /* (L,H) 1: affected at some sample; all 0
-                                    for losses, activations and means of
-                                    layers */
-    double value;     /* worst value of the episode. nan: non-finite values
-                         in one sample; collapse: largest share of low heads
-                         in a layer, or, if only detected by history, the
-                         smallest ratio of mean to median or peak; overload:
-                         share of high heads; logits: logit; spike: loss */
-    double threshold; /* threshold for `severity`, which `value` is compared
-                         with */
+    int64_t collapse_reported; /* only for nan: `reported` of the collapse
+                                  episode that was open when the NaN appeared;
+                                  -1 if no collapse was open */
+    /* (L) 1: the layer was affected at some sample; for overload: the share of
+     * high heads in this layer alone reached the warning level. */
+    const unsigned char *layers;
+    /* (L,H) 1: the head was affected at some sample; all 0 for losses,
+     * activations and means of layers. */
+    const unsigned char *heads;
+    /*
+     * Worst value of the episode. nan: number of non-finite values in one
+     * sample; collapse: largest share of low heads in a layer, or, if the
+     * collapse is detected only by history, the smallest ratio of a layer's
+     * mean to its median or peak; overload: largest share of high heads;
+     * logits: largest logit; loss_spike: largest loss.
+     */
+    double value;
+    double threshold; /* the threshold for `severity` with which `value` is
+                         compared */
 } es_episode;
 
 typedef void es_episode_handler(void *user, const es_episode *episode);
@@ -307,18 +323,19 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
  * different series may come in any order as long as all samples of one step
  * precede those of the next step. A missing value is not a NaN. A missing
  * entropy is replaced by the newest one measured for the same head; a head that
- * was never measured does not count. A sample with only missing values is
- * ignored, and so is a row of a layer with only missing values. Entropies are
- * scaled by es_judge_run_scale before they are judged.
+ * has never been measured is ignored. A sample, or a row of a layer, that
+ * contains only missing values is ignored too. Entropies are scaled by
+ * es_judge_run_scale before they are judged.
  *
  * Memory is constant: instead of all means of a layer, the judge keeps a
  * histogram over [2^-20, 16) nats with 32 bins per octave (the history), so the
- * median is exact to 1/64 of its value. Means that count as a collapse by
- * history are not added, so that a lasting collapse does not become the norm.
- * The history is not used as long as it has fewer than `collapse_samples` means
- * (at least 1). Without ctx, and if only means of layers are recorded, a mean
- * below `collapse_head` of the layer's largest mean so far is a collapse too,
- * because that largest mean was once near the ceiling.
+ * median is exact to 1/64 of its value. Means that are a collapse by history
+ * are not added to the histogram, so that a long collapse does not pull the
+ * median down. The history is not used as long as it has fewer than
+ * `collapse_samples` means (at least 1). Without ctx, and if only means of
+ * layers are recorded, a mean below `collapse_head` of the layer's largest mean
+ * so far is a collapse too, because that largest mean was once near the
+ * ceiling.
  */
 void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
                    const float *values, size_t n);

@@ -1,21 +1,23 @@
-/* Tracks the collapse of one layer for flags_judge.c. A layer is low by its
-   share of low heads, by its own history, or by its largest mean if the ceiling
-   is unknown. */
+/* Tracks the collapse of one layer for flags_judge.c. A layer is low if its
+   share of low heads is large, if its mean is low relative to its own history,
+   or, if the ceiling is unknown, if its mean is low relative to its largest
+   mean. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Measures of one layer's row in one sample, and the verdict on it. */
+/* Measures of one layer's row in one sample, and the decision whether the layer
+   is low. */
 typedef struct row_state {
     size_t n_measured, n_finite;
-    double mean;  /* mean of the finite heads */
-    double share; /* share of heads below the head threshold; 0 if too small
-                     for a collapse */
-    double ratio; /* ratio of the mean to the median or peak; infinite if too
-                     large for a collapse */
-    double limit; /* the heads below this entropy are the collapsed ones */
+    double mean;  /* mean entropy of the finite heads */
+    double share; /* share of heads below the head threshold; 0 if the share is
+                     too small for a collapse */
+    double ratio; /* ratio of the layer's mean to its median or peak; infinite
+                     if the ratio is too large for a collapse */
+    double limit; /* heads whose entropy is below this limit have collapsed */
 } row_state;
 
 uint32_t es_collapse_samples(const es_flag_rules *rules)
@@ -58,7 +60,8 @@ static uint32_t count_below(const float *x, size_t n, double limit)
     return n_below;
 }
 
-/* Marks the values that count_below would count. Clears no mark. */
+/* Sets the mark of each value that count_below would count. Existing marks stay
+   set. */
 static void mark_below(unsigned char *restrict marks, const float *restrict x,
                        size_t n, double limit)
 {

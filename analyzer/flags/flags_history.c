@@ -8,7 +8,8 @@
 /* The bin of a float is the integer in its bits above the lowest 18: the
    exponent and five bits of the mantissa. */
 #define DROPPED_BITS 18
-#define FIRST_BIN (UINT32_C(107) << 5) /* bin of 2^-20; exponent bits 107 */
+/* Bin of 2^-20, whose float32 exponent bits are 107. */
+#define FIRST_BIN (UINT32_C(107) << 5)
 
 static uint32_t bin_of(double mean)
 {

@@ -14,14 +14,14 @@
 #define ES_HISTORY_BINS (ES_HISTORY_OCTAVES * 32)
 
 /**
- * The history of a layer: a histogram of its means. All zero is an empty
- * history.
+ * The history of a layer: a histogram of its means. A history is empty if all
+ * fields are 0.
  */
 typedef struct es_history {
     uint32_t counts[ES_HISTORY_BINS];
     uint32_t n;
     uint32_t below; /* number of values in bins before `bin` */
-    uint32_t bin;   /* index of the bin that holds the median */
+    uint32_t bin;   /* index of the bin that contains the median */
 } es_history;
 
 /**
@@ -32,36 +32,36 @@ void es_history_add(es_history *history, double mean);
 
 /**
  * Returns the lower median as the middle of its bin, within 1/64 of the true
- * value. A median below 2^-20 gives 0; values of 16 and more count as just
- * below 16. NaN if the history is empty.
+ * value. Returns 0 if the median is below 2^-20, and a value just below 16 if
+ * the median is 16 or more. Returns NaN if the history is empty.
  */
 double es_history_median(const es_history *history);
 
 /**
  * The progress of a layer towards a collapse: its current streak of collapsed
- * samples. All zero, except `heads`, is the state before the first sample.
+ * samples. Before the first sample all fields except `heads` are 0.
  */
 typedef struct es_layer_track {
     es_history history;
     double peak;         /* largest mean of the layer so far */
     uint32_t streak;     /* number of consecutive collapsed samples; 0: not
                             collapsed */
-    uint32_t n_wide;     /* number of samples in the streak at which many
-                            other layers were low too */
+    uint32_t n_wide;     /* number of samples in the streak in which many other
+                            layers were low too */
     int64_t onset, last; /* steps of the first and last sample of the streak */
     double share;        /* largest share of low heads in the streak; 0 if
                             the collapse is only by history */
     double ratio; /* smallest ratio of mean to median or peak in the streak */
-    unsigned char *heads; /* (H) 1: below the limit at some sample of the
-                             streak */
+    unsigned char *heads; /* (H) 1: the head was below the limit at some sample
+                             of the streak */
 } es_layer_track;
 
 /** The row of one layer in an entropy sample. */
 typedef struct es_layer_row {
     const float *values; /* (n) nats */
     size_t n;
-    bool of_heads; /* true: one value per head; false: a single value, the
-                      layer's mean */
+    bool of_heads; /* true if the row has one value per head; false if it has a
+                      single value, the layer's mean */
     bool finite;   /* true if all values are finite and none is missing */
     bool past_warm_up;
     bool by_history; /* true if a collapse by the layer's history may be
@@ -70,11 +70,11 @@ typedef struct es_layer_row {
 } es_layer_row;
 
 /**
- * Adds one sample of a layer. A row of missing values changes nothing; a row
- * of NaN ends a streak.
+ * Adds one sample of a layer. A row of missing values changes nothing; a row of
+ * NaN ends a streak.
  *
- *   ceiling  of the run, in nats; NaN: unknown, the layer is only compared with
- *            its own past
+ *   ceiling  ceiling of the run in nats. If it is unknown (NaN), the layer is
+ *            only compared with its own past
  *
  * Returns true if NaN ended a streak.
  */
@@ -87,25 +87,25 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
 uint32_t es_collapse_samples(const es_flag_rules *rules);
 
 /**
- * The share of high heads in the course of a run. All zero is the state before
- * the first sample.
+ * The share of high heads in the course of a run. Before the first sample all
+ * fields are 0.
  */
 typedef struct es_overload_track {
     uint32_t n_judged;
-    uint32_t n_mild, n_severe, n_below; /* numbers of consecutive samples up
-                                           to the newest: at warning level or
-                                           above, at error level, and below
-                                           error level */
-    bool severe;          /* becomes true when n_severe is large enough,
-                             false when n_below is */
-    bool came_down;       /* the share of high heads has come down since the
-                             start */
-    bool begun, is_brief; /* begun: a sample was added; is_brief: the run is
-                             recorded from its start and too short for the
-                             share to come down */
-    int64_t onset, last;  /* steps of the first of the n_mild samples and of
-                             the newest sample */
-    double value;         /* largest share of high heads since onset */
+    /* Numbers of consecutive samples, up to the newest sample, whose share of
+     * high heads is at warning level or above (n_mild), at error level
+     * (n_severe) or below error level (n_below). */
+    uint32_t n_mild, n_severe, n_below;
+    bool severe; /* becomes true when n_severe is large enough, and false when
+                    n_below is large enough */
+    bool came_down; /* true once the share of high heads has come down from its
+                       initial value */
+    bool begun, is_brief; /* begun: true once a sample was added; is_brief: true
+                             if the run is recorded from its start and is too
+                             short for the share to come down */
+    int64_t onset, last;  /* onset: step of the first of the n_mild samples;
+                             last: step of the newest sample */
+    double value;         /* largest share of high heads since `onset` */
 } es_overload_track;
 
 /**
@@ -116,8 +116,8 @@ bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
                  int64_t step);
 
 /**
- * Records the first sample of a run: the mean over the measured heads, in nats.
- * Later calls change nothing.
+ * Records the first sample of a run, given as the mean entropy of the measured
+ * heads in nats. Later calls change nothing.
  */
 void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
                        int64_t planned_steps, double mean, double ceiling);
@@ -133,24 +133,25 @@ es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
                                const es_judge_run *run, int64_t step);
 
-#define ES_SPIKE_WINDOW 128 /* number of earlier losses to compare with */
+/* Number of earlier losses that a loss is compared with. */
+#define ES_SPIKE_WINDOW 128
 
 /**
- * The newest losses, as logarithms except in `largest`. All zero is the state
- * before the first loss.
+ * The newest losses, stored as logarithms except in `largest`. Before the first
+ * loss all fields are 0.
  */
 typedef struct es_spike_track {
     float losses[ES_SPIKE_WINDOW]; /* (n) ring buffer; once it is full,
                                       `next` is the index of the oldest loss */
-    float rises[ES_SPIKE_WINDOW];  /* (n) difference of each loss to the
-                                      median before it */
+    float rises[ES_SPIKE_WINDOW];  /* (n) difference between each loss and the
+                                      median of the losses before it */
     float sorted[ES_SPIKE_WINDOW]; /* (n) the losses in ascending order */
     uint32_t n, next;
     uint32_t streak; /* number of consecutive losses above `limit` */
-    bool open;       /* the streak is a spike, which ends with a loss at or
-                        below `back` */
-    double median, limit, back; /* values computed at the first loss of the
-                                   streak */
+    bool open; /* true if the streak is a spike; the spike ends with a loss at
+                  or below `back` */
+    double median, limit, back; /* median, limit and end of the spike, all
+                                   computed at the first loss of the streak */
     int64_t onset;              /* step of the first loss of the streak */
     double largest;             /* largest loss of the streak */
 } es_spike_track;

@@ -27,13 +27,13 @@ struct es_judge {
     es_flag_rules rules;
     es_episode_handler *handler;
     void *user;
-    es_episode_handler *announce; /* called when an episode opens or worsens;
-                                     may be NULL */
+    es_episode_handler *announce; /* called when an episode opens or its
+                                     severity rises; may be NULL */
     void *announce_user;
     size_t n_layers, n_heads;
-    double ceiling;             /* ceiling of the run; NaN: unknown, or 0
-                                   because T = 1 */
-    int64_t step;               /* step of the newest sample */
+    double ceiling; /* ceiling of the run; NaN if it is unknown or is 0 because
+                       T = 1 */
+    int64_t step;   /* step of the newest sample */
     uint32_t n_entropy;         /* number of entropy samples, counted up to
                                    the number that a collapse needs */
     bool dirty[ES_JUDGE_OTHER]; /* true if the newest sample of the series
@@ -61,7 +61,7 @@ typedef struct judged_sample {
 } judged_sample;
 
 /* Bytes of workspace per head: two entropies, one mark for each kind of
-   episode, and one mark for the track of its layer. */
+   episode, and one mark in the es_layer_track of its layer. */
 #define N_HEAD_BYTES (2 * sizeof(float) + ES_N_FLAG_KINDS + 1)
 
 size_t es_judge_size(const es_judge_run *run)
@@ -170,8 +170,9 @@ static void report(es_judge *judge, es_flag_kind kind, bool holds)
     over->announced = ES_SEVERITY_NONE;
 }
 
-/* Announces new and worsened episodes. Called after a sample is judged
-   completely, so that all its marks are set. */
+/* Announces episodes that are new or whose severity has risen. The judge calls
+   this function once a sample is judged completely, so that all marks of the
+   sample are set. */
 static void announce(es_judge *judge)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS && judge->announce; kind++) {
@@ -190,8 +191,8 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
     judge->announce_user = user;
 }
 
-/* Opens the episode of a kind, or extends it to `step`, because its condition
-   holds there. */
+/* Opens the episode of a kind, or extends it to `step`, because the flag's
+   condition holds at this step. */
 static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
                  int64_t step, double value)
 {
@@ -227,11 +228,9 @@ static bool past_warm_up(const es_judge *judge, int64_t step)
     return planned <= 0 || (double)step >= judge->rules.warm_up * planned;
 }
 
-/*
- * Most samples of a run are clean, and a run may have very many of them. The
- * next two functions have no branch per value, so that the compiler can
- * vectorise them.
- */
+/* Most samples of a run have no conspicuous value, and a run may have very many
+   samples. The next two functions therefore have no branch per value, so that
+   the compiler can vectorise them. */
 static bool is_finite(const float *x, size_t n)
 {
     uint32_t nonfinite = 0;
@@ -249,12 +248,13 @@ static bool any_above(const float *x, size_t n, double limit)
     uint32_t above = 0;
 #pragma omp simd reduction(| : above)
     for (size_t i = 0; i < n; i++)
-        above |= x[i] > limit; /* false for NaN */
+        above |= x[i] > limit; /* the comparison is false for NaN */
     return above;
 }
 
-/* Returns the number of non-finite values that one value of a series reports: 1
-   if the value itself is not finite; the value itself in series of counts. */
+/* Returns the number of non-finite values that one value of a series stands
+   for: 1 if the value itself is not finite; otherwise the value itself in
+   series that count non-finite values, and 0 in other series. */
 static double n_nonfinite(es_judge_series series, float value)
 {
     if (es_is_missing(value))
@@ -303,8 +303,8 @@ static void judge_nan(es_judge *judge, const judged_sample *sample)
         report(judge, ES_FLAG_NAN, false);
 }
 
-/* Adds a layer to the episode of the flag collapse. Its streak is long enough.
- */
+/* Adds a layer, whose streak must be long enough, to the episode of the flag
+   collapse. */
 static void join_collapse(es_judge *judge, size_t layer)
 {
     const es_layer_track *track = &judge->tracks[layer];
@@ -336,8 +336,8 @@ static void join_collapse(es_judge *judge, size_t layer)
         heads[h] |= low[h];
 }
 
-/* Adds all layers whose streaks are long enough to the episode. Returns true if
-   there are any. */
+/* Adds all layers whose streaks are long enough to the episode of the flag
+   collapse. Returns true if at least one layer was added. */
 static bool join_layers(es_judge *judge)
 {
     uint32_t n_needed = es_collapse_samples(&judge->rules);
@@ -389,8 +389,8 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
                                judge->ceiling, &row);
 }
 
-/* Counts a sample twice for its low layers if many layers are low together,
-   which one bad batch does not cause in several samples. */
+/* Counts a sample twice for its low layers if many layers are low in it,
+   because a bad batch does not make many layers low in several samples. */
 static void weigh_layers(es_judge *judge, int64_t step)
 {
     size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;
@@ -405,8 +405,8 @@ static void weigh_layers(es_judge *judge, int64_t step)
     }
 }
 
-/* Judges collapse at one sample. `measured` is the sample as recorded; `sample`
-   is the same with its missing heads filled in. */
+/* Judges collapse at one sample. `measured` is the sample as recorded; in
+   `sample` the missing heads are filled in. */
 static void judge_collapse(es_judge *judge, const judged_sample *measured,
                            const judged_sample *sample)
 {
@@ -444,7 +444,8 @@ static uint32_t count_above(const float *x, size_t n, double limit)
     return n_above;
 }
 
-/* Marks the values that count_above would count. Clears no mark. */
+/* Sets the mark of each value that count_above would count. Existing marks stay
+   set. */
 static void mark_above(unsigned char *restrict marks, const float *restrict x,
                        size_t n, double limit)
 {

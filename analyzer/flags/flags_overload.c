@@ -1,6 +1,6 @@
 /* Tracks the share of high heads in a run for flags_judge.c. The severity is at
    most a warning until the share has come down once from its initial value, and
-   info in a run that is too short for that. */
+   it is info in a run that is too short for the share to come down. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>

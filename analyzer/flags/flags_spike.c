@@ -1,7 +1,8 @@
-/* Detects spikes of the loss for flags_judge.c: losses far above the median of
-   the previous losses. Compares logarithms, because the noise of a loss grows
-   with the loss and has a longer tail above than below. Measures the spread by
-   the median deviation from the median, which a spike does not widen. */
+/* Detects spikes of the loss for flags_judge.c: losses far above the median
+   of the previous losses. Compares logarithms, because the noise of a loss
+   grows with the loss and has a longer tail above than below. Measures the
+   spread by the median deviation from the median, which a single spike does
+   not increase. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -12,9 +13,9 @@ enum {
     FACTOR = 2  /* a single loss is a spike if its rise is this many times
                    the largest rise in the window */
 };
-#define NORMAL                                                                 \
-    1.4826 /* standard over median deviation, normal distribution              \
-            */
+/* Standard deviation divided by the median deviation, for a normal
+   distribution. */
+#define NORMAL 1.4826
 
 /* Returns the lower median of the window. */
 static double median_of(const es_spike_track *track)
@@ -72,7 +73,8 @@ static void remember(es_spike_track *track, float loss, float rise)
         from = count_below(track, track->losses[track->next]);
     else
         track->n++;
-    /* Move the values between the removed one and the new one by one place. */
+    /* Shift the values between the position of the removed loss and the
+     * position of the new loss by one. */
     if (from < to) {
         to--;
         memmove(sorted + from, sorted + from + 1, (to - from) * sizeof *sorted);

@@ -36,9 +36,9 @@ static const es_flag_info infos[] = {
      ES_SEVERITY_CRITICAL,
      "a loss, an activation or a row of attention is NaN or infinite",
      "A value exceeded the range of its type, which is narrow in fp16 "
-     "(Micikevicius 2018); often attention collapsed first "
-     "(samples/results/replication-cpu.md), without LayerNorm and activation "
-     "in the last layers first (AERO).",
+     "(Micikevicius 2018); often attention collapsed before "
+     "(samples/results/replication-cpu.md); in models without LayerNorm and "
+     "activation, the last layers collapse first (AERO).",
      "Continue from a checkpoint before the onset with a lower learning rate "
      "(OPT); train in bf16, which has the range of fp32 (Kalamkar 2019), or in "
      "fp16 with a loss scale, and skip updates whose gradients overflow "
@@ -54,9 +54,9 @@ static const es_flag_info infos[] = {
      "in some layer most heads have almost no entropy left, or far less than "
      "before",
      "Attention logits grow until each query attends to almost one key (Zhai "
-     "2023, Dehghani 2023), the more so the higher the learning rate (Wortsman "
-     "2023, samples/results/replication-cpu.md); without LayerNorm and "
-     "activation the last layers collapse first (AERO).",
+     "2023, Dehghani 2023), especially at high learning rates (Wortsman 2023, "
+     "samples/results/replication-cpu.md); in models without LayerNorm and "
+     "activation, the last layers collapse first (AERO).",
      "Lower the learning rate or warm it up for longer (Wortsman 2023); "
      "normalise queries and keys (Dehghani 2023) or weights by their spectral "
      "norms (Zhai 2023); in models without LayerNorm normalise the weights of "
@@ -167,11 +167,14 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
     ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_THRESHOLD_SHARE, 0.5,
         "a layer is low if at least this share of its heads is low"),
     ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_THRESHOLD_SHARE, 0.1,
-        "or if its mean is below this fraction of the median of its means"),
+        "or if the layer's mean is below this fraction of the median of its "
+        "means"),
     ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_THRESHOLD_COUNT, 3,
-        "number of consecutive samples; in a shorter run, all samples"),
+        "a collapse needs this many consecutive samples, or all samples of a "
+        "shorter run"),
     ROW(ES_FLAG_COLLAPSE, collapse_layers, "layers", ES_THRESHOLD_COUNT, 3,
-        "a sample counts twice if this many layers and half of all are low"),
+        "a sample counts twice if this many layers, and at least half of all "
+        "layers, are low"),
     ROW(ES_FLAG_OVERLOAD, overload_head, "head", ES_THRESHOLD_POSITIVE, 0.75,
         "a head is high if its entropy reaches this fraction of the ceiling"),
     ROW(ES_FLAG_OVERLOAD, overload_warning, "warning", ES_THRESHOLD_SHARE, 0.20,
@@ -179,26 +182,27 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
     ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_THRESHOLD_SHARE, 0.40,
         "error if at least this share of all heads is high"),
     ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_THRESHOLD_SHARE, 0.05,
-        "share of the planned steps that is not judged; histories for collapse "
-        "and loss_spike also start after it"),
+        "share of the planned steps, from the start, that is not judged; the "
+        "histories for collapse and loss_spike begin after these steps"),
     ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_THRESHOLD_COUNT, 10,
-        "number of consecutive samples; in a shorter run, all samples"),
+        "an overload needs this many consecutive samples, or all samples of a "
+        "shorter run"),
     ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_THRESHOLD_COUNT, 1000,
-        "severity is info if fewer steps are planned and the heads have not "
-        "come down"),
+        "an overload has severity info if fewer steps are planned and the "
+        "share of high heads has not come down"),
     ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_THRESHOLD_POSITIVE, 100,
-        "warning if a max_logit exceeds this"),
+        "warning if a head's largest logit exceeds this value"),
     ROW(ES_FLAG_LOGITS, logits_error, "error", ES_THRESHOLD_POSITIVE, 1000,
-        "error if a max_logit exceeds this"),
+        "error if a head's largest logit exceeds this value"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_deviations, "deviations",
         ES_THRESHOLD_POSITIVE, 7,
-        "a spike is this many standard deviations above the median of 128 "
-        "losses"),
+        "a spike is this many standard deviations above the median of the "
+        "last 128 losses"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_rise, "rise", ES_THRESHOLD_POSITIVE, 0.15,
-        "and exceeds the median by at least this share of the median"),
+        "a spike also exceeds the median by at least this share of the median"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_samples, "samples", ES_THRESHOLD_COUNT, 5,
-        "number of consecutive losses; or one twice as far above as any of the "
-        "128"),
+        "a spike needs this many consecutive losses, or a single loss that is "
+        "twice as far above the median as any of the 128"),
 };
 
 double es_flag_threshold_get(const es_flag_rules *rules,

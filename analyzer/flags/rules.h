@@ -60,20 +60,20 @@ typedef enum es_rule_action {
 typedef struct es_rule {
     char name[ES_RULE_NAME_MAX + 1];
     char series[ES_RULE_SERIES_MAX + 1];
-    bool eval;                   /* phase of the series: true: eval; false:
-                                    train */
-    es_rule_aggregate aggregate; /* default ES_RULE_HEAD */
+    bool eval; /* phase of the series: true for eval, false for train */
+    /* The values that the rule compares; default ES_RULE_HEAD. */
+    es_rule_aggregate aggregate;
     es_rule_comparison comparison;
     es_rule_reference reference;
-    double threshold; /* multiple of the reference */
+    double threshold; /* the threshold, as a multiple of the reference */
     double share; /* smallest share of heads, for ES_RULE_SHARE; default 0.5 */
-    double end;   /* threshold for continuing an episode
-                     (ES_RULE_SHARE: the smallest share); NaN: same
-                     as for opening it */
-    uint32_t samples;     /* number of consecutive samples that open an
-                             episode; default 1 */
-    double warm_up;       /* share of the planned steps that is not judged,
-                             if their number is known; default 0 */
+    double end;   /* threshold while an episode is open (for ES_RULE_SHARE the
+                     smallest share); NaN: same threshold as for opening an
+                     episode */
+    uint32_t samples; /* number of consecutive samples that open an
+                         episode; default 1 */
+    double warm_up;   /* share of the planned steps, from the start, that is not
+                         judged; unused if their number is unknown; default 0 */
     int64_t warm_up_end;  /* first judged step, if later than the end of
                              warm_up */
     uint32_t cool_down;   /* number of samples after an episode at which no
@@ -148,21 +148,22 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
  * Missing values are skipped: a unit without a measured value keeps its state.
  *
  * NaN and infinities are never compared. A unit with non-finite values is
- * judged by its finite values. These may open or extend an episode, but as long
- * as a unit has non-finite values, its episode does not end and its consecutive
- * samples are not interrupted. (An episode of a share ends if the share would
- * be too small even if the comparison held for all non-finite values.)
- * es_rules_nonfinite counts non-finite values; the flag nan also reports them
- * for some series.
+ * judged by its finite values. The finite values may open or extend an episode,
+ * but as long as a unit has non-finite values, its episode does not end and its
+ * consecutive samples are not interrupted. (An episode of a share ends if the
+ * share would be too small even if the comparison held for all non-finite
+ * values.) es_rules_nonfinite counts non-finite values; the flag nan also
+ * reports them for some series.
  *
  * The history is a histogram with 32 bins per octave over 24 octaves, 12 below
  * and 12 above the unit's first positive value; its lower median is exact to
- * 1/64. Values for which the comparison holds are not added, so that a lasting
- * fault does not become the norm. A unit is not judged if its history has fewer
- * than three or fewer than `samples` values, or if the median or the baseline
- * value is not above zero.
+ * 1/64. Values for which the comparison holds are not added, so that a long
+ * episode does not shift the median. A unit is not judged if its history has
+ * fewer than three or fewer than `samples` values, or if the median or the
+ * baseline value is not above zero.
  *
- * O(n) for each rule of the series; any thread, one at a time.
+ * Costs O(n) for each rule of the series. May be called from any thread, but
+ * from one thread at a time.
  */
 void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
                    const float *values, size_t n);

@@ -1,4 +1,4 @@
-/** Declarations shared by the files of rules. */
+/** Declarations shared by the files that implement rules. */
 #ifndef ES_RULES_INTERNAL_H
 #define ES_RULES_INTERNAL_H
 
@@ -6,8 +6,8 @@
 #include "analyzer/flags/rules.h"
 
 /**
- * The progress of a unit (head, layer or run) towards an episode. All zero is
- * the state before the first sample.
+ * The progress of a unit (head, layer or run) towards an episode. Before the
+ * first sample all fields are 0.
  */
 typedef struct es_rule_unit {
     int64_t onset, last; /* steps of the first and last sample of the streak */
@@ -35,14 +35,14 @@ typedef struct es_rule_state {
     size_t n_units;           /* L*H, L or 1 */
     size_t n_references;      /* number of units with a reference value:
                                  n_units, or L*H for a share */
-    double ceiling;           /* ceiling of the run; NaN: unknown, or 0
-                                 because T = 1 */
+    double ceiling; /* ceiling of the run; NaN if it is unknown or is 0 because
+                       T = 1 */
     int64_t warm_up_end;
     es_rule_unit *units;        /* (n_units) */
-    es_rule_history *histories; /* (n_references), or NULL if the reference
-                                   is not the history */
-    double *baseline;           /* (n_references), or NULL if the reference
-                                   is not a baseline; NaN: no value */
+    es_rule_history *histories; /* (n_references) histories; NULL if the
+                                   reference is not the history */
+    double *baseline; /* (n_references) values of the baseline run, NaN if there
+                         is no value; NULL if the reference is not a baseline */
     int64_t baseline_step;
     bool has_baseline;
 
@@ -54,8 +54,9 @@ typedef struct es_rule_state {
     int64_t opened; /* step of the sample at which the episode opened */
     double worst;
     unsigned char *layers, *heads; /* (L), (L,H) */
-    unsigned char *now; /* (L,H) for a share: the heads of one sample that
-                           meet the condition; otherwise NULL */
+    /* (L,H) marks of the heads that meet the condition in the current sample;
+     * NULL unless the rule compares a share */
+    unsigned char *now;
 } es_rule_state;
 
 struct es_rules {
@@ -90,8 +91,8 @@ double es_rule_relate(const es_rule_state *state, size_t i, double value,
                       int64_t step);
 
 /**
- * Returns the limit, `threshold` times the ceiling if the rule uses it; NaN if
- * unknown.
+ * Returns the limit: `threshold`, multiplied by the ceiling if the rule refers
+ * to the ceiling. Returns NaN if the ceiling is needed but unknown.
  */
 double es_rule_limit(const es_rule_state *state, double threshold);
 

@@ -9,7 +9,7 @@
 
 /* The result of comparing a unit's value with the threshold. */
 typedef enum verdict {
-    UNKNOWN, /* the value is missing or NaN, or there is no reference */
+    UNKNOWN, /* the value is missing or NaN, or has no reference value */
     CLEAR,
     HOLDS
 } verdict;
@@ -122,8 +122,9 @@ static void clear_marks(es_rule_state *state)
     memset(state->heads, 0, state->n_layers * state->n_heads);
 }
 
-/* Marks the heads and layers of an episode of a share. They are collected from
-   the start of the streak, before it is long enough for an episode. */
+/* Marks heads and layers for the episode of a rule that compares a share. Marks
+   are set from the start of a streak, even before the streak is long enough for
+   an episode. */
 static void mark_share(es_rule_state *state, const rule_sample *sample)
 {
     size_t n = state->n_heads;
@@ -201,8 +202,8 @@ static void join(es_rule_state *state, size_t index)
     case ES_RULE_LAYER_MAX:
         state->layers[index] = 1;
         break;
-    default: /* mark_share marks the heads of a share, and a rule about the
-                run has no marks */
+    default: /* nothing to mark: mark_share marks the heads of a share, and a
+                rule about a value of the run has no marks */
         break;
     }
 }

@@ -7,7 +7,8 @@
 #include <math.h>
 
 #define LEAST_HISTORY 3
-#define MIDDLE_EXPONENT (-8) /* es_history covers 2^-20 to 2^4 */
+/* The middle of the range 2^-20 to 2^4 that es_history covers. */
+#define MIDDLE_EXPONENT (-8)
 
 es_rule_measure es_rule_measure_of(es_rule_aggregate aggregate, const float *x,
                                    size_t n)

@@ -14,7 +14,7 @@
 double es_ceiling(int n_queries);
 
 typedef enum es_max_policy {
-    ES_MAX_OBSERVED, /* largest finite entropy over all runs shown */
+    ES_MAX_OBSERVED, /* largest finite entropy over all displayed runs */
     ES_MAX_RUN,      /* largest finite entropy of each run */
     ES_MAX_CEILING,  /* ceiling of each run: ln(T!)/T, or the ceiling that
                         the run recorded */
@@ -52,8 +52,9 @@ double es_largest_finite(const float *x, size_t n);
 #define ES_N_BANDS 4
 
 /**
- * Numbers of heads in the four bands [0,m/4) [m/4,m/2) [m/2,3m/4) [3m/4,m].
- * Finite values outside [0,m] count in the nearest band.
+ * Numbers of heads in the four bands [0,m/4) [m/4,m/2) [m/2,3m/4) [3m/4,m]
+ * below a maximum m. Finite values outside [0,m] are counted in the nearest
+ * band.
  */
 typedef struct es_bands {
     size_t counts[ES_N_BANDS];

@@ -14,22 +14,23 @@
  * detail is recorded.
  */
 typedef enum es_detail_source {
-    ES_DETAIL_FORWARD,   /* computed in any forward pass */
-    ES_DETAIL_RANGE,     /* computed in any forward pass; always recorded for
-                            models with range losses */
-    ES_DETAIL_INPUTS,    /* any forward pass; in training not at every
-                            recorded step */
-    ES_DETAIL_WEIGHTS,   /* the weights at the time of a pass; not at every
-                            recorded step */
-    ES_DETAIL_STEP,      /* the gradients of a training step */
-    ES_DETAIL_UPDATE,    /* the update of a training step; not at every
-                            recorded step */
-    ES_DETAIL_POLYNOMIAL /* an evaluation by polynomials; recorded with every
-                            set of series */
+    ES_DETAIL_FORWARD, /* computed in any forward pass */
+    ES_DETAIL_RANGE,   /* computed in any forward pass; always recorded for
+                          models with range losses */
+    ES_DETAIL_INPUTS,  /* computed in any forward pass; in training not recorded
+                          at every step */
+    ES_DETAIL_WEIGHTS, /* computed from the weights at the time of a pass; not
+                          recorded at every step */
+    ES_DETAIL_STEP,    /* computed from the gradients of a training step */
+    ES_DETAIL_UPDATE,  /* computed from the update of a training step; not
+                          recorded at every step */
+    ES_DETAIL_POLYNOMIAL /* computed in an evaluation by polynomials; recorded
+                            with every set of series */
 } es_detail_source;
 
 /**
- * The details in the order in which they are recorded, those of heads first.
+ * The details in the order in which they are recorded, the details of heads
+ * first.
  *
  * X(identifier, name, unit, source, the smallest set that includes the detail,
  * true if colour scales begin at 0, title for people)

@@ -179,7 +179,7 @@ static double add_sequence(const float *entropy, const float *x, int n,
         return x ? count_sinks(entropy, x, n) : 0;
     case ES_HEADS_LARGEST:
         return x ? find_largest(entropy, x, n) : (double)NAN;
-    default: /* sums over all rows */
+    default: /* series that sum over all rows, finite or not */
         return x ? add_all(x, n) : 0;
     }
 }

@@ -4,7 +4,7 @@
  * modules use the enumerators, names, units, arrays and loops of this header.
  * README.md explains how to add a statistic.
  *
- * Usable from C and from device kernels.
+ * C code and device kernels can include this header.
  */
 #ifndef ES_HEADS_H
 #define ES_HEADS_H
@@ -88,8 +88,8 @@ ES_HEADS_FUNCTION bool es_row_statistic_exists(es_row_statistic statistic,
 }
 
 /**
- * Returns true for statistics of the scores before these become weights. Not
- * every back-end computes them.
+ * Returns true for statistics that are computed from a row's scores instead of
+ * its weights. Not every back-end computes these statistics.
  */
 ES_HEADS_FUNCTION bool es_row_statistic_is_of_scores(es_row_statistic statistic)
 {
@@ -104,21 +104,19 @@ typedef enum es_series_set {
     ES_N_SERIES_SETS
 } es_series_set;
 
-/** A row has a sink if its weight on key 0 exceeds this. */
+/** A row has a sink if its weight on key 0 exceeds this threshold. */
 #define ES_SINK_THRESHOLD 0.3
 
 /**
- * How the rows of a head are reduced to one number. A row is finite if its
+ * Ways to reduce the rows of a head to one number. A row is finite if its
  * entropy is finite; the first five reductions skip rows that are not finite.
  */
 typedef enum es_head_reduction {
     ES_HEADS_MEAN,
     ES_HEADS_SINKS,        /* share of rows whose weight on key 0 exceeds
                               ES_SINK_THRESHOLD */
-    ES_HEADS_LOWEST_MEAN,  /* mean of each sequence's rows; lowest of these
-                              means */
-    ES_HEADS_HIGHEST_MEAN, /* mean of each sequence's rows; highest of these
-                              means */
+    ES_HEADS_LOWEST_MEAN,  /* lowest of the means over each sequence's rows */
+    ES_HEADS_HIGHEST_MEAN, /* highest of the means over each sequence's rows */
     ES_HEADS_LARGEST,
     ES_HEADS_SUM,       /* sum over all rows, including non-finite rows */
     ES_HEADS_NOT_FINITE /* number of non-finite rows */
@@ -225,11 +223,12 @@ ES_HEADS_FUNCTION bool es_head_series_exists(es_head_series series,
  */
 typedef struct es_head_sums {
     double finite_rows;
-    double values[ES_N_HEAD_SERIES]; /* sums; for extremes, NaN before the
-                                        first row */
+    /* Unfinished values of the series: sums, and for the series of extremes the
+     * extreme so far, which is NaN before the first row. */
+    double values[ES_N_HEAD_SERIES];
 } es_head_sums;
 
-/** Returns sums to which nothing has been added. */
+/** Returns the sums of a head before any row has been added. */
 ES_HEADS_FUNCTION es_head_sums es_head_sums_start(void)
 {
     es_head_sums sums;
@@ -245,8 +244,9 @@ ES_HEADS_FUNCTION es_head_sums es_head_sums_start(void)
 }
 
 /**
- * The share of one sequence in a series: the initial value, the value after
- * adding a row whose statistic is x, and the final value.
+ * The partial result of a series for one sequence, called its share. The
+ * functions return the initial share, the share after adding a row whose
+ * statistic is x, and the final share at the end of the sequence.
  */
 ES_HEADS_FUNCTION double es_head_share_start(es_head_series series)
 {
@@ -332,8 +332,8 @@ ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
  *
  *   sums  (H)
  *   rows  indexed by es_row_statistic, (B,H,T) each; entropies are required. If
- *         a statistic is NULL, its values count as 0 and extremes ignore
- *         them. A row whose entropy is es_missing() is skipped.
+ *         the pointer to a statistic is NULL, sums treat its values as 0 and
+ *         extremes ignore them. A row whose entropy is es_missing() is skipped.
  */
 void es_head_sums_add_rows(es_head_sums *sums,
                            const float *const rows[ES_N_ROW_STATISTICS],

@@ -8,7 +8,8 @@
 #include <float.h>
 #include <math.h>
 
-/* Number of points at which the largest error is searched for. */
+/* Number of steps in the grid of points at which the largest error is searched
+   for. */
 enum { PLACES = 4000 };
 
 const char *const es_approximated_names[ES_N_APPROXIMATED] = {
@@ -183,8 +184,8 @@ void es_findings_merge(es_findings *findings, const es_findings *more)
 
 /* --- choosing ------------------------------------------------------------- */
 
-/* Sets the interval to the range of the inputs found, widened by the margin.
-   Returns false unless all inputs are positive. */
+/* Sets the interval to the range of the inputs in `found`, widened by the
+   margin. Returns false unless all inputs are positive. */
 static bool widen(es_interval *out, const es_findings *found, double least,
                   double margin)
 {

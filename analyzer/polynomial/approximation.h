@@ -16,8 +16,8 @@
 
 /**
  * The number of Goldschmidt factors beyond which float32 results do not
- * improve. If x s is below 2^-24, 1 - x s rounds to 1, and further factors only
- * double the result.
+ * improve. The reason is that for x s below 2^-24, 1 - x s rounds to 1, and
+ * every further factor only doubles the result.
  */
 #define ES_DIVISION_MOST_FACTORS 22
 
@@ -27,7 +27,10 @@
  */
 enum { ES_GATE_MOST_DEGREE = 127, ES_POLYNOMIAL_MOST_ITERATIONS = 64 };
 
-/** The inputs x that an approximation covers: low <= x <= high. */
+/**
+ * The interval low <= x <= high of inputs for which an approximation is
+ * accurate.
+ */
 typedef struct es_interval {
     double low, high;
 } es_interval;
@@ -41,7 +44,7 @@ static inline bool es_interval_has(const es_interval *interval, double x)
 /**
  * Parameters of 1 / x by Goldschmidt: s (1 + e) (1 + e^2) (1 + e^4)..., e = 1 -
  * s x, s = 2 / (low + high), see es_polynomial_inverse. The product diverges
- * for x above low + high; for x below low it is less than 1 / x.
+ * for x above low + high; for x below low the result is less than 1 / x.
  */
 typedef struct es_division {
     es_interval in;
@@ -83,18 +86,19 @@ typedef struct es_gate {
 
 /**
  * Returns true if the activation has a smooth gate. ReLU and its variants have
- * a corner that no degree approximates well.
+ * no smooth gate: polynomials of any degree approximate their corner badly.
  */
 bool es_gate_exists(es_activation kind);
 
 /**
- * Returns g(x): Phi(x) for G, its tanh form for GT, sigmoid(1.702 x) for GS.
+ * Returns the exact gate g(x): Phi(x) for G, the tanh approximation of Phi for
+ * GT, sigmoid(1.702 x) for GS.
  */
 double es_gate_exact(es_activation kind, double x);
 
 /**
- * Computes the gate. O(degree^2). Returns false if the activation has no gate,
- * or the degree or range is out of bounds.
+ * Computes the polynomial gate in O(degree^2). Returns false if the activation
+ * has no gate, or the degree or range is out of bounds.
  */
 bool es_gate_make(es_gate *out, es_activation kind, int degree, double range);
 
@@ -109,14 +113,14 @@ double es_gate_error(const es_gate *gate);
 
 /**
  * Returns the largest error of the GELU x p(1.702 x) for |1.702 x| <= range,
- * compared with x sigmoid(1.702 x), where p interpolates the sigmoid at its
- * degree + 1 Chebyshev nodes. (The truncated Chebyshev series has half that
- * error.) Outside the range the error grows without bound. x sigmoid(1.702 x)
- * itself differs from GELU by at most 0.0203.
+ * compared with x sigmoid(1.702 x), where p interpolates the sigmoid at degree
+ * + 1 Chebyshev nodes. (The truncated Chebyshev series has half the error of
+ * the interpolation.) Outside the range the error grows without bound. x
+ * sigmoid(1.702 x) itself differs from GELU by at most 0.0203.
  *
  *   degree  odd, 1 .. 127
  *
- * NaN if an argument is out of bounds. O(degree^2).
+ * Returns NaN if an argument is out of bounds. Costs O(degree^2).
  */
 double es_polynomial_gelu_error(int degree, double range);
 
@@ -161,15 +165,15 @@ double es_power_weigh_f64(double *weights, const es_power_form *form,
                           const es_division *how, const float *scores, int n);
 
 /**
- * Computes weights (n) as in training, in float64. All are NaN if the sum is 0
- * or not finite.
+ * Computes weights (n) as in training, in float64. All weights are NaN if their
+ * denominator is 0 or not finite.
  */
 void es_power_weigh_exact(double *weights, const es_power_form *form,
                           const float *scores, int n);
 
 /* --- findings ------------------------------------------------------------- */
 
-/** The functions of a layer that are approximated. */
+/** The functions of a layer that polynomials approximate. */
 typedef enum es_approximated {
     ES_APPROXIMATED_ATTN, /* the denominators D of attention rows */
     ES_APPROXIMATED_ACT,  /* the inputs of the activation */
@@ -182,16 +186,17 @@ extern const char *const es_approximated_names[ES_N_APPROXIMATED];
 
 /** Statistics of the inputs and results of an approximation. */
 typedef struct es_findings {
-    uint64_t n, n_outside; /* number of inputs; number of inputs that are
-                              outside the interval or not finite */
-    double low, high;      /* range of the finite inputs; low > high if there is
-                              none */
-    double largest;  /* largest absolute value passed to the exact function:
-                        a score, an input of the activation or of the norm;
-                        NaN if one is NaN */
-    double error;    /* largest difference between the polynomial in float32
-                        and the exact function in float64, of weights,
-                        activations or normalised values; NaN if one is NaN */
+    uint64_t n, n_outside; /* n: number of inputs; n_outside: number of inputs
+                              that are outside the interval or not finite */
+    /* Range of the finite inputs; low > high if no input is finite. */
+    double low, high;
+    double largest; /* largest absolute value passed to the exact function: a
+                       score, an input of the activation or of the norm; NaN if
+                       any of them is NaN */
+    /* Largest difference between the polynomial in float32 and the exact
+     * function in float64, of weights, activations or normalised values; NaN if
+     * any difference is NaN. */
+    double error;
     double rounding; /* largest difference between float32 and float64 of
                         the same polynomial */
 } es_findings;
@@ -199,8 +204,8 @@ typedef struct es_findings {
 es_findings es_findings_start(void);
 
 /**
- * Adds an input. If `interval` is NULL, only non-finite inputs count as
- * outside.
+ * Adds an input. If `interval` is NULL, only non-finite inputs are counted in
+ * n_outside.
  */
 void es_findings_add_input(es_findings *findings, double x,
                            const es_interval *interval);
@@ -216,24 +221,29 @@ void es_findings_merge(es_findings *findings, const es_findings *more);
 
 /* --- choosing ------------------------------------------------------------- */
 
-/** Settings for choosing approximations that cover the inputs found. */
+/**
+ * Settings for choosing approximations that cover the observed inputs
+ * (es_findings).
+ */
 typedef struct es_approximation_choice {
-    int factors, steps, degree; /* numbers of factors and steps, and degree;
-                                   0: as many as `error` requires */
-    double error;               /* allowed error: relative for the inverses,
-                                   absolute for activations */
-    double margin; /* factor >= 1 by which intervals are wider than the range
-                      of the inputs found */
+    /* Number of Goldschmidt factors, number of Newton steps, degree of the
+     * gate; 0: the smallest number with which the error is at most `error`. */
+    int factors, steps, degree;
+    double error;  /* allowed error: relative for the inverses,
+                      absolute for activations */
+    double margin; /* factor >= 1 by which intervals are wider than the range of
+                      the observed inputs */
 } es_approximation_choice;
 
 /**
- * Choose an approximation for the inputs found. Return false if there were no
- * finite inputs, or, for a division or root, if an input was not positive.
+ * Choose an approximation for the observed inputs `found`. Return false if no
+ * input was finite, or, for a division or root, if an input was not positive.
  *
  *   es_division_choose  the interval is [max(low / margin, least), margin
- *                       high]; at most ES_DIVISION_MOST_FACTORS unless the
- *                       choice has more. `least` is a known lower bound of D,
- *                       ignoring float32 rounding; 0: no bound
+ *                       high]. Uses at most ES_DIVISION_MOST_FACTORS factors
+ *                       unless the settings request more. `least` is a known
+ *                       lower bound of D, ignoring float32 rounding; 0 if there
+ *                       is no known bound
  *   es_gate_choose      |x| <= margin high; the smallest of the degrees 7, 15,
  *                       31, 63 and 127 whose error is small enough, otherwise
  *                       127
@@ -249,16 +259,17 @@ bool es_gate_choose(es_gate *out, const es_approximation_choice *choice,
 /* --- multiplicative depth ------------------------------------------------- */
 
 /**
- * Return the number of levels: multiplications, of values or by constants, that
- * depend on each other. Sums are free, and a constant is merged with adjacent
- * weights if there are any.
+ * Return the number of levels, which is the length of the longest chain of
+ * multiplications (of values, or by constants) that depend on each other.
+ * Additions need no level, nor does a constant that can be merged with adjacent
+ * weights.
  *
  *   es_attention_levels   projection, q . k, power, mask (or values), factors,
  *                         output projection: factors + 4 + ceil(log2 p). The
- *                         factors multiply sum x^p v
+ *                         factors multiply the sum of x^p v over the keys
  *   es_norm_levels        centring, square, two per step, product: 2 steps + 3
- *   es_activation_levels  es_polynomial_levels, which includes the product
- *                         with x
+ *   es_activation_levels  es_polynomial_levels, which includes the product with
+ *                         x
  */
 int es_attention_levels(int power, int factors);
 int es_norm_levels(int steps);

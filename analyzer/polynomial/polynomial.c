@@ -14,8 +14,8 @@ static int is_valid(double k, double error)
 
 es_polynomial_cost es_polynomial_inverse(double k, double error)
 {
-    /* -log of the initial error. log1p is accurate where (k - 1) / (k + 1) is
-       near 1. */
+    /* The rate is -log of the initial error (k - 1) / (k + 1). log1p is
+     * accurate even if this error is near 1. */
     const double rate = -log1p(-2 / (k + 1));
     if (!is_valid(k, error))
         return (es_polynomial_cost){-1, -1};
@@ -36,8 +36,8 @@ es_polynomial_cost es_polynomial_rsqrt(double k, double error)
 {
     if (!is_valid(k, error))
         return (es_polynomial_cost){-1, -1};
-    double y = 1 / sqrt(k); /* the estimate of 1 / sqrt(x) times sqrt(x), at
-                               the smallest x */
+    double y = 1 / sqrt(k); /* the first estimate of 1 / sqrt(x), multiplied by
+                               sqrt(x), for the smallest x */
     int n = 0;
     for (; n < MOST_ITERATIONS && 1 - y > error; n++)
         y = y * (3 - y * y) / 2;

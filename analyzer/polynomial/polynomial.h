@@ -11,7 +11,7 @@
 /** The cost of a polynomial approximation. */
 typedef struct es_polynomial_cost {
     int iterations; /* number of Goldschmidt factors or Newton steps */
-    int levels;     /* multiplications that depend on each other */
+    int levels;     /* number of multiplications that depend on each other */
 } es_polynomial_cost;
 
 /**
@@ -22,10 +22,10 @@ typedef struct es_polynomial_cost {
  * level. For the stable PowerSoftmax, k is at most the number of keys.
  *
  *   k      largest argument divided by the smallest, >= 1
- *   error  relative, above 0 and below 1
+ *   error  relative error, above 0 and below 1
  *
- * iterations is -1 if an argument is out of bounds or NaN. Source:
- * PowerSoftmax (Zimerman et al., arXiv 2410.09457).
+ * In the result, `iterations` is -1 if an argument is out of bounds or NaN.
+ * Source: PowerSoftmax (Zimerman et al., arXiv 2410.09457).
  */
 es_polynomial_cost es_polynomial_inverse(double k, double error);
 

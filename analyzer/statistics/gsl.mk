@@ -10,7 +10,7 @@ WITHOUT_GSL = analyzer/statistics/without_gsl.c
 STATS_SRC = $(filter-out $(if $(filter 0,$(GSL)),$(GSL_SRC),$(WITHOUT_GSL)),$(STATS_ALL))
 STATS_LIBS = $(if $(filter 0,$(GSL)),,$(GSL_LIBS))
 
-# Rebuilds the objects if GSL= has changed since the last build.
+# Rebuilds the objects if the value of GSL has changed since the last build.
 GSL_STAMP = $(BUILD)/gsl
 ifneq ($(GSL),$(shell cat $(GSL_STAMP) 2>/dev/null))
 .PHONY: $(GSL_STAMP)

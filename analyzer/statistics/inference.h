@@ -39,7 +39,7 @@ typedef struct es_mean {
     double mean, low, high; /* mean: NaN without values; low, high: NaN if
                                there are fewer than two values or all are
                                equal */
-    es_reason reason;       /* why the interval is NaN */
+    es_reason reason;       /* the reason why the interval is NaN */
 } es_mean;
 
 /** Computes the mean of x (n), which must be finite, and its interval. */
@@ -48,15 +48,16 @@ void es_stats_mean(es_mean *out, const double *x, size_t n);
 /** Results of comparing two samples a and b by their means. */
 typedef struct es_means_test {
     double difference, low, high; /* 95 % interval */
-    double t, freedom, p;         /* Welch's test (Biometrika 34 (1947)):
-                                     statistic, degrees of freedom, p */
+    double t, freedom, p; /* Welch's test (Biometrika 34 (1947)): statistic,
+                             degrees of freedom, p-value */
     double g; /* Hedges' g, with the approximate correction 1 - 3 / (4 (n_a +
                  n_b) - 9) (J. Educ. Stat. 6 (1981)) */
-    double permuted;  /* p of |difference| if values are exchanged between a
-                         and b: over all exchanges if there are at most
-                         ES_PERMUTATIONS, otherwise over ES_PERMUTATIONS
-                         random ones */
-    es_reason reason; /* why results are NaN */
+    double permuted; /* p-value of |difference| by permutation: the share of the
+                        exchanges of values between a and b that give at least
+                        this difference. Uses all exchanges if there are at most
+                        ES_PERMUTATIONS, otherwise ES_PERMUTATIONS random
+                        exchanges */
+    es_reason reason; /* the reason why results are NaN */
 } es_means_test;
 
 #define ES_PERMUTATIONS 10000
@@ -75,19 +76,19 @@ void es_stats_compare_means(es_means_test *out, const double *a, size_t n_a,
                             size_t *chosen);
 
 /**
- * Two samples whose values are grouped in blocks. A block is exchanged as a
- * whole, because the heads of one layer of one run are not independent of each
- * other.
+ * Two samples whose values are grouped in blocks. Permutations exchange whole
+ * blocks, because values of the same block, such as the heads of one layer of
+ * one run, are not independent of each other.
  */
 typedef struct es_blocks {
     const float *values;   /* (n) finite */
     const uint32_t *block; /* (n) index of the block of each value, ascending */
     size_t n;
-    const uint32_t *stratum; /* (n_blocks) stratum of each block, ascending;
-                                blocks are exchanged only within a stratum,
-                                for example among all layers 3 */
-    const bool *first;       /* (n_blocks) true if the block belongs to the
-                                first sample */
+    /* (n_blocks) stratum of each block, ascending. Blocks are exchanged only
+     * within a stratum, for example only among the third layers of all runs. */
+    const uint32_t *stratum;
+    const bool *first; /* (n_blocks) true if the block belongs to the
+                          first sample */
     size_t n_blocks;
 } es_blocks;
 
@@ -105,14 +106,16 @@ typedef struct es_exchange_space {
  * apart as observed. The distance is the sum of two Kolmogorov-Smirnov
  * distances, one between the values and one between the ranks of the values
  * within their strata, because ranks detect a difference common to all strata
- * even if the strata lie far from each other. Exact for up to 13 strata with
- * one block of each sample, otherwise from ES_EXCHANGES random exchanges.
+ * even if the strata lie far from each other. The p-value is exact for up to 13
+ * strata with one block of each sample; otherwise it is estimated from
+ * ES_EXCHANGES random exchanges.
  *
  *   distance  receives the Kolmogorov-Smirnov distance of the values; may be
  *             NULL
  *
  * Both results are NaN if either sample is empty. With few layers p cannot be
- * small: 2 layers give at least 0.5, 6 layers 1/32. O(ES_EXCHANGES n).
+ * small: it is at least 0.5 with 2 layers and at least 1/32 with 6 layers.
+ * Costs O(ES_EXCHANGES n).
  */
 double es_stats_exchange_p(double *distance, const es_blocks *blocks,
                            const es_exchange_space *space);
@@ -136,8 +139,8 @@ typedef struct es_association {
 /**
  * Computes the association of y with the numbers x.
  *
- *   x, y   (n) no NaN; infinities rank as the largest and smallest; equal
- *          values share their middle rank
+ *   x, y   (n) values without NaN; infinities rank as the largest and smallest;
+ *          equal values share their middle rank
  *   space  (2 n) scratch, overwritten
  *   order  (n) scratch, overwritten
  */
@@ -149,7 +152,7 @@ void es_stats_rank_correlation(es_association *out, const double *x,
  * Computes the association of y with groups.
  *
  *   group     (n) index of each value's group, below n_groups <= n
- *   y, order  as in es_stats_rank_correlation
+ *   y, order  same as in es_stats_rank_correlation
  *   space     (3 n) scratch, overwritten
  */
 void es_stats_rank_groups(es_association *out, const size_t *group,
@@ -161,7 +164,7 @@ void es_stats_rank_groups(es_association *out, const size_t *group,
  * (1979)).
  *
  *   out    (n) must not overlap p
- *   p      (n) p-values; a NaN does not count as a test and stays NaN
+ *   p      (n) p-values; a NaN is not counted as a test and stays NaN
  *   order  (n) scratch, overwritten
  */
 void es_stats_holm(double *out, const double *p, size_t n, size_t *order);

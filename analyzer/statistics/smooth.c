@@ -1,6 +1,6 @@
 /* Smooths lines of figures with a Gaussian filter, one stretch of finite values
-   at a time. GSL 2.7's filter is not used: it does not renormalise the weights
-   at the ends, so its first and last values are too small. */
+   at a time. GSL 2.7's filter is not used, because it does not renormalise the
+   weights at the ends, which makes its first and last values too small. */
 #include "analyzer/statistics/smooth.h"
 
 #include "analyzer/base/value.h"
@@ -9,8 +9,8 @@
 
 #define DEVIATIONS 2.5 /* half width of the window in standard deviations */
 
-/* Returns the weighted mean about x[at]; x has n finite values. Positions
-   beyond the ends do not count; the end values are not repeated. */
+/* Returns the weighted mean of the values around x[at]; x has n finite values.
+   Positions beyond the ends have no weight; the end values are not repeated. */
 static float mean_about(const float *x, size_t at, size_t n,
                         const double *weights, size_t half)
 {

@@ -19,14 +19,18 @@
  *   weights  (window / 2 + 1) scratch, overwritten
  *   space    (n) scratch, overwritten
  *
- * O(n window), no allocation, any thread.
+ * Costs O(n window), does not allocate memory, and may be called from any
+ * thread.
  */
 void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
                      float *space);
 
 /** Thresholds above which a sample is a spike. */
-#define ES_SPIKE_DEVIATIONS 5.0 /* robust deviations of the window */
-#define ES_SPIKE_LEAST 0.01 /* share of the line's range; less is invisible */
+/* Distance from the median, in robust standard deviations of the window. */
+#define ES_SPIKE_DEVIATIONS 5.0
+/* Smallest spike as a share of the line's range; smaller spikes are invisible
+   in a figure. */
+#define ES_SPIKE_LEAST 0.01
 
 /**
  * Finds samples that stand out from their neighbours, by an impulse filter.
@@ -36,11 +40,11 @@ void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
  *   window  number of samples, at least 3; an even number is increased by one
  *
  * The distance of a spike from the median of its window exceeds
- * ES_SPIKE_DEVIATIONS times 1.4826 times the median distance from that median
- * (Hampel, J. Am. Stat. Assoc. 69 (1974)). A spike also lies above both of its
- * neighbours or below both, so it is never the first or last value of a stretch
- * of finite values. O(n window log window). Returns ES_OK; ES_EUSAGE if built
- * without GSL; ES_ENOMEM.
+ * ES_SPIKE_DEVIATIONS times 1.4826 times the median distance of the window's
+ * values from the median (Hampel, J. Am. Stat. Assoc. 69 (1974)). A spike also
+ * lies above both of its neighbours or below both, so it is never the first or
+ * last value of a stretch of consecutive finite values. Costs O(n window log
+ * window). Returns ES_OK; ES_EUSAGE if built without GSL; ES_ENOMEM.
  */
 es_status es_stats_spikes(float *out, const float *values, size_t n,
                           size_t window) ES_MUST_USE;
@@ -54,10 +58,11 @@ es_status es_stats_spikes(float *out, const float *values, size_t n,
  *   x       (n) steps of the line, strictly ascending
  *   values  (n)
  *
- * At a step of x the result is the value there, finite or not. Between two
- * finite values the result is interpolated. Before the first step, after the
- * last step, and next to a non-finite value, the result is missing. Without GSL
- * nothing is interpolated. Returns ES_OK or ES_ENOMEM.
+ * At a step that x contains, the result is the line's value at this step,
+ * finite or not. Between two finite values the result is interpolated. Before
+ * the first step, after the last step, and next to a non-finite value, the
+ * result is missing. Without GSL nothing is interpolated. Returns ES_OK or
+ * ES_ENOMEM.
  */
 es_status es_stats_align(float *out, const int64_t *at, size_t n_at,
                          const int64_t *x, const float *values,

@@ -10,8 +10,8 @@
 
 typedef struct es_summary {
     size_t n_finite, nonfinite, missing;
-    double mean, min, max; /* over the finite values; NaN if no value is
-                              finite */
+    double mean, min, max; /* mean, smallest and largest of the finite values;
+                              NaN if no value is finite */
     double std;            /* sample standard deviation (n - 1) of the finite
                               values; NaN if there are fewer than two */
 } es_summary;
@@ -27,13 +27,14 @@ typedef struct es_distribution {
 } es_distribution;
 
 /**
- * Sorts the finite values of x and counts the others.
+ * Sorts the finite values of x and counts the values that are not finite.
  *
  *   sorted  (n) receives the finite values; `out` refers to this array; must
  *           not overlap x
  *   x       (n)
  *
- * O(n log n), no allocation, any thread.
+ * Costs O(n log n), does not allocate memory, and may be called from any
+ * thread.
  */
 void es_stats_distribution(es_distribution *out, float *sorted, const float *x,
                            size_t n);
@@ -41,8 +42,8 @@ void es_stats_distribution(es_distribution *out, float *sorted, const float *x,
 /**
  * Returns the p quantile of the sample, p in [0,1], interpolated linearly
  * between its sorted values; p = 0 gives the smallest value and p = 1 the
- * largest. NaN for an empty sample. Hyndman and Fan, Sample quantiles in
- * statistical packages, The American Statistician 50 (1996), definition 7.
+ * largest. NaN for an empty sample. Source: Hyndman and Fan, Sample quantiles
+ * in statistical packages, The American Statistician 50 (1996), definition 7.
  */
 double es_stats_quantile(const es_distribution *sample, double p);
 
@@ -56,10 +57,10 @@ void es_stats_sort(float *x, size_t n);
 
 /**
  * Returns the two-sample Kolmogorov-Smirnov statistic: the largest distance
- * between the empirical distribution functions, in [0,1]. Equal values count as
- * one step. NaN if either sample is empty. O(n_a + n_b). Smirnov, Table for
- * estimating the goodness of fit of empirical distributions, Ann. Math.
- * Statist. 19 (1948).
+ * between the empirical distribution functions, in [0,1]. Equal values form a
+ * single step of a distribution function. NaN if either sample is empty. Costs
+ * O(n_a + n_b). Source: Smirnov, Table for estimating the goodness of fit of
+ * empirical distributions, Ann. Math. Statist. 19 (1948).
  */
 double es_stats_ks(const es_distribution *a, const es_distribution *b);
 
@@ -67,7 +68,7 @@ double es_stats_ks(const es_distribution *a, const es_distribution *b);
  * Returns the 1-Wasserstein distance, in the unit of the values: the integral
  * of the difference between the distribution functions, which in one dimension
  * is the smallest mean distance that mass must move (Vallender, Theory Probab.
- * Appl. 18 (1974)). NaN if either sample is empty. O(n_a + n_b).
+ * Appl. 18 (1974)). NaN if either sample is empty. Costs O(n_a + n_b).
  */
 double es_stats_wasserstein(const es_distribution *a, const es_distribution *b);
 

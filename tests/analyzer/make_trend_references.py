@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the expected values of test_trend.c that scipy has no function for, computed from the
-formulas, using numpy. Also prints the robust line of statsmodels, which should be
-close to this one.
+"""Prints the expected values of test_trend.c for which scipy has no function. Computes them
+from the formulas with numpy. Also prints the robust line that statsmodels computes, which
+should be close to the robust line from the formulas.
 
     python3 -m venv v && v/bin/pip install numpy scipy statsmodels
     v/bin/python tests/analyzer/make_trend_references.py
@@ -38,8 +38,8 @@ def robust(x, y, tune=4.685):
             a * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0]
         if np.all(np.abs(line - before) <= 1e-14 * np.abs(line)):
             break
-    # Computes the scale of the estimate from psi and its derivative over the
-    # residuals.
+    # Computes the standard error of the slope from psi and its derivative at
+    # the residuals.
     r = y - a @ line
     scale = max(scale_of(r), least)
     u = r * adjust / (scale * tune)

@@ -18,7 +18,9 @@ static double worst_of_division(const es_division *how)
     return worst;
 }
 
-/* Compares the published numbers of factors with the error of the iteration. */
+/* With the number of factors that es_polynomial_inverse returns, the
+   division has at most the requested error; with one factor less it has a
+   larger error. */
 TEST(a_division_has_its_error_with_the_factors_of_the_table)
 {
     static const double ks[] = {10, 100, 512, 1e3, 1e4, 1e6};
@@ -33,8 +35,8 @@ TEST(a_division_has_its_error_with_the_factors_of_the_table)
         }
 }
 
-/* PowerSoftmax, figure 7: the inverse of x + epsilon in [epsilon, 1 + epsilon].
- */
+/* The expected errors are from PowerSoftmax, figure 7: errors of the inverse of
+   x + epsilon in [epsilon, 1 + epsilon]. */
 TEST(the_published_errors_of_an_inverse_are_those_of_the_polynomial)
 {
     static const struct {
@@ -53,8 +55,8 @@ TEST(the_published_errors_of_an_inverse_are_those_of_the_polynomial)
     }
 }
 
-/* The last row of the published table, 7e-15, is the precision of float64 near
-   10. */
+/* The last row of the published table reports an error of 7e-15, which is the
+   precision of float64 for numbers near 10. */
 TEST(an_inverse_ends_at_the_precision_of_its_numbers)
 {
     const es_division how = {{0.1, 1.1}, 12};
@@ -100,7 +102,8 @@ TEST(gates_are_exact_at_their_nodes_and_close_between_them)
         assert_true(near((double)es_gate_f32(&gate, 1.25f),
                          es_gate_f64(&gate, 1.25), 32 * FLT_EPSILON));
     }
-    /* GS differs from G by at most 0.0203, at 2.27. */
+    /* The activation GS differs from G by at most 0.0203, which is reached at x
+     * = 2.27. */
     assert_true(near(fabs(2.27 * (es_gate_exact(ES_ACT_GELU_SIGMOID, 2.27) -
                                   es_gate_exact(ES_ACT_GELU, 2.27))),
                      0.0203, 1e-4));
@@ -179,7 +182,8 @@ TEST(polynomial_weights_of_a_plain_form_are_the_exact_ones)
         }
 }
 
-/* The polynomial form computes these weights without the epsilon. */
+/* In training, the denominator contains an epsilon, which the polynomial form
+   leaves out. */
 TEST(polynomial_weights_of_the_stable_form_differ_by_its_epsilon)
 {
     const double epsilon = 1e-3;

@@ -77,8 +77,8 @@ static int read_tables(void **state)
 
 TEST_GROUP(read_tables, NULL)
 
-/* Returns the model that the communication of table 7 belongs to: for rows with
-   the simplified block, table 7 reports the numbers of the full block. */
+/* Returns the model whose communication table 7 reports in a row. In rows with
+   the simplified block these are the numbers of the full block. */
 static es_cost_model as_charged(const table_row *row)
 {
     es_cost_model model = row->model;
@@ -191,7 +191,8 @@ TEST(the_inventory_is_written_as_published)
     expect_inventory(&model, "");
 }
 
-/* Every part of the notation, with L = 3, H = 2, d = 4, T = 5, m = 3, V = 7. */
+/* Compares the counts for every part of the notation with counts by hand, for L
+   = 3, H = 2, d = 4, T = 5, m = 3, V = 7. */
 TEST(every_part_of_the_notation_is_counted)
 {
     static const struct {
@@ -316,7 +317,7 @@ TEST(models_are_in_the_order_of_the_published_figure)
     const es_cost_model gelu = model_of("SM+LN+G"), relu = model_of("SM+LN+R");
     const es_cost_model sm_relu = model_of("SM+R");
     assert_true(es_cost_saving(ES_COST_BYTES, &gelu, &relu).value > 2.5);
-    /* The text of figure 1 reports ratios of 3.41 and 1.42. */
+    /* The paper's text on figure 1 reports ratios of 3.41 and 1.42. */
     assert_true(
         near(es_cost_saving(ES_COST_BYTES, &gelu, &sm_relu).value, 3.41, 0.02));
     assert_true(near(es_cost_saving(ES_COST_SECONDS, &gelu, &sm_relu).value,

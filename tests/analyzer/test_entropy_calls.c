@@ -73,8 +73,8 @@ test_entropy_calls__structs_of_other_header_versions_are_accepted(void **state)
     start_call(&c);
     assert_int_equal(run(&c), ES_OK);
     start_call(&old);
-    /* A struct from a version without sinks; members after it must not be read.
-     */
+    /* The struct of an older version without learnt sinks. The library must not
+     * read the members that follow in this version. */
     old.shape.size = offsetof(es_attention_shape, sink_logits);
     old.shape.time_limit = -1;
     old.rows.size = offsetof(es_rows, missing);
@@ -219,8 +219,8 @@ static void test_entropy_calls__a_sink_takes_its_share_or_all(void **state)
 }
 
 /**
- * A softcap turns an infinite product into 1, but the row must still count as
- * not finite.
+ * A softcap turns an infinite product into a finite score, but the row must
+ * still be counted as non-finite.
  */
 static void
 test_entropy_calls__a_softcap_does_not_hide_an_infinity(void **state)
@@ -229,7 +229,8 @@ test_entropy_calls__a_softcap_does_not_hide_an_infinity(void **state)
     (void)state;
     start_call(&c);
     c.shape.softcap = 20;
-    c.k[(T + 4) * D] = INFINITY; /* key 4 of head 1 of the first sequence */
+    /* Make one number of key 4 in head 1 of the first sequence infinite. */
+    c.k[(T + 4) * D] = INFINITY;
     assert_int_equal(run(&c), ES_OK);
     for (int i = 0; i < N; i++)
         assert_int_equal(isnan(c.entropy[i]), i >= T + 4 && i < 2 * T);
@@ -282,8 +283,8 @@ static void test_entropy_calls__a_forked_child_can_call(void **state)
 enum { LONG = 300, WIDTH = 64 };
 
 /**
- * Returns the largest difference between the entropies of a variant and those
- * of the reference.
+ * Returns the largest difference between a variant's entropies and the
+ * reference's entropies.
  */
 static double deviation(const es_entropy_kernels *set, const float *q,
                         const float *k)
@@ -296,7 +297,8 @@ static double deviation(const es_entropy_kernels *set, const float *q,
                            keys = keys_at(k, &shape);
     for (size_t i = 0; i < LONG; i++) {
         const es_ref_row row = reference_row(&in, &keys, NULL, &shape, i);
-        /* The reference includes the 1e-9 of the papers in its logarithm. */
+        /* The reference adds the papers' 1e-9 to the weight inside the
+         * logarithm; the kernels do not. */
         most = fmax(most, fabs((double)got.rows.entropy[i] - row.entropy) -
                               (double)(i + 1) * 1e-9);
     }
@@ -339,8 +341,9 @@ test_entropy_calls__a_massive_channel_costs_no_accuracy(void **state)
 }
 
 /**
- * Some channels are large in queries and others in keys, so that logits are
- * small compared with the rounding errors of the individual products.
+ * Some channels are large in the queries and other channels are large in the
+ * keys, so that logits are small compared with the rounding errors of the
+ * individual products.
  */
 static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
 {
@@ -372,9 +375,9 @@ static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
 }
 
 /**
- * Rows with an entropy of about 0.01, as in a collapse: either the score of one
- * key is 6.5 above all others, or the other scores are spread. Tested for
- * scores of every size.
+ * Tests rows with an entropy of about 0.01, as in a collapse, for scores of
+ * every size. Either the score of one key is 6.5 above all other scores, which
+ * are equal, or the other scores are spread.
  */
 static void test_entropy_calls__a_collapsing_row_is_exact(void **state)
 {

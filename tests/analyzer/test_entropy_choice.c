@@ -48,8 +48,8 @@ test_entropy_choice__the_fastest_supported_set_is_chosen(void **state)
     assert_ptr_equal(es_entropy_kernels_choose(all + n - 1, 1), all[n - 1]);
 }
 
-/* The following kernels have one fault each, in a single row, as a faulty
- * compiler or machine might produce it. */
+/* Each of the following kernels has one fault in a single row, such as a faulty
+   compiler or machine might cause. */
 
 static void probs_one_row_off(const es_entropy_part *part)
 {

@@ -1,8 +1,11 @@
-/* Compares the statistics that every variant computes from Q and K with double
-   precision, for rows for which float32 products are not accurate enough: heads
-   whose vectors are one vector plus noise, products whose partial sums grow and
-   shrink again, channels much larger than the others. Covers all scales of
-   scores, every option and every type, and prints the largest errors. */
+/*
+ * Compares the statistics that every variant computes from Q and K with double
+ * precision, for rows in which float32 products are not accurate enough. Such
+ * rows have vectors that are one vector plus noise, products whose partial sums
+ * grow and shrink again, or channels much larger than the other channels.
+ * Covers all scales of scores, every option and every type, and prints the
+ * largest errors.
+ */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -14,11 +17,12 @@ enum { MOST_WIDTH = 512, MOST_KEYS = 260, QUERIES = 40, HEADS = 2 };
 
 /** How the vectors of a head are distributed. */
 typedef enum pattern {
-    AROUND_ONE, /* all queries and keys are one vector plus noise */
+    AROUND_ONE, /* all queries and keys are the same vector plus noise */
     KINKED,     /* like AROUND_ONE, with the second half of each key's
                    numbers negated */
-    CLUSTERED,  /* four vectors plus noise */
-    OUTLIERS,   /* one vector whose first channel is 20 times as large */
+    CLUSTERED,  /* each query or key is one of four vectors plus noise */
+    OUTLIERS, /* like AROUND_ONE, with a first channel that is 20 times as large
+               */
     N_PATTERNS
 } pattern;
 
@@ -31,8 +35,8 @@ static const char *const pattern_names[N_PATTERNS] = {"around one", "kinked",
 typedef struct family {
     pattern pattern;
     int width, n_keys;
-    double noise, scale; /* amplitude of the noise in the vectors; factor of
-                            the scores */
+    double noise, scale; /* noise: amplitude of the noise in the vectors; scale:
+                            factor of the scores */
     bool causal, has_sink;
     int offset, window;
     double softcap;
@@ -171,9 +175,9 @@ static wanted_row wanted_at(const family *f, const double *q, const double *k,
 typedef struct worst {
     double error[N_FLOATS]; /* largest errors, as multiples of the promised
                                accuracy */
-    family of;              /* family with the largest entropy error */
-    int n_rows, n_peaked;   /* n_peaked: number of rows with entropies from
-                               0.003 to 0.03 */
+    family of; /* the family in which the largest entropy error occurred */
+    int n_rows, n_peaked; /* n_rows: number of compared rows; n_peaked: number
+                             of rows with entropies from 0.003 to 0.03 */
 } worst;
 
 static void compare_row(worst *most, const family *f, const wanted_row *row,
@@ -246,8 +250,8 @@ enum {
     N_NOISES = sizeof noises / sizeof noises[0],
     N_SCALES = sizeof scales / sizeof scales[0],
     N_FAMILIES = N_PATTERNS * N_WIDTHS * N_NOISES * N_SCALES,
-    EVERY = SANITIZED ? 97 : 17 /* tests every EVERY-th family; coprime to
-                                   the counts above */
+    EVERY = SANITIZED ? 97 : 17 /* the test uses every EVERY-th family; the
+                                   number is coprime to the counts above */
 };
 
 /** Returns family number i; the number also determines the options. */
@@ -292,8 +296,8 @@ static void check_type(void **state, es_entropy_type type)
     print_worst(&most, set->name, (int)type);
     for (int s = 0; s < N_FLOATS; s++)
         assert_true(most.error[s] <= 1);
-    /* Builds with sanitizers test so few families that there may be no such
-       row. */
+    /* Builds with sanitizers test so few families that none of the rows may be
+     * peaked. */
     assert_true(SANITIZED || most.n_peaked > most.n_rows / 200);
 }
 

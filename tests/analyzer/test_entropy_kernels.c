@@ -87,9 +87,9 @@ static void test_entropy_kernels__queries_of_every_shape_agree(void **state)
 }
 
 /**
- * Heads so wide that they need many blocks of keys, and heads wider than the
- * kernels can pack. A query and a key of ones give the largest possible sums
- * relative to their numbers.
+ * Tests heads so wide that they need many blocks of keys, and heads wider than
+ * the kernels can pack. One query and one key consist of ones, which gives the
+ * largest possible product for numbers of their size.
  */
 static void test_entropy_kernels__wide_heads_agree(void **state)
 {
@@ -134,8 +134,8 @@ static void test_entropy_kernels__long_rows_agree(void **state)
 }
 
 /**
- * A causal context of T = 2100 has rows in all parts and blocks of keys. Every
- * 97th row is compared.
+ * Compares every 97th row of a causal context of T = 2100, which is so long
+ * that there are several parts of rows and several blocks of keys.
  */
 static void test_entropy_kernels__a_long_context_agrees(void **state)
 {
@@ -158,7 +158,10 @@ static void test_entropy_kernels__a_long_context_agrees(void **state)
 /* --- values ----------------------------------------------------------------
  */
 
-/** Rows of 21 weights, each with a kind of weight that may cause errors. */
+/**
+ * Compares rows of 21 weights. Each row has one kind of weight that may cause
+ * errors.
+ */
 static void test_entropy_kernels__odd_weights_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -200,8 +203,8 @@ static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
 }
 
 /**
- * Puts one NaN or infinity at a time at every key of a row. It must be detected
- * and counted, and must not affect the other rows.
+ * Replaces the weights of a row by NaN or infinity, one at a time. The kernels
+ * must detect and count this weight, and it must not affect the other rows.
  */
 static void
 test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
@@ -225,8 +228,8 @@ test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
 }
 
 /**
- * Puts one NaN or infinity at a time in every key. Key j must not affect the
- * rows that do not see it.
+ * Puts a NaN or an infinity into the keys, one key at a time. The key must not
+ * affect the rows that do not see it.
  */
 static void
 test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
@@ -258,8 +261,8 @@ test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
 }
 
 /**
- * Scores of -inf among finite scores, infinite products, scores of 1e4 and of
- * 1e37.
+ * Tests scores of -inf among finite scores, infinite products, and scores of
+ * 1e4 and of 1e37.
  */
 static void test_entropy_kernels__huge_scores_agree(void **state)
 {
@@ -319,8 +322,8 @@ static void test_entropy_kernels__temperatures_scale_scores(void **state)
  */
 
 /**
- * Compares arrays by the norm of their difference over the finite entries, as
- * the README describes.
+ * Compares two arrays by the norm of their difference over the finite entries.
+ * Entries must be finite in both arrays or in neither.
  */
 static void compare_arrays(const float *got, const float *wanted, size_t n)
 {

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The inputs of one case. The equivalent plain inputs form another case. */
+/* The inputs of one call. The equivalent plain inputs, without gaps and masks,
+   form a second layout_case. */
 typedef struct layout_case {
     es_attention_shape shape;
     es_entropy_input att, q, k;
@@ -107,7 +108,10 @@ static void test_entropy_layout__a_projection_is_read_in_place(void **state)
     free(projected);
 }
 
-/** Rounds n numbers to bfloat16 in place, and returns their upper halves. */
+/**
+ * Truncates n float32 numbers to bfloat16 in place. Returns a new array of
+ * their upper halves, which are the bfloat16 numbers.
+ */
 static uint16_t *halve(float *numbers, size_t n)
 {
     uint16_t *out = malloc(n * sizeof *out);
@@ -320,7 +324,7 @@ static void test_entropy_layout__hidden_keys_act_as_absent(void **state)
         without_hidden(fewer_att, att, T, S, true, mask);
         plain.att.data = fewer_att;
         plain.k.data = fewer_k;
-        if (m != 3) /* AMX sums in a different order */
+        if (m != 3) /* AMX tiles sum in a different order */
             assert_same_bits(set, &masked, &plain);
         masked.att.data = plain.att.data = NULL;
         assert_same_bits(set, &masked, &plain);

@@ -36,8 +36,8 @@ static void release(guarded *block)
 }
 
 /**
- * Nothing is read beyond the arrays or above the diagonal. The masked weights
- * are NaN, so reading them would show.
+ * The kernels read nothing beyond the arrays or above the diagonal. The masked
+ * weights are NaN, so a kernel that read them would return NaN.
  */
 static void test_entropy_memory__nothing_is_read_beyond_arrays(void **state)
 {
@@ -178,13 +178,13 @@ static void test_entropy_memory__a_late_part_ends_early(void **state)
 }
 
 /**
- * Number of bytes that aligned_alloc has returned, which are the scratch of the
- * calls. Other allocations are only about a hundred bytes per sequence and
- * part.
+ * Number of bytes that aligned_alloc has returned, which is the scratch memory
+ * of the calls. Other allocations amount to only about a hundred bytes per
+ * sequence and part.
  */
 static size_t n_allocated;
 
-/* Replaces the C library's function to count the bytes. */
+/* Replaces the C library's aligned_alloc and counts the bytes. */
 void *aligned_alloc(size_t alignment, size_t size)
 {
     void *block;

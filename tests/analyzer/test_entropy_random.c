@@ -104,8 +104,8 @@ typedef struct inputs {
 } inputs;
 
 /**
- * Changes an input, each change with probability one third: to the layout
- * (B,N,H,W) instead of (B,H,N,W), and to bfloat16.
+ * Changes an input at random: with probability one third to the layout
+ * (B,N,H,W) instead of (B,H,N,W), and with probability one third to bfloat16.
  */
 static void lay_out(es_entropy_input *input, float *numbers, size_t n_numbers,
                     int n_heads, int n, int width, uint64_t *seed)

@@ -105,8 +105,8 @@ static void test_entropy_reference__two_scores_have_a_closed_form(void **state)
 {
     (void)state;
     const float q[2] = {2, 1}, k[6] = {3, -1, 99, 0, 99, 2};
-    /* The rows of k are 4 numbers apart. The scores are 5 and 200, divided by t
-       sqrt(2). */
+    /* The rows of k are 4 numbers apart. The scores are 5 and 200, divided by
+     * the temperature t and by sqrt(2). */
     for (int i = 0; i < 3; i++) {
         float t = (float[]){1, 40, 0.5F}[i];
         double low = 5 / ((double)t * sqrt(2)), gap = 195 / 5 * low;
@@ -268,8 +268,8 @@ static void test_entropy_reference__rows_are_reduced_to_heads(void **state)
 }
 
 /**
- * A statistic without an array of rows is missing, neither NaN nor zero. The
- * same is true of a head without rows.
+ * A statistic without an array of rows, and all statistics of a head without
+ * rows, are missing, which is neither NaN nor zero.
  */
 static void
 test_entropy_reference__outputs_that_are_null_are_missing(void **state)

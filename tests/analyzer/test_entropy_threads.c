@@ -1,6 +1,6 @@
-/* Tests the threads that es_qk_statistics keeps between calls: their number,
-   their signal masks, and that they hinder neither a fork nor the end of the
-   program. */
+/* Tests the threads that es_qk_statistics keeps between calls: their number and
+   their signal masks. Also tests that the threads hinder neither a fork nor the
+   end of the program. */
 #include "analyzer/base/value.h"
 #include "tests/support/await.h"
 #include "tests/support/cmocka_all.h"
@@ -47,8 +47,8 @@ static bool is_right(int n_threads)
 }
 
 /**
- * Returns true if a thread with this /proc status blocks all signals that a
- * program can get.
+ * Returns true if the thread whose /proc status is given blocks SIGTERM,
+ * SIGALRM and SIGINT.
  */
 static bool is_deaf(const char *status)
 {
@@ -100,8 +100,8 @@ static void test_entropy_threads__a_team_stays_and_does_not_grow(void **state)
 static _Atomic int n_began, n_ended;
 
 /**
- * Work in which the first thread waits until another thread has begun; the
- * other thread then takes longer.
+ * The work of a call with two threads. The first thread waits until the second
+ * has begun, and the second thread then takes longer than the first.
  */
 static void linger(void *first)
 {

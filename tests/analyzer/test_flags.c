@@ -143,8 +143,8 @@ TEST(an_overload_at_its_edges_is_judged)
     }
 }
 
-/* The ceiling of heads that are not causal is given in the run, with or without
-   ctx. */
+/* For heads that are not causal, the run itself states the ceiling, with or
+   without ctx. */
 TEST(a_run_may_have_its_own_ceiling)
 {
     static const struct {
@@ -157,8 +157,8 @@ TEST(a_run_may_have_its_own_ceiling)
                             .ctx = cases[i].ctx,
                             .ceiling = cases[i].ceiling};
         assert_true(near(es_judge_run_ceiling(&run), cases[i].expected, 0));
-        const float x = 3.2F; /* 0.71 of the ceiling 4.5, or 0.83 of
-                                 ln(128!)/128 */
+        const float x = 3.2F; /* 0.71 of the ceiling 4.5, but 0.83 of the causal
+                                 ceiling ln(128!)/128 */
         es_judged *judged = es_judged_new(run, NULL);
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &x, 1);
         es_judge_finish(judged->judge);
@@ -169,7 +169,7 @@ TEST(a_run_may_have_its_own_ceiling)
     assert_true(near(es_judge_run_ceiling(&causal), es_ceiling(128), 0));
 }
 
-/* In layer 1 one of five heads is high, in layer 0 all five are. */
+/* In layer 1 one of five heads is high; in layer 0 all five heads are high. */
 TEST(overload_names_layers_over_the_warning)
 {
     es_flag_rules rules;
@@ -240,8 +240,8 @@ TEST(overload_takes_ten_in_a_row)
 }
 
 /* Every head starts near the ceiling. If heads are high from the first sample
-   on, the overload is a warning, and becomes an error only if the run ends that
-   way. */
+   on, the overload is a warning, and becomes an error only if the heads are
+   still high when the run ends. */
 TEST(an_overload_from_the_start_is_judged_at_the_end)
 {
     static const struct {
@@ -280,14 +280,15 @@ TEST(a_standing_flag_has_its_last_level)
     assert_true(overload->said.value == 0.8);
 }
 
-/* The share of high heads comes down from the start, is high for 12 samples,
-   and then at a medium level for n samples. */
+/* The share of high heads first comes down, is then high for 12 samples, and is
+   finally at a medium level for n_between samples (-1: low). */
 TEST(an_overload_that_comes_later_is_an_error)
 {
     static const struct {
         int n_between;
-        es_severity stands; /* expected severity at the end; INFO: the
-                               episode does not stand */
+        /* Expected severity when the run ends; ES_SEVERITY_INFO: the episode
+         * has ended earlier. */
+        es_severity stands;
     } cases[] = {{0, ES_SEVERITY_ERROR},
                  {9, ES_SEVERITY_ERROR},
                  {10, ES_SEVERITY_WARNING},
@@ -315,7 +316,8 @@ TEST(an_overload_that_comes_later_is_an_error)
 
 TEST(flags_that_need_the_ceiling_need_ctx)
 {
-    for (int ctx = -1; ctx <= 1; ctx++) { /* T = 1: the ceiling is 0 */
+    /* The ceiling is unknown for ctx < 1, and 0 for ctx = 1. */
+    for (int ctx = -1; ctx <= 1; ctx++) {
         es_judge_run run = small;
         run.ctx = ctx;
         AUTO(es_judged) judged = es_judged_new(run, NULL);
@@ -369,7 +371,7 @@ static void push_clean(es_judged *judged, int64_t step)
     es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &loss, 1);
 }
 
-/* Plants one bad value at each place of each series. */
+/* Puts one NaN or infinity into each position of each series. */
 TEST(a_planted_nan_is_found)
 {
     static const size_t sizes[] = {N_VALUES, N_VALUES, 2, N_VALUES, 1};
@@ -427,8 +429,8 @@ TEST(counts_of_nan_are_added_up)
     assert_string_equal(es_judged_list(nan_flag->heads, 10), "1 7");
 }
 
-/* An episode of nan ends when the newest sample of every series is free of bad
-   values. */
+/* An episode of the flag nan ends when the newest sample of every series has
+   only finite values. */
 TEST(nan_episodes_end_when_all_is_clean)
 {
     const float good = 2.0F, bad = NAN;

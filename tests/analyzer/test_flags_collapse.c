@@ -106,7 +106,8 @@ TEST(many_layers_low_twice_are_a_collapse)
     }
 }
 
-/* A single low sample is a bad batch, even if all layers are low in it. */
+/* A single low sample is only a bad batch, even if all layers are low in this
+   sample. */
 TEST(many_layers_low_once_are_no_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -158,7 +159,7 @@ TEST(a_collapse_names_layer_heads_and_share)
     assert_true(collapse->said.threshold == 0.5);
 }
 
-/* With four heads, two low heads are exactly half, which is enough. */
+/* Two of four heads are exactly half, which is enough for a collapse. */
 TEST(a_share_at_its_edge_collapses)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 4, .ctx = 128};
@@ -171,8 +172,8 @@ TEST(a_share_at_its_edge_collapses)
         {{below, below, 2, 2}, true},
         {{below, above, 2, 2}, false},
         {{0.0F, -0.0F, 2, 2}, true},
-        {{below, 2, NAN, NAN}, false}, /* a NaN counts as a head, but not as
-                                          a low head */
+        /* A NaN is counted as a head, but not as a low head. */
+        {{below, 2, NAN, NAN}, false},
         {{below, below, NAN, NAN}, true},
         {{below, 2, es_missing(), es_missing()}, true},
         {{NAN, NAN, NAN, NAN}, false},
@@ -223,7 +224,8 @@ TEST(a_collapse_begins_with_the_first_layer)
     assert_string_equal(es_judged_list(collapse->layers, 2), "0 1");
 }
 
-/* Heads that were low before the episode began do not belong to it. */
+/* Heads that were low only before an episode began are not part of the
+   episode. */
 TEST(a_collapse_forgets_earlier_streaks)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 2, .ctx = 128};
@@ -260,8 +262,8 @@ TEST(a_mean_below_its_median_collapses)
     AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 5; i++)
         push_mean(judged, i, 3.0F);
-    for (int i = 5; i < 100; i++) /* many more samples than in the healthy
-                                     part */
+    /* The low part has many more samples than the healthy part. */
+    for (int i = 5; i < 100; i++)
         push_mean(judged, i, 0.25F);
     es_judge_finish(judged->judge);
     const es_judged_episode *collapse =
@@ -310,8 +312,8 @@ TEST(history_needs_three_means)
         }
 }
 
-/* Samples that contain only layer means, as in training logs that record
-   layers. */
+/* Judges samples that contain only means of layers, as in training logs that
+   record no heads. */
 TEST(means_of_layers_are_judged_by_history)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);

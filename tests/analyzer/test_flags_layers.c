@@ -11,8 +11,8 @@
 
 enum { L = 3, H = 2, N = L * H };
 
-/* Layers 0 and 1 see only a window of keys, layer 2 sees all keys; its ceiling
-   is 4.5 nats. */
+/* The ceilings of a run in which layers 0 and 1 see only a window of keys (2
+   nats) and layer 2 sees all keys (4.5 nats). */
 static const double of_windows[N] = {2, 2, 2, 2, 4.5, 4.5};
 static const es_judge_run windows = {
     .n_layers = L, .n_heads = H, .ctx = 256, .ceilings = of_windows};
@@ -44,7 +44,8 @@ TEST(windows_full_of_uniform_heads_are_an_overload)
     assert_true(near(overload->said.value, 4 / 6.0, 1e-12));
     assert_string_equal(es_judged_list(overload->layers, L), "0 1");
     assert_string_equal(es_judged_list(overload->heads, N), "0 1 2 3");
-    /* If the run has a single ceiling, the same heads are healthy. */
+    /* Compared with a single ceiling for the whole run, the same heads are
+     * healthy. */
     es_judge_run one = windows;
     one.ceilings = NULL;
     one.ceiling = 4.5;
@@ -140,7 +141,8 @@ TEST(a_head_of_unknown_ceiling_has_that_of_the_run)
     assert_true(es_judge_run_ceiling_of(&run, 2) == 3);
 }
 
-/* A head that sees only one key counts as neither low nor high. */
+/* A head that sees only one key, whose ceiling is 0, is neither low nor
+   high. */
 TEST(a_ceiling_of_zero_is_not_judged)
 {
     static const double ceilings[N] = {0, 0, 2, 2, 4, 4};
@@ -191,8 +193,8 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     }
 }
 
-/* Samples of the loss also count as steps taken, because heads may be recorded
-   rarely. */
+/* Samples of the loss also show how many steps the run has taken, because heads
+   may be recorded rarely. */
 TEST(the_newest_step_of_any_series_counts)
 {
     es_judge_run run = windows;
@@ -209,9 +211,9 @@ TEST(the_newest_step_of_any_series_counts)
                      ES_SEVERITY_ERROR);
 }
 
-/* Heads fall to a tenth of the layer's own past, but stay high relative to the
-   ceiling: early in training heads come down fast, and the length of the
-   warm-up is unknown. */
+/* Heads fall below a tenth of their layer's median, but stay high relative to
+   the ceiling. This is no collapse, because heads come down fast early in
+   training, and the length of the warm-up is unknown. */
 TEST(a_run_of_unknown_length_is_not_judged_by_history_early)
 {
     for (int64_t apart = 1; apart <= 100; apart *= 100) {

@@ -25,12 +25,12 @@ typedef struct series {
                                               measured value */
     size_t overload_samples;
     int overload_steps;
-    bool too_close; /* a mean is so close to a tenth of a median that the
-                       histogram may decide differently */
+    bool too_close; /* true if a mean is so close to a tenth of a median that
+                       the judge's histogram may decide differently */
 } series;
 
-/* Typical entropies of a layer in nats, at T = 128. They are so far apart that
-   a mean is rarely near a tenth of the median of others. */
+/* Typical entropies of a layer in nats, at T = 128. The entropies are so far
+   apart that a mean is rarely near a tenth of the median of other means. */
 static const double moods[] = {0.004, 0.1, 2.0, 3.5};
 
 static float random_entropy(double mood)
@@ -53,8 +53,8 @@ static float random_logit(void)
     return levels[chance_below(10)];
 }
 
-/* Returns a loss, usually near 2 and occasionally far above for some samples.
- */
+/* Returns a loss, which is usually near 2 and occasionally far above 2 for some
+   samples. */
 static float random_loss(size_t *high)
 {
     if (chance_below(20) == 0)
@@ -110,8 +110,8 @@ static void draw(series *s, uint64_t seed)
         step += 1 + (int64_t)chance_below(30); /* gaps */
         draw_sample(s, i, mood, &high);
     }
-    if (chance_below(2)) /* an untrained start: the ceiling is 3.8781 at T =
-                            128 */
+    if (chance_below(2)) /* start like an untrained model, near the ceiling,
+                            which is 3.8781 at T = 128 */
         for (size_t v = 0; v < s->n_values; v++)
             s->entropy[0][v] = chance_below(20) ? 3.83F : es_missing();
 }
@@ -211,7 +211,7 @@ static void judge_layer(verdict *verdicts, double *limits, series *s,
     }
 }
 
-/* Returns true if many layers are low, so that the sample counts twice. */
+/* Returns true if so many layers are low in sample i that it counts twice. */
 static bool is_wide(const series *s, verdict verdicts[][MAX_SAMPLES], size_t i)
 {
     size_t n = 0;
@@ -316,7 +316,8 @@ static void expect_collapses(es_judged *out, series *s)
         bool holds = false;
         if (!is_sample(s->entropy[i], s->n_values))
             continue;
-        /* A run of one or two samples is judged at its end. */
+        /* In a run of only one or two samples, all its samples suffice, at the
+         * end of the run. */
         size_t needed = ++seen == n_samples && n_samples < 3 ? n_samples : 3;
         for (size_t l = 0; l < s->n_layers; l++) {
             size_t first = 0, last = 0;
@@ -335,9 +336,9 @@ static void expect_collapses(es_judged *out, series *s)
     }
 }
 
-/* Asserts the episodes of a flag that needs only one sample. levels
-   (n_samples): severity; NONE where the flag does not hold, -1 where there is
-   no sample. */
+/* Asserts the episodes of a flag that needs only one sample. levels (n_samples)
+   contains the severity at each sample: ES_SEVERITY_NONE if the flag's
+   condition does not hold, -1 if the series has no sample. */
 static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
                           const int *levels)
 {
@@ -366,8 +367,8 @@ static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
     }
 }
 
-/* Returns true if the last n judged samples up to j were all at least `limit`,
- * or (at_least false) all below it. */
+/* Returns true if the last n judged shares up to sample j were all at least
+   `limit` (if at_least is true) or all below `limit` (if it is false). */
 static bool all_up_to(const double *shares, size_t j, size_t n, bool at_least,
                       double limit)
 {
@@ -514,8 +515,8 @@ static double rise_before(const levels *of, size_t i)
 }
 
 /* Returns the sample at which the consecutive losses above `limit` from `first`
-   on become a spike; n if they do not. Sets *end to the first loss that is not
-   above the limit. */
+   on become a spike; n if these losses do not become a spike. Sets *end to the
+   first loss that is not above the limit. */
 static size_t find_spike(size_t *end, const levels *of, size_t first,
                          double limit)
 {
@@ -571,8 +572,8 @@ static int clean(const float *x, size_t n)
     return 1;
 }
 
-/* Asserts that all bad samples lie in episodes, and that all episodes begin and
-   end at bad samples. */
+/* Asserts that all samples with NaN or infinities lie in episodes of the flag
+   nan, and that all these episodes begin and end at such samples. */
 static void check_nan(const es_judged *judged, const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {

@@ -1,6 +1,6 @@
 /**
- * Tests the flag loss_spike: rises that are spikes, and ordinary variation of
- * losses that is not.
+ * Tests the flag loss_spike with rises that are spikes and with ordinary
+ * variation of losses, which is not a spike.
  */
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
@@ -112,8 +112,8 @@ TEST(batches_that_are_always_harder_are_no_spikes)
     assert_true(es_judged_count(judged, ES_FLAG_LOSS_SPIKE) < 10);
 }
 
-/* If a loss as high occurred before, only five consecutive high losses are a
-   spike, which begins with the first of them. */
+/* If an equally high loss has occurred before, only five consecutive high
+   losses are a spike, which then begins with the first of the five. */
 TEST(a_rise_seen_before_is_a_spike_only_if_it_lasts)
 {
     for (int64_t last = 603; last <= 604; last++) {
@@ -199,7 +199,7 @@ TEST(a_missing_loss_raises_no_flag)
     assert_int_equal(judged->n, 0);
 }
 
-/* Judges with thresholds other than the defaults. */
+/* Judges losses with thresholds other than the defaults. */
 TEST(thresholds_decide_what_is_a_spike)
 {
     static const struct {
@@ -233,8 +233,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Losses repeat often, so that values that enter and leave the window are
-   equal. */
+/* The losses have few different values, so that equal values often enter and
+   leave the window at the same time. */
 TEST(the_window_is_that_of_the_newest_losses_in_order)
 {
     es_flag_rules rules;

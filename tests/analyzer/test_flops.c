@@ -12,7 +12,8 @@ static es_cost_shape shape_of(const char *arch, int64_t n_layer, int64_t d)
     return shape;
 }
 
-/* Asserts numbers in billions, as published with one decimal. */
+/* Asserts that counts, in billions, agree with the published numbers, which
+   have one decimal. */
 static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
                    double attention)
 {
@@ -25,7 +26,7 @@ static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
                  flops.attention, attention);
 }
 
-/* Source: AERO, GPT-2 with d = 768. */
+/* The expected counts are AERO's counts for GPT-2 with d = 768. */
 TEST(published_counts_are_met)
 {
     expect("SM+LN+G", 12, 128, 14.5, 7.7);
@@ -39,7 +40,8 @@ TEST(published_counts_are_met)
     expect("SM+ScFuFFNi6", 12, 128, 0.9, 7.7);
 }
 
-/* L = 2, d = 3, T = 5; the counts are exact to the last operation. */
+/* Counts a model with L = 2, d = 3, T = 5; the expected counts were computed by
+   hand. */
 TEST(operations_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+R", 2, 3);
@@ -52,7 +54,7 @@ TEST(operations_are_counted_exactly)
     assert_true(es_flops_forward(&shape, 5).ffn == 5 * 2 * 9);
 }
 
-/* Below T = 8d/3 the FFN costs more than attention. */
+/* The FFN costs more than attention if T is below 8d/3. */
 TEST(an_ffn_costs_more_than_attention_below_a_length)
 {
     es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
@@ -66,7 +68,7 @@ TEST(removed_ffns_cost_nothing_and_bad_sizes_are_nan)
 {
     es_cost_shape shape = shape_of("SM+ScFuFFNi7", 7, 96);
     assert_true(es_flops_forward(&shape, 9).ffn == 0);
-    shape.arch.n_removed = 99; /* a malformed file may contain this */
+    shape.arch.n_removed = 99; /* a malformed file may contain such a value */
     assert_true(es_flops_forward(&shape, 9).ffn == 0);
     assert_true(es_cost_weights(&shape) == 7 * 4.0 * 96 * 96);
     assert_true(isnan(es_flops_forward(&shape, 0).attention));
@@ -111,7 +113,8 @@ TEST(weights_are_counted)
     }
 }
 
-/* A gate adds one matrix per layer and nothing else. L = 5, d = 48, T = 7. */
+/* A gate adds one matrix per layer and nothing else. Tested with L = 5, d = 48,
+   T = 7. */
 TEST(a_gate_adds_one_matrix_product)
 {
     const es_cost_shape plain = shape_of("SM+LN+G", 5, 48);
@@ -123,7 +126,7 @@ TEST(a_gate_adds_one_matrix_product)
 }
 
 /* The simplified block has two matrices, and both of its products skip the
-   zeros of the causal matrix. L = 2, d = 3, T = 5. */
+   zeros of the causal matrix. Tested with L = 2, d = 3, T = 5. */
 TEST(simplified_attention_has_half_of_the_matrices)
 {
     es_cost_shape shape = shape_of("SM", 2, 3);
@@ -134,9 +137,9 @@ TEST(simplified_attention_has_half_of_the_matrices)
     assert_true(es_cost_weights(&shape) == whole - 2 * 2 * 9);
 }
 
-/* Mistral 7B: d = 4096, 32 heads of width 128, 8 key and value heads, an FFN of
- * width 14336. Of its 7,241,732,096 parameters, 2 * 32000 d are embeddings and
- * 65 d are norms. */
+/* Tests the shape of Mistral 7B, which has d = 4096, 32 heads of width 128, 8
+   key and value heads, and an FFN of width 14336. Of its 7,241,732,096
+   parameters, 2 * 32000 d are embeddings and 65 d are norms. */
 TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
 {
     es_cost_shape shape = shape_of("SM+RN+SwiGLU", 32, 4096);
@@ -150,8 +153,8 @@ TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
                 7241732096.0 - 64000 * 4096.0 - 65 * 4096.0);
 }
 
-/* L = 2, d = 6, T = 5; 3 heads of width 4, one key and value head, an FFN of
-   width 7. */
+/* Counts a model with L = 2, d = 6, T = 5, 3 heads of width 4, one key and
+   value head, and an FFN of width 7. */
 TEST(separate_widths_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+RN+SwiGLU", 2, 6);

@@ -44,7 +44,8 @@ static void expect(const float *const rows[ES_N_ROW_STATISTICS], int n)
     for (int h = 0; h < H; h++) {
         assert_true(got[h].finite_rows == want[h].finite_rows);
         for (int s = 0; s < ES_N_HEAD_SERIES; s++)
-            /* The sums add fewer than 300 numbers in different orders. */
+            /* The two sums add the same numbers, fewer than 300, in different
+             * orders, so they may differ by rounding. */
             if (got[h].values[s] != want[h].values[s] &&
                 !near(got[h].values[s], want[h].values[s],
                       1e-12 * fmax(1, fabs(want[h].values[s]))))
@@ -70,8 +71,8 @@ TEST(rows_of_every_length_agree_with_the_definition)
     }
 }
 
-/* A non-finite row in every statistic, at every place of a vector and of the
-   remainder. */
+/* Puts a non-finite row into every statistic, at every position of a vector and
+   of the remainder. */
 TEST(each_series_reduces_a_non_finite_row_as_defined)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};

@@ -131,8 +131,9 @@ TEST(a_test_without_result_has_a_reason)
 
 /* --- Holm -----------------------------------------------------------------*/
 
-/* The expected values were computed by hand: 5, 4, 3, 2 times p in ascending
-   order, and no value is below its predecessor. */
+/* The expected values were computed by hand: the p-values in ascending order
+   are multiplied by 5, 4, 3 and 2, and no value may be below its
+   predecessor. */
 TEST(several_tests_are_adjusted)
 {
     NEEDS_GSL();
@@ -246,8 +247,8 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
     make_pair(&of, 6, 6, 50); /* the two runs are as far apart as possible */
     assert_near(exchange(&of.blocks), 1.0 / 32);
     make_pair(&of, 6, 6, 7);
-    for (size_t i = 0; i < of.blocks.n; i++) /* the layers are far from each
-                                                other */
+    /* Moves the layers far apart from each other. */
+    for (size_t i = 0; i < of.blocks.n; i++)
         of.values[i] += (float)(of.block[i] / 2 * 100);
     assert_near(exchange(&of.blocks), 1.0 / 32);
     make_pair(&of, 1, 1, 50);
@@ -256,7 +257,7 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
 
 /* Random exchanges must give a p-value within three standard errors of the
    enumerated one. The order of a pair's blocks does not matter, but a third
-   block in a stratum makes the exchanges random. */
+   block in a stratum makes the function use random exchanges. */
 TEST(p_of_random_exchanges_is_near_the_exact_one)
 {
     NEEDS_GSL();

@@ -77,8 +77,8 @@ TEST(text_is_escaped)
         }
 }
 
-/* Long texts are escaped in pieces; the result must be the same as if escaped
-   at once. */
+/* The writer escapes long texts in pieces. The result must be the same as if
+   the whole text were escaped at once. */
 TEST(pieces_split_no_character)
 {
     static const char *const characters[] = {"a",

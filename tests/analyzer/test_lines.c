@@ -145,9 +145,9 @@ static double secant(const int64_t *x, const float *y, size_t i)
     return ((double)y[i + 1] - (double)y[i]) / (double)(x[i + 1] - x[i]);
 }
 
-/* Returns Steffen's slope at sample i of n, eq. 11. At either end the slope is
-   that of the line to the adjacent sample, the simplest choice in section 2.2
-   of his paper. */
+/* Returns Steffen's slope at sample i of n, eq. 11. At either end it is the
+   slope of the line to the adjacent sample, which is the simplest choice in
+   section 2.2 of Steffen's paper. */
 static double slope_at(const int64_t *x, const float *y, size_t i, size_t n)
 {
     if (i == 0 || i == n - 1)

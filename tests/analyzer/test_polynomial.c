@@ -23,8 +23,8 @@ TEST(factors_of_an_inverse_follow_from_range_and_error)
         }
 }
 
-/* Returns the largest error of 1 / x at the two ends of the range after that
-   many factors. */
+/* Returns the largest error of 1 / x at the two ends of the range after
+   `factors` factors. */
 static double iterate_inverse(double k, int factors)
 {
     double largest = 0;
@@ -47,8 +47,8 @@ TEST(the_factors_suffice_and_one_less_does_not)
     }
 }
 
-/* The expected values are from PowerSoftmax, figure 7, for 8, 10 and 12
-   iterations. */
+/* The expected values are from figure 7 of the PowerSoftmax paper, for 8, 10
+   and 12 iterations. */
 TEST(errors_of_an_inverse_are_the_published_ones)
 {
     static const struct {

@@ -79,8 +79,8 @@ TEST(a_separate_group_has_default_signals)
 TEST(only_passed_descriptors_are_inherited)
 {
     char out[256];
-    int file = open("/dev/zero", O_RDONLY); /* not close-on-exec, so a child
-                                               could inherit it */
+    /* This descriptor is not close-on-exec, so a child could inherit it. */
+    int file = open("/dev/zero", O_RDONLY);
     const int passed[] = {STDERR_FILENO, STDIN_FILENO, file};
     assert_int_equal(dup2(file, 40), 40);
     run(out, sizeof out,
@@ -146,7 +146,7 @@ TEST(a_host_may_close_the_pidfd_or_reap_the_child)
         assert_int_equal(es_process_start(&child, &options), 0);
         int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
         /* Without a pidfd, as on an old kernel, the test uses an arbitrary
-           number. */
+         * descriptor number. */
         int number = child.watched ? child.handle.fd : file + 1;
         assert_true(dup2(file, number) >= 0);
         if (reaps)

@@ -1,5 +1,5 @@
-/* Compares the instruction sets that es_processor_instructions reports with
-   those that the compiler's library detects. */
+/* Compares the instruction sets that es_processor_instructions reports with the
+   instruction sets that the compiler's library detects. */
 #include "analyzer/base/processor.h"
 #include "tests/support/test.h"
 

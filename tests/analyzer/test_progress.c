@@ -1,6 +1,6 @@
 /**
- * Tests the progress line: its text, and the output on a terminal and
- * elsewhere.
+ * Tests the progress line: its text, its output on a terminal, and that nothing
+ * is drawn where a line cannot be redrawn.
  */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -76,7 +76,7 @@ static FILE *open_terminal(int *screen)
     return fdopen(fd, "w");
 }
 
-/* Reads everything that was written. The kernel may deliver it in parts. */
+/* Reads all output from the terminal, which the kernel may deliver in parts. */
 static const char *read_screen(char *out, size_t size, int screen)
 {
     size_t n = 0;
@@ -125,7 +125,8 @@ TEST(the_line_is_drawn_at_most_ten_times_a_second)
     es_progress_show(&progress, 1);
     read_screen(text, sizeof text, screen);
     assert_memory_equal(text, "\rx: 1 of 9", 10);
-    progress.shown += ES_FOR_EVER_MS; /* longer than any test takes */
+    /* Simulate that the line was drawn in the far future. */
+    progress.shown += ES_FOR_EVER_MS;
     es_progress_show(&progress, 2);
     assert_false(es_progress_is_due(&progress));
     assert_string_equal(read_screen(text, sizeof text, screen), "");
@@ -138,8 +139,8 @@ TEST(the_line_is_drawn_at_most_ten_times_a_second)
     read_screen(text, sizeof text, screen);
     for (const char *at = text; (at = strchr(at, '\r')); at++)
         n_drawn++;
-    assert_true(n_drawn < 100); /* the line was drawn fewer times than it was
-                                   shown */
+    assert_true(n_drawn < 100); /* the line was drawn fewer times than
+                                   es_progress_show was called */
     fclose(terminal);
     close(screen);
 }

@@ -1,6 +1,6 @@
 /**
- * Compares rank correlation, groups by ranks, and their p-values with scipy
- * 1.17.1.
+ * Compares rank correlations, associations with groups, and the p-values of
+ * both with scipy 1.17.1.
  */
 #include "analyzer/statistics/inference.h"
 #include "tests/support/test.h"
@@ -20,14 +20,16 @@ static void need_gsl(void)
     es_skip("built without GSL");
 }
 
-/* Asserts that p is within three standard errors of 10,000 permutations. */
+/* Asserts that p differs from the expected value by at most three standard
+   errors of 10,000 permutations. */
 static void assert_p(double p, double expected)
 {
     assert_true(fabs(p - expected) <=
                 3 * sqrt(expected * (1 - expected) / 10000));
 }
 
-/* Computed by scipy's spearmanr; p over all 40,320 pairings is 0.0031746. */
+/* The expected correlation was computed by scipy's spearmanr; the p-value over
+   all 40,320 pairings is 0.0031746. */
 TEST(a_rank_correlation_agrees_with_scipy)
 {
     need_gsl();
@@ -44,8 +46,8 @@ TEST(a_rank_correlation_agrees_with_scipy)
     assert_p(found.p, 0.0031746031746);
 }
 
-/* Computed by scipy's kruskal, divided by n - 1; p over 40,000 permutations is
-   0.87835. */
+/* The expected strength is the statistic of scipy's kruskal divided by n - 1;
+   the p-value over 40,000 permutations is 0.87835. */
 TEST(groups_agree_with_kruskal)
 {
     need_gsl();
@@ -57,8 +59,8 @@ TEST(groups_agree_with_kruskal)
     es_stats_rank_groups(&found, group, 3, by_group, N, space, order);
     assert_true(found.strength > 0.9 && found.strength < 1 && found.p < 0.01);
     const size_t each[N] = {0, 1, 2, 3, 4,
-                            5, 6, 7}; /* every value is a separate group,
-                                         which gives no information */
+                            5, 6, 7}; /* if every value is a separate group, the
+                                         groups give no information */
     es_stats_rank_groups(&found, each, N, y, N, space, order);
     assert_true(near(found.strength, 1, 1e-14) && found.p == 1);
 }

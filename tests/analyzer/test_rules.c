@@ -38,7 +38,7 @@ TEST(each_comparison_is_right_at_its_edge)
 {
     static const struct {
         es_rule_comparison comparison;
-        size_t n; /* expected number of episodes for the values 1, 2, 3
+        size_t n; /* expected number of episodes if the values 1, 2, 3 are
                      compared with 2 */
         int64_t onset, last;
     } cases[] = {
@@ -165,7 +165,8 @@ TEST(unknown_values_neither_open_nor_end_an_episode)
 
 /* --- aggregates -----------------------------------------------------------*/
 
-/* Applies a rule to one sample of 3 layers with 2 heads, or of n values. */
+/* Applies a rule to one sample of n values in a run of 3 layers with 2
+   heads. */
 static es_ruled *once(const es_rule *rule, const float *values, size_t n)
 {
     es_ruled *ruled = es_ruled_new(three_by_two, rule, 1);
@@ -229,8 +230,8 @@ TEST(a_share_ends_at_its_own_threshold)
     assert_true(ruled->episodes[0].said.threshold == 0.5);
 }
 
-/* NaN heads count as measured heads. A share is clear only if it would be too
-   small even if the condition held for all of them. */
+/* NaN heads are counted as measured heads. The episode of a share ends only if
+   the share would be too small even if the condition held for all NaN heads. */
 TEST(a_share_with_nan_heads_waits_for_them)
 {
     const float bad[] = {1, 1, 1, 9, 9, 9}, doubt[] = {1, NAN, NAN, 9, 9, 9};
@@ -321,8 +322,8 @@ TEST(a_ceiling_scales_the_threshold)
     assert_int_equal(ruled->n, 0);
 }
 
-/* Also tests values far from the range of entropies. Values for which the rule
-   holds are not added to the history. */
+/* Tests the median as a reference, also for values far from the range of
+   entropies. Values for which the rule holds are not added to the history. */
 TEST(a_history_is_the_median_of_its_unit)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -331,15 +332,16 @@ TEST(a_history_is_the_median_of_its_unit)
         float a = scale, b = 1.1F * scale, high = 2.3F * scale;
         AUTO(es_ruled)
         ruled = OVER(&rule, a, high, b, high, high, high, high, b);
-        /* At step 20 the history has fewer than three values; later its median
-           is b or high. */
+        /* At step 20 the history has fewer than three values, so the rule does
+         * not judge; later the median is `b` or `high`. */
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, 40, 70, false);
         assert_true(fabs(ruled->episodes[0].said.value - 2.3 / 1.1) < 0.05);
         assert_true(ruled->episodes[0].said.threshold == 2);
     }
     AUTO(es_ruled) ruled = OVER(&rule, -1, -1, -1, -1, 50);
-    assert_int_equal(ruled->n, 0); /* the median is not above zero */
+    /* The rule does not judge if the median is not above zero. */
+    assert_int_equal(ruled->n, 0);
 }
 
 TEST(history_begins_after_warm_up)

@@ -14,9 +14,8 @@
 #define MAX_VALUES (MAX_LAYERS * MAX_HEADS)
 #define MAX_RULES 5
 #ifdef __SANITIZE_ADDRESS__
-#define N_SEEDS                                                                \
-    5000 /* takes as long without sanitizer as fewer seeds with                \
-            it */
+/* Fewer seeds than without AddressSanitizer, which makes each seed slower. */
+#define N_SEEDS 5000
 #else
 #define N_SEEDS 20000
 #endif
@@ -84,7 +83,7 @@ static es_rule random_rule(bool single)
     rule.warm_up = chance_below(2) ? 0.1 : 0;
     rule.warm_up_end = chance_below(2) ? 70 : 0;
     rule.cool_down = (uint32_t)(chance_below(2) ? chance_below(6) : 0);
-    if (chance_below(2)) /* just above or just below the threshold */
+    if (chance_below(2)) /* near the threshold: just above or just below */
         rule.end = rule.aggregate == ES_RULE_SHARE ? 0.2
                    : rule.comparison % 2 == 0      ? 0.05
                                                    : 30;
@@ -103,14 +102,14 @@ typedef struct oracle {
     size_t n_units, n_references;
     verdict said[MAX_SAMPLES][MAX_UNITS];
     double x[MAX_SAMPLES][MAX_UNITS];
-    bool holds[MAX_SAMPLES][MAX_VALUES]; /* whether the condition holds for
-                                            each head of a share */
+    bool holds[MAX_SAMPLES][MAX_VALUES]; /* true if the condition holds for this
+                                            head of a share */
     bool active[MAX_UNITS];
     size_t since; /* first sample after the end of the last episode */
     double past[MAX_VALUES][MAX_SAMPLES]; /* (n_past) sorted */
     size_t n_past[MAX_VALUES];
-    bool doubtful; /* a ratio is so close to its threshold that a histogram
-                      may decide differently */
+    bool doubtful; /* true if a ratio is so close to its threshold that the
+                      rules' histogram may decide differently */
     es_judged_episode episodes[MAX_SAMPLES];
     size_t n;
 } oracle;

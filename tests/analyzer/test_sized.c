@@ -3,7 +3,8 @@
 #include "analyzer/base/sized.h"
 #include "tests/support/test.h"
 
-/* The same struct as three versions of the library define it. */
+/* Three versions of the same struct, as an older, this and a newer library
+   define it. */
 typedef struct old_struct {
     size_t size;
     int64_t a;
@@ -88,8 +89,8 @@ TEST(an_old_program_gets_as_much_as_fits)
     assert_int_equal(memory.of_somebody_else, 2);
     new_struct larger = {sizeof larger, 1, 2, 3};
     assert_int_equal(es_sized_give(&larger, &ours, sizeof ours, "es_x"), ES_OK);
-    assert_int_equal(larger.size, sizeof ours); /* the size of the library's
-                                                   version */
+    /* The number of bytes that the library's version of the struct has. */
+    assert_int_equal(larger.size, sizeof ours);
     assert_int_equal(larger.b, 6);
     assert_int_equal(larger.c, 3);
 }

@@ -8,7 +8,7 @@
 
 #define MOST 400
 
-/* A sample with the memory for its sorted values. */
+/* A sample and the memory for its sorted values. */
 typedef struct sample {
     float sorted[MOST];
     es_distribution is;
@@ -141,8 +141,9 @@ TEST(closed_forms_are_met)
     take(&c, doubled, 12);
     assert_true(near(es_stats_wasserstein(&a.is, &b.is), 2.5, 1e-14));
     assert_true(near(es_stats_ks(&a.is, &b.is), 3.0 / 12, 1e-15));
-    /* the distance is the mean of i over 0..11; at x = 11 all values of a and
-       six of c lie below */
+    /* The Wasserstein distance is the mean of 0..11. The Kolmogorov-Smirnov
+     * distance is reached at x = 11, where all values of a, but only six values
+     * of c, are at or below x. */
     assert_true(near(es_stats_wasserstein(&a.is, &c.is), 5.5, 1e-14));
     assert_true(near(es_stats_ks(&a.is, &c.is), 0.5, 1e-15));
 }

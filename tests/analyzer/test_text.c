@@ -60,8 +60,8 @@ TEST(escape_cuts_between_characters)
     assert_int_equal(es_text_escape(NULL, 0, "abc", ES_ESCAPE_JSON), 3);
 }
 
-/* Text is truncated at the end of the buffer, but its complete length is
-   counted. Nothing beyond the buffer is written. */
+/* es_text truncates text at the end of the buffer, but counts its complete
+   length. Nothing is written beyond the buffer. */
 TEST(appended_text_is_cut_and_counted_whole)
 {
     char buffer[12] = "xxxxxxxxxxx";
@@ -224,8 +224,8 @@ TEST(an_integer_is_read_within_its_range)
         ES_OK);
 }
 
-/* The locale of a program may use a decimal comma, but the project's text never
-   does. */
+/* The locale of a program may use a decimal comma, but the functions of text.h
+   always use a decimal point. */
 TEST(a_locale_changes_nothing)
 {
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))

@@ -73,8 +73,8 @@ TEST(a_missing_trend_has_a_reason)
     assert_int_equal(trend.reason, ES_REASON_FEW);
 }
 
-/* Tolerances: GSL iterates to 1e-8 and computes derivatives with steps of 1e-4.
- */
+/* The tolerances allow for GSL, which iterates to 1e-8 and computes derivatives
+   with steps of 1e-4. */
 TEST(a_robust_line_agrees_with_its_formulas)
 {
     static const struct {
@@ -122,7 +122,7 @@ TEST(an_exact_line_is_fitted_whatever_its_scale)
     assert_int_equal(fit.reason, ES_REASON_NONE);
     assert_true(near(fit.slope, 1e-6, 1e-15));
     assert_true(near(fit.low, 1e-6, 1e-12) && near(fit.high, 1e-6, 1e-12));
-    y[3] = 1; /* an outlier without weight */
+    y[3] = 1; /* an outlier, which must get no weight */
     assert_int_equal(es_stats_robust(&fit, far, y, N), ES_OK);
     assert_true(near(fit.slope, 1e-6, 1e-12));
     for (int i = 0; i < N; i++)

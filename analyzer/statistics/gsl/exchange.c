@@ -1,7 +1,7 @@
-/* Computes a permutation test: exchanges layers between two samples and counts
-   how often the samples are at least as far apart as observed, measured by
-   Kolmogorov-Smirnov distances of their heads. Heads of one layer are not
-   independent and stay together. */
+/* Computes a permutation test. It exchanges layers between two samples and
+   counts how often the samples are then at least as far apart as observed,
+   measured by Kolmogorov-Smirnov distances of the heads' values. Heads of one
+   layer are not independent and stay together. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
@@ -11,12 +11,14 @@
 #include <math.h>
 #include <string.h>
 
-/* With at most this many strata all exchanges are enumerated: 2^12, because
-   exchanging all strata gives the same distance as exchanging none. */
+/* With at most this number of strata all exchanges are enumerated. 13 strata
+   have only 2^12 different exchanges, because exchanging all strata gives the
+   same distance as exchanging none. */
 #define EXACT_STRATA 13
 
-/* Returns the Kolmogorov-Smirnov distance between the two samples of `values`,
-   visited in ascending order; labels give each block's sample. */
+/* Returns the Kolmogorov-Smirnov distance between the two samples of `values`.
+   `order` lists the values in ascending order. The weights of all values add up
+   to 1 for the first sample and to -1 for the second. */
 static double distance_of(const es_blocks *blocks, const float *values,
                           const size_t *order, const double *weights)
 {
@@ -24,9 +26,8 @@ static double distance_of(const es_blocks *blocks, const float *values,
     for (size_t i = 0; i < blocks->n; i++) {
         const size_t at = order[i];
         sum += weights[blocks->block[at]];
-        if (i + 1 == blocks->n ||
-            values[order[i + 1]] > values[at]) /* true at the last of equal
-                                                  values */
+        /* Compare the distributions only after the last of equal values. */
+        if (i + 1 == blocks->n || values[order[i + 1]] > values[at])
             farthest = GSL_MAX_DBL(farthest, fabs(sum));
     }
     return farthest;
@@ -112,9 +113,10 @@ double es_stats_exchange_p(double *distance, const es_blocks *blocks,
     double observed = apart(distance, blocks, space);
     if (!isfinite(observed))
         return NAN;
-    observed -= 1e-9; /* rounding errors must not make equal distances differ */
-    size_t n = ES_EXCHANGES, n_extreme = 1; /* both include the observed
-                                               assignment */
+    /* Tolerance, because rounding may make equal distances differ. */
+    observed -= 1e-9;
+    /* Both n and n_extreme include the observed assignment. */
+    size_t n = ES_EXCHANGES, n_extreme = 1;
     if (is_exact(blocks)) {
         n = (size_t)1 << (blocks->n_blocks / 2 - 1);
         for (size_t code = 1; code < n; code++) {

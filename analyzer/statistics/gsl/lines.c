@@ -1,6 +1,6 @@
 /* Finds spikes of a line with GSL's impulse filter, and evaluates a line at
-   other steps with GSL's interpolation. Both process one stretch of finite
-   values at a time. */
+   other steps with GSL's interpolation. Both functions process one stretch of
+   consecutive finite values at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/statistics/smooth.h"
@@ -10,8 +10,8 @@
 #include <gsl/gsl_interp.h>
 #include <math.h>
 
-/* Returns the index after the stretch of finite values that begins at `from`.
- */
+/* Returns the index after the stretch of consecutive finite values that begins
+   at `from`. */
 static size_t end_of(const float *values, size_t from, size_t n)
 {
     while (from < n && isfinite(values[from]))
@@ -52,7 +52,7 @@ static void impulses_free(impulses *space)
 }
 
 /* Writes the spikes of the stretch x (n) to `out`. A spike differs by at least
-   `least` from the median. */
+   `least` from the median of its window. */
 static es_status find_spikes(float *out, const float *x, size_t n,
                              size_t window, double least)
 {

@@ -39,9 +39,10 @@ void es_stats_mean(es_mean *out, const double *x, size_t n)
 
 /* --- two samples ----------------------------------------------------------*/
 
-/* Counts of the ways to divide all values into two samples. `n_extreme` counts
-   the divisions whose means are at least as far apart as observed; a tolerance
-   prevents rounding from separating equal distances. */
+/* Counts of the ways to divide all values into two samples. `n_extreme`
+   counts the divisions whose means are at least as far apart as observed;
+   the comparison has a tolerance, because rounding may make equal distances
+   differ. */
 typedef struct divisions {
     double total, observed;
     size_t n_a, n, n_seen, n_extreme;
@@ -68,8 +69,9 @@ static double permuted_p(double *values, size_t n_a, size_t n, size_t *chosen)
         first += i < n_a ? values[i] : 0;
     }
     all.observed = apart(&all, first);
-    double n_divisions = 1; /* the binomial coefficient of n over n_a, or any
-                               number above the limit */
+    /* Number of divisions, the binomial coefficient of n over n_a; if it is
+     * above ES_PERMUTATIONS, any larger number. */
+    double n_divisions = 1;
     for (size_t i = 0; i < n_a && n_divisions <= ES_PERMUTATIONS; i++)
         n_divisions *= (double)(n - i) / (double)(i + 1);
     if (n_divisions < ES_PERMUTATIONS + 0.5) {
@@ -85,7 +87,8 @@ static double permuted_p(double *values, size_t n_a, size_t n, size_t *chosen)
     }
     es_generator generator;
     gsl_rng *rng = es_generator_begin(&generator);
-    count(&all, first); /* the observed division counts too */
+    /* The observed division is one of the divisions counted. */
+    count(&all, first);
     while (all.n_seen < ES_PERMUTATIONS) {
         double sum = 0;
         gsl_ran_shuffle(rng, values, n, sizeof *values);
@@ -115,8 +118,8 @@ void es_stats_compare_means(es_means_test *out, const double *a, size_t n_a,
     if (out->reason)
         return;
 
-    /* Welch's degrees of freedom. Computed from shares of the error, because
-       the squares of small variances could underflow. */
+    /* Compute Welch's degrees of freedom from the two samples' shares of the
+     * squared error, because the squares of small variances could underflow. */
     double share = of_a / (of_a + of_b);
     out->t = out->difference / error;
     out->freedom =
@@ -137,12 +140,12 @@ void es_stats_compare_means(es_means_test *out, const double *a, size_t n_a,
 
 void es_stats_holm(double *out, const double *p, size_t n, size_t *order)
 {
-    double least = 0; /* previous adjusted p; keeps the adjusted p-values
-                         ascending */
+    double least = 0; /* largest adjusted p-value so far; adjusted p-values may
+                         not decrease */
     size_t n_tests = 0;
     for (size_t i = 0; i < n; i++) {
         n_tests += isnan(p[i]) ? 0 : 1;
-        out[i] = isnan(p[i]) ? INFINITY : p[i]; /* NaN is sorted to the end */
+        out[i] = isnan(p[i]) ? INFINITY : p[i]; /* NaN sorts last */
     }
     gsl_sort_index(order, out, 1, n);
     for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* Measures how settings are associated with outcomes: rank correlation for
-   numeric settings, variance of ranks between groups for others, and p-values
-   by permutation. Ranks suit outcomes of any distribution; an outcome that does
-   not exist, such as a NaN loss, ranks last. */
+   numeric settings, variance of ranks between groups for other settings, and
+   p-values by permutation. Ranks suit outcomes of any distribution; an outcome
+   that does not exist, such as a NaN loss, ranks last. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
@@ -26,11 +26,11 @@ static double centre_ranks(double *ranks, const double *x, size_t n,
     return squares;
 }
 
-/* The ranks that are permuted (y), and the numeric ranks or groups that they
-   are compared with. */
+/* The ranks y of the outcomes, which are permuted, and the ranks x or the
+   groups of the setting with which they are compared. */
 typedef struct pairs {
-    const double *x;     /* (n) ranks of the numeric setting; NULL: use
-                            groups */
+    const double *x; /* (n) ranks of the numeric setting; NULL if the setting
+                        has groups */
     const size_t *group; /* (n) */
     const double *sizes; /* (n_groups) */
     double *sums;        /* (n_groups) scratch */
@@ -38,8 +38,8 @@ typedef struct pairs {
     size_t n, n_groups;
 } pairs;
 
-/* Returns the sum of products of the ranks; for groups, the sum of squares
-   between groups. */
+/* Returns the sum of the products of x and y; if the setting has groups, the
+   sum of squares of y between groups. */
 static double measure(const pairs *of)
 {
     double sum = 0;
@@ -65,7 +65,7 @@ static double permuted_p(const pairs *of, double observed)
                      : affordable > 10000 ? 10000
                                           : affordable;
     const double least = fabs(observed) * (1 - 1e-9);
-    size_t n_extreme = 1; /* counts the observed order */
+    size_t n_extreme = 1; /* starts at 1, which counts the observed order */
     es_generator generator;
     const gsl_rng *rng = es_generator_begin(&generator);
     for (size_t i = 1; i < n; i++) {

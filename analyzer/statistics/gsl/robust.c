@@ -52,9 +52,9 @@ static void workspace_free(workspace *space)
     gsl_vector_free(space->line);
 }
 
-/* Fits the line as a function of x minus its mean, divided by its spread,
-   because steps may be large numbers. If half of the points lie exactly on the
-   line, GSL finds no spread about it and returns NaN for the error. */
+/* Fits the line. Uses x minus its mean, divided by its spread, because steps
+   may be large numbers. If half of the points lie exactly on the line, GSL
+   estimates a spread of 0 around the line and returns NaN for the error. */
 static void fit_line(es_robust_fit *out, workspace *space, const double *x,
                      const double *y, size_t n)
 {

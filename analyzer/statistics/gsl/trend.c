@@ -9,9 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns 18 times the variance of Kendall's sum for n distinct values. For a
-   group of n equal values, this is the amount by which the variance is reduced.
- */
+/* Returns 18 times the variance of Kendall's sum for n distinct values. A group
+   of n equal values reduces 18 times the variance by the same amount. */
 static double spread_of(double n)
 {
     return n * (n - 1) * (2 * n + 5);
