@@ -1,6 +1,6 @@
 /* Computes the checksum of a sample, for the writer and for readers. The
-   checksum covers the sample's values, its step and its series, so a change of
-   any of them is detected. */
+   checksum covers the sample's values, step and series, so a change of any of
+   these is detected. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"
 

@@ -16,9 +16,10 @@
 
 /* --- the last bytes, with the CRC-32C instruction ------------------------- */
 
-/* The instruction has a latency of three cycles and a throughput of one a
-   cycle, so the callers process several words in parallel before they come
-   here. `crc` is not inverted. */
+/* The CRC-32C instruction has a latency of three cycles and a throughput of one
+   per cycle. The callers therefore first process several streams in parallel
+   and use this function only for the last bytes. `crc` is the checksum without
+   the final inversion. */
 
 SSE42 static inline uint64_t crc32c_word(const unsigned char *bytes)
 {
@@ -39,9 +40,10 @@ SSE42 static inline uint64_t crc32c_tail(uint64_t crc,
 
 /* --- SSE4.2 and PCLMULQDQ ------------------------------------------------- */
 
-/* Processes three adjacent stretches at a time to hide the instruction's
-   latency. The first two checksums are then shifted past the third stretch:
-   multiplied by x^1024 and x^512 modulo the polynomial. */
+/* Processes three adjacent parts of the input in parallel to hide the
+   instruction's latency. The checksums of the first two parts are then shifted
+   past the parts behind them by a multiplication with x^1024 or x^512 modulo
+   the polynomial. */
 #define STRETCH 64
 /* x^(8 * 64 - 33) and x^(8 * 128 - 33), bit-reflected: the carry-less
    multiplication contributes the remaining factor x^33. */
@@ -82,10 +84,10 @@ const es_crc32c_form es_crc32c_sse42 = {"sse4.2", update_sse42, has_sse42};
 
 /* --- AVX-512 and VPCLMULQDQ ----------------------------------------------- */
 
-/* Four registers hold 256 bytes and are folded onto the next 256: both
-   halves of every 128 bits are multiplied by x^(distance in bits, +31 or
-   -33) modulo the polynomial (V. Gopal et al., Fast CRC Computation Using
-   PCLMULQDQ, 2009). */
+/* Four registers contain 256 bytes and are folded onto the next 256 bytes: both
+   halves of every 128 bits are multiplied by a power of x modulo the
+   polynomial, whose exponent is the distance in bits, plus 31 or minus 33 (V.
+   Gopal et al., Fast CRC Computation Using PCLMULQDQ, 2009). */
 #define REGISTER 64 /* bytes */
 #define BLOCK (4 * REGISTER)
 #define PAIR(low, high) _mm_set_epi64x(INT64_C(high), INT64_C(low))
@@ -102,8 +104,7 @@ AVX512 static inline __m512i load(const unsigned char *bytes)
     return _mm512_loadu_si512(bytes);
 }
 
-/* Returns `kept`, shifted by the distance that `factors` encodes, plus `next`.
- */
+/* Shifts `kept` by the distance that `factors` encodes, and adds `next`. */
 AVX512 static inline __m512i fold(__m512i kept, __m512i factors, __m512i next)
 {
     return _mm512_ternarylogic_epi64(
@@ -133,7 +134,8 @@ AVX512 static inline uint64_t finish(__m512i kept)
     return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(all, 1));
 }
 
-/* Processes n >= BLOCK bytes in blocks of 64; the last n % 64 bytes remain. */
+/* Processes blocks of 64 bytes, for n >= BLOCK. The caller must process the
+ * last n % 64 bytes. */
 AVX512 static inline uint64_t
 take_blocks(uint32_t crc, const unsigned char **bytes, size_t *n)
 {

@@ -1,9 +1,9 @@
 /* Reads samples in order of step: one series with one query, or a whole run
    with one query per series, merged with a heap. A damaged sample is returned
    as missing values or is an error. While a file grows, its samples are copied
-   in batches, and between two batches the cursor holds no read transaction: a
-   slow reader, or one that waits for a pager, must not keep the writer from
-   emptying its log. */
+   in batches, and the cursor holds no read transaction between two batches.
+   Otherwise a slow reader, such as a program whose output is shown in a pager,
+   would keep the writer from emptying its log. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,36 +14,42 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The functions are defined here without the macros that set a size. */
+/* Removes the macro that sets a size, so that the function itself can be
+ * defined below. */
 #undef es_cursor_next_of_run
 
-#define BATCHES_BYTES (1 << 20) /* limit of the row copies of a cursor */
+/* Maximum size in bytes of all rows that a cursor has copied. */
+#define BATCHES_BYTES (1 << 20)
 #define BATCH_ROWS 1024
 
 /** The read position in one series. */
 typedef struct lane {
     es_series series;
     sqlite3_stmt *statement;
-    int64_t step; /* step of the current row; `from` - 1 before the first row */
+    int64_t step; /* step of the current row; before the first row: the first
+                     requested step - 1 */
     int64_t to;
     int64_t last; /* last step of the series when the cursor was opened */
     const float *values;
     float *copy; /* copied rows: (capacity, n_values) in a file that grows, else
-                    (n_values), used for an unaligned row */
+                    (n_values) for a row that is not aligned */
     int64_t *steps; /* (capacity) steps of the copied rows; NULL if rows are not
                        copied */
-    size_t capacity, n_copied, at; /* in rows; at: the next row */
+    size_t capacity, n_copied, at; /* capacity and used rows of `copy`, and
+                                      index of the next row to return */
 } lane;
 
 /**
- * Lanes merged by step. The heap holds the lanes that have a current row, with
- * the lowest (step, index) on top. A cursor over one series has one lane.
+ * Reads several series, each by one lane, and merges the lanes by step. The
+ * heap contains the lanes that have a current row, with the lowest (step,
+ * index) on top. A cursor over one series has one lane.
  */
 struct es_cursor {
     es_reader *reader;
     bool of_run;
-    bool top_used; /* the caller has received the top lane's row, so the top
-                      lane must advance first */
+    bool top_used; /* true if the caller has received the top lane's row, so
+                      that this lane must advance before the next row is
+                      returned */
     lane *lanes;
     size_t n_lanes;
     lane **heap;
@@ -127,8 +133,9 @@ static es_status fail_lost(const lane *l, const es_reader *reader)
 }
 
 /**
- * Copies the rows after l->step, at most l->capacity. An error counts only if
- * it occurs at the first row: after other rows it recurs in the next batch.
+ * Copies at most l->capacity rows after l->step. Returns an error only if it
+ * occurs at the first row. If it occurs later, the rows before it are returned,
+ * and the error recurs in the next batch.
  */
 static es_status copy_rows(lane *l, es_reader *reader)
 {
@@ -152,8 +159,10 @@ static es_status copy_rows(lane *l, es_reader *reader)
     return l->n_copied ? ES_OK : status;
 }
 
-/** Advances the lane in a file that grows. If the run was resumed at an earlier
- * step, rows up to `last` may have been deleted. */
+/**
+ * Advances the lane in a file that grows. The row at step l->last may have been
+ * deleted meanwhile, because the run may have been resumed at an earlier step.
+ */
 static es_status advance_copy(lane *l, es_reader *reader)
 {
     es_status status = ES_OK;
@@ -199,8 +208,10 @@ static es_status reserve_copies(lane *l, size_t bytes)
     return es_alloc(&l->steps, l->capacity, sizeof *l->steps, "samples");
 }
 
-/** Starts a lane over the steps from..to of a series; `bytes` limits the memory
- * for copied rows. */
+/**
+ * Prepares a lane to read the samples of a series from step `from` to step
+ * `to`; `bytes` limits the memory for copied rows.
+ */
 static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
                             int64_t from, int64_t to, size_t bytes)
 {
@@ -221,8 +232,7 @@ static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
             return status;
         if (l->last == ES_UNKNOWN)
             return ES_DONE;
-        l->to =
-            l->last; /* rows that are added later are not part of this cursor */
+        l->to = l->last; /* ignore rows that are added later */
         sqlite3_bind_int64(l->statement, 3, l->to);
         return advance(l, reader);
     }
@@ -277,7 +287,10 @@ es_status es_cursor_open(es_cursor **out, es_reader *reader,
     return status;
 }
 
-/** Adds a lane for each of the run's n series, up to its current last step. */
+/**
+ * Adds a lane for each of the run's n series. Each lane ends at the current
+ * last step of its series.
+ */
 static es_status add_lanes(es_cursor *cursor, size_t run, size_t n)
 {
     es_reader *reader = cursor->reader;
@@ -319,7 +332,7 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/** Advances the top lane, whose row the caller has received. */
+/** Advances the top lane after the caller has received its row. */
 static es_status pass_top(es_cursor *cursor)
 {
     es_status status = advance(cursor->heap[0], cursor->reader);

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The function is defined here without the macro that sets a size. */
+/* Removes the macro that sets a size, so that the function itself can be
+ * defined below. */
 #undef es_reader_damaged
 
 typedef struct es_damage_place es_damage_place;
@@ -78,8 +79,9 @@ es_status es_damage_note_rows(es_reader *reader, const es_changed_rows *rows)
     return status;
 }
 
-/* The recorder (hooks/recorder/process/log.c) writes an event of this kind when
- * frames that it had committed get lost. */
+/* Adds the frames that the recorder lost after it had committed them. The
+ * recorder (hooks/recorder/process/log.c) has counted them in events of the
+ * kind "log". */
 es_status es_damage_note_lost(es_reader *reader)
 {
     es_status status = ES_OK;
@@ -119,7 +121,10 @@ es_status es_damage_note_frames(es_reader *reader)
     return status;
 }
 
-/** Finds a sample's values in a file of schema 1, which has no checksums. */
+/**
+ * Finds a sample's values in a file of schema 1. Such a file has no checksums,
+ * so only type and size are checked.
+ */
 static es_status find_unchecked(const void **bytes, const es_reader *reader,
                                 sqlite3_stmt *statement, int column,
                                 const es_series *series, int64_t step)
@@ -140,9 +145,9 @@ static es_status find_unchecked(const void **bytes, const es_reader *reader,
     return *bytes ? ES_OK : es_fail(ES_ENOMEM, "%s: out of memory", path);
 }
 
-/* Uses sqlite3_column_value: the other column functions take locks and check
- * for errors at every call, which costs as much as the checksum itself. No lock
- * is needed, because a connection belongs to one thread. */
+/* Uses sqlite3_column_value, because the other column functions take locks and
+ * check for errors at every call, which costs as much as the checksum itself.
+ * No lock is needed, because a connection belongs to one thread. */
 es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step)
@@ -269,7 +274,7 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
         return status;
     for (size_t i = first; i < end; i++) {
         if (damage->places[i].n_frames)
-            continue; /* lost frames already have an event in the file */
+            continue; /* the file already contains an event about lost frames */
         while (own < *n && (*events)[own].step <= damage->places[i].step)
             damage->events[n_merged++] = (*events)[own++];
         if ((status = make_event(&damage->events[n_merged++],

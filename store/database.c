@@ -1,6 +1,7 @@
-/* Connects readers and writers to a run file or a watcher's state. Resolves the
-   path, checks the files next to it, opens the file so that nothing in it is
-   trusted, and turns SQLite's errors into one-line messages. */
+/* Connects readers and writers to a run file or to a watcher's state file.
+   Resolves the path, checks the files next to the run file, opens the database
+   with settings for untrusted files, and converts SQLite's errors to one-line
+   messages. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LONGEST_SUFFIX 16 /* in bytes; the longest one, "-journal", has 8 */
+/* Bytes reserved for a suffix such as "-journal", the longest suffix. */
+#define LONGEST_SUFFIX 16
 
 const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix)
 {
@@ -32,9 +34,9 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix)
 /* --- where the file is --------------------------------------------------- */
 
 /**
- * Computes the absolute path. Resolves links in the directory, but not a link
- * that is the file itself: SQLite is opened with SQLITE_OPEN_NOFOLLOW and
- * refuses both kinds.
+ * Computes the absolute path. Resolves symbolic links in the directory part,
+ * but not a file that is itself a symbolic link. SQLite opens the path with
+ * SQLITE_OPEN_NOFOLLOW, which refuses a symbolic link in either part.
  */
 static es_status resolve(char **out, const char *path)
 {
@@ -59,8 +61,8 @@ static es_status resolve(char **out, const char *path)
 
 /**
  * Refuses a run file with a rollback journal. Our writer never leaves a
- * journal, so another program has crashed, or the journal is an attack that
- * lets SQLite write foreign pages into the file.
+ * journal, so either another program has crashed, or an attacker has added the
+ * journal so that SQLite writes its pages into the file.
  */
 static es_status refuse_journal(const es_database *database)
 {
@@ -71,8 +73,11 @@ static es_status refuse_journal(const es_database *database)
                    database->path);
 }
 
-/** Checks the file with this suffix, which SQLite would write, lock or truncate
- * together with the run file. `orphan`: the run file is missing or empty. */
+/**
+ * Checks the file with the given suffix, which SQLite would write, lock or
+ * truncate together with the run file. `orphan` is true if the run file is
+ * missing or empty.
+ */
 static es_status check_companion(const es_database *database,
                                  const char *suffix, const struct stat *st,
                                  bool orphan)
@@ -98,8 +103,10 @@ static es_status check_companion(const es_database *database,
     return ES_OK;
 }
 
-/** Checks the journal, the log and the log's index. `orphans`: the run file is
- * missing or empty. */
+/**
+ * Checks the journal, the log and the log's index. `orphans` is true if the run
+ * file is missing or empty.
+ */
 static es_status check_companions(const es_database *database, bool orphans)
 {
     static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
@@ -150,9 +157,9 @@ es_status es_database_inspect(const es_database *database, int64_t *size)
 /* --- errors -------------------------------------------------------------- */
 
 /**
- * Returns the errno of the last failure of the file or its log; 0 if there was
- * no failure. SQLite 3.31 and later report a read that fails with EIO as
- * corruption, without its errno.
+ * Returns the errno of the last failed access to the database file or its log;
+ * 0 if no access has failed. This errno is needed because SQLite 3.31 and later
+ * report a read that fails with EIO as corruption, without the errno.
  */
 static int last_errno(const es_database *database)
 {
@@ -170,8 +177,8 @@ static int last_errno(const es_database *database)
 }
 
 /**
- * Fails with the errno that SQLite stores, or else with `fallback` if that is
- * not 0.
+ * Fails with the errno that SQLite has stored, or with `fallback` if SQLite has
+ * stored none and `fallback` is not 0.
  */
 static es_status fail_system(const es_database *database, const char *doing,
                              int fallback)
@@ -224,11 +231,10 @@ es_status es_database_fail(const es_database *database, int rc)
             return es_fail(ES_EIO, "%s: cannot read: %s", path,
                            strerror(last_errno(database)));
         /* fall through */
-    case SQLITE_ERROR: /* our SQL is right, so the file is damaged */
+    case SQLITE_ERROR: /* our SQL is correct, so the file must be damaged */
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* the step limit was exceeded, for example by a
-                            * crafted file
-                            */
+    case SQLITE_INTERRUPT: /* the limit on the number of steps was exceeded, for
+                              example by a crafted file */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then reported again"
@@ -260,8 +266,9 @@ es_status es_database_fail(const es_database *database, int rc)
     case SQLITE_CANTOPEN:
         return fail_system(database, "open", 0);
     case SQLITE_IOERR:
-        /* A rollback closes the journal, and its errno is lost with it. A
-         * missing file is never the reason, but SQLite looks for some. */
+        /* A rollback closes the journal, so the journal's errno is lost. ENOENT
+         * is never the reason of the failure: SQLite sets it when it checks for
+         * files that may be missing. */
         return fail_system(database, "read or write",
                            failed_with == ENOENT ? 0 : failed_with);
     case SQLITE_AUTH:
@@ -291,10 +298,10 @@ es_status es_database_check_owner(const es_database *database)
 /* --- opening ------------------------------------------------------------- */
 
 /**
- * Reads the header through SQLite's file handle, before SQLite does, so that a
- * file of another kind gives one clear message. If there is a write-ahead log,
- * the first page may be torn in the file and whole in the log; the check of the
- * schema covers that case.
+ * Reads the header through SQLite's file handle before SQLite reads it, so that
+ * a file of another kind leads to a clear message. If there is a write-ahead
+ * log, the header is not checked, because the first page may be torn in the
+ * file and complete in the log; the later check of the schema covers this case.
  */
 static es_status check_header(const es_database *database)
 {
@@ -338,7 +345,8 @@ es_status es_database_harden(const es_database *database)
     static const struct {
         int what, limit;
     } limits[] = {
-        {SQLITE_LIMIT_LENGTH, 8 << 20}, /* the largest sample has 4 MiB */
+        {SQLITE_LIMIT_LENGTH, 8 << 20}, /* must exceed the largest sample, which
+                                           has 4 MiB */
         {SQLITE_LIMIT_SQL_LENGTH, 100000},
         {SQLITE_LIMIT_COLUMN, 100},
         {SQLITE_LIMIT_EXPR_DEPTH, 100},
@@ -390,7 +398,8 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
     if ((status = check_header(database)) < 0 ||
         (status = es_database_harden(database)) < 0)
         return status;
-    if (!writing && /* a small cache, because many readers may be open */
+    if (!writing && /* the cache is small, because a program may open many
+                       readers */
         (status = es_database_execute(database, "PRAGMA cache_size=-1024;"
                                                 "BEGIN")) < 0)
         return status;
@@ -398,9 +407,9 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
 }
 
 /**
- * The index of a write-ahead log is shared memory of one host. On a file system
- * that several hosts share, the log may belong to another host, and its
- * contents cannot be interpreted here.
+ * Fails if the run file has a write-ahead log and is on a file system that
+ * several hosts share. The log may belong to another host, and the index of a
+ * log is shared memory of one host, so the log cannot be read here.
  */
 static es_status refuse_shared_log(const es_database *database)
 {
@@ -421,7 +430,8 @@ static es_status refuse_shared_log(const es_database *database)
 es_status es_database_open(es_database *database, bool writing)
 {
     es_status status;
-    /* A view would drop the locks of this process: see view.c. */
+    /* The VFS of readers opens the file once more, and closing it would drop
+     * this process's locks; see view.c. */
     if (!writing && es_lock_is_ours(database->file))
         return open_by(database, false, NULL);
     if (!writing && (status = refuse_shared_log(database)) < 0)

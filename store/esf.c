@@ -124,7 +124,7 @@ int64_t es_esf_clock(void)
     clock_gettime(CLOCK_REALTIME, &now);
     const int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 +
                        atomic_load(&shift);
-    return ms > 0 ? ms : 0; /* the format has no dates before 1970 */
+    return ms > 0 ? ms : 0; /* the format has no times before 1970 */
 }
 
 void es_esf_shift_clock(int64_t ms)

@@ -1,9 +1,9 @@
 /**
- * Defines the format of fragment files, RUN.esf, and converts it. A recorder
- * appends to a fragment where SQLite's log is not safe, on a file system that
- * hosts share (mount.h). One writer and any number of readers on any host work
- * without locks, because a reader relies only on complete frames with a correct
- * checksum.
+ * Defines the format of fragment files, RUN.esf, and converts headers and
+ * frames to and from bytes. A recorder appends to a fragment where SQLite's log
+ * is not safe, which is on a file system that several hosts share (mount.h).
+ * One writer and any number of readers on any host work without locks, because
+ * a reader relies only on complete frames with a correct checksum.
  *
  * All numbers are little-endian. The file is a header followed by frames in the
  * order of their numbers, without gaps:
@@ -37,21 +37,22 @@
  *   with zeros to a multiple of 8 (esf_record.h)
  *
  * The records that describe the run and its series are repeated along with the
- * samples of a frame: first after ES_ESF_AGAIN_FIRST bytes, then after twice as
- * many each time, at most after ES_ESF_AGAIN_MOST. A damaged frame therefore
+ * samples of a frame: first after ES_ESF_AGAIN_FIRST bytes, then at intervals
+ * that double each time up to ES_ESF_AGAIN_MOST. A damaged frame therefore
  * costs no more than the data up to the next repetition.
  *
  * The first frame is written together with the header and begins with the
- * writer (host, boot, process) and the run. A frame without payload is a
- * heartbeat: an idle writer appends one every ES_ESF_BEAT_MS.
+ * records of the writer (host, boot, process) and of the run. A frame without
+ * payload is a heartbeat: an idle writer appends one every ES_ESF_BEAT_MS.
  *
  * Torn tail: data after the last complete frame is ignored. The next writer
- * truncates it and appends. Damage: an incomplete frame that a complete one
- * follows. It is skipped, and an event of the kind "damaged" reports the number
- * of such frames. Another host may see later blocks before earlier ones, so a
- * frame counts as damaged only once the later frame or the file's last change
- * is ES_ESF_SETTLED_MS old, or the frame is dated as far in the future. Until
- * then a reader stops before the gap: it returns old data, never wrong data.
+ * truncates this data and appends. Damage: an incomplete frame before a
+ * complete frame is skipped, and an event of the kind "damaged" reports the
+ * number of such frames. Another host may see later blocks before earlier
+ * blocks, so a frame counts as damaged only once the later frame or the file's
+ * last change is ES_ESF_SETTLED_MS old, or if the later frame is dated as far
+ * in the future. Until then a reader stops before the gap: it returns old data,
+ * never wrong data.
  */
 #ifndef ES_ESF_H
 #define ES_ESF_H
@@ -61,13 +62,14 @@
 #define ES_ESF_SUFFIX ".esf"
 #define ES_ESF_HEADER_BYTES 64
 #define ES_ESF_FRAME_BYTES 56
-#define ES_ESF_MOST (16 << 20) /* largest payload of a frame in bytes */
+#define ES_ESF_MOST (16 << 20) /* maximum payload of a frame in bytes */
 #define ES_ESF_AGAIN_FIRST (1 << 17)
 #define ES_ESF_AGAIN_MOST (1 << 20)
-#define ES_ESF_BEAT_MS 5000 /* longest time between two frames */
-#define ES_ESF_SILENT_MS                                                       \
-    30000 /* a writer counts as dead if its last frame is older */
-#define ES_ESF_SETTLED_MS 60000 /* all hosts see data that is older */
+#define ES_ESF_BEAT_MS 5000 /* maximum time between two frames */
+/* A writer whose last frame is older counts as dead. */
+#define ES_ESF_SILENT_MS 30000
+/* Age from which on written data is visible on all hosts. */
+#define ES_ESF_SETTLED_MS 60000
 
 typedef struct es_esf_frame {
     uint32_t bytes;
@@ -79,20 +81,28 @@ typedef struct es_esf_frame {
     uint32_t crc; /* checksum of the payload */
 } es_esf_frame;
 
-/** Writes the header of a file with this uuid. Returns the seed. */
+/**
+ * Writes the header of a file with this uuid into `out`. Returns the seed of
+ * the file's checksums.
+ */
 uint32_t es_esf_header_write(unsigned char out[ES_ESF_HEADER_BYTES],
                              const char uuid[ES_UUID_SIZE]);
 
-/** Reads a header; returns true and the seed if it is valid and of this
- *  version. Sets `*newer` if it is valid but of a newer version. */
+/**
+ * Reads a header. If it is valid and of this version, returns true and sets
+ * *seed; if it is valid but of a newer version, sets `*newer` and returns
+ * false.
+ */
 bool es_esf_header_read(uint32_t *seed, bool *newer,
                         const unsigned char in[ES_ESF_HEADER_BYTES]);
 
 void es_esf_frame_write(unsigned char out[ES_ESF_FRAME_BYTES],
                         const es_esf_frame *frame, uint32_t seed);
 
-/** Reads a frame's head; false if no frame of this file begins here, or its
- *  head is damaged. */
+/**
+ * Reads a frame's head. Returns false if no frame of this file begins here, or
+ * if the head is damaged.
+ */
 bool es_esf_frame_read(es_esf_frame *frame,
                        const unsigned char in[ES_ESF_FRAME_BYTES],
                        uint32_t seed);
@@ -102,8 +112,10 @@ uint32_t es_esf_checksum(uint32_t seed, const void *payload, size_t n);
 /** Returns true if the path ends in ".esf". */
 bool es_esf_is_name(const char *path);
 
-/** Returns the time of day, ms since 1970. es_esf_shift_clock moves it for
- *  this process, for tests. */
+/**
+ * Returns the time of day in ms since 1970. Tests move this clock in their
+ * process with es_esf_shift_clock.
+ */
 int64_t es_esf_clock(void);
 void es_esf_shift_clock(int64_t ms);
 

@@ -1,7 +1,7 @@
-/* Reads fragment files: each reading starts where the last one ended, finds
- * complete frames and passes their records to esf_replay.c. A torn frame is
- * left for a later reading; a damaged frame is skipped and counted. esf_in.h
- * describes the functions. */
+/* Reads fragment files. Each reading starts where the last reading ended, finds
+ * complete frames, and passes their records to esf_replay.c. A torn frame at
+ * the end is left for a later reading; a damaged frame is skipped and counted.
+ * esf_in.h describes the functions. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,10 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK 65536 /* bytes read at once, also while searching for a frame */
-#define SEARCH_MOST                                                            \
-    (64 << 20) /* maximum bytes that one reading searches behind               \
-                  damage */
+/* Number of bytes read at once, for frames and when searching for a frame. */
+#define CHUNK 65536
+/* Maximum number of bytes behind a damaged frame in which one reading searches
+ * for the next frame. */
+#define SEARCH_MOST (64 << 20)
 #define N_TAILS (sizeof((es_tails *)0)->known / sizeof *((es_tails *)0)->known)
 
 /* --- bytes ---------------------------------------------------------------- */
@@ -43,8 +44,11 @@ static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
     return ES_OK;
 }
 
-/** Returns n bytes, borrowed until the next call, and reads ahead up to the
- *  size that the file had when it was opened. Same statuses as read_at. */
+/**
+ * Reads n bytes at offset `at`, which are valid until the next call, and reads
+ * ahead up to the size that the file had when it was opened. Returns the same
+ * statuses as read_at.
+ */
 static es_status read_on(unsigned char **out, es_esf *esf, size_t n, int64_t at)
 {
     const int64_t left = esf->size - at;
@@ -55,8 +59,10 @@ static es_status read_on(unsigned char **out, es_esf *esf, size_t n, int64_t at)
                             : status;
 }
 
-/** Opens the file again, which makes data from other hosts visible. Sets
- *  `*same` if it is the file that was read before. */
+/**
+ * Opens the file again, which makes data from other hosts visible. Sets `*same`
+ * to true if the path still names the file that was read before.
+ */
 static es_status open_file(es_esf *esf, bool *same)
 {
     const es_database *database = esf->database;
@@ -115,7 +121,9 @@ static es_status read_header(es_esf *esf)
 
 /* --- frames --------------------------------------------------------------- */
 
-/** Reads the head of a frame at `at`. Returns ES_DONE if no frame begins there.
+/**
+ * Reads the head of a frame at offset `at`. Returns ES_DONE if no frame begins
+ * there.
  */
 static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
 {
@@ -129,8 +137,10 @@ static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
                : ES_DONE;
 }
 
-/** Reads the payload of a frame at `at` into esf->payload. Returns ES_DONE if
- * the payload is truncated, and ES_EFORMAT without a message if it is damaged.
+/**
+ * Reads the payload of the frame at offset `at` into esf->payload. Returns
+ * ES_DONE if the payload is truncated, and ES_EFORMAT without a message if it
+ * is damaged.
  */
 static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                               int64_t at)
@@ -147,8 +157,10 @@ static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                : ES_EFORMAT;
 }
 
-/** Returns the stored place up to which the bytes behind the last frame have
- * been searched. */
+/**
+ * Returns a pointer to the offset up to which the bytes behind the last frame
+ * have already been searched for a frame.
+ */
 static int64_t *find_tail(es_esf *esf)
 {
     es_tails *tails = &esf->tails;
@@ -165,9 +177,10 @@ static int64_t *find_tail(es_esf *esf)
 }
 
 /**
- * Stores how far the tail was searched, so that the search can continue there.
- * In a file written on another machine, earlier bytes may become visible after
- * later ones; bytes written on this machine do not change.
+ * Stores how far the bytes behind the last frame were searched, so that the
+ * search can continue there. Does nothing if bytes before this offset may still
+ * change: in a file that was written on another machine, later bytes may become
+ * visible before earlier bytes.
  */
 static void remember_tail(es_esf *esf, int64_t at)
 {
@@ -176,8 +189,10 @@ static void remember_tail(es_esf *esf, int64_t at)
         *find_tail(esf) = at;
 }
 
-/** Moves *at out of a hole of a sparse file to the next data. Returns false if
- * no data follows. */
+/**
+ * If *at lies in a hole of a sparse file, moves *at to the next data. Returns
+ * false if no data follows.
+ */
 static bool skip_hole(const es_esf *esf, int64_t *at)
 {
     const off_t data = lseek(esf->fd, *at, SEEK_DATA);
@@ -187,8 +202,9 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /**
- * Finds the first head of a frame from *at on. Returns ES_DONE if the bytes
- * that one reading may search have no head; holes do not count.
+ * Finds the first head of a frame at or behind *at. Returns ES_DONE if the
+ * bytes that one reading may search contain no head. Holes of a sparse file are
+ * skipped and do not count as searched.
  */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
@@ -201,7 +217,8 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
         if (esf->looked >= most) {
             esf->tails.more = true;
             if (!esf->tails.most) /* no later reading continues this search, so
-                                     a writer must not append to the file */
+                                     the end of the data is unknown, and a
+                                     writer must not append */
                 esf->is_behind = esf->has_lost = true;
             break;
         }
@@ -226,9 +243,9 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 }
 
 /**
- * Returns true if all hosts see everything written before a frame: the frame or
- * the last change of the file is old enough, or the frame is dated in the
- * future.
+ * Returns true if all hosts see everything that was written before a frame.
+ * This is true if the frame or the last change of the file is old enough, or if
+ * the frame is dated in the future.
  */
 static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
 {
@@ -237,9 +254,11 @@ static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
            now - esf->changed >= ES_ESF_SETTLED_MS;
 }
 
-/** Finds the next complete frame and reads its payload; sets `*n_lost` to the
- * number of damaged frames before it. Returns ES_DONE if there is no complete
- * frame yet. */
+/**
+ * Finds the next complete frame and reads its payload. Sets `*n_lost` to the
+ * number of damaged frames before it. Returns ES_DONE if there is no further
+ * complete frame yet.
+ */
 static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
                             uint64_t *n_lost)
 {
@@ -343,7 +362,8 @@ static es_status load(es_esf *esf, bool continued)
     if (esf->n_nobodys > 0)
         return es_fail(
             ES_EFORMAT,
-            "%s: damaged: the frame that describes the run: restore a copy",
+            "%s: damaged: the frame that describes the run cannot be read: "
+            "restore a copy",
             esf->database->path);
     if (esf->place.sequence > 0)
         return ES_OK;
@@ -365,8 +385,9 @@ es_status es_esf_refresh(es_esf *esf)
         status = es_writer_commit(esf->writer);
     else
         es_writer_rollback(esf->writer);
-    esf->stale = status < 0; /* the tables do not match esf->place: the next
-                                refresh starts over */
+    esf->stale = status < 0; /* after a failure the tables do not match
+                                esf->place, so the next refresh must load the
+                                whole file again */
     return status;
 }
 
@@ -450,8 +471,8 @@ es_status es_esf_is_written(const es_esf *esf, bool *out)
         es_lock_check(out, database->file, database->path) == ES_OK) {
         if (*out)
             return ES_OK;
-        /* The lock may be invisible through another mount of the file
-           system. */
+        /* If no lock is found, the file may still be locked through another
+           mount of a file system that hosts share. */
         es_mount_of_file(type, database->file);
         if (!type[0])
             return ES_OK;

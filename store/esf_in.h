@@ -1,9 +1,10 @@
 /**
- * Reads fragment files (esf.h). The records of a fragment are replayed, call by
- * call, into a private database with the tables of a run file, which no other
- * connection sees. The values of samples stay in the fragment and are read on
- * request: memory grows with the number of samples (16 bytes each,
- * esf_index.h), not with the number of their values.
+ * Reads fragment files (esf.h). The records of a fragment, each of which is a
+ * call of writer.h, are replayed into a private database with the tables of a
+ * run file; no other connection can open this database. The values of samples
+ * stay in the fragment and are read on request. Memory therefore grows with the
+ * number of samples (16 bytes each, esf_index.h), not with the number of their
+ * values.
  */
 #ifndef ES_ESF_IN_H
 #define ES_ESF_IN_H
@@ -13,10 +14,11 @@
 #include "store/store_internal.h"
 
 /**
- * Creates the private database for a fragment whose path `database` holds, sets
- * the handle of `database` to it, and loads the contents of the file.
+ * Creates the private database for the fragment whose path is in `database`,
+ * sets the handle of `database` to it, and loads the contents of the file.
  *
- *   is_new  the file does not exist or is empty: the tables are empty
+ *   is_new  true if the file does not exist or is empty; the tables are then
+ *           empty
  *
  * Returns ES_OK; ES_EFORMAT (not a fragment, its header or first frame is
  * damaged, or it has an invalid record); ES_EVERSION; ES_EIO; ES_ENOMEM.
@@ -25,36 +27,42 @@ es_status es_esf_open(es_esf **out, es_database *database,
                       bool is_new) ES_MUST_USE;
 
 /**
- * Loads the data that was appended since the last call, or everything again if
- * the file was replaced, truncated or changed. On failure the tables are
- * unchanged. Same statuses as es_esf_open.
+ * Loads the data that was appended since the last call, or the whole file if it
+ * was replaced, truncated or changed. On failure the tables are unchanged.
+ * Returns the same statuses as es_esf_open.
  */
 es_status es_esf_refresh(es_esf *esf) ES_MUST_USE;
 
-/** Damaged frames of a run, followed by complete frames. */
+/** Damaged frames of a run, before the next complete frame. */
 typedef struct es_esf_loss {
-    int64_t run_id, step; /* `step`: highest step before the damaged frames */
+    int64_t run_id, step; /* id of the run; highest step before the damaged
+                             frames */
     uint64_t n_frames;
 } es_esf_loss;
 
-/** Returns the n losses in the order of the file; borrowed until the next
- *  refresh. */
+/**
+ * Returns an array of the n losses in the order of the file, valid until the
+ * next refresh.
+ */
 const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n);
 
-/** Returns true if complete frames have not been read yet, because a frame
- * before them is missing and they are newer than ES_ESF_SETTLED_MS. */
+/**
+ * Returns true if the file has complete frames that are not read yet, because
+ * an earlier frame is missing and the frames are newer than ES_ESF_SETTLED_MS.
+ */
 bool es_esf_is_behind(const es_esf *esf);
 
 /**
- * Closes the fragment; call it before the database is disconnected. The tables
- * stay in the database, but all samples then read as missing. NULL is fine.
+ * Closes the fragment. Must be called before the database is disconnected. The
+ * tables stay in the database, but all samples are then read as missing. `esf`
+ * may be NULL.
  */
 void es_esf_close(es_esf *esf);
 
 /**
- * Finds the place at which a writer appends. Returns ES_OK; ES_EFORMAT: the
- * file is damaged; ES_ELOCKED: a process of another host was alive less than
- * ES_ESF_SILENT_MS ago.
+ * Finds the offset at which a writer can append. Returns ES_OK; ES_EFORMAT if
+ * the file is damaged; ES_ELOCKED if a process of another host was writing the
+ * file less than ES_ESF_SILENT_MS ago.
  */
 es_status es_esf_find_end(const es_esf *esf, es_esf_place *out) ES_MUST_USE;
 

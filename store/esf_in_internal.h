@@ -7,7 +7,10 @@
 #include "store/esf_pieces.h"
 #include "store/writer_internal.h"
 
-/** A series of the file and its key in the private database. */
+/**
+ * A series of the file: its key in the private database and the size of its
+ * samples.
+ */
 typedef struct es_esf_known {
     int64_t id; /* series_id; 0 if the series' record was in a damaged frame */
     uint32_t bytes; /* size of a sample's values in bytes */
@@ -15,36 +18,47 @@ typedef struct es_esf_known {
 
 struct es_esf {
     es_database *database;
-    es_writer *writer; /* writes the private database; NULL without tables */
-    /* Processes a frame: es_esf_replay, or a caller's replacement. */
+    es_writer *writer; /* writes the private database; NULL if there are no
+                          tables */
+    /* Processes a frame: es_esf_replay or a caller's function. */
     es_status (*take)(es_esf *esf, const es_esf_frame *frame, int64_t at,
                       uint64_t n_lost);
     void *user; /* argument for `take` */
-    int fd;     /* -1: no file yet, or closed by es_esf_rest */
+    int fd;     /* descriptor of the file, or -1 if it does not exist yet or was
+                   closed by es_esf_rest */
     dev_t device;
     ino_t inode;
-    int64_t size;    /* bytes of the file when it was last opened */
-    int64_t changed; /* time of the file's last change, in ms of es_esf_clock */
-    es_esf_place place; /* expected place of the next frame */
-    int64_t last;       /* place of the last frame */
+    int64_t size;    /* size in bytes that the file had when it was last
+                        opened */
+    int64_t changed; /* time of the file's last change, in ms, comparable with
+                        es_esf_clock */
+    es_esf_place place; /* where the next frame is expected */
+    int64_t last;       /* offset of the last frame */
     es_esf_frame last_frame;
-    bool is_behind; /* complete frames wait for a missing frame before them */
-    bool stale;     /* the tables do not match `place` */
+    bool is_behind; /* true if complete frames are not read yet because an
+                       earlier frame is missing */
+    bool stale;     /* true if the tables do not match `place` */
     es_tails tails;
-    int64_t looked; /* bytes searched by this reading */
+    int64_t looked; /* number of bytes that this reading has searched for a
+                       frame */
     es_esf_pieces pieces;
-    unsigned char *payload; /* current frame's; owned by `pieces` */
-    int64_t *runs; /* (n_runs) run_id at index run number - 1; 0 if its record
-                      is lost */
+    unsigned char *payload; /* payload of the current frame; owned by
+                               `pieces` */
+    int64_t *runs; /* (n_runs) ids; the run with number i is at index i - 1; 0
+                      if the run's record is lost */
     size_t n_runs;
-    es_esf_known *series; /* (n_series) at index series number - 1 */
+    es_esf_known *series; /* (n_series) the series with number i is at index i -
+                             1 */
     size_t n_series;
     uint32_t attempt; /* attempt of the last replayed record */
-    int64_t step;     /* highest step so far, at which damage is reported */
-    bool has_lost;   /* frames were damaged, so a reference to an unknown record
-                        is no error */
-    bool has_missed; /* the current frame has records that refer to lost ones */
-    uint64_t n_nobodys; /* number of lost frames before any run is known */
+    int64_t step;     /* highest step so far, which is used as the step of
+                         damage */
+    bool has_lost;    /* true if frames were damaged, so that a reference to an
+                         unknown record is not an error */
+    bool has_missed;  /* true if records of the current frame refer to a lost
+                         record */
+    uint64_t n_nobodys; /* number of frames that were lost before the first
+                           run's record */
     es_esf_loss *losses;
     size_t n_losses;
     char host[256], boot[ES_UUID_SIZE];
@@ -53,13 +67,17 @@ struct es_esf {
 
 /* --- esf_in.c ------------------------------------------------------------- */
 
-/** Opens the file again. Sets `*continued` if it is the file that was read
- * before and still contains the frame that was read last. Returns ES_OK,
- * ES_EIO. */
+/**
+ * Opens the file again. Sets `*continued` to true if it is the file that was
+ * read before and still contains the frame that was read last. Returns ES_OK,
+ * ES_EIO.
+ */
 es_status es_esf_reopen(es_esf *esf, bool *continued) ES_MUST_USE;
 
-/** Processes all frames from esf->place on. If there are tables, the caller has
- * begun a transaction. Returns ES_OK; ES_EIO, ES_ENOMEM; the errors of `take`.
+/**
+ * Processes all frames from esf->place on. If the private database has tables,
+ * the caller must have begun a transaction. Returns ES_OK; ES_EIO, ES_ENOMEM;
+ * the errors of `take`.
  */
 es_status es_esf_take_frames(es_esf *esf) ES_MUST_USE;
 
@@ -83,8 +101,8 @@ es_status es_esf_forget(es_esf *esf) ES_MUST_USE;
 
 /**
  * Adds the records of a frame to the tables, within a transaction. If frames
- * before it are lost, adds an event first. Returns ES_OK; ES_EFORMAT: a record
- * is invalid; ES_ENOMEM, ES_EIO.
+ * before this frame are lost, first adds an event. Returns ES_OK; ES_EFORMAT if
+ * a record is invalid; ES_ENOMEM, ES_EIO.
  */
 es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
                         uint64_t n_lost) ES_MUST_USE;

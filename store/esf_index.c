@@ -1,7 +1,7 @@
-/* Implements the index of a fragment's samples, by series and step. Samples
- * mostly arrive in order of step and are appended; samples out of order are
- * sorted when the transaction ends or the index is read. Before committed
- * entries change, they are copied for a rollback. */
+/* Implements the index of a fragment's samples by series and step. Samples that
+ * arrive in order of step are appended. If samples arrive out of order, they
+ * are sorted when the transaction ends or the index is read. Committed entries
+ * are copied before they are changed, so that a rollback can restore them. */
 #include "store/esf_index_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -27,7 +27,9 @@ static es_status reserve(lane *l)
     return status;
 }
 
-/** Copies the committed entries. Called before any change other than appending.
+/**
+ * Copies the committed entries. Must be called before any change other than
+ * appending.
  */
 static es_status save(lane *l)
 {
@@ -51,8 +53,10 @@ static int by_step(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/** Sorts the entries by step; keeps only the last of several entries with the
- * same step. */
+/**
+ * Sorts the entries by step. If several entries have the same step, keeps only
+ * the last of them.
+ */
 static void put_in_order(lane *l)
 {
     size_t n = 0;
@@ -252,7 +256,7 @@ es_status es_esf_index_make(es_esf_index **out, const es_database *database)
     if (status < 0)
         return status;
     index->pieces.fd = -1;
-    /* SQLite frees the index, even on failure. */
+    /* SQLite frees the index, even if this call fails. */
     status = es_database_status(
         database,
         sqlite3_create_module_v2(database->handle, "sample",

@@ -16,34 +16,42 @@ typedef struct es_esf_lane {
     uint32_t bytes;     /* size of a sample's values in bytes */
     es_esf_item *items; /* (n) entries in order of step, unless `mixed` */
     size_t n, capacity;
-    bool mixed; /* some steps are out of order or occur more than once */
-    size_t n_committed; /* committed items; unchanged unless is_saved */
-    es_esf_item *saved; /* (n_committed) copy of them if is_saved */
+    bool mixed; /* true if steps are out of order or occur more than once */
+    size_t n_committed; /* number of committed items, which are not changed
+                           unless is_saved */
+    es_esf_item *saved; /* (n_committed) copy of the committed items if
+                           is_saved */
     bool is_saved;
 } es_esf_lane;
 
 struct es_esf_index {
-    es_esf_lane *lanes; /* (n_lanes) at index series_id - 1 */
+    es_esf_lane *lanes; /* (n_lanes) the lane of a series is at index series_id
+                           - 1 */
     size_t n_lanes;
-    es_esf_lane *past; /* (n_past) if is_cleared: the lanes from before
-                          es_esf_index_clear */
+    es_esf_lane *past; /* (n_past) lanes before es_esf_index_clear, if
+                          is_cleared */
     size_t n_past;
     bool is_cleared;
-    uint64_t generation; /* changes when positions in lanes become invalid */
+    uint64_t generation; /* changes whenever positions in lanes become
+                            invalid */
     es_esf_pieces pieces;
 };
 
-/** Sorts the items. Returns ES_OK, ES_ENOMEM. */
+/** Sorts the items if necessary. Returns ES_OK, ES_ENOMEM. */
 es_status es_esf_lane_settle(es_esf_lane *lane) ES_MUST_USE;
 
-/** Returns the index of the first item at `step` or above; the lane must be
- * settled. */
+/**
+ * Returns the index of the first item at `step` or above. The lane must have
+ * been sorted by es_esf_lane_settle.
+ */
 size_t es_esf_lane_find(const es_esf_lane *lane, int64_t step);
 
 /* --- esf_table.c ---------------------------------------------------------- */
 
-/** Implements the virtual table `sample`, which exists without a CREATE
- * statement; its user data is the index. */
+/**
+ * Implements the virtual table `sample`, which exists without a CREATE
+ * statement. The module's user data is the es_esf_index.
+ */
 extern const sqlite3_module es_esf_sample_module;
 
 #endif

@@ -1,7 +1,7 @@
-/* Appends to a fragment file: gathers records in memory, and writes each
- * transaction as one frame with one write and, for a durable file, one
- * fdatasync. A failed write is overwritten by the next frame, because the file
- * logically ends with the last good frame. */
+/* Appends to a fragment file. Records are gathered in memory, and each
+ * transaction is written as one frame with one write and, for a durable file,
+ * one fdatasync. The file logically ends with the last complete frame, so the
+ * next frame overwrites the remains of a failed write. */
 #include "store/esf_out.h"
 
 #include "analyzer/base/checked.h"
@@ -26,20 +26,22 @@ typedef struct state {
 
 struct es_esf_out {
     const es_database *database;
-    int fd; /* -1: the file is not created yet */
+    int fd; /* descriptor of the file, or -1 if the file is not created yet */
     bool durable;
     unsigned char *buffer; /* (size) file header, frame head, payload */
-    size_t size, used;     /* used: bytes of the payload so far */
-    int64_t end; /* offset behind the last good frame; 0 without a header */
+    size_t size, used;     /* size of the buffer in bytes; number of payload
+                              bytes in it */
+    int64_t end; /* offset behind the last complete frame; 0 if the file has no
+                    header */
     uint64_t sequence;
     uint32_t seed;
     state now, saved;
-    int64_t beat; /* monotonic ms of the last frame */
-    /* The records that describe the attempt's run and series, kept for
-     * repetition. */
+    int64_t beat; /* time of the last frame, in ms of a monotonic clock */
+    /* The records that describe the run and series of this attempt, kept
+     * because they are repeated. */
     unsigned char *said;
-    size_t since, again; /* payload bytes since the last repetition; bytes
-                            between two repetitions */
+    size_t since, again; /* payload bytes since the last repetition; payload
+                            bytes after which the next repetition is due */
 };
 
 /* --- opening and closing -------------------------------------------------- */
@@ -99,7 +101,7 @@ bool es_esf_out_has_moved(const es_esf_out *out)
 
 /* --- records -------------------------------------------------------------- */
 
-/** Grows the buffer for n more bytes of payload. */
+/** Grows the buffer so that n more bytes of payload fit. */
 static es_status grow_payload(es_esf_out *out, size_t n)
 {
     if (n > ES_ESF_MOST - out->used)
@@ -118,8 +120,10 @@ static es_status grow_payload(es_esf_out *out, size_t n)
     return status;
 }
 
-/** Appends a record of n zero bytes, padded to a multiple of 8, and sets *place
- * to its first byte. */
+/**
+ * Appends a record of n zero bytes, padded to a multiple of 8, and sets *place
+ * to the address of the first of these bytes.
+ */
 static es_status reserve(es_esf_out *out, unsigned char **place,
                          es_esf_kind kind, size_t n)
 {
@@ -154,7 +158,10 @@ static es_status put(es_esf_out *out, es_esf_kind kind,
     return ES_OK;
 }
 
-/** Keeps a copy of the last record, which begins at `from`, for repetition. */
+/**
+ * Keeps a copy of the last record, which begins at offset `from`, so that it
+ * can be repeated.
+ */
 static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
 {
     const size_t n = out->used - from;
@@ -169,8 +176,10 @@ static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
     return ES_OK;
 }
 
-/** At the beginning of a transaction, repeats the kept records if their
- * repetition is due. */
+/**
+ * Repeats the kept records at the beginning of a transaction if enough bytes
+ * were written since the last repetition.
+ */
 static es_status say_again(es_esf_out *out)
 {
     if (out->used || out->since < out->again)
@@ -339,7 +348,9 @@ static void sync_folder(const es_esf_out *out)
     }
 }
 
-/** Writes the gathered records as a frame, which may be empty. */
+/**
+ * Writes the gathered records as one frame. Without records the frame is empty.
+ */
 static es_status append(es_esf_out *out, bool closed)
 {
     es_status status;
@@ -367,8 +378,8 @@ static es_status append(es_esf_out *out, bool closed)
     if (!reason && out->durable && fdatasync(out->fd) != 0)
         reason = errno;
     if (reason) {
-        /* If the file cannot be truncated, the next frame overwrites the
-         * remains. */
+        /* The result is ignored, because the next frame overwrites the remains
+         * if the file cannot be truncated. */
         (void)!ftruncate(out->fd, out->end);
         return fail(out, "write", reason);
     }
@@ -401,7 +412,8 @@ void es_esf_out_rollback(es_esf_out *out)
         return;
     if (out->now.attempt != out->saved.attempt)
         out->saved.n_said =
-            0; /* a new attempt has overwritten the kept records */
+            0; /* the records that were kept before have been overwritten by
+                  those of a new attempt, which was rolled back */
     out->now = out->saved;
     out->used = 0;
 }

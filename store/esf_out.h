@@ -1,7 +1,8 @@
 /**
- * Writes fragment files (esf.h) for writer*.c: functions gather records, and a
- * commit appends them as one frame. All functions do nothing and return ES_OK
- * for NULL, the value for a writer of an SQLite file.
+ * Writes fragment files (esf.h) for writer*.c. Functions gather records in
+ * memory, and a commit appends them as one frame. All functions accept NULL,
+ * which a writer of an SQLite file passes; they then do nothing and return
+ * ES_OK.
  */
 #ifndef ES_ESF_OUT_H
 #define ES_ESF_OUT_H
@@ -11,7 +12,9 @@
 
 typedef struct es_esf_out es_esf_out;
 
-/** The place where an earlier writer's frames end. */
+/**
+ * The place where an earlier writer's frames end and new frames are appended.
+ */
 typedef struct es_esf_place {
     int64_t end; /* offset; 0 if the file does not exist or is empty */
     uint64_t sequence;
@@ -30,19 +33,22 @@ typedef struct es_esf_place {
 es_status es_esf_out_open(es_esf_out **out, const es_database *database,
                           const es_esf_place *place, bool durable) ES_MUST_USE;
 
-/** Frees and closes the descriptor; nothing is written. NULL is fine. */
+/**
+ * Frees the state and closes the descriptor, but writes nothing. `out` may be
+ * NULL.
+ */
 void es_esf_out_free(es_esf_out *out);
 
 /**
- * Add records to the current transaction. A run record begins an attempt; the
- * records that follow belong to this run, and records of other runs fail with
- * ES_EARGUMENT.
+ * Add records to the current transaction. A run record begins an attempt to
+ * record a run. All following records must belong to this run; records of other
+ * runs fail with ES_EARGUMENT.
  *
  *   run     run_id, which is the run's number in the file
- *   resume  same as in es_writer_run; < 0: the run is new
+ *   resume  same as in es_writer_run; negative if the run is new
  *
- * Returns ES_OK, ES_EARGUMENT (a transaction beyond ES_ESF_MOST bytes),
- * ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT (also for a transaction of more than ES_ESF_MOST
+ * bytes), ES_ENOMEM.
  */
 es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
                          int64_t resume) ES_MUST_USE;
@@ -60,26 +66,32 @@ es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status status,
                          const char *at) ES_MUST_USE;
 
 /**
- * Appends the gathered records, if there are any. On failure the file logically
- * ends where it ended before, and the records are discarded. Returns ES_OK,
- * ES_EIO.
+ * Appends the gathered records, if there are any, as one frame. On failure the
+ * records are discarded, and the file logically ends where it ended before the
+ * call. Returns ES_OK, ES_EIO.
  */
 es_status es_esf_out_commit(es_esf_out *out) ES_MUST_USE;
 void es_esf_out_rollback(es_esf_out *out);
 
-/** Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. After a failure
- * the next commit fails. */
+/**
+ * Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. If this fails,
+ * the next commit fails.
+ */
 void es_esf_out_beat(es_esf_out *out);
 
-/** Appends the mark that the writer has finished; es_esf_out_free must
- *  follow. Returns ES_OK, ES_EIO. */
+/**
+ * Appends a frame that marks the file as closed by its writer. Afterwards the
+ * caller must call es_esf_out_free. Returns ES_OK, ES_EIO.
+ */
 es_status es_esf_out_finish(es_esf_out *out) ES_MUST_USE;
 
-/** Returns true if the path no longer names the file that is being written.
- *  A file that was not created yet has not moved. */
+/**
+ * Returns true if the path no longer names the file that is being written.
+ * Returns false if the file was not created yet.
+ */
 bool es_esf_out_has_moved(const es_esf_out *out);
 
-/** Returns this machine's boot_id; "" if it has none. */
+/** Copies this machine's boot_id into `out`, or "" if the machine has none. */
 void es_esf_boot(char out[ES_UUID_SIZE]);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads a file in large pieces, for the replay of a fragment, which reads the
- * whole file, and for scans, which read samples one after the other. */
+/* Reads a file in large pieces. Used by the replay of a fragment, which reads
+ * the whole file, and by scans, which read one sample after the other. */
 #include "store/esf_pieces.h"
 
 #include "analyzer/base/checked.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/** Reads n bytes from `place` on, or fewer if the file ends. */
+/** Reads n bytes at offset `place`, or fewer if the file ends earlier. */
 static es_status fill(es_esf_pieces *pieces, int64_t place, size_t n)
 {
     pieces->place = place;

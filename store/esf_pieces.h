@@ -1,7 +1,7 @@
 /**
- * Reads a file by pread in pieces larger than requested, so that further reads
- * mostly need no system call. Nothing is mapped, so a file that is truncated
- * during reading only appears shorter.
+ * Reads a file by pread in pieces that are larger than requested, so that most
+ * further reads need no system call. The file is not mapped, so a file that is
+ * truncated during reading only appears shorter and causes no SIGBUS.
  */
 #ifndef ES_ESF_PIECES_H
 #define ES_ESF_PIECES_H
@@ -10,31 +10,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A buffered file. All members but the descriptor, which is borrowed, start as
- * zero. */
+/**
+ * A buffered file. The descriptor is borrowed; all other members must be zero
+ * at first.
+ */
 typedef struct es_esf_pieces {
     int fd;
     unsigned char *bytes; /* (size) */
-    size_t size, n;       /* n: valid bytes, read from offset `place` */
+    size_t size, n;       /* size of the buffer; number of bytes in it, read
+                             from offset `place` */
     int64_t place;
 } es_esf_pieces;
 
 /**
- * Returns n bytes at an offset of the file, borrowed until the next call.
+ * Returns n bytes at an offset of the file, which are valid until the next
+ * call.
  *
  *   n      number of bytes
- *   ahead  minimum bytes to read, if the file has them
+ *   ahead  minimum number of bytes to read, if the file has as many
  *
- * Returns ES_OK; ES_DONE: the file ends earlier; ES_EIO without a message:
- * errno has the reason; ES_ENOMEM.
+ * Returns ES_OK; ES_DONE if the file ends earlier; ES_EIO without a message,
+ * with the reason in errno; ES_ENOMEM.
  */
 es_status es_esf_pieces_get(unsigned char **out, es_esf_pieces *pieces,
                             int64_t place, size_t n, size_t ahead) ES_MUST_USE;
 
-/** Discards the buffered bytes, to read another file or the same file again. */
+/**
+ * Discards the buffered bytes, so that another file, or new contents of the
+ * same file, can be read.
+ */
 void es_esf_pieces_restart(es_esf_pieces *pieces, int fd);
 
-/** Frees the buffer; the object can still be used. */
+/** Frees the buffer. `pieces` can still be used afterwards. */
 void es_esf_pieces_free(es_esf_pieces *pieces);
 
 #endif

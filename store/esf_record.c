@@ -1,5 +1,6 @@
-/* Packs the records of a fragment. One function per record measures, writes and
-   reads it, so that writer and reader cannot differ. */
+/* Packs the records of a fragment into bytes and unpacks them. For each record,
+   the same function measures, writes and reads, so that writer and reader
+   cannot differ. */
 #include "store/esf_record.h"
 
 void es_esf_pack_writer(es_pack *pack, void *writer)
@@ -42,7 +43,10 @@ void es_esf_pack_series(es_pack *pack, void *series)
     es_pack_integer(pack, &record->phase);
 }
 
-/** Packs a value whose member is not an int64_t, and returns the result. */
+/**
+ * Packs or unpacks, as an int64_t, a value whose member has another type, and
+ * returns the result.
+ */
 static int64_t pack_as(es_pack *pack, int64_t value)
 {
     es_pack_integer(pack, &value);

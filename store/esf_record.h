@@ -1,6 +1,8 @@
-/** Describes the records in a frame of a fragment file: one record per call of
- * es_writer, in order. Strings and integers have the form of
- * analyzer/base/pack.h. */
+/**
+ * Describes the records in a frame of a fragment file. Each call of a function
+ * of es_writer appends one record. Strings and integers are packed as in
+ * analyzer/base/pack.h.
+ */
 #ifndef ES_ESF_RECORD_H
 #define ES_ESF_RECORD_H
 
@@ -8,51 +10,59 @@
 #include "store/run.h"
 
 typedef enum es_esf_kind {
-    ES_ESF_WRITER = 1, /* contains es_esf_writer */
-    ES_ESF_RUN,        /* contains es_esf_run: the first record of an attempt */
-    ES_ESF_SERIES,     /* contains es_esf_series */
-    ES_ESF_SAMPLE,     /* contains es_esf_sample, then the values */
+    ES_ESF_WRITER = 1, /* record contains an es_esf_writer */
+    ES_ESF_RUN,        /* record contains an es_esf_run; first record of an
+                          attempt */
+    ES_ESF_SERIES,     /* record contains an es_esf_series */
+    ES_ESF_SAMPLE,     /* record contains an es_esf_sample, followed by the
+                          values */
     ES_ESF_EVENT,      /* es_event */
-    ES_ESF_MAP,        /* contains es_map, then the values */
-    ES_ESF_END,        /* contains es_esf_end */
-    /* Repetitions of an earlier record of the attempt, for readers that found
-       the original damaged; other readers skip them. */
-    ES_ESF_RUN_AGAIN,    /* contains es_esf_run */
-    ES_ESF_SERIES_AGAIN, /* contains es_esf_series */
+    ES_ESF_MAP,        /* record contains an es_map, followed by the values */
+    ES_ESF_END,        /* record contains an es_esf_end */
+    /* Repetitions of an earlier record of the attempt. Readers that found the
+       earlier record damaged use them; other readers skip them. */
+    ES_ESF_RUN_AGAIN,    /* record contains an es_esf_run */
+    ES_ESF_SERIES_AGAIN, /* record contains an es_esf_series */
 } es_esf_kind;
 
-#define ES_ESF_RECORD_BYTES 8 /* kind and size precede each record */
+#define ES_ESF_RECORD_BYTES 8 /* bytes of a record's kind and length */
 
-/** The writing process. Host and boot show whether the pid and the clock are
- * those of this machine. */
+/**
+ * The process that writes the fragment. By host and boot a reader finds out
+ * whether the pid and the clock belong to its machine.
+ */
 typedef struct es_esf_writer {
-    const char *host, *boot; /* /proc/sys/kernel/random/boot_id */
+    const char *host, *boot; /* name of the host; its
+                                /proc/sys/kernel/random/boot_id */
     int64_t pid;
 } es_esf_writer;
 
-/** A run that begins or, if `resumed` is set, continues. For a resumed run only
- * uuid, n_layer, n_head and the new config, program and host are used. */
+/**
+ * A run that begins or, if `resumed` is set, is resumed. For a resumed run only
+ * uuid, n_layer, n_head and the new config, program and host are used.
+ */
 typedef struct es_esf_run {
     es_run_info info;
     int64_t resumed;
 } es_esf_run;
 
 typedef struct es_esf_series {
-    int64_t number; /* the number that samples refer to */
+    int64_t number; /* number of the series, by which samples refer to it */
     const char *name, *unit;
     int64_t shape, phase;
 } es_esf_series;
 
-/** Head of a sample, 24 bytes, followed by the values. */
+/** Head of a sample's record, 24 bytes, followed by the sample's values. */
 typedef struct es_esf_sample {
     int64_t series, step;
-    int32_t crc; /* es_checksum_of_sample */
+    int32_t crc; /* checksum of the sample, from es_checksum_of_sample */
     uint32_t bytes;
 } es_esf_sample;
 
 typedef struct es_esf_end {
     int64_t status;
-    const char *at; /* time of the end; NULL if the run is running */
+    const char *at; /* time at which the run ended; NULL if the run is
+                       running */
 } es_esf_end;
 
 void es_esf_pack_writer(es_pack *pack, void *writer);

@@ -1,6 +1,6 @@
-/* Replays a fragment's records into the private database, by the same calls of
- * es_writer as in the recording process. The values of samples stay in the
- * file; esf_index.c stores their places. */
+/* Replays a fragment's records into the private database by the same calls of
+ * es_writer that the recording process made. The values of samples stay in the
+ * file; esf_index.c stores their offsets. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,9 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NUMBERS_MOST                                                           \
-    (1 << 20) /* highest accepted number of a run or series                    \
-               */
+/* Maximum number of a run or series that is accepted. */
+#define NUMBERS_MOST (1 << 20)
 
 /* --- the tables ----------------------------------------------------------- */
 
@@ -62,7 +61,7 @@ typedef struct record {
     const es_esf_frame *frame;
     uint32_t kind, bytes;
     unsigned char *data; /* (bytes) */
-    int64_t place;       /* place of `data` in the file */
+    int64_t place;       /* offset of `data` in the file */
 } record;
 
 static es_status fail_record(const es_esf *esf, const record *r)
@@ -73,14 +72,19 @@ static es_status fail_record(const es_esf *esf, const record *r)
                    esf->database->path, (unsigned long long)r->frame->sequence);
 }
 
-/** Fails unless frames were lost: a lost frame may have contained the record
- * that this one refers to. */
+/**
+ * Checks a record that refers to an unknown record. If frames were lost, one of
+ * them may have contained the unknown record; otherwise the file is invalid,
+ * and the function fails.
+ */
 static es_status check_lost(const es_esf *esf, const record *r)
 {
     return esf->has_lost ? ES_OK : fail_record(esf, r);
 }
 
-/** Skips a record that refers to a lost record; fails if no frames were lost.
+/**
+ * Skips a record that refers to an unknown record, which was in a lost frame.
+ * Fails if no frames were lost.
  */
 static es_status miss(es_esf *esf, const record *r)
 {
@@ -118,8 +122,10 @@ static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
                : 0;
 }
 
-/** Extends the array to at least `number` elements; new elements are zero,
- * which means unknown. */
+/**
+ * Extends an array to at least `number` elements. New elements are zero, which
+ * stands for unknown.
+ */
 static es_status reserve(void *array, size_t *n, int64_t number, size_t size)
 {
     es_status status = ES_OK;
@@ -137,7 +143,9 @@ static es_status add_run(es_esf *esf, const record *r, es_run_info *info)
     const time_t seconds = (time_t)(r->frame->time / 1000);
     struct tm then;
     gmtime_r(&seconds, &then);
-    if (!info->started_at && /* a resumed run whose first frame is lost */
+    if (!info->started_at && /* if the frame that began the run is lost, the
+                                record describes a resumption and has no start
+                                time */
         strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%S.000Z", &then))
         info->started_at = started;
     info->status = ES_RUN_RUNNING;
@@ -168,7 +176,9 @@ static es_status take_run(es_esf *esf, const record *r)
                                 r->frame->resume);
 }
 
-/** Adds a run whose first record was lost, from the repetition of that record.
+/**
+ * Adds a run from the repetition of its record, because the first copy of the
+ * record was lost.
  */
 static es_status take_run_again(es_esf *esf, const record *r)
 {
@@ -279,9 +289,11 @@ static es_status take_end(es_esf *esf, const record *r, int64_t run)
                              end.at);
 }
 
-/** Processes a record that belongs to a run. If the record that began the
- * attempt is lost, the frame's `resume` still specifies which earlier samples
- * are invalid. */
+/**
+ * Processes a record that belongs to a run. If the record that began the
+ * frame's attempt is lost, first removes the samples that this attempt
+ * replaces; the frame's `resume` gives their first step.
+ */
 static es_status take_of_run(es_esf *esf, const record *r)
 {
     const int64_t run = run_of(esf, r->frame);
@@ -331,8 +343,10 @@ static es_status take_record(es_esf *esf, const record *r)
 
 /* --- frames --------------------------------------------------------------- */
 
-/** Adds n lost frames after a step of a run to the last loss of that step, or
- * as a new loss. */
+/**
+ * Adds n lost frames after a step of a run to the list of losses. If the last
+ * loss in the list has the same run and step, adds n to that loss.
+ */
 static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 {
     es_esf_loss *last = esf->n_losses ? &esf->losses[esf->n_losses - 1] : NULL;
@@ -349,9 +363,9 @@ static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 }
 
 /**
- * Reports that n frames before this one are lost, with an event of the frame's
- * run or, if it is unknown, of the first known run. While no run is known, the
- * report is postponed.
+ * Reports that n frames before this frame are lost, by adding an event to the
+ * frame's run or, if the frame's run is unknown, to the first known run. If no
+ * run is known yet, the report is postponed.
  */
 static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
                            uint64_t n)
@@ -382,7 +396,10 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
     return status < 0 ? status : es_writer_event(esf->writer, run, &event);
 }
 
-/** Counts the current frame as lost, too, because it depends on lost frames. */
+/**
+ * Counts the current frame as lost, too, because its records depend on lost
+ * frames.
+ */
 static void note_missed(es_esf *esf)
 {
     if (esf->n_losses)

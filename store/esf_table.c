@@ -1,23 +1,26 @@
-/* Implements the virtual table `sample` of a fragment's private database. Its
-   rows are those of the index, by series and by ascending or descending step;
-   crc and value are read from the file. Values that are no longer in the file
-   are NULL, which counts as a damaged sample. */
+/* Implements the virtual table `sample` of a fragment's private database. The
+   table has one row per entry of the index, in order of series and of ascending
+   or descending step; crc and value are read from the file. If values are no
+   longer in the file, they are NULL, and readers treat the sample as
+   damaged. */
 #include "store/esf_index_internal.h"
 
 #include "store/esf_record.h"
 
 #include <string.h>
 
-#define NEAR                                                                   \
-    2048 /* bytes; a smaller gap between samples is read, not skipped */
-#define AHEAD 65536 /* bytes read in one piece */
+/* If the gap between two samples has fewer bytes, it is read instead of
+   skipped. */
+#define NEAR 2048
+#define AHEAD 65536 /* number of bytes that are read at once */
 
 enum { SERIES, STEP, CRC, VALUE };
 
-/* Bits of idxNum: the arguments of xFilter in this order, and the direction. */
+/* Bits of idxNum: first the constraints, in the order of xFilter's arguments,
+ * then the direction of the scan. */
 enum {
     BY_SERIES = 1,
-    BY_LEAST = 2, /* lower bound of the step; BY_STEP sets both bounds */
+    BY_LEAST = 2, /* lower bound of the step; BY_STEP stands for both bounds */
     BY_MOST = 4,
     BY_STEP = 8,
     DOWN = 16
@@ -30,12 +33,13 @@ typedef struct table {
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
-    size_t lane, end; /* the current lane; index behind the last lane to scan */
-    int64_t least, most; /* bounds of the steps */
+    size_t lane, end; /* index of the current lane; index behind the last lane
+                         to scan */
+    int64_t least, most; /* lowest and highest step to return */
     bool down;
     int64_t step; /* step of the current row */
-    size_t at; /* index of the current item, valid while `generation` equals the
-                  index's */
+    size_t at;    /* index of the current item in its lane; valid only while
+                     `generation` equals the index's generation */
     uint64_t generation;
 } cursor;
 
@@ -62,7 +66,10 @@ static int disconnect(sqlite3_vtab *base)
 
 /* --- plans ---------------------------------------------------------------- */
 
-/** Returns the bit of idxNum for a constraint; 0 if it cannot be used. */
+/**
+ * Returns the bit of idxNum for a constraint on a column, or 0 if the table
+ * cannot use the constraint.
+ */
 static int use_of(const struct sqlite3_index_constraint *constraint)
 {
     if (!constraint->usable)
@@ -74,8 +81,8 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
     switch (constraint->op) {
     case SQLITE_INDEX_CONSTRAINT_EQ:
         return BY_STEP;
-    case SQLITE_INDEX_CONSTRAINT_GT: /* rows equal to the bound: SQLite filters
-                                        again */
+    case SQLITE_INDEX_CONSTRAINT_GT: /* rows at the bound itself are returned,
+                                        too, and SQLite discards them */
     case SQLITE_INDEX_CONSTRAINT_GE:
         return BY_LEAST;
     case SQLITE_INDEX_CONSTRAINT_LT:
@@ -88,7 +95,8 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
 
 static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    int chosen[BY_STEP + 1] = {0}; /* 1 + index of the constraint, or 0 */
+    int chosen[BY_STEP + 1] = {0}; /* for each bit: index of its constraint plus
+                                      1, or 0 */
     (void)base;
     for (int i = 0; i < info->nConstraint; i++)
         chosen[use_of(&info->aConstraint[i])] = i + 1;
@@ -118,7 +126,9 @@ static es_esf_index *index_of(const cursor *c)
     return ((const table *)c->base.pVtab)->index;
 }
 
-/** Returns the item of the current row; NULL if the row was deleted. */
+/**
+ * Returns the index entry of the current row, or NULL if the row was deleted.
+ */
 static const es_esf_item *item_of(cursor *c)
 {
     const es_esf_index *index = index_of(c);
@@ -133,8 +143,11 @@ static const es_esf_item *item_of(cursor *c)
                                                            : NULL;
 }
 
-/** Moves to the first row within [least, most], or to the last one if `down`,
- * in the current lane or in the first later lane with such a row. */
+/**
+ * Moves to the first row with a step within [least, most] or, if `down` is set,
+ * to the last such row. Searches the current lane and, if it has no such row,
+ * the following lanes.
+ */
 static int find_row(cursor *c)
 {
     es_esf_index *index = index_of(c);
@@ -162,8 +175,8 @@ static int next_row(sqlite3_vtab_cursor *base)
     cursor *c = (cursor *)base;
     const es_esf_index *index = index_of(c);
     const bool here =
-        item_of(c) !=
-        NULL; /* if the row was deleted, `at` is already the next item */
+        item_of(c) != NULL; /* if the current row was deleted, `at` already is
+                               the index of the next row */
     const size_t at = c->down ? c->at - 1 : here ? c->at + 1 : c->at;
     const es_esf_lane *l =
         c->lane < index->n_lanes ? &index->lanes[c->lane] : NULL;
@@ -177,8 +190,10 @@ static int next_row(sqlite3_vtab_cursor *base)
     return find_row(c);
 }
 
-/** Sets a bound; ignores a value that is not an integer, because SQLite filters
- * the rows again. */
+/**
+ * Sets a bound to a value given by the query. A value that is not an integer is
+ * ignored, because SQLite also checks the condition on each returned row.
+ */
 static void set_bound(int64_t *bound, sqlite3_value *given)
 {
     if (sqlite3_value_type(given) == SQLITE_INTEGER)
@@ -234,8 +249,10 @@ static int row_number(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 
 /* --- values --------------------------------------------------------------- */
 
-/** Reads the sample's record and the values behind it from the file. Sets *out
- * to NULL if the file no longer contains them. */
+/**
+ * Reads a sample's record and values from the file. Sets *out to NULL if the
+ * file no longer contains them.
+ */
 static int read_sample(unsigned char **out, cursor *c)
 {
     es_esf_index *index = index_of(c);

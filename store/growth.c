@@ -11,29 +11,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEPT_MOST                                                              \
-    ((size_t)1 << 18) /* most sample values kept from one look                 \
-                       */
+/* Maximum number of sample values that one call of es_growth_look keeps. */
+#define KEPT_MOST ((size_t)1 << 18)
 
-/* A series that the reader knows. The index in the array is the series' number
- * in the file minus 1. */
+/* A series of the reader. The series that has number i in the file is at index
+ * i - 1 of the array. */
 typedef struct known {
-    char *name; /* NULL if the reader does not know the series */
+    char *name; /* name, or NULL if the reader does not know the series */
     es_phase phase;
     size_t run, n_values;
     uint32_t crc;
 } known;
 
 struct es_growth {
-    es_database database; /* only the file names in it are set */
+    es_database database; /* only its file names are set */
     es_esf esf;           /* without tables */
     es_growth_news news;
     bool is_written; /* the fragment's writer was alive at the last check */
     known *series;   /* (n_series) */
     size_t n_series;
-    es_growth_sample *samples; /* (n_samples) found by the last look */
+    es_growth_sample *samples; /* (n_samples) samples that the last
+                                  es_growth_look found */
     size_t n_samples;
-    float *values; /* (n_values) values of all samples */
+    float *values; /* (n_values) values of all samples, one after the other */
     size_t n_values;
 };
 
@@ -74,8 +74,10 @@ static es_status append(es_growth *growth, const known *from, int64_t step,
     return ES_OK;
 }
 
-/** Keeps a sample if it is intact and its series is known. Otherwise reports
- * ES_GROWTH_OTHER, so that the caller opens a reader. */
+/**
+ * Keeps a sample if it is intact, its series is known and there is space.
+ * Otherwise reports ES_GROWTH_OTHER, so that the caller opens a reader.
+ */
 static es_status keep(es_growth *growth, const es_esf_sample *sample,
                       const unsigned char *values, uint32_t bytes)
 {
@@ -93,7 +95,10 @@ static es_status keep(es_growth *growth, const es_esf_sample *sample,
     return ES_OK;
 }
 
-/** Scans one frame; takes the place of es_esf_replay. */
+/**
+ * Reads the kinds and steps of one frame's records. Used instead of
+ * es_esf_replay.
+ */
 static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
                             uint64_t n_lost)
 {
@@ -111,13 +116,14 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         if (is_whole &&
             (words[0] == ES_ESF_RUN_AGAIN || words[0] == ES_ESF_SERIES_AGAIN)) {
             used += (words[1] + 7) / 8 * 8;
-            continue; /* a repetition of a known record */
+            continue; /* skips the repetition of a known record */
         }
         const bool is_sample =
             is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;
         note(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
         if (!is_sample)
-            return ES_OK; /* the caller's reader will examine the whole frame */
+            return ES_OK; /* no need to read further: the caller will open a
+                             reader */
         memcpy(&sample, esf->payload + used, sizeof sample);
         if (sample.step > esf->step)
             esf->step = sample.step;
@@ -209,8 +215,8 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader)
 }
 
 /**
- * Returns true if the writer is alive but was not at the last check, or the
- * reverse. For a writer that was alive, a recent heartbeat is sufficient proof.
+ * Returns true if the writer has died or has come to life since the last check.
+ * A writer that was alive is not checked again while its last frame is recent.
  */
 static bool has_turned(const es_growth *growth)
 {

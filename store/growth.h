@@ -1,7 +1,7 @@
 /**
- * Follows growing fragments (esf.h), for programs that watch many of them.
- * The state takes about 1 KiB per fragment and no open descriptor; a look reads
- * only the bytes that were appended since the last look.
+ * Follows growing fragments (esf.h), for programs that watch many of them. The
+ * state of each fragment takes about 1 KiB and no open descriptor.
+ * es_growth_look reads only the bytes that were appended since its last call.
  */
 #ifndef ES_GROWTH_H
 #define ES_GROWTH_H
@@ -10,17 +10,19 @@
 
 typedef struct es_growth es_growth;
 
-/** The changes since es_growth_begin, or since the last look that
- *  found something. */
+/**
+ * The kind of changes since es_growth_begin or since the last es_growth_look
+ * that found a change.
+ */
 typedef enum es_growth_news {
-    ES_GROWTH_NONE,    /* nothing new, or only heartbeats */
+    ES_GROWTH_NONE,    /* no change, or only heartbeats */
     ES_GROWTH_SAMPLES, /* samples only */
-    ES_GROWTH_OTHER    /* events, series, runs, maps, an end, damage, a dead
-                          writer, or another file: a reader has to be opened or
-                          refreshed */
+    ES_GROWTH_OTHER    /* events, series, runs, maps, the end of a run, damage,
+                          a dead writer, or another file: the caller has to open
+                          or refresh a reader */
 } es_growth_news;
 
-/** An appended sample of a series that the reader had loaded. */
+/** An appended sample of a series that the reader knew. */
 typedef struct es_growth_sample {
     size_t run;       /* index of the run */
     const char *name; /* name of the series */
@@ -31,17 +33,19 @@ typedef struct es_growth_sample {
 } es_growth_sample;
 
 /**
- * Opens a reader as es_reader_open does, but searches at most `most` bytes of a
- * fragment for whole frames behind damage. The search starts where the search
- * of `growth`, which follows the same path, has stopped, or at the damage if
- * `growth` is NULL. es_growth_begin continues it.
+ * Opens a reader in the same way as es_reader_open, but searches at most `most`
+ * bytes of a fragment for complete frames behind a damaged frame. If `growth`,
+ * which must follow the same path, has already searched a part, the search
+ * continues behind that part. With NULL the search starts at the damaged frame.
+ * es_growth_begin continues the search.
  */
 es_status es_growth_open(es_reader **out, const char *path,
                          const es_growth *growth, int64_t most) ES_MUST_USE;
 
 /**
- * Starts to follow a fragment from a reader's position; the reader may be
- * closed afterwards. If the writer dies from now on, looks report it.
+ * Starts to follow a fragment from the position of a reader, which may be
+ * closed afterwards. From now on es_growth_look also reports if the writer
+ * dies.
  *
  *   out  NULL if the reader has no fragment, or its writer has closed the
  *        fragment and all of it is searched
@@ -51,18 +55,20 @@ es_status es_growth_open(es_reader **out, const char *path,
 es_status es_growth_begin(es_growth **out, const es_reader *reader) ES_MUST_USE;
 
 /**
- * Opens the file, reads what was appended, and closes the file. On a file
- * system that hosts share, opening it fetches what another host wrote.
+ * Opens the file, reads the data that was appended since the last call, and
+ * closes the file. On a file system that hosts share, opening the file makes
+ * data of other hosts visible.
  *
- * Returns ES_OK; after ES_EIO, ES_EFORMAT or ES_ENOMEM begin again with a new
- * reader.
+ * Returns ES_OK. After ES_EIO, ES_EFORMAT or ES_ENOMEM the caller must begin
+ * again with a new reader.
  */
 es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
 
 /**
- * Returns the n samples of the last look, in the order in which they were
- * appended; borrowed until the next look or until they are dropped. n is 0
- * unless the look returned ES_GROWTH_SAMPLES.
+ * Returns the n samples that the last es_growth_look found, in the order in
+ * which they were appended. They are valid until the next es_growth_look or
+ * es_growth_drop_samples. n is 0 unless es_growth_look returned
+ * ES_GROWTH_SAMPLES.
  */
 const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth);
 void es_growth_drop_samples(es_growth *growth);
@@ -71,11 +77,13 @@ void es_growth_drop_samples(es_growth *growth);
  *  next look resumes it. */
 bool es_growth_is_searching(const es_growth *growth);
 
-/** Returns true if another machine writes the fragment: the local kernel then
- * does not notify of its changes. */
+/**
+ * Returns true if another machine writes the fragment. The local kernel then
+ * sends no notifications about changes of the file.
+ */
 bool es_growth_is_abroad(const es_growth *growth);
 
-/** Frees the state; NULL is fine. */
+/** Frees the state. `growth` may be NULL. */
 void es_growth_end(es_growth *growth);
 
 #endif

@@ -1,9 +1,10 @@
 /* Restricts the files that SQLite may touch while it writes a database: the
- * file itself and its rollback journal, each only if it is a regular file with
- * a single name that belongs to the user. A journal is untrusted data and may
- * name another file, which SQLite would read and delete. SQLite's default VFS
- * is therefore wrapped in one that refuses to open, check or delete any other
- * file; all other calls pass through. */
+ * file itself and its rollback journal, each only if it is a regular file that
+ * belongs to the user and has no other hard link. The restriction is needed
+ * because a journal is untrusted data: it may name another file, which SQLite
+ * would read and delete. SQLite's default VFS is therefore wrapped in a VFS
+ * that refuses to open, check or delete any other file and passes all other
+ * calls on. */
 #include "store/store_internal.h"
 
 #include <stdio.h>
@@ -11,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Stores the reason for the message, unless an earlier reason is stored. */
+/* Stores the reason of a refusal for the error message, unless an earlier
+ * reason is already stored. */
 static int refuse(es_guard *guard, const char *suffix, const char *reason)
 {
     if (!guard->refusal[0])
@@ -20,8 +22,8 @@ static int refuse(es_guard *guard, const char *suffix, const char *reason)
     return SQLITE_PERM;
 }
 
-/* Refuses a file that is not a regular file of this user with a single name. A
- * file that does not exist yet passes. */
+/* Refuses a file unless it is a regular file that belongs to the user and has
+ * no other hard link. A file that does not exist yet is accepted. */
 static int check_file(es_guard *guard, const char *path, const char *suffix)
 {
     struct stat st;
@@ -46,8 +48,8 @@ static int check_absent(es_guard *guard, const char *suffix)
                : SQLITE_OK;
 }
 
-/* Returns the rest of `path` after the name of the guarded file; NULL if `path`
-   is another file. */
+/* Returns the part of `path` that follows the name of the guarded file, or NULL
+   if `path` does not begin with this name. */
 static const char *suffix_of(const es_guard *guard, const char *path)
 {
     size_t n = strlen(guard->file);
@@ -100,8 +102,8 @@ static int guarded_delete(sqlite3_vfs *vfs, const char *path, int sync)
                : refuse(guard, "-journal", "names another file: remove it");
 }
 
-/* SQLite calls this for the file that a journal names, before it rolls the
- * journal back. */
+/* SQLite also calls this function for another file that the journal names,
+ * before it rolls the journal back. */
 static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
                           int *out)
 {
@@ -135,6 +137,6 @@ int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
         return rc;
     rc = sqlite3_open_v2(file, handle, flags, guard->name);
     sqlite3_vfs_unregister(
-        &guard->vfs); /* the connection keeps its pointer to the VFS */
+        &guard->vfs); /* the open connection keeps its pointer to the VFS */
     return rc;
 }

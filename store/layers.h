@@ -24,18 +24,19 @@ typedef enum es_layer_kind {
 const char *es_layer_kind_name(es_layer_kind kind);
 
 typedef struct es_layer {
-    char *name; /* name of the layer's module; NULL if unknown. Untrusted:
-                   escape it */
+    char *name; /* name of the layer's module; NULL if unknown. It comes from an
+                   untrusted file and must be escaped before it is printed */
     es_layer_kind kind;
 } es_layer;
 
 typedef struct es_layers {
-    size_t n_layers, n_heads; /* numbers of the run's layers and heads */
+    size_t n_layers, n_heads; /* number of the run's layers and of the heads of
+                                 a layer */
     es_layer *list;           /* (n_layers) */
     double *ceilings; /* (L,H) nats, as in es_judge_run; NULL if the run has no
                          ceilings */
-    bool has_kinds;   /* at least one layer's kind is known */
-    size_t n_malformed; /* number of ill-formed members, which are ignored */
+    bool has_kinds;   /* true if the kind of at least one layer is known */
+    size_t n_malformed; /* number of malformed members, which are ignored */
 } es_layers;
 
 /**
@@ -50,7 +51,10 @@ es_status es_reader_layers(es_layers **out, es_reader *reader,
 
 void es_layers_free(es_layers *layers); /* `layers` may be NULL */
 
-/** Returns true if two runs have the same layers; either may be NULL. */
+/**
+ * Returns true if two runs have the same descriptions of their layers. Either
+ * argument may be NULL.
+ */
 bool es_layers_equal(const es_layers *a, const es_layers *b);
 
 /**
@@ -58,9 +62,10 @@ bool es_layers_equal(const es_layers *a, const es_layers *b);
  *
  *   layers  the run's layers, whose ceilings are borrowed; or NULL
  *
- * The run is open-ended if its configuration does not state the planned steps.
- * A finished import is never open-ended: it will not grow, and may be a single
- * state of a model. Returns ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ * The run is open-ended if its configuration does not state the planned number
+ * of steps. A finished import is never open-ended, because it does not grow and
+ * may be a single checkpoint of a model. Returns ES_OK, ES_EARGUMENT,
+ * ES_ENOMEM.
  */
 es_status es_reader_judged(es_judge_run *out, es_reader *reader, size_t run,
                            const es_layers *layers) ES_MUST_USE;

@@ -1,7 +1,8 @@
-/* Stores a watcher's alerts and deliveries in a database that may not come from
- * another program: the file is opened through a guard (guard.c), its schema
- * must equal ours byte by byte, and every call is limited to a number of SQLite
- * steps. If a watcher is killed, the next one rolls its journal back. */
+/* Stores a watcher's alerts and deliveries in a database. The file is
+ * untrusted: it is opened through a guard (guard.c), its schema must equal this
+ * program's schema byte by byte, and every call may execute only a limited
+ * number of SQLite steps. If a watcher is killed, the next watcher rolls back
+ * its journal. */
 #include "store/ledger.h"
 
 #include "analyzer/base/checked.h"
@@ -15,12 +16,12 @@
 #define LEDGER_ID 0x454E574C /* "ENWL" */
 #define LEDGER_VERSION 2
 
-/* Limit of one call, in steps of SQLite's virtual machine; they take a second
-   or two. Millions of alerts stay far below it; a crafted file whose pages
-   refer to each other many times exceeds it. */
+/* Maximum number of steps of SQLite's virtual machine in one call, which take a
+   second or two. A call on millions of alerts needs far fewer steps. The limit
+   stops a crafted file whose pages refer to each other many times. */
 #define STEPS_MOST 100000000
-#define STEPS_EACH                                                             \
-    1000 /* virtual machine steps between two checks of the limit */
+/* Virtual machine steps between two checks of the limit. */
+#define STEPS_EACH 1000
 
 static const char schema[] =
     "CREATE TABLE alert(\n"
@@ -82,7 +83,7 @@ enum { N_STRINGS = 8 }; /* the first columns of SQL_NEXT */
 struct es_ledger {
     es_guard guard;
     es_database database;
-    int64_t n_steps; /* steps of the current call */
+    int64_t n_steps; /* number of virtual machine steps in the current call */
     sqlite3_stmt *statements[N_SQL];
     char *strings[N_STRINGS]; /* strings of the last delivery that was
                                  returned */
@@ -100,15 +101,16 @@ static es_status create(es_ledger *ledger)
     return status < 0 ? status : es_database_execute(&ledger->database, sql);
 }
 
-/* Copies the text in a column, so that the statement can be reset: an open row
-   would block other writers. */
+/* Copies the text in a column, so that the caller can reset the statement; a
+   statement with an open row would block other writers. */
 static es_status copy_text(char **out, sqlite3_stmt *s, int column)
 {
     const unsigned char *text = sqlite3_column_text(s, column);
     return es_copy_text(out, text ? (const char *)text : "");
 }
 
-/* Reads a database's whole schema into one text, in a fixed order. */
+/* Reads the statements of a database's whole schema, in a fixed order, into one
+ * string. */
 static es_status read_schema(char **out, const es_database *database)
 {
     sqlite3_stmt *s = NULL;
@@ -146,9 +148,9 @@ static es_status fail_foreign(const es_database *database)
                    database->path);
 }
 
-/* Checks the application_id and the schema, which must match exactly: a trigger
-   could suppress alerts, and another table or index could change their meaning.
-   */
+/* Checks the application_id and the schema. The schema must match exactly,
+   because a trigger could suppress alerts, and another table or index could
+   change their meaning. */
 static es_status check(es_ledger *ledger, int64_t id, const char *found)
 {
     int64_t version;
@@ -174,8 +176,8 @@ static es_status check(es_ledger *ledger, int64_t id, const char *found)
     return status;
 }
 
-/* Creates or checks the schema in one transaction, because two processes that
-   open a new file at once must not both create it. */
+/* Creates or checks the schema in one transaction, so that of two processes
+   that open a new file at the same time only one creates it. */
 static es_status make_or_check(es_ledger *ledger)
 {
     int64_t id;
@@ -196,9 +198,10 @@ done:
     return status;
 }
 
-/* Refuses a run file: it has a write-ahead log, which SQLite would start to
- * use. The bytes at offsets 18 and 19 of an SQLite file are 2 for WAL. SQLite
- * itself reports a missing or foreign file. */
+/* Refuses a run file. A run file may be in WAL mode, and SQLite would then use
+ * its write-ahead log. In WAL mode the bytes at offsets 18 and 19 of an SQLite
+ * file are 2. SQLite itself reports a missing file and a file that is not an
+ * SQLite database. */
 static es_status refuse_wal(const es_database *database)
 {
     sqlite3_file *file = NULL;
@@ -234,7 +237,7 @@ static es_status open_file(es_ledger *ledger, const char *path)
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
     sqlite3_progress_handler(database->handle, STEPS_EACH, count_steps, ledger);
-    /* FULL: an alert is on the disk before it is delivered. */
+    /* With FULL, an alert is on the disk before it is delivered. */
     if ((status = refuse_wal(database)) < 0 ||
         (status = es_database_harden(database)) < 0 ||
         (status = es_database_execute(database, "PRAGMA synchronous = FULL")) <
@@ -278,8 +281,8 @@ void es_ledger_close(es_ledger *ledger)
 
 /* --- transactions --------------------------------------------------------- */
 
-/* Begins a public call: refuses a forked child, and resets the count of steps.
- */
+/* Must be called first in each public function. Refuses to work in a forked
+   child, and resets the number of steps. */
 static es_status enter(es_ledger *ledger)
 {
     ledger->n_steps = 0;
@@ -294,7 +297,8 @@ static es_status begin(es_ledger *ledger)
                : es_database_execute(&ledger->database, "BEGIN IMMEDIATE");
 }
 
-/* Commits if status is ES_OK, else rolls back; keeps the first message. */
+/* Ends a transaction: commits if `status` is ES_OK, else rolls back. After a
+ * failure, es_message() is that of the first failure. */
 static es_status end(es_ledger *ledger, es_status status)
 {
     if (status == ES_OK)
@@ -304,7 +308,8 @@ static es_status end(es_ledger *ledger, es_status status)
     return status;
 }
 
-/* Runs a statement that returns no rows; counts the changed rows. */
+/* Runs a statement that returns no rows. Sets *n_changed to the number of
+ * changed rows. */
 static es_status run(es_ledger *ledger, int statement, int64_t *n_changed)
 {
     sqlite3_stmt *s = ledger->statements[statement];
@@ -460,8 +465,8 @@ es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
     return status == ES_OK && !n_claimed ? ES_DONE : status;
 }
 
-/* Fails for a missing entry. Entries are never deleted, so another program has
-   replaced the file. */
+/* Fails because a delivery is missing. Deliveries are never deleted, so another
+   program must have replaced the file. */
 static es_status fail_replaced(const es_ledger *ledger)
 {
     return es_fail(ES_EFORMAT,
@@ -499,9 +504,9 @@ es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
         int64_t *out;
         const char *sql;
     } counts[] = {
-        /* not count(*), which is a single step of the virtual machine for a
-           whole table, however long it takes, so that the step limit could not
-           stop it */
+        /* SQLite executes count(*) over a whole table as a single step of its
+           virtual machine, however long it takes, and the limit on steps could
+           not stop it. count(id) takes a step per row. */
         {&out->alerts, "SELECT count(id) FROM alert"},
         {&out->delivered, COUNT "('delivered')"},
         {&out->owed, COUNT "('owed', 'claimed')"},

@@ -1,14 +1,14 @@
 /**
  * Implements a watcher's ledger: a small database, separate from the run file,
- * of the alerts that the watcher has found and the deliveries that it has made.
- * An alert is entered once, together with its deliveries. A process claims a
- * delivery before it makes it, and only one process can claim it; watchers that
- * are killed, restarted or run in parallel therefore never repeat or lose a
- * delivery.
+ * that contains the alerts that the watcher has found and the state of their
+ * deliveries. An alert is entered once, together with its deliveries. A process
+ * claims a delivery before it makes the delivery, and only one process can
+ * claim it. Therefore watchers that are killed, restarted or run in parallel
+ * never repeat or lose a delivery.
  *
  * A ledger belongs to one thread at a time and to the process that opened it: a
- * forked child that delivers opens the file again. Every call is one
- * transaction, which is on the disk when the call returns.
+ * forked child must open the file again. Every call is one transaction, which
+ * is on the disk when the call returns.
  */
 #ifndef ES_LEDGER_H
 #define ES_LEDGER_H
@@ -51,18 +51,19 @@ typedef struct es_alert {
 } es_alert;
 
 /**
- * Opens `path`; creates it if it is absent or empty. Rolls back the unfinished
- * transaction of a killed watcher.
+ * Opens `path`, or creates it if it is absent or empty. Rolls back the
+ * unfinished transaction of a killed watcher.
  *
  * Returns ES_OK; ES_EIO (no such folder, no permission, a full disk; the file
  * or its journal is a link, not a regular file or another user's, or the
  * journal names another file: nothing is touched); ES_EFORMAT (another
- * program's file, or its schema is not exactly ours: it is left untouched);
- * ES_EVERSION; ES_ELOCKED (locked for longer than five seconds); ES_ENOMEM.
+ * program's file, or its schema is not exactly that of this version: the file
+ * is left untouched); ES_EVERSION; ES_ELOCKED (locked for longer than five
+ * seconds); ES_ENOMEM.
  *
- * Every later call checks the files again. It fails with ES_EFORMAT after a
- * second or two of computing, because a crafted file could keep it busy for
- * hours.
+ * Every later call checks the files again. A call that computes for longer than
+ * a second or two fails with ES_EFORMAT, because a crafted file could otherwise
+ * keep it busy for hours.
  */
 es_status es_ledger_open(es_ledger **out, const char *path) ES_MUST_USE;
 
@@ -75,7 +76,8 @@ void es_ledger_close(es_ledger *ledger); /* `ledger` may be NULL */
  *   actions  (n_actions) names; each is one delivery
  *   fresh    set to true if the alert is new
  *
- * Returns ES_OK; ES_EIO, ES_ELOCKED, ES_ENOMEM: nothing is entered; ES_EFORK.
+ * Returns ES_OK; ES_EIO, ES_ELOCKED or ES_ENOMEM (nothing is entered);
+ * ES_EFORK.
  */
 es_status es_ledger_add(es_ledger *ledger, const es_alert *alert,
                         const char *const *actions, size_t n_actions,
@@ -88,14 +90,16 @@ typedef struct es_delivery {
     const char *action;
     es_alert alert;
     int64_t tries;    /* number of failed attempts */
-    int64_t claimant; /* pid of the process that has claimed it, or 0 */
+    int64_t claimant; /* pid of the process that has claimed the delivery, or
+                         0 */
 } es_delivery;
 
 /**
- * Finds the first unsettled delivery after number `after`. It is either
- * unclaimed (claimant 0) or claimed by a process that has not settled it.
+ * Finds the first unsettled delivery whose number is greater than `after`. The
+ * delivery is either unclaimed (claimant 0) or claimed by a process that has
+ * not settled it.
  *
- * Returns ES_OK; ES_DONE: there are no more; ES_EIO, ES_ELOCKED, ES_EFORK.
+ * Returns ES_OK; ES_DONE if there are no more; ES_EIO, ES_ELOCKED, ES_EFORK.
  */
 es_status es_ledger_next(es_ledger *ledger, int64_t after,
                          es_delivery *out) ES_MUST_USE;
@@ -105,29 +109,31 @@ es_status es_ledger_next(es_ledger *ledger, int64_t after,
  *
  *   from  current claimant: 0, or a process that is known to have exited
  *
- * Returns ES_OK: claimed; ES_DONE: another process was first; ES_EIO,
- * ES_ELOCKED.
+ * Returns ES_OK if the delivery is claimed; ES_DONE if another process has
+ * claimed it first; ES_EIO, ES_ELOCKED.
  */
 es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
                           int64_t claimant) ES_MUST_USE;
 
 typedef enum es_delivery_outcome {
     ES_OUTCOME_DELIVERED,
-    ES_OUTCOME_AGAIN, /* failed; to be retried */
-    ES_OUTCOME_FAILED /* failed; not retried */
+    ES_OUTCOME_AGAIN, /* the attempt has failed and will be repeated */
+    ES_OUTCOME_FAILED /* the attempt has failed and will not be repeated */
 } es_delivery_outcome;
 
 /**
- * Settles a claimed delivery; `note` is the reason of a failure, or NULL.
- * Returns ES_OK, ES_EIO, ES_ELOCKED; ES_EFORMAT: the delivery is no longer in
- * the file.
+ * Stores the outcome of a claimed delivery. `note` is the reason of a failure,
+ * or NULL. Returns ES_OK, ES_EIO, ES_ELOCKED; ES_EFORMAT if the delivery is no
+ * longer in the file.
  */
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
                            es_delivery_outcome outcome,
                            const char *note) ES_MUST_USE;
 
-/** Number of alerts, and numbers of deliveries that were made, are due, or were
- *  abandoned. */
+/**
+ * Number of alerts, and numbers of deliveries that were made, are still to be
+ * made, or were given up.
+ */
 typedef struct es_ledger_counts {
     int64_t alerts, delivered, owed, failed;
 } es_ledger_counts;

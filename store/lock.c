@@ -1,7 +1,7 @@
 /* Implements the writer's lock of a run file, and records which locks this
-   process holds: a reader in the writing process must not close a descriptor of
-   the file. Uses open-file-description locks, so that threads of one process
-   are mutually exclusive, too. */
+   process holds, because a reader in the writing process must not close a
+   descriptor of the file. Uses open-file-description locks, so that even two
+   threads of one process cannot both hold a lock. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #define SUFFIX "-lock"
-#define N_TRIES                                                                \
-    100 /* attempts if the lock file is removed between open and lock */
+/* Maximum number of attempts, needed if other processes remove the lock file
+   between open and lock. */
+#define N_TRIES 100
 
 /* --- the locks of this process ------------------------------------------- */
 
@@ -59,8 +60,11 @@ static es_status fail_locked(int fd, const char *shown)
                    shown);
 }
 
-/** Returns true if `path` still names the file that is open as fd. The last
- *  holder may have removed the file before it was locked here. */
+/**
+ * Returns true if `path` still names the file that is open as `fd`. It does not
+ * if the last holder of the lock removed the file before this process locked
+ * it.
+ */
 static bool names(const char *path, int fd)
 {
     struct stat by_name, by_fd;
@@ -76,8 +80,8 @@ static es_status open_lock_file(int *fd, const char *path)
     if (*fd < 0)
         return es_fail(ES_EIO, "%s: cannot create the lock file: %s", path,
                        strerror(errno));
-    /* The lock file will be truncated, and a file with a second name may be a
-       user's file. */
+    /* The lock file will be truncated. A file with several hard links is
+       refused, because it may be a user's file. */
     if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1) {
         close(*fd);
         *fd = -1;
@@ -92,8 +96,10 @@ static bool has_no_locks(int reason)
            reason == EINVAL;
 }
 
-/** Takes the lock on an open lock file. Returns ES_DONE if the file was removed
- *  in the meantime, so that the caller has to try again. */
+/**
+ * Locks an open lock file. Returns ES_DONE if the file was removed in the
+ * meantime, so that the caller has to try again.
+ */
 static es_status try_lock(int fd, const char *path, const char *shown,
                           bool is_optional)
 {
@@ -108,8 +114,10 @@ static es_status try_lock(int fd, const char *path, const char *shown,
     return names(path, fd) ? ES_OK : ES_DONE;
 }
 
-/** Writes the pid into the lock file, only for messages: the lock does not
- *  depend on it. */
+/**
+ * Writes the pid into the lock file. The pid is used only in messages; the lock
+ * does not depend on it.
+ */
 static es_status write_pid(int fd, const char *path)
 {
     char text[32];
@@ -163,8 +171,8 @@ void es_lock_release(es_lock *lock, bool remove)
             break;
         }
     pthread_mutex_unlock(&guard);
-    /* While we hold the lock, the name is ours unless another process has
-       removed it. */
+    /* While this process holds the lock, the lock file is its own, unless
+       another process has removed the file and created a new one. */
     if (remove && names(lock->path, lock->fd))
         unlink(lock->path);
     close(lock->fd);
@@ -180,8 +188,8 @@ es_status es_lock_check(bool *held, const char *file, const char *shown)
     int fd = open(es_beside(path, file, SUFFIX),
                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ELOOP))
-        return ES_OK; /* no lock file, or a symbolic link, which is never a lock
-                       */
+        return ES_OK; /* there is no lock file, or it is a symbolic link, which
+                         no writer creates */
     bool known = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
     int reason = errno;
     if (fd >= 0)

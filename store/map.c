@@ -34,8 +34,10 @@ static int32_t checksum(const char *uuid, const es_map *map, const void *value)
                                      sizeof(float));
 }
 
-/** Sets *there to true if the file has the table. Returns ES_EFORMAT if the
- *  file has a foreign table of this name. */
+/**
+ * Sets *there to true if the file has the table attention_map. Returns
+ * ES_EFORMAT if a table of this name has another schema.
+ */
 static es_status look(const es_database *database, bool *there)
 {
     sqlite3_stmt *s = NULL;
@@ -50,10 +52,11 @@ static es_status look(const es_database *database, bool *there)
         const char *sql = (const char *)sqlite3_column_text(s, 0);
         *there = true;
         if (!sql || strcmp(sql, es_map_sql) != 0)
-            status = es_fail(ES_EFORMAT,
-                             "%s: its table attention_map is foreign: rename "
-                             "or drop it",
-                             database->path);
+            status = es_fail(
+                ES_EFORMAT,
+                "%s: its table attention_map has an unknown schema: rename "
+                "or drop it",
+                database->path);
     } else {
         status = es_database_status(database, rc);
     }
@@ -146,7 +149,7 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
     es_status status = look(database, &there);
     if (!there)
         return status;
-    /* A foreign table is not changed. */
+    /* A table of this name with another schema is left unchanged. */
     if (status < 0)
         return ES_OK;
     status = es_database_prepare(
@@ -163,8 +166,10 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
 
 /* --- reading -------------------------------------------------------------- */
 
-/** Reads one row of es_reader_maps's query. Returns ES_EFORMAT if a value is
- *  out of bounds. */
+/**
+ * Reads one row of the query of es_reader_maps. Returns ES_EFORMAT if a value
+ * is out of bounds.
+ */
 static es_status take_map(es_map *out, sqlite3_stmt *s,
                           const es_database *database, const es_run_info *run)
 {
@@ -203,7 +208,8 @@ static es_status hand_out(const es_reader *reader, sqlite3_stmt *s,
     if (!blob || (size_t)sqlite3_column_bytes(s, 7) != bytes ||
         sqlite3_column_int64(s, 6) != checksum(run->uuid, &map, blob))
         return handler(user, &map, NULL);
-    memcpy(values, blob, bytes); /* because `blob` may be unaligned */
+    memcpy(values, blob, bytes); /* the bytes are copied because `blob` may be
+                                    unaligned */
     return handler(user, &map, values);
 }
 

@@ -1,12 +1,12 @@
 /**
- * Writes and reads attention maps: the average attention of a head's queries to
- * its keys.
+ * Writes and reads attention maps, which show the average attention of a head's
+ * queries to its keys.
  *
  * A map is a (T,T) matrix of attention weights, averaged over sequences and
- * over blocks of the matrix to (S,S), S at most ES_MAP_MAX. Maps are large,
- * rare and off by default, so they have a separate table next to the four of
- * the run file, which is created with the first map. Programs that do not know
- * the table ignore it.
+ * over blocks of the matrix to (S,S), where S is at most ES_MAP_MAX. Maps are
+ * large, rare and off by default; therefore they have a separate table in the
+ * run file, which is created with the first map. Programs that do not know the
+ * table ignore it.
  */
 #ifndef ES_MAP_H
 #define ES_MAP_H
@@ -14,7 +14,7 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/** The SQL that creates the table. */
+/** The SQL statement that creates the table. */
 extern const char es_map_sql[];
 
 /**
@@ -25,8 +25,9 @@ extern const char es_map_sql[];
  *           block was not finite; es_missing() if no query of the block sees
  *           any of the block's keys
  *
- * Returns ES_OK; ES_EARGUMENT: out of bounds, nothing is changed; ES_EFORMAT:
- * the file has a foreign table of this name; ES_EIO.
+ * Returns ES_OK; ES_EARGUMENT if an argument is out of bounds (nothing is
+ * changed); ES_EFORMAT if the file has a table of this name with another
+ * schema; ES_EIO.
  */
 es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
                         const float *values) ES_MUST_USE;
@@ -49,11 +50,11 @@ typedef es_status es_map_handler(void *user, const es_map *map,
                                  const float *values);
 
 /**
- * Calls `handler` for each map of a run; does not call it if the run has no
- * maps.
+ * Calls `handler` for each map of a run.
  *
- * Returns ES_OK; ES_EFORMAT: the table is foreign, or a map is out of bounds;
- * ES_EIO, ES_ENOMEM, ES_EFORK; the handler's return value.
+ * Returns ES_OK, also if the run has no maps; ES_EFORMAT if the table has
+ * another schema, or a map is out of bounds; ES_EIO, ES_ENOMEM, ES_EFORK; the
+ * handler's return value.
  */
 es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
                          void *user) ES_MUST_USE;

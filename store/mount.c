@@ -1,7 +1,7 @@
-/* Detects file systems that hosts share, from statfs's magic number and from
-   the text of /proc/self/mountinfo, which also names the layers of an overlay.
-   mount.h describes the functions; only es_mount_of_file reads the system's
-   state. */
+/* Detects file systems that hosts share, from the magic number that statfs
+   returns and from the text of /proc/self/mountinfo, which also names the
+   layers of an overlay. mount.h describes the functions. Only es_mount_of_file
+   reads the system's state; the other functions use only their arguments. */
 #include "store/mount.h"
 
 #include "analyzer/base/infile.h"
@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#define OVERLAYS_MOST 8 /* overlays stacked on each other */
+#define OVERLAYS_MOST 8 /* maximum number of overlays on top of each other */
 
-/** Shared file systems: type names as in mountinfo; magic numbers from
- * linux/magic.h or, for file systems outside the kernel, from their sources. */
+/**
+ * Shared file systems. Type names are as in mountinfo. Magic numbers are from
+ * linux/magic.h or, for file systems outside the kernel, from their sources.
+ */
 static const struct {
     const char *type;
     unsigned long magic;
@@ -35,8 +37,10 @@ static const struct {
 
 #define N_SHARED (sizeof shared / sizeof *shared)
 
-/** Returns true if file systems of this type are shared: fuse.sshfs is, but
- * fuseblk, a local disk, is not. */
+/**
+ * Returns true if file systems of this type are shared. For example, fuse.sshfs
+ * is shared, but fuseblk is a local disk.
+ */
 static bool is_shared(const char *type)
 {
     if (strncmp(type, "fuse.", 5) == 0)
@@ -57,9 +61,13 @@ static const char *type_of(unsigned long magic)
 
 /* --- mountinfo ------------------------------------------------------------ */
 
-/** Relevant fields of a line of mountinfo, borrowed and still escaped. */
+/**
+ * The fields of a line of mountinfo that are needed here. They point into the
+ * line and are still escaped.
+ */
 typedef struct mount {
-    const char *point, *type, *options; /* `options`: of the super block */
+    const char *point, *type, *options; /* `options` are those of the super
+                                           block */
     size_t n_point, n_type, n_options;
 } mount;
 
@@ -71,7 +79,7 @@ static const char *next_field(const char **field, size_t *n, const char *at)
     return at + *n;
 }
 
-/** Parses a line of mountinfo; returns false if it has another form. */
+/** Parses a line of mountinfo. Returns false if the line is malformed. */
 static bool read_line(mount *out, const char *line)
 {
     const char *field;
@@ -80,7 +88,7 @@ static bool read_line(mount *out, const char *line)
     for (int i = 0; i < 5; i++)
         at = next_field(i == 4 ? &out->point : &field,
                         i == 4 ? &out->n_point : &n, at);
-    do /* a dash ends the options and optional fields, which are skipped */
+    do /* skips the mount options and optional fields, which end with a dash */
         at = next_field(&field, &n, at);
     while (n > 0 && !(n == 1 && *field == '-'));
     if (n == 0)
@@ -97,8 +105,10 @@ static bool is_octal(const char *text, size_t n)
            text[2] >= '0' && text[2] <= '7' && text[3] >= '0' && text[3] <= '7';
 }
 
-/** Copies text (n), decodes octal escapes such as \040 (a blank), and truncates
- * to `size`. */
+/**
+ * Copies `text` (n), decodes octal escapes such as \040 (a blank), and
+ * truncates the result to `size` bytes.
+ */
 static void unescape(char *out, size_t size, const char *text, size_t n)
 {
     size_t used = 0;
@@ -122,7 +132,7 @@ static bool is_below(const char *folder, const char *point)
            (folder[n] == '\0' || folder[n] == '/');
 }
 
-/** Finds the mount that contains a folder; returns false if no mount does. */
+/** Finds the mount that contains a folder. Returns false if there is none. */
 static bool find_mount(mount *out, const char *mountinfo, const char *folder)
 {
     char point[PATH_MAX];
@@ -145,8 +155,10 @@ static bool find_mount(mount *out, const char *mountinfo, const char *folder)
     return found;
 }
 
-/** Finds the folder that an overlay writes to, or the first folder that a
- *  read-only overlay reads; returns false if the options name neither. */
+/**
+ * Finds the folder to which an overlay writes, or the first folder that a
+ * read-only overlay reads. Returns false if the options name neither folder.
+ */
 static bool find_upper(char out[PATH_MAX], const mount *overlay)
 {
     static const char *const names[] = {"upperdir=", "lowerdir="};
@@ -185,8 +197,8 @@ void es_mount_judge(char type[ES_MOUNT_TYPE_SIZE], const char *mountinfo,
             return;
         }
         if (strcmp(name, "fuseblk") == 0)
-            return; /* a local disk, although statfs reports the magic number of
-                       fuse */
+            return; /* fuseblk is a local disk, although statfs reports fuse's
+                       magic number */
         if (strcmp(name, "overlay") != 0 || !find_upper(at, &found))
             break;
     }
@@ -214,8 +226,8 @@ void es_mount_of_file(char type[ES_MOUNT_TYPE_SIZE], const char *path)
     snprintf(why, sizeof why, "%s", es_message());
     if (es_infile_load(&text, &n, given ? given : "/proc/self/mountinfo",
                        &limit) < 0)
-        es_fail(ES_EIO, "%s",
-                why); /* without the table, the magic number alone decides */
+        es_fail(ES_EIO, "%s", why); /* The failure is ignored: without the text,
+                                       the magic number alone decides. */
     es_mount_judge(type, text, (unsigned long)about.f_type & 0xffffffff,
                    absolute);
     free(text);

@@ -1,6 +1,6 @@
-/* Chooses where a recording is stored, by the type of the file system and the
-   existing files, and folds a finished fragment on a local disk into its run
-   file. */
+/* Chooses whether a recording is stored in a run file or in a fragment, by the
+   type of the file system and the existing files. Copies a finished fragment on
+   a local disk into its run file. */
 #include "store/place.h"
 
 #include "analyzer/base/text.h"
@@ -26,8 +26,11 @@ bool es_place_beside(char out[PATH_MAX], const char *path)
                     path) < PATH_MAX;
 }
 
-/** Fails if the run file already contains the run: a run is stored either in
- * its fragment or in its run file, never in both. */
+/**
+ * Fails if a fragment is about to be created for a run that the run file
+ * already contains, because a run must be stored either in its fragment or in
+ * its run file, never in both.
+ */
 static es_status check_run_file(const es_place *place, const char *path,
                                 const char *uuid)
 {
@@ -74,8 +77,10 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
     return check_run_file(out, path, uuid);
 }
 
-/** Copies the fragment's runs into the run file and removes the fragment. The
- * caller holds the fragment's lock. */
+/**
+ * Copies the fragment's runs into the run file and removes the fragment. The
+ * caller must hold the fragment's lock.
+ */
 static es_status move(const char *fragment, const char *run_file)
 {
     es_reader *reader = NULL;

@@ -1,5 +1,6 @@
-/* Reads rows from PostgreSQL with COPY in binary form, one at a time, without
- * storing them. Every length is checked, because the server is not trusted. */
+/* Reads rows from PostgreSQL with COPY in binary form, one row at a time,
+ * without storing the rows. Every length is checked, because the server is not
+ * trusted. */
 #include "store/postgres_in_internal.h"
 
 #include <stdarg.h>
@@ -7,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_BYTES 19 /* size of signature, flags and extension length */
-#define ARRAY_BYTES                                                            \
-    20 /* size of an array's dimensions, flags, type, length and first index   \
-        */
-#define REAL 700 /* PostgreSQL's type number of float4 */
+/* Bytes of the stream's signature, flags and extension length. */
+#define HEADER_BYTES 19
+/* Bytes before the elements of an array: number of dimensions, flags, type,
+ * length and first index. */
+#define ARRAY_BYTES 20
+#define REAL 700 /* PostgreSQL's type id of float4 */
 
 static const char signature[11] = "PGCOPY\n\377\r\n";
 
@@ -54,7 +56,9 @@ static es_status fail_form(const es_remote_copy *copy)
                    copy->postgres->base);
 }
 
-/** Receives the next message from the server; ES_DONE at the end of the COPY.
+/**
+ * Receives the next message of the COPY from the server. Returns ES_DONE at the
+ * end of the COPY.
  */
 static es_status receive(es_remote_copy *copy)
 {
@@ -109,7 +113,8 @@ es_status es_remote_copy_next(es_remote_copy *copy, int n_fields)
         copy->at += 2;
         if (fields == n_fields)
             return ES_OK;
-        if (fields != -1) /* -1 ends the rows; one more message follows */
+        if (fields != -1) /* -1 marks the end of the rows; after it the loop
+                             receives the end of the COPY */
             return fail_form(copy);
     }
 }
@@ -150,7 +155,8 @@ bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values, size_t n)
         return false;
     array += ARRAY_BYTES;
     uint32_t all = 0;
-    for (size_t i = 0; i < n; i++) { /* each value follows its length, 4 */
+    for (size_t i = 0; i < n; i++) { /* each value is preceded by its length,
+                                        which is 4 */
         uint64_t pair;
         memcpy(&pair, array + 8 * i, sizeof pair);
         pair = __builtin_bswap64(pair);
@@ -163,8 +169,8 @@ bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values, size_t n)
 
 void es_remote_copy_end(es_remote_copy *copy)
 {
-    char said[ES_MESSAGE_MAX]; /* a copy, because cleaning up may change the
-                                  message */
+    char said[ES_MESSAGE_MAX]; /* a copy of the message, because cleaning up may
+                                  change it */
     snprintf(said, sizeof said, "%s", es_message());
     bool had_failed = said[0] != '\0';
     while (copy->is_under_way && receive(copy) == ES_OK)

@@ -1,6 +1,6 @@
-/* Fetches samples from PostgreSQL: whole small runs, several at once, or a
-   piece of one series. The samples are sorted by series and step in this
-   process, because the server would sort them on its disk. */
+/* Fetches samples from PostgreSQL with one query: all samples of several small
+   runs, or a part of one series. This process sorts the samples by series and
+   step, because the server might sort them on its disk. */
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_OF 64         /* runs per query for steps */
-#define BLOCK_RUNS_MOST 256 /* most runs listed in one query */
+/* Number of runs per query for first and last steps. */
+#define STEPS_OF 64
+/* Maximum number of runs in one query for samples. */
+#define BLOCK_RUNS_MOST 256
 #define FROM_SAMPLE                                                            \
     " FROM entropy_scan.sample WHERE run_id = %" PRId64                        \
     " AND series = %" PRId64 " AND month = '%s' AND step BETWEEN %" PRId64     \
@@ -47,7 +49,7 @@ static void sort(es_remote_rows *rows)
         }
 }
 
-/** Grows the data buffer for n more bytes. */
+/** Grows the data buffer so that n more bytes fit. */
 static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
 {
     if (rows->n_data + n <= *capacity)
@@ -60,8 +62,10 @@ static es_status reserve(es_remote_rows *rows, size_t *capacity, size_t n)
     return status;
 }
 
-/** Finds a series of a run by its number; (size_t)-1 if the series was added
- * after the runs were loaded. */
+/**
+ * Finds a series of a run by its number in PostgreSQL. Returns its index, or
+ * (size_t)-1 if the series was added after the runs were loaded.
+ */
 static size_t find_series(const es_remote *remote, const es_remote_run *run,
                           int64_t number)
 {
@@ -79,8 +83,10 @@ static size_t find_series(const es_remote *remote, const es_remote_run *run,
                : (size_t)-1;
 }
 
-/** Adds a row with run_id, series, step, crc and, if requested, value to the
- * fetched samples. */
+/**
+ * Adds a row with run_id, series, step, crc and, if requested, value to the
+ * fetched samples.
+ */
 static es_status take_row(es_remote_rows *rows, size_t *capacity,
                           const es_remote *remote, es_remote_copy *copy,
                           bool with_values)
@@ -133,8 +139,11 @@ static es_status take_rows(es_remote_rows **out, const es_remote *remote,
 
 /* --- queries -------------------------------------------------------------- */
 
-/** Writes SQL lists for the runs [first, end): their months, and either their
- * numbers or (run, series) pairs of the wanted series, such as (1,2). */
+/**
+ * Writes two SQL lists for the runs [first, end): the list of their months, and
+ * a list of their ids or, if `with_series` is set, of (run, series) pairs of
+ * the wanted series, such as (1,2).
+ */
 static es_status list_runs(char **ids, char **months, const es_remote *remote,
                            size_t first, size_t end, bool with_series)
 {
@@ -183,8 +192,11 @@ size_t es_remote_run_bytes(const es_remote *remote, size_t run)
     return bytes;
 }
 
-/** Returns the end of the next block of runs. The first block has one run,
- *  because the wanted kinds of series are not known yet. */
+/**
+ * Returns the end of the block of runs that begins with `run`. The first block
+ * has only one run, because it is not known yet which kinds of series are
+ * wanted.
+ */
 static size_t end_of_block(const es_remote *remote, size_t run)
 {
     size_t end = run + 1, bytes = es_remote_run_bytes(remote, run);

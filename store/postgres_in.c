@@ -1,5 +1,6 @@
-/* Loads the rows of runs in PostgreSQL, except samples, into a private database
-   with the tables of a run file, where they are checked and read. */
+/* Loads runs from PostgreSQL into a private database with the tables of a run
+   file. All rows except samples are copied; reading them from the private
+   database also checks them. */
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FETCHED 1000 /* rows fetched at once */
+#define FETCHED 1000 /* number of rows fetched at once */
 
 /* --- the tables ----------------------------------------------------------- */
 
@@ -51,8 +52,10 @@ es_status es_remote_begin(const es_remote *remote)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/** Destination of the rows of a query; `take` replaces their numbers by those
- * of the private database. */
+/**
+ * Receives the rows of a query. `take` replaces the row's ids of runs and
+ * series by those of the private database and inserts the row.
+ */
 typedef struct target {
     es_remote *remote;
     sqlite3_stmt *insert;
@@ -74,8 +77,11 @@ static int64_t number_of(const target *t, int column)
     return text ? strtoll(text, NULL, 10) : ES_UNKNOWN;
 }
 
-/** Binds columns [from, to) of the row as text, column i to parameter i + 1.
- * The STRICT table converts texts of numbers to numbers. */
+/**
+ * Binds columns [from, to) of the current row as text; column i is bound to
+ * parameter i + 1. SQLite converts the text to a number where the STRICT table
+ * has a number column.
+ */
 static void bind(const target *t, int from, int to)
 {
     for (int i = from; i < to; i++)
@@ -119,8 +125,10 @@ static es_status place_runs(es_remote *remote)
     return ES_OK;
 }
 
-/** Finds the run whose id is in column 0; NULL if the run was added after the
- * runs were loaded. */
+/**
+ * Finds the run whose id is in column 0 of the current row. Returns NULL if the
+ * run was added after the runs were loaded.
+ */
 static es_remote_run *run_of(const target *t)
 {
     return es_remote_find_run(t->remote, number_of(t, 0));
@@ -152,8 +160,10 @@ static size_t values_of(const char *shape, const es_remote_run *run)
     return 0;
 }
 
-/** Finds or adds the kind of a series. The search is linear, because there are
- * only about as many kinds as standard series. */
+/**
+ * Finds or adds the kind (phase and name) of a series. A linear search
+ * suffices, because there are only about as many kinds as standard series.
+ */
 static es_status find_kind(size_t *out, es_remote *remote, const char *name,
                            const char *phase)
 {
@@ -241,10 +251,13 @@ static es_status fetch_rows(target *t, const char *name)
 }
 
 /**
- * Loads the rows of a query. The text of the query must end where conditions on
- * entropy_scan.run can be appended; `order` is the ORDER BY clause.
+ * Loads the rows of a query. Conditions on entropy_scan.run are appended to
+ * `query`, followed by `order`, which is the ORDER BY clause.
  *
- *   insert   INSERT statement; parameter 1 is the run's new number
+ *   name        name of the cursor that is used for many rows
+ *   insert_sql  INSERT statement for a row; parameter 1 is the run's id in the
+ *               private database
+ *   take        converts and inserts one row
  */
 static es_status load(es_remote *remote, const char *name, const char *query,
                       const char *order, const char *insert_sql,
@@ -257,8 +270,8 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     if (status < 0)
         return status;
     PGresult *result = NULL;
-    const bool is_one =
-        remote->url.run != NULL; /* few rows: no cursor is needed */
+    const bool is_one = remote->url.run != NULL; /* a single run has few rows,
+                                                    so no cursor is needed */
     if (asprintf(&sql, "%s%s%s%s%s%s", is_one ? "" : "DECLARE ",
                  is_one ? "" : name, is_one ? "" : " NO SCROLL CURSOR FOR ",
                  query, remote->where, order) < 0) {
@@ -280,8 +293,8 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     return status;
 }
 
-/* Loads the runs in the order in which es_paths_expand lists the files that
- * they were pushed from. */
+/* Orders the runs by the files from which they were pushed, in the order in
+ * which es_paths_expand lists these files. */
 #define BY_SOURCE " ORDER BY run.source || '.db' COLLATE \"C\", run.run_id"
 #define OF_RUNS " JOIN entropy_scan.run USING (run_id) WHERE true"
 
@@ -413,8 +426,10 @@ bool es_remote_is_run_written(const es_remote *remote, int64_t run_id)
     return remote->runs[run_id - 1].is_written;
 }
 
-/** The URL keeps the conditions on members of the configuration, which are
- * applied when the run is read. */
+/**
+ * The URL contains the conditions on members of the configuration, too, because
+ * they are evaluated when the run is read.
+ */
 es_status es_remote_run_url(char **out, const es_remote *remote,
                             const char *uuid)
 {

@@ -5,31 +5,37 @@
 #include "store/postgres_in.h"
 #include "store/postgresql/postgres.h"
 
-#define ES_REMOTE_BLOCK_BYTES                                                  \
-    (8 << 20) /* bytes of samples fetched at once, at most */
-#define ES_REMOTE_PIECE_BYTES                                                  \
-    (1 << 18) /* bytes of samples fetched at once from a series of a large run \
-               */
+/* Maximum number of bytes of samples that one query fetches. */
+#define ES_REMOTE_BLOCK_BYTES (8 << 20)
+/* Number of bytes of samples that one query fetches from a series of a large
+ * run. */
+#define ES_REMOTE_PIECE_BYTES (1 << 18)
 #define ES_REMOTE_CONDITIONS 16
 
-/** A kind of series: a name and phase that series of several runs share. */
+/**
+ * A kind of series, which is a name and phase that series of several runs have
+ * in common.
+ */
 typedef struct es_remote_kind {
-    char *name;     /* first letter of the phase, then the series' name */
-    bool is_wanted; /* series of this kind are fetched together with the next
-                       runs */
+    char *name;     /* first letter of the phase, followed by the series'
+                       name */
+    bool is_wanted; /* true if series of this kind are fetched together for
+                       several runs */
 } es_remote_kind;
 
-/** A series; its number in the private database is its index + 1. */
+/** A series. Its id in the private database is its index plus 1. */
 typedef struct es_remote_series {
     size_t run, kind; /* indexes */
     int64_t number;
     size_t n_values;
-    int64_t n_samples; /* count in the database; only used to estimate sizes */
-    int64_t first, last; /* first and last step; ES_UNKNOWN without samples */
-    bool has_steps;      /* `first` and `last` are known */
+    int64_t n_samples;   /* number of samples in the database, used only to
+                            estimate sizes */
+    int64_t first, last; /* first and last step; ES_UNKNOWN if there are no
+                            samples */
+    bool has_steps;      /* true if `first` and `last` are known */
 } es_remote_series;
 
-/** A run; its number in the private database is its index + 1. */
+/** A run. Its id in the private database is its index plus 1. */
 typedef struct es_remote_run {
     int64_t id; /* in PostgreSQL */
     int64_t n_layer, n_head;
@@ -38,7 +44,7 @@ typedef struct es_remote_run {
     bool is_written, left_out;
 } es_remote_run;
 
-/** Maps a run's number in PostgreSQL to its index. */
+/** Maps a run's id in PostgreSQL to its index. */
 typedef struct es_remote_place {
     int64_t id;
     size_t run; /* index */
@@ -49,8 +55,8 @@ typedef struct es_remote_row {
     uint32_t series; /* index */
     int32_t crc;
     int64_t step;
-    size_t at, n; /* offset and size in `data`, bytes; n is 0 if the value is
-                     invalid */
+    size_t at, n; /* offset and size of the value in `data`, in bytes; n is 0 if
+                     the value is invalid */
 } es_remote_row;
 
 /** Fetched samples, in order of series and step. */
@@ -60,62 +66,75 @@ typedef struct es_remote_rows {
     size_t n;
     unsigned char *data; /* (n_data) float32, little-endian */
     size_t n_data;
-    size_t first_run, end_run; /* runs in [first_run, end_run) are complete */
-    bool *has_kind; /* (remote->n_kinds) true for kinds of series that are
-                       complete here; or NULL */
+    size_t first_run, end_run; /* the rows contain all runs with indexes in
+                                  [first_run, end_run) */
+    bool *has_kind; /* (remote->n_kinds) true for the kinds of series that were
+                       fetched; or NULL */
 } es_remote_rows;
 
 /** A condition on a member of the configuration. */
 typedef struct es_remote_condition {
     char *key, *text;
     unsigned relation;
-    double number; /* NaN: not a number */
-    bool seen;     /* at least one run's configuration has the member */
+    double number; /* number to compare with; NaN if the text is not a number */
+    bool seen;     /* true if the configuration of at least one run has the
+                      member */
 } es_remote_condition;
 
 struct es_remote {
     es_postgres_url url;
     es_postgres *postgres;
     es_database *database;
-    char *where;       /* SQL of the conditions on columns: "" or " AND ..." */
+    char *where;       /* SQL of the conditions on columns, which is "" or
+                          begins with " AND" */
     char **parameters; /* (n_parameters) parameters of the SQL in `where` */
     int n_parameters;
     es_remote_condition *conditions; /* (n_conditions) */
     size_t n_conditions;
-    es_remote_run *runs; /* (n_runs) in the order of a list of their files */
+    es_remote_run *runs; /* (n_runs) in the order of the files from which they
+                            were pushed */
     es_remote_place *places; /* (n_runs) sorted by id */
     size_t n_runs;
     es_remote_series *series; /* (n_series) sorted by run and number */
     size_t n_series;
     es_remote_kind *kinds; /* (n_kinds) */
     size_t n_kinds;
-    es_remote_rows *block; /* samples of several runs, or NULL */
-    int64_t maps_of; /* number of the run whose maps are loaded; 0: none */
+    es_remote_rows *block; /* samples of the block of runs that was fetched
+                              last, or NULL */
+    int64_t maps_of;       /* id of the run whose maps are loaded, or 0 */
     char refusal[ES_MESSAGE_MAX]; /* reason why a query has failed, or "" */
 };
 
 /* --- postgres_in.c -------------------------------------------------------- */
 
-/** Begins a transaction. Returns ES_OK; ES_EFORMAT: the database lacks our
- *  tables; ES_EVERSION: the tables are newer; the errors of
- *  es_postgres_take_snapshot.
+/**
+ * Begins a transaction. Returns ES_OK; ES_EFORMAT if the database lacks our
+ * tables; ES_EVERSION if the tables are newer than this program; the errors of
+ * es_postgres_take_snapshot.
  */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
-/** Finds a run by its number in PostgreSQL; NULL if the run was added after the
- * runs were loaded. */
+/**
+ * Finds a run by its id in PostgreSQL. Returns NULL if the run was added after
+ * the runs were loaded.
+ */
 es_remote_run *es_remote_find_run(const es_remote *remote, int64_t id);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 
-/** Reads where= and run= of the URL. Returns ES_OK, ES_EUSAGE, ES_ENOMEM. */
+/**
+ * Reads the parameters where= and run= of the URL. Returns ES_OK, ES_EUSAGE,
+ * ES_ENOMEM.
+ */
 es_status es_remote_where_read(es_remote *remote) ES_MUST_USE;
 void es_remote_where_free(es_remote *remote);
 
 /* --- postgres_copy.c ------------------------------------------------------ */
 
-/** State of reading the rows of a COPY ... TO STDOUT (FORMAT binary), one at a
- * time. Starts as zero. */
+/**
+ * The state of reading the rows of a COPY ... TO STDOUT (FORMAT binary), one
+ * row at a time. All members are zero at first.
+ */
 typedef struct es_remote_copy {
     es_postgres *postgres;
     char *message; /* current message, owned by libpq; or NULL */
@@ -123,26 +142,37 @@ typedef struct es_remote_copy {
     bool is_begun, is_under_way;
 } es_remote_copy;
 
-/** Begins a COPY of `query`, a printf format whose arguments are only numbers.
+/**
+ * Begins a COPY of `query`, which is a printf format. Its arguments may only be
+ * numbers and trusted SQL, because they are not escaped.
  */
 es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
                                const char *query, ...)
     ES_PRINTF(3, 4) ES_MUST_USE;
 
-/** Moves to the next row. Returns ES_OK: a row of n_fields was received;
- *  ES_DONE: there are no more; the errors of es_postgres_fail; ES_EFORMAT. */
+/**
+ * Moves to the next row. Returns ES_OK if a row of n_fields fields was
+ * received; ES_DONE if there are no more rows; the errors of es_postgres_fail;
+ * ES_EFORMAT.
+ */
 es_status es_remote_copy_next(es_remote_copy *copy, int n_fields) ES_MUST_USE;
 
-/** Returns the row's next field (n bytes), borrowed until the next row; NULL if
- * the field is NULL or missing. */
+/**
+ * Returns the row's next field (n bytes), which is valid until the next row is
+ * received. Returns NULL if the field is NULL or missing.
+ */
 const char *es_remote_copy_field(es_remote_copy *copy, size_t *n);
 
-/** Returns the next field, an integer of 2, 4 or 8 bytes; ES_UNKNOWN for NULL
- * and for any other length. */
+/**
+ * Returns the next field as an integer of 2, 4 or 8 bytes. Returns ES_UNKNOWN
+ * if the field is NULL or has another length.
+ */
 int64_t es_remote_copy_integer(es_remote_copy *copy);
 
-/** Reads the next field, a real[], as float32 into values (n). Returns false if
- * it is not an array of n values. */
+/**
+ * Reads the next field, a real[], as float32 into `values` (n). Returns false
+ * if the field is not an array of n values.
+ */
 bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values,
                           size_t n);
 
@@ -152,31 +182,39 @@ void es_remote_copy_end(es_remote_copy *copy);
 
 /* --- postgres_fetch.c ----------------------------------------------------- */
 
-/** Finds the first and last steps of all series of a run and of some runs after
- * it. */
+/**
+ * Finds the first and last steps of all series of a run and of some of the
+ * following runs.
+ */
 es_status es_remote_find_steps(es_remote *remote, size_t run) ES_MUST_USE;
 
-/** Returns the approximate size in bytes of all samples of a series, or of
- *  the wanted series of a run. */
+/**
+ * Returns the approximate size in bytes of all samples of a series.
+ * es_remote_run_bytes returns the sum for the wanted series of a run.
+ */
 size_t es_remote_series_bytes(const es_remote_series *series);
 size_t es_remote_run_bytes(const es_remote *remote, size_t run);
 
-/** Fetches the wanted series of a run and, except at the first call, of the
- *  runs after it into *remote->block, up to ES_REMOTE_BLOCK_BYTES. */
+/**
+ * Fetches the wanted series of a run into *remote->block. Except at the first
+ * call, also fetches those of the following runs, up to ES_REMOTE_BLOCK_BYTES.
+ */
 es_status es_remote_fetch_runs(es_remote *remote, size_t run) ES_MUST_USE;
 
 /**
- * Fetches at most `most` samples of a series within [from, to], starting with
- * the first, or with the last if `falling`; without values unless
- * `with_values`.
+ * Fetches at most `most` samples of a series with steps in [from, to]. They are
+ * the last such samples if `falling` is set, else the first. Their values are
+ * fetched only if `with_values` is set.
  */
 es_status es_remote_fetch_piece(es_remote_rows **out, es_remote *remote,
                                 size_t series, int64_t from, int64_t to,
                                 size_t most, bool falling,
                                 bool with_values) ES_MUST_USE;
 
-/** Decrements the use count of the rows, and frees them when it is 0. NULL is
- * fine. */
+/**
+ * Decrements the use count of the rows, and frees the rows when it is 0. `rows`
+ * may be NULL.
+ */
 void es_remote_rows_release(es_remote_rows *rows);
 
 /* --- postgres_sample.c ---------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* Implements the virtual table `sample` for runs in PostgreSQL: a scan fetches
- * the samples that it needs. For small runs, it fetches the same kinds of
- * series of the following runs in the same query. */
+/* Implements the virtual table `sample` for runs in PostgreSQL. A scan fetches
+ * the samples that it needs. If runs are small, it fetches the same kinds of
+ * series of several runs with one query. */
 #include "store/postgres_in_internal.h"
 
 #include <stdlib.h>
@@ -8,26 +8,31 @@
 
 enum { SERIES_ID, STEP, CRC, VALUE };
 /* Bits of the plan that xBestIndex passes to xFilter. The arguments of xFilter
- * have the same order. */
+ * are in the order of the bits. */
 enum { BY_SERIES = 1, FROM = 2, TO = 4, FALLING = 8, WITH_VALUES = 16 };
-#define FIRST_PIECE                                                            \
-    16 /* samples in the first piece: a statement may need only one */
+/* Number of samples that the first query fetches, because a statement may need
+ * only one sample. */
+#define FIRST_PIECE 16
 
 typedef struct sample_table {
-    sqlite3_vtab base; /* must be first: SQLite passes its address */
+    sqlite3_vtab base; /* must be the first member, because SQLite passes its
+                          address */
     es_remote *remote;
 } sample_table;
 
 typedef struct sample_cursor {
-    sqlite3_vtab_cursor base; /* must be first: SQLite passes its address */
+    sqlite3_vtab_cursor base; /* must be the first member, because SQLite passes
+                                 its address */
     int plan;
     size_t series, end_series; /* index of the current series, and index behind
-                                  the last one to scan */
-    int64_t from, to;          /* remaining range of steps */
-    size_t n_pieces;           /* pieces of the series fetched so far */
-    es_remote_rows *rows;      /* samples fetched last; NULL at the end */
-    size_t at, n;              /* remaining rows: [at, n) */
-    bool is_whole; /* the fetched rows reach the end of the series */
+                                  the last series to scan */
+    int64_t from, to;          /* range of steps that is still to be scanned */
+    size_t n_pieces;           /* number of queries for the current series so
+                                  far */
+    es_remote_rows *rows;      /* samples that were fetched last; NULL at the
+                                  end */
+    size_t at, n;              /* remaining rows are [at, n) of `rows` */
+    bool is_whole; /* true if the fetched rows reach the end of the series */
     sqlite3_int64 rowid;
 } sample_cursor;
 
@@ -38,7 +43,7 @@ static es_remote *remote_of(const sample_cursor *cursor)
 
 /* --- position ------------------------------------------------------------- */
 
-/** Sets [at, n) to the rows of the series within [from, to]. */
+/** Sets [at, n) to the rows of the current series with steps in [from, to]. */
 static void narrow(sample_cursor *cursor)
 {
     const es_remote_rows *rows = cursor->rows;
@@ -67,9 +72,10 @@ static bool has_run(const es_remote_rows *rows, size_t run)
 }
 
 /**
- * Sets *found if the series is in the block. Fetches the run's block first if a
- * series of this kind was scanned in an earlier run. A query for a single
- * sample with many values does not count as a scan.
+ * Sets *found to true if the series is in the block of runs that was fetched
+ * last. If it is not, but a series of this kind was scanned in an earlier run,
+ * first fetches a block that begins with this run. A query for a single sample
+ * with many values does not count as a scan.
  */
 static es_status find_block(bool *found, sample_cursor *cursor)
 {
@@ -82,7 +88,8 @@ static es_status find_block(bool *found, sample_cursor *cursor)
         return ES_OK;
     if (cursor->from < cursor->to || series->n_values == 1)
         kind->is_wanted = true;
-    if (is_there && kind->is_wanted) /* later runs need it, too */
+    if (is_there && kind->is_wanted) /* the series is wanted now but not in the
+                                        block, so later runs need a new block */
         remote->block->end_run = series->run + 1;
     if (is_there || !kind->is_wanted ||
         es_remote_run_bytes(remote, series->run) > ES_REMOTE_BLOCK_BYTES)
@@ -91,7 +98,10 @@ static es_status find_block(bool *found, sample_cursor *cursor)
     return es_remote_fetch_runs(remote, series->run);
 }
 
-/** Sets *step to the series' first or last step, which needs no samples. */
+/**
+ * Sets *step to the series' first or last step, depending on the direction of
+ * the scan. Needs no samples.
+ */
 static es_status find_end(sample_cursor *cursor, int64_t *step)
 {
     es_remote *remote = remote_of(cursor);
@@ -105,9 +115,9 @@ static es_status find_end(sample_cursor *cursor, int64_t *step)
 }
 
 /**
- * Returns the end of the series without fetching samples. Most scans without
- * values need only this one row; the remaining rows are fetched if the scan
- * continues.
+ * Makes the first or last step of the series the current row, depending on the
+ * direction, without fetching samples. Most scans without values need only this
+ * one row; the other rows are fetched if the scan continues.
  */
 static es_status take_end(sample_cursor *cursor, bool *taken)
 {
@@ -133,8 +143,10 @@ static es_status take_end(sample_cursor *cursor, bool *taken)
     return ES_OK;
 }
 
-/** Fetches the next rows of the current series; sets is_whole if none are
- *  left. */
+/**
+ * Fetches the next rows of the current series. Sets is_whole if no rows are
+ * left after them.
+ */
 static es_status fetch(sample_cursor *cursor)
 {
     es_remote *remote = remote_of(cursor);
@@ -188,7 +200,10 @@ static void begin_series(sample_cursor *cursor, int64_t from, int64_t to)
     cursor->is_whole = false;
 }
 
-/** Advances until the cursor has a row or is at its end. */
+/**
+ * Moves the cursor to its next row, if necessary by fetching rows or by
+ * continuing with the next series. At the end of the scan, sets `rows` to NULL.
+ */
 static es_status settle(sample_cursor *cursor)
 {
     es_status status;
@@ -208,8 +223,10 @@ static es_status settle(sample_cursor *cursor)
     return ES_OK;
 }
 
-/** Converts a status to a result code of SQLite, and stores the message for
- * es_database_fail. */
+/**
+ * Converts a status to a result code of SQLite, and stores the message so that
+ * es_database_fail can report it.
+ */
 static int result_of(sample_cursor *cursor, es_status status)
 {
     es_remote *remote = remote_of(cursor);
@@ -255,8 +272,10 @@ static int sample_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/** Finds the constraint of a column with one of two operators; returns -1 if it
- *  does not exist. */
+/**
+ * Finds a constraint on a column with one of two operators. Returns its index,
+ * or -1 if there is none.
+ */
 static int find_constraint(const sqlite3_index_info *info, int column, int op,
                            int other)
 {
@@ -268,7 +287,10 @@ static int find_constraint(const sqlite3_index_info *info, int column, int op,
     return -1;
 }
 
-/** Treats > and < like >= and <=, because SQLite filters the rows again. */
+/**
+ * Treats > and < like >= and <=, because SQLite also checks the condition on
+ * each returned row.
+ */
 static int sample_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     const int eq = SQLITE_INDEX_CONSTRAINT_EQ;
@@ -378,8 +400,8 @@ static int sample_eof(sqlite3_vtab_cursor *base)
     return ((sample_cursor *)base)->rows == NULL;
 }
 
-/* Returns the values without copying: they stay valid as long as the row,
- * because the cursor holds a reference to the rows. */
+/* Returns the values without copying them. They stay valid as long as the row,
+ * because the cursor holds a reference to the fetched rows. */
 static int sample_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                          int column)
 {
@@ -410,8 +432,8 @@ static int sample_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 }
 
 static const sqlite3_module sample_module = {
-    .xConnect =
-        sample_connect, /* no xCreate: the table exists without a CREATE */
+    .xConnect = sample_connect, /* there is no xCreate, because the table exists
+                                   without a CREATE statement */
     .xBestIndex = sample_best_index,
     .xDisconnect = sample_disconnect,
     .xOpen = sample_open,

@@ -1,5 +1,6 @@
-/* Watches the runs of a PostgreSQL database for the command line: lists them in
-   each round, and receives LISTEN notifications in between. */
+/* Watches the runs of a PostgreSQL database for entropy-scan watch: lists the
+   runs in each round, and receives notifications by LISTEN between the
+   rounds. */
 #include "store/postgres_watch.h"
 
 #include "analyzer/base/checked.h"
@@ -10,13 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-#define AGAIN_MOST                                                             \
-    60 /* longest pause between two connection attempts in seconds */
+/* Longest pause between two connection attempts in seconds. */
+#define AGAIN_MOST 60
 
 struct es_remote_watch {
-    es_remote remote; /* only the URL and the conditions in it are used */
+    es_remote remote; /* only its URL and its conditions are used */
     int n_tries;      /* number of consecutive failed attempts */
-    time_t again;     /* earliest time of the next attempt, monotonic seconds */
+    time_t again;     /* time of the next attempt, in seconds of a monotonic
+                         clock */
     char problem[ES_MESSAGE_MAX];
 };
 

@@ -1,6 +1,6 @@
 /**
  * Watches the runs of a PostgreSQL database: lists the runs, detects changed
- * ones, and waits for alerts. A separate connection stays open with LISTEN; if
+ * runs, and waits for alerts. A separate connection for LISTEN stays open; if
  * it is lost, it is reopened after 1, 2, 4 ... 60 s.
  */
 #ifndef ES_POSTGRES_WATCH_H
@@ -12,12 +12,14 @@
 
 typedef struct es_remote_watch es_remote_watch;
 
-/** Creates a watch without connecting. Returns ES_OK, ES_EUSAGE (the URL or its
- *  where= is invalid), ES_EIO (no libpq), ES_ENOMEM. */
+/**
+ * Creates a watch without connecting to the server. Returns ES_OK, ES_EUSAGE
+ * (the URL or its parameter where= is invalid), ES_EIO (no libpq), ES_ENOMEM.
+ */
 es_status es_remote_watch_open(es_remote_watch **out,
                                const char *url) ES_MUST_USE;
 
-/** Closes the connection and frees; NULL is fine. */
+/** Closes the connection and frees `watch`, which may be NULL. */
 void es_remote_watch_close(es_remote_watch *watch);
 
 /**
@@ -32,12 +34,12 @@ typedef es_status es_remote_watch_handler(void *user, const char *url,
                                           int64_t revision);
 
 /**
- * Calls `handler` for each run that the URL names, in alphabetical order of
- * their URLs.
+ * Calls `handler` for each run that the URL names, in alphabetical order of the
+ * runs' URLs.
  *
- * Returns ES_OK; ES_EIO: the database is unreachable, or it is too early to
- * retry (then with the last attempt's message); the errors of es_postgres_fail;
- * the handler's return value.
+ * Returns ES_OK; ES_EIO if the database is unreachable, or if it is too early
+ * for the next attempt (with the message of the last attempt); the errors of
+ * es_postgres_fail; the handler's return value.
  */
 es_status es_remote_watch_list(es_remote_watch *watch,
                                es_remote_watch_handler *handler,
@@ -50,8 +52,10 @@ int es_remote_watch_fd(const es_remote_watch *watch);
  * connection is lost. */
 bool es_remote_watch_heard(es_remote_watch *watch);
 
-/** Returns a number that changes whenever any of the URL's runs changes; 0 if
- * the state is unknown. */
+/**
+ * Returns a number that changes whenever any of the runs that the URL names
+ * changes. Returns 0 if the state of the database is unknown.
+ */
 int64_t es_remote_state(const char *url);
 
 #endif

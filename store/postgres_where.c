@@ -1,7 +1,7 @@
-/* Implements where= of a database's URL: conditions as in --where.
-   The server applies conditions on columns of the run; this file applies
-   conditions on members of the configuration. Texts and numbers are sent to the
-   server as parameters. */
+/* Implements the parameter where= of a database's URL, whose conditions have
+   the form of the option --where. The server evaluates conditions on columns of
+   the run; this file evaluates conditions on members of the configuration.
+   Strings and numbers are sent to the server as parameters. */
 #include "store/postgres_in_internal.h"
 #include "store/reader_internal.h"
 
@@ -22,8 +22,8 @@
     "are run, arch, family, status, layers, heads, d_model, ctx, "             \
     "vocab, batch, seed, last_step, uuid, program, host, started, ended"
 
-/* Columns that conditions may name: the names of --where, and further columns
- * that every run has. */
+/* Columns that conditions may name: the columns that --where knows, and further
+ * columns that every run has. */
 static const struct {
     const char *name, *column;
     bool is_text;
@@ -40,8 +40,10 @@ static const struct {
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-/** The parts of a condition as written; `sign` is NULL if the text has no
- * relation. */
+/**
+ * The parts of a condition as they are written. `sign` is NULL if the text
+ * contains no relation.
+ */
 typedef struct condition {
     char *name, *value;
     const char *sign;
@@ -53,7 +55,7 @@ static es_status fail_condition(const char *text, const char *why)
     return es_fail(ES_EUSAGE, "where=%.60s: %s", text, why);
 }
 
-/** Splits a condition into its parts; overwrites the text. */
+/** Splits a condition into its parts. Overwrites the text. */
 static es_status take_apart(condition *out, char *text)
 {
     const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
@@ -81,8 +83,8 @@ static es_status make_regex(char **out, const char *pattern)
     for (const char *c = pattern; *c; c++) {
         const char *end = *c == '[' ? strchr(c + 1 + (c[1] == '!'), ']') : NULL;
         if (end &&
-            end ==
-                c + 1 + (c[1] == '!')) /* a ] in first place is a character */
+            end == c + 1 + (c[1] == '!')) /* a ] directly after the [ or [! is
+                                             an ordinary character */
             end = strchr(end + 1, ']');
         if (end) {
             *to++ = *c++;
@@ -112,7 +114,9 @@ static es_status make_regex(char **out, const char *pattern)
     return ES_OK;
 }
 
-/** Writes the SQL of a condition on a text column. Times are compared as texts.
+/**
+ * Writes the SQL of a condition on a text column. Times are compared as
+ * strings.
  */
 static es_status write_text(FILE *sql, char **parameter, const condition *c,
                             const char *column, int n)
@@ -180,12 +184,16 @@ static es_status add_member(es_remote *remote, const condition *c)
                : ES_OK;
 }
 
-/** The conditions of one run, evaluated as its members are visited. */
+/**
+ * The conditions of one run. They are evaluated while the members of the run's
+ * configuration are visited.
+ */
 typedef struct choice {
     es_remote *remote;
-    int rank[ES_REMOTE_CONDITIONS]; /* 2 if the full name of a member matched, 1
-                                       if the name inside an object matched,
-                                       else 0 */
+    int rank[ES_REMOTE_CONDITIONS]; /* how each condition's name was found: 2 if
+                                       it is the full name of a member, 1 if it
+                                       is the name inside an object, 0 if it was
+                                       not found */
     bool holds[ES_REMOTE_CONDITIONS];
 } choice;
 
@@ -243,8 +251,8 @@ static es_status leave_out(es_remote *remote, size_t run)
     return es_database_execute(remote->database, sql);
 }
 
-/* Until a run is left out, the reader has the same runs as `remote`, in the
- * same order. */
+/* The index of a run in the reader equals its index in `remote`, because no run
+ * has been removed before. */
 es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
 {
     es_status status = ES_OK;

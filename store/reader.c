@@ -12,15 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The functions are defined here without the macros that set a size. */
+/* Removes the macros that set a size, so that the functions themselves can be
+ * defined below. */
 #undef es_reader_run
 #undef es_reader_series
 #undef es_reader_find
 
 /* --- opening and closing ------------------------------------------------- */
 
-/* The unary + before a column saves time: see ES_RUN_COLUMNS in
- * store_internal.h. */
+/* The unary + before a column makes reading faster; ES_RUN_COLUMNS in
+ * store_internal.h explains why. */
 static const char *const sql_text[ES_N_READER_SQL] = {
     [ES_SQL_STEP_UP] = "SELECT +step FROM sample WHERE series_id = ?1"
                        " AND step BETWEEN ?2 AND ?3 ORDER BY step LIMIT 1",
@@ -31,7 +32,10 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                          " AND step BETWEEN ?2 AND ?3 ORDER BY step",
 };
 
-/** Returns the prepared statement `sql`; prepares it on first use. */
+/**
+ * Returns the prepared statement number `sql`, which is prepared at its first
+ * use.
+ */
 static es_status find_statement(sqlite3_stmt **out, es_reader *reader, int sql)
 {
     es_status status = ES_OK;
@@ -48,7 +52,7 @@ int64_t es_reader_newest(const es_reader *reader, int64_t series_id, int64_t to)
     for (size_t i = contents->n_runs; reader->frozen && i-- > 0;) {
         const es_stored_run *run = &contents->runs[i];
         if (run->info.status !=
-            ES_RUN_RUNNING) /* a run that has ended does not grow */
+            ES_RUN_RUNNING) /* a run that has ended has no newer samples */
             continue;
         for (size_t k = 0; k < run->n_series; k++)
             if (contents->series[run->first_series + k].id == series_id)
@@ -89,8 +93,11 @@ void es_reader_end_query(es_reader *reader, sqlite3_stmt *query)
         sqlite3_finalize(query);
 }
 
-/** Loads the small tables. If where= in a URL tests the configuration, runs
- * that do not match are left out. */
+/**
+ * Loads the small tables. If the parameter where= of a PostgreSQL URL has
+ * conditions on the configuration, removes the runs that do not meet them and
+ * loads the tables again.
+ */
 static es_status load_contents(es_contents *contents, es_reader *reader)
 {
     es_remote *remote = reader->source.remote;
@@ -116,9 +123,11 @@ static es_status let_go(es_reader *reader)
     return es_database_execute(&reader->database, "ROLLBACK");
 }
 
-/** Sets reader->grows to true if the file is a run file that is being written.
- * It is false for fragments and PostgreSQL databases, whose tables are in
- * memory. */
+/**
+ * Sets reader->grows to true if the file is a run file that is being written.
+ * It stays false for fragments and PostgreSQL databases, which are read from a
+ * private database that grows only when the reader is refreshed.
+ */
 static es_status find_growth(es_reader *reader)
 {
     const es_run_source *source = &reader->source;
@@ -262,8 +271,10 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
-/** Loads the events. Events that cannot be read count together as one damaged
- * row of unknown id. */
+/**
+ * Loads the events. If the events cannot be read, all of them count as one
+ * damaged row whose id is unknown.
+ */
 static es_status load_events(es_reader *reader)
 {
     struct es_changed_row unknown = {ES_ROW_EVENT, 0, 0, ES_UNKNOWN};
@@ -320,8 +331,10 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
     return status;
 }
 
-/** Finds the first and the last step of a series; both are ES_UNKNOWN if it
- *  has no samples. */
+/**
+ * Finds the first and the last step of a series. Sets both to ES_UNKNOWN if the
+ * series has no samples.
+ */
 static es_status find_ends(es_reader *reader, int64_t series_id, int64_t *first,
                            int64_t *last)
 {
@@ -357,8 +370,8 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
     if (status < 0)
         return status;
     es_series found = reader->contents.series[run->first_series + series];
-    /* The other members are set first: they are valid even if the steps cannot
-     * be found. */
+    /* The other members are returned first, because they are valid even if the
+     * steps cannot be found. */
     if ((status = es_sized_give(out, &found, sizeof found, "es_series")) < 0 ||
         (status = find_ends(reader, found.id, &found.first_step,
                             &found.last_step)) < 0)
@@ -378,7 +391,8 @@ es_status es_reader_find(es_reader *reader, size_t index, const char *name,
         if (series->phase == phase && strcmp(series->name, name) == 0)
             return es_reader_series(reader, index, i, out);
     }
-    /* The message lists as many of the run's series as fit into it. */
+    /* The message lists as many of the run's series as fit into the message
+     * buffer. */
     char wanted[ES_MAX_NAME + 1], list[ES_MESSAGE_MAX / 2] = "none";
     size_t used = 0;
     es_text_escape(wanted, sizeof wanted, name, ES_ESCAPE_TERMINAL);
@@ -414,8 +428,8 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
     while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
         int64_t step = sqlite3_column_int64(s, 0);
         if (step <= last)
-            break; /* pages that refer to each other would form an endless loop
-                    */
+            break; /* in a damaged file, pages that refer to each other would
+                      make this loop endless */
         last = step;
         n++;
     }
@@ -431,7 +445,10 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
 
 /* --- one sample ---------------------------------------------------------- */
 
-/** Fails with a message that names the first, the last and the nearest step. */
+/**
+ * Fails because a step does not exist. The message gives the first, the last
+ * and the nearest step.
+ */
 static es_status fail_no_step(es_reader *reader, const es_series *series,
                               int64_t step)
 {

@@ -1,6 +1,7 @@
 /* Reads the configurations of runs with SQLite's JSON functions. Uses a
-   connection without a file, so that the statements are prepared only once and
-   not for each reader. One idle connection is kept for the next call. */
+   connection to an in-memory database, so that statements are prepared only
+   once and not for each reader. One idle connection is kept for the next
+   call. */
 #include "store/layers.h"
 #include "store/reader_internal.h"
 
@@ -13,19 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ill-formed JSON makes a statement fail, which parsed_status() turns into no
-   rows. json_valid() is not used: before SQLite 3.42 it returns 0 when memory
-   is short, and the run would then seem to have no configuration. */
+/* Malformed JSON makes a statement fail, which parsed_status() treats as a
+   result without rows. The statement could test json_valid() instead, but
+   before SQLite 3.42 json_valid() returns 0 if memory is short, and the run
+   would then seem to have no configuration. */
 
-/* Yields the members of the object ?1; no rows if ?1 is not an object. */
+/* Selects the members of the object ?1. There are no rows if ?1 is not an
+ * object. */
 #define MEMBERS "json_each(CASE json_type(?1) WHEN 'object' THEN ?1 END)"
 #define MEMBER_COLUMNS                                                         \
     "key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN 'true'"     \
     " WHEN 'false' THEN 'false' ELSE value END, value"
 
-/* Yields the elements of the array "layers" if it contains an object. Other
-   programs' configurations may use the name for a number or a list of numbers.
-   */
+/* Selects the elements of the array "layers" if it contains at least one
+   object. The check is needed because other programs may use the name for a
+   number or a list of numbers. */
 #define LAYERS                                                                 \
     "json_each(CASE WHEN json_type(?1, '$.layers') = 'array' AND EXISTS"       \
     " (SELECT 1 FROM json_each(?1, '$.layers') WHERE type = 'object')"         \
@@ -33,13 +36,14 @@
 #define LAYER_OBJECT "CASE type WHEN 'object' THEN value END"
 
 enum {
-    SQL_NUMBER,  /* the value at path ?2 of the JSON ?1 */
-    SQL_CONFIG,  /* the object ?1 without blanks; NULL if ?1 is not an object */
-    SQL_MEMBERS, /* members of an object without nested objects, the usual case
-                  */
-    SQL_NESTED,  /* members of an object with nested objects */
-    SQL_LAYERS,  /* the elements of the array "layers" */
-    SQL_CEILINGS, /* ceilings of each layer: one number, or one per head */
+    SQL_NUMBER,   /* value at path ?2 of the JSON ?1 */
+    SQL_CONFIG,   /* object ?1 without blanks; NULL if ?1 is not an object */
+    SQL_MEMBERS,  /* members of an object that contains no objects, which is the
+                     usual case */
+    SQL_NESTED,   /* members of an object that contains objects */
+    SQL_LAYERS,   /* elements of the array "layers" */
+    SQL_CEILINGS, /* ceilings of each layer, either one number or one number per
+                     head */
     N_SQL
 };
 
@@ -75,7 +79,7 @@ static const char *const sql_text[N_SQL] = {
 /* --- connections ---------------------------------------------------------- */
 
 typedef struct parser {
-    es_database database; /* the path is borrowed from the reader */
+    es_database database; /* its path is borrowed from the reader */
     sqlite3_stmt *statements[N_SQL];
 } parser;
 
@@ -96,8 +100,10 @@ static void put_back(parser *p)
     close_parser(atomic_exchange(&spare, p));
 }
 
-/** Takes a connection for exclusive use until put_back is called; *statement is
- *  one of its statements. */
+/**
+ * Takes a connection for exclusive use until put_back is called. Sets
+ * *statement to the connection's statement number `sql`.
+ */
 static es_status take(parser **out, sqlite3_stmt **statement,
                       const es_reader *reader, int sql)
 {
@@ -107,8 +113,8 @@ static es_status take(parser **out, sqlite3_stmt **statement,
     if (!p && (status = es_alloc(&p, 1, sizeof *p, "a configuration")) < 0)
         return status;
     p->database.path = reader->database.path;
-    p->database.owner =
-        getpid(); /* without a file, a child process may use it */
+    p->database.owner = getpid(); /* a forked child may use the connection,
+                                     because it has no file */
     if (!p->database.handle)
         status = es_database_open_private(&p->database);
     if (status == ES_OK && !p->statements[sql])
@@ -130,14 +136,16 @@ static void end(parser *p, sqlite3_stmt *statement)
     put_back(p);
 }
 
-/** Converts a result of sqlite3_step to a status; text that is not JSON counts
- *  as the end of the rows. */
+/**
+ * Converts a result of sqlite3_step to a status. If the text is not JSON,
+ * returns the status for the end of the rows.
+ */
 static es_status parsed_status(const parser *p, int rc)
 {
     return rc == SQLITE_ERROR ? ES_OK : es_database_status(&p->database, rc);
 }
 
-/** Finds the configuration of a run; sets *out to NULL if the run has none. */
+/** Finds the configuration of a run. Sets *out to NULL if the run has none. */
 static es_status find_config(const char **out, const es_reader *reader,
                              size_t index)
 {
@@ -152,9 +160,9 @@ static es_status find_config(const char **out, const es_reader *reader,
 /* --- members -------------------------------------------------------------- */
 
 /**
- * Reads a number of a run's configuration into `integer` if it is an integer,
- * and into `real` if it is any number; either may be NULL. Neither is changed
- * if there is no number.
+ * Reads a number of a run's configuration. Sets *integer if the number is an
+ * integer, and *real if it is any number; either pointer may be NULL. Changes
+ * neither if there is no number at this path.
  */
 static es_status read_number(es_reader *reader, size_t index, const char *path,
                              int64_t *integer, double *real)
@@ -234,7 +242,7 @@ static es_config_kind config_kind_of(const char *type)
     return ES_CONFIG_NESTED;
 }
 
-/** Calls the handler for the member in the statement's current row. */
+/** Calls the handler for the member in the current row of the statement. */
 static es_status pass_member(const es_reader *reader, sqlite3_stmt *s,
                              es_config_handler *handler, void *user)
 {
@@ -289,7 +297,8 @@ const char *es_layer_kind_name(es_layer_kind kind)
     return kind_names[kind];
 }
 
-/* Returns ES_LAYER_UNKNOWN for a name that this version does not know. */
+/* Returns the kind of layers with this name, or ES_LAYER_UNKNOWN if this
+ * version of the program does not know the name. */
 static es_layer_kind layer_kind_of(const char *name)
 {
     for (int i = 1; i < ES_N_LAYER_KINDS; i++)
@@ -304,7 +313,7 @@ static bool is_type(sqlite3_stmt *s, int column, const char *type)
     return text && strcmp(text, type) == 0;
 }
 
-/* Returns true if an optional member is missing or null. */
+/* Returns true if the optional member in `column` is missing or null. */
 static bool is_absent(sqlite3_stmt *s, int column)
 {
     return sqlite3_column_type(s, column) == SQLITE_NULL ||
@@ -316,7 +325,7 @@ static bool is_number(sqlite3_stmt *s, int column)
     return is_type(s, column, "integer") || is_type(s, column, "real");
 }
 
-/* Reads a row of SQL_LAYERS into layer `at`. */
+/* Reads a row of SQL_LAYERS into the layer with index `at`. */
 static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
 {
     if (!is_type(s, 0, "object")) {
@@ -340,8 +349,8 @@ static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
     return ES_OK;
 }
 
-/* Reads a row of SQL_CEILINGS: the ceiling of all heads of a layer, or of the
-   head with number `head`. */
+/* Reads a row of SQL_CEILINGS, which contains the ceiling of all heads of a
+   layer, or of the head with number `head`. */
 static es_status read_ceiling(es_layers *to, size_t head, sqlite3_stmt *s)
 {
     const size_t n_heads = to->n_heads, n_values = to->n_layers * n_heads;

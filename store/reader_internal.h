@@ -1,4 +1,7 @@
-/** Internals of the reader, shared by reader*.c, cursor.c and damage.c. */
+/**
+ * Internal declarations of the reader, shared by reader*.c, cursor.c and
+ * damage.c.
+ */
 #ifndef ES_READER_INTERNAL_H
 #define ES_READER_INTERNAL_H
 
@@ -7,10 +10,10 @@
 
 /* Limits of a run file. They are needed because a damaged B-tree can seem to
    have endless rows. */
-#define ES_MAX_ROWS 4000000 /* maximum rows of run, series or event */
-#define ES_MAX_ALL_TEXT                                                        \
-    (256 << 20) /* maximum bytes of all strings together                       \
-                 */
+/* Maximum number of rows of the table run, series or event. */
+#define ES_MAX_ROWS 4000000
+/* Maximum number of bytes of all strings in a file. */
+#define ES_MAX_ALL_TEXT (256 << 20)
 
 /** A pool of strings that are freed together. */
 typedef struct es_strings {
@@ -26,24 +29,29 @@ typedef struct es_stored_run {
     size_t first_event, n_events;
 } es_stored_run;
 
-/** Damaged samples and rows, each once, in order of (run, step, table, id). */
+/**
+ * List of damaged samples and rows without duplicates, in order of (run, step,
+ * table, id).
+ */
 typedef struct es_damage {
     struct es_damage_place {
         size_t run;
         int64_t step;
         es_row_table table;
-        int64_t id;        /* id of the row; series_id of a sample */
-        uint64_t n_frames; /* number of damaged frames (id is 0); 0 for a sample
-                              or a row */
-        bool is_lost;      /* the frames were lost during the recording */
+        int64_t id;        /* id of the damaged row; for a sample the id of its
+                              series */
+        uint64_t n_frames; /* number of damaged frames (id is then 0); 0 for a
+                              sample or a row */
+        bool is_lost;      /* true if the frames were lost during the
+                              recording */
     } * places;
     size_t n;
-    es_event *events; /* one run's events in the file, plus one for each damaged
-                         place */
+    es_event *events; /* events of the run that was read last: those in the file
+                         and one for each damaged place */
     struct es_damage_texts *texts;
 } es_damage;
 
-/** List of the rows that differ from what was recorded. */
+/** List of the rows that differ from the recorded rows. */
 typedef struct es_changed_rows {
     struct es_changed_row {
         es_row_table table;
@@ -53,13 +61,14 @@ typedef struct es_changed_rows {
     size_t n;
 } es_changed_rows;
 
-/** The contents of the small tables. */
+/** The contents of the tables run and series. */
 typedef struct es_contents {
     es_strings strings;
     es_changed_rows changed;
     es_stored_run *runs;
     size_t n_runs;
-    es_series *series; /* in order of run, name, phase; without steps */
+    es_series *series; /* in order of run, name, phase; first_step and last_step
+                          are not set */
     size_t n_series;
 } es_contents;
 
@@ -78,7 +87,8 @@ enum {
     ES_N_READER_SQL
 };
 
-#define ES_SPARE_QUERIES 8 /* number of idle sample queries kept for reuse */
+/* Maximum number of idle sample queries that are kept for reuse. */
+#define ES_SPARE_QUERIES 8
 
 struct es_reader {
     es_database database;
@@ -86,73 +96,89 @@ struct es_reader {
     es_contents contents;
     es_stored_events events;
     es_damage damage;
-    bool held;  /* in a transaction, because es_reader_open_held found no writer
-                 */
-    bool grows; /* the file has a writer, so no statement may stay open between
-                   calls */
-    bool frozen; /* es_reader_open_held found a writer, so newer samples are
-                    hidden */
-    sqlite3_stmt
-        *statements[ES_N_READER_SQL]; /* each is NULL before its first use */
+    bool held;  /* true while a transaction is open, because es_reader_open_held
+                   found no writer */
+    bool grows; /* true if the file has a writer, so that no statement may stay
+                   open between two calls */
+    bool frozen; /* true if es_reader_open_held found a writer, so that samples
+                    which are added later are hidden */
+    sqlite3_stmt *statements[ES_N_READER_SQL]; /* each statement is NULL before
+                                                  its first use */
     sqlite3_stmt *spare[ES_SPARE_QUERIES];
     size_t n_spare;
 };
 
-/** Same as es_reader_open, but `tails` has the state of an earlier search in
- *  the fragment. */
+/**
+ * Same as es_reader_open, but `tails` contains the state of an earlier search
+ * for frames in the fragment.
+ */
 es_status es_reader_open_with(es_reader **out, const char *path,
                               const es_tails *tails) ES_MUST_USE;
 
-/** Returns the run with index `run`; NULL, with the error message set, if the
- *  index is too large. */
+/**
+ * Returns the run with index `run`. If the index is too large, sets the error
+ * message and returns NULL.
+ */
 const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
 
 /**
- * Queries the samples of a series for the steps from..to, in order: rows of
- * step, value and, unless the schema is 1, crc. End it with
- * es_reader_end_query. Returns ES_OK; the errors of es_database_status.
+ * Queries the samples of a series with steps from..to, in order. The rows
+ * contain step, value and, unless the schema is 1, crc. The caller must end the
+ * query with es_reader_end_query. Returns ES_OK; the errors of
+ * es_database_status.
  */
 es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
                           int64_t series_id, int64_t from,
                           int64_t to) ES_MUST_USE;
 
-/** Ends a query; NULL is fine. Must not be called in a forked child. */
+/** Ends a query, which may be NULL. Must not be called in a forked child. */
 void es_reader_end_query(es_reader *reader, sqlite3_stmt *query);
 
-/** Loads the small tables into zeroed contents. Returns ES_OK, ES_EFORMAT,
- *  ES_EIO, ES_ENOMEM. */
+/**
+ * Loads the tables run and series into `contents`, which must be zeroed.
+ * Returns ES_OK, ES_EFORMAT, ES_EIO, ES_ENOMEM.
+ */
 es_status es_contents_load(es_contents *contents,
                            const es_database *database) ES_MUST_USE;
 void es_contents_free(es_contents *contents);
 
-/** Finds a series by its id, and the index of its run. If there is no series of
- *  this id, returns NULL and does not change *run. */
+/**
+ * Finds a series by its id and sets *run to the index of its run. If no series
+ * has this id, returns NULL and does not change *run.
+ */
 const es_series *
 es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
 
-/** Loads the events into zeroed `events`, and sets the range of events of each
- *  run. */
+/**
+ * Loads the events into `events`, which must be zeroed, and sets the range of
+ * events of each run.
+ */
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
 
-/** Returns `to`, or the last visible step of the series if that is lower
- *  because the reader is frozen. */
+/**
+ * Returns the smaller of `to` and the last visible step of the series. In a
+ * reader that is not frozen all steps are visible.
+ */
 int64_t es_reader_newest(const es_reader *reader, int64_t series_id,
                          int64_t to);
 
-/** Finds the first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a
- *  series within [from, to]; ES_UNKNOWN if the range has no step. */
+/**
+ * Finds the first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a series
+ * within [from, to]. Sets *step to ES_UNKNOWN if the range contains no step.
+ */
 es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
                               int64_t from, int64_t to,
                               int64_t *step) ES_MUST_USE;
 
 /**
- * Finds a sample's value in `column` of a row, followed by the column of the
- * checksum. *bytes may be unaligned and is valid as long as the row. If the
- * sample is damaged, adds it to the list of damage and sets *bytes to NULL.
+ * Finds the values of a sample in `column` of the statement's current row; the
+ * next column must be the checksum. *bytes may be unaligned and is valid as
+ * long as the row. If the sample is damaged, adds it to the list of damage and
+ * sets *bytes to NULL.
  *
- * Returns ES_OK; ES_EFORMAT: the file has no checksums, and the value is not a
+ * Returns ES_OK; ES_EFORMAT if the file has no checksums and the value is not a
  * BLOB of the series' size; ES_ENOMEM.
  */
 es_status es_value_find(const void **bytes, es_reader *reader,
@@ -163,39 +189,49 @@ es_status es_value_find(const void **bytes, es_reader *reader,
  *  runs must be loaded. Returns ES_OK, ES_ENOMEM. */
 es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
 
-/** Adds rows that differ from what was recorded to the list of damage. Returns
- *  ES_OK, ES_ENOMEM. */
+/**
+ * Adds rows that differ from the recorded rows to the list of damage. Returns
+ * ES_OK, ES_ENOMEM.
+ */
 es_status es_damage_note_rows(es_reader *reader,
                               const es_changed_rows *rows) ES_MUST_USE;
 
-/** Adds the frames that were lost while the runs were recorded to the list of
- *  damage. The events must be loaded. Returns ES_OK, ES_ENOMEM. */
+/**
+ * Adds the frames that were lost during the recording to the list of damage.
+ * The events must be loaded. Returns ES_OK, ES_ENOMEM.
+ */
 es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 
-/** Copies the result of es_value_find to values (n); NULL gives missing
- *  values. */
+/**
+ * Copies the bytes that es_value_find has found to `values` (n). If `bytes` is
+ * NULL, all values are set to missing.
+ */
 void es_value_copy(float *values, const void *bytes, size_t n);
 
-/** Replaces the n events of a run by a list that also has one event for each
- *  damaged place of the run, in order of step. Returns ES_OK, ES_ENOMEM. */
+/**
+ * Replaces the n events of a run by a list that also contains an event for each
+ * damaged place of the run, in order of step. Returns ES_OK, ES_ENOMEM.
+ */
 es_status es_damage_add_events(es_reader *reader, size_t run,
                                const es_event **events, size_t *n) ES_MUST_USE;
 void es_damage_free(es_damage *damage);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 
-/** Returns true if where= has conditions on members of the configuration,
- *  which es_remote_leave_out applies. */
+/**
+ * Returns true if the parameter where= of the URL has conditions on members of
+ * the configuration, which es_remote_leave_out evaluates.
+ */
 bool es_remote_reads_config(const es_remote *remote);
 
 /**
- * Deletes the reader's runs that do not meet the conditions on members of the
- * configuration from the private database.
+ * Deletes from the private database the runs that do not meet the conditions on
+ * members of the configuration.
  *
  *   n   number of deleted runs; if it is not 0, the reader has to load its
  *       contents again
  *
- * Returns ES_OK; ES_EUSAGE: no run has a member that a condition names; the
+ * Returns ES_OK; ES_EUSAGE if a condition names a member that no run has; the
  * errors of es_reader_config_each.
  */
 es_status es_remote_leave_out(size_t *n, es_remote *remote,

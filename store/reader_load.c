@@ -1,6 +1,7 @@
 /* Loads the small tables of a run file (run, series and event) into arrays for
-   a reader. Every column is checked here, so that other files can rely on the
-   values. Rows that do not match their checksum are listed. */
+   a reader. Every column is checked here, so that the other files of the reader
+   can rely on the values. Rows that do not match their checksum are added to a
+   list. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -46,8 +47,10 @@ static char *strings_reserve(es_strings *strings, size_t n)
 
 /* --- rows ---------------------------------------------------------------- */
 
-/** The current row and the storage for its strings; `status` keeps the first
- *  failure. */
+/**
+ * The current row of a query, and the storage for its strings. `status`
+ * contains the first failure.
+ */
 typedef struct row {
     const es_database *database;
     sqlite3_stmt *statement;
@@ -67,8 +70,10 @@ static void fail_row(row *r, int column, const char *problem)
                     name && *name == '+' ? name + 1 : name, problem);
 }
 
-/** Returns a copy of the text in a column up to the first NUL byte; NULL if the
- *  column is NULL. */
+/**
+ * Returns a copy of the text in a column, truncated at the first NUL byte.
+ * Returns NULL if the column is NULL.
+ */
 static const char *take_text(row *r, int column)
 {
     if (r->status < 0 ||
@@ -97,7 +102,7 @@ static const char *take_required_text(row *r, int column)
     return text ? text : "";
 }
 
-/** Returns the integer in a column; ES_UNKNOWN if the column is NULL. */
+/** Returns the integer in a column, or ES_UNKNOWN if the column is NULL. */
 static int64_t take_number(row *r, int column)
 {
     int type = sqlite3_column_type(r->statement, column);
@@ -108,8 +113,10 @@ static int64_t take_number(row *r, int column)
     return ES_UNKNOWN;
 }
 
-/** Returns the index of the column's text among `n` names; fails if the text
- *  is not one of them. */
+/**
+ * Returns the index of the column's text in a list of n names, which `name`
+ * returns by index. Fails if the text is not in the list.
+ */
 static int take_choice(row *r, int column, const char *(*name)(int), int n)
 {
     const char *text = (const char *)sqlite3_column_text(r->statement, column);
@@ -135,8 +142,10 @@ static const char *phase_name(int i)
     return es_phase_name((es_phase)i);
 }
 
-/** Calls `take` for each row of a query; fails with ES_EFORMAT after
- *  ES_MAX_ROWS rows. */
+/**
+ * Calls `take` for each row of a query. Fails with ES_EFORMAT after ES_MAX_ROWS
+ * rows.
+ */
 static es_status each_row(const es_database *database, es_strings *strings,
                           const char *table, const char *sql,
                           void (*take)(row *, void *), void *user)
@@ -158,7 +167,9 @@ static es_status each_row(const es_database *database, es_strings *strings,
     return r.status;
 }
 
-/** Reserves memory for one more element of an array of n elements. */
+/**
+ * Reserves memory so that one element can be added to an array of n elements.
+ */
 static bool reserve(row *r, void *array, size_t n, size_t size)
 {
     if (r->status == ES_OK)
@@ -168,7 +179,8 @@ static bool reserve(row *r, void *array, size_t n, size_t size)
 
 /* --- checksums ----------------------------------------------------------- */
 
-/* The two statements that read a table: without and with checksums. */
+/* Defines the two statements that read a table, one without and one with
+ * checksums. */
 #define WITH_CHECKSUMS(columns, table, id, tail)                               \
     {                                                                          \
         "SELECT " columns ", NULL FROM " table tail,                           \
@@ -187,9 +199,9 @@ static void list_changed(row *r, es_changed_rows *changed, es_row_table table,
 
 /**
  * Returns true if the n columns after the id match the checksum in the last
- * column. A row without a checksum comes from another program and counts as
- * unchanged. Call this before any column is read, because reading may convert a
- * value.
+ * column. A row without a checksum was written by another program and counts as
+ * unchanged. Must be called before any column is read, because reading may
+ * convert a value.
  */
 static bool is_as_recorded(const row *r, int n)
 {
@@ -263,11 +275,14 @@ static const char *const series_sql[] =
 
 typedef struct series_target {
     es_contents *contents;
-    size_t run; /* index of the current run; rows are in order of runs */
+    size_t run; /* index of the run of the last row; rows are in order of
+                   runs */
 } series_target;
 
-/** Returns the run that a row (id, run_id, ...) belongs to; NULL if the run
- *  does not exist. */
+/**
+ * Returns the run to which the current row (id, run_id, ...) belongs. Returns
+ * NULL if the run does not exist.
+ */
 static es_stored_run *find_run(row *r, es_contents *contents, size_t *run)
 {
     int64_t id = sqlite3_column_int64(r->statement, 1);
@@ -316,7 +331,7 @@ static void take_series(row *r, void *user)
     contents->series[contents->n_series++] = series;
 }
 
-/* Selects the checksums whose rows were deleted. */
+/* Selects the checksums whose rows were deleted from their tables. */
 static const char gone_sql[] =
     "SELECT id, of_table FROM row_checksum WHERE CASE of_table"
     " WHEN 'run' THEN id NOT IN (SELECT run_id FROM run)"
@@ -328,8 +343,8 @@ static const char *table_name(int i)
     return es_row_table_name((es_row_table)(i + ES_ROW_RUN));
 }
 
-/* Adds a deleted row to the list. Its run is unknown, so it is reported for the
-   first run. */
+/* Adds a deleted row to the list of changed rows. The run of the row is
+   unknown, so the row is reported for the first run. */
 static void take_gone(row *r, void *user)
 {
     es_contents *contents = user;
@@ -337,8 +352,8 @@ static void take_gone(row *r, void *user)
     list_changed(r, &contents->changed, (es_row_table)table, 0, ES_UNKNOWN);
 }
 
-/* Loads run and series in one transaction, so that each series belongs to a run
-   that was read. Begins a transaction if none is open. */
+/* Loads the tables run and series in one transaction, so that the run of each
+   series has been read. Begins a transaction if none is open. */
 es_status es_contents_load(es_contents *contents, const es_database *database)
 {
     series_target target = {.contents = contents};
@@ -354,7 +369,8 @@ es_status es_contents_load(es_contents *contents, const es_database *database)
         sums)
         status = each_row(database, &contents->strings, "row_checksum",
                           gone_sql, take_gone, contents);
-    /* The transaction has written nothing, so a rollback always ends it. */
+    /* The transaction has written nothing, so the rollback cannot fail to end
+     * it. */
     if (own)
         sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -397,8 +413,10 @@ typedef struct event_target {
     size_t run;
 } event_target;
 
-/** Returns the event's key without the prefix, the run's uuid, that it has in
- *  the file. */
+/**
+ * Returns the event's dedupe key. In the file the key is preceded by the run's
+ * uuid and a slash, which are removed.
+ */
 static const char *take_dedupe(row *r, int column, const es_stored_run *run)
 {
     const char *key = take_text(r, column);
@@ -415,8 +433,8 @@ static void take_event(row *r, void *user)
     const bool as_recorded = is_as_recorded(r, ES_N_EVENT_COLUMNS);
     es_stored_run *run = find_run(r, target->contents, &target->run);
     if (!run && target->run < target->contents->n_runs)
-        fail_row(r, 1, "refers to no run"); /* behind the last run: an event of
-                                               a run added later */
+        fail_row(r, 1, "refers to no run"); /* the row belongs to a run that was
+                                               added after the runs were read */
     if (!run)
         return;
     if (!reserve(r, &events->events, events->n_events, sizeof *events->events))

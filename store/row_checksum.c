@@ -1,5 +1,6 @@
-/* Computes the checksum of a row of run, series or event, for the writer and
-   for readers, which thus detect rows that were changed after recording. */
+/* Computes the checksum of a row of the tables run, series and event. The
+   writer stores the checksum; readers detect by it that a row was changed after
+   recording. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"
 
@@ -12,7 +13,7 @@ int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n)
         crc = es_crc32c(crc, &type, 1);
         if (type == SQLITE_NULL)
             continue;
-        const void *bytes = /* NULL if the text is empty; number is then 0 */
+        const void *bytes = /* NULL if the text is empty; `number` is then 0 */
             type == SQLITE_INTEGER ? NULL : sqlite3_column_blob(statement, i);
         const int64_t number = bytes ? sqlite3_column_bytes(statement, i)
                                      : sqlite3_column_int64(statement, i);

@@ -1,5 +1,5 @@
-/* Implements the names, sizes and standard series of runs, and makes uuids and
-   times in the store's form. Does not use SQLite. */
+/* Implements the names, sizes and standard series of runs, and creates uuids
+   and time stamps in the form that run files use. Does not use SQLite. */
 #include "store/run.h"
 
 #include "analyzer/heads/details.h"
@@ -138,8 +138,8 @@ es_status es_uuid_make(char out[ES_UUID_SIZE])
     unsigned char b[16];
     ssize_t n;
     do
-        n = getrandom(b, sizeof b,
-                      0); /* getrandom returns 16 bytes completely or fails */
+        n = getrandom(b, sizeof b, 0); /* so few bytes are returned completely
+                                          or not at all */
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof b)
         return es_fail(ES_EIO, "cannot get random numbers: %s",

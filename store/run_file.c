@@ -1,6 +1,6 @@
 /* Opens any source of runs for readers: a run file (an SQLite database), a
-   fragment, or a PostgreSQL database, distinguished by name. The result is
-   always a connection to the tables of a run file. */
+   fragment, or a PostgreSQL database. The form of the name decides which. The
+   result is always a connection to a database with the tables of a run file. */
 #include "store/esf_in.h"
 #include "store/place.h"
 #include "store/postgres_in.h"
@@ -25,8 +25,8 @@ es_status es_run_file_open(es_database *database, es_run_source *source,
         if (es_esf_is_name(path) || !es_place_beside(fragment, path) ||
             access(fragment, F_OK) != 0)
             return es_fail(ES_EIO, "%s: no such file", path);
-        es_database_close(
-            database); /* the recording is in a fragment next to RUN.db */
+        es_database_close(database); /* RUN.db does not exist, but the recording
+                                        is in RUN.esf next to it */
         database->tails = tails;
         return es_run_file_open(database, source, fragment);
     }

@@ -1,6 +1,7 @@
-/* Finds the place where one of a reader's runs is stored, and whether the run
-   is still being written. All runs of a run file or fragment share one answer;
-   each run of a PostgreSQL database has its own. */
+/* Finds the path or URL under which one of a reader's runs is stored, and
+   whether the run is still being written. All runs of a run file or fragment
+   have the same answers; the runs of a PostgreSQL database have separate
+   answers. */
 #include "store/run_place.h"
 
 #include "analyzer/base/checked.h"

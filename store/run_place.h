@@ -1,20 +1,22 @@
-/** Finds the place where one of a reader's runs is stored, so that a caller can
- *  open the run again. */
+/**
+ * Finds the path or URL under which one of a reader's runs is stored, so that a
+ * caller can open the run again.
+ */
 #ifndef ES_RUN_PLACE_H
 #define ES_RUN_PLACE_H
 
 #include "store/reader.h"
 
 typedef struct es_run_place {
-    char *path;    /* path or URL for es_reader_open; to be freed */
+    char *path;    /* path or URL for es_reader_open; the caller must free it */
     size_t number; /* number of the run in `path`, from 1 */
     size_t n_runs; /* number of runs in `path` */
 } es_run_place;
 
 /**
- * Returns the place of run `run`. All runs of a run file have the file as their
- * place. Each run that a PostgreSQL URL names gets a separate URL, which
- * fetches no other run.
+ * Finds where the run with index `run` is stored. For a run file, *out contains
+ * the path of the file. For a PostgreSQL URL, it contains a URL that names only
+ * this run.
  *
  * Returns ES_OK, ES_EARGUMENT, ES_ENOMEM.
  */
@@ -22,9 +24,9 @@ es_status es_reader_place(es_run_place *out, const es_reader *reader,
                           size_t run) ES_MUST_USE;
 
 /**
- * Sets *out to true if a run is still being written: for a file, the result of
- * es_reader_is_written; in PostgreSQL, true if the run has not ended and was
- * pushed recently.
+ * Sets *out to true if a run is still being written. For a file this is the
+ * result of es_reader_is_written. In PostgreSQL a run is being written if it
+ * has not ended and was pushed recently.
  */
 es_status es_reader_is_run_written(const es_reader *reader, size_t run,
                                    bool *out) ES_MUST_USE;

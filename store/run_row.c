@@ -1,5 +1,6 @@
 /* Writes the table `summary` of a run file, which `entropy-scan merge` fills
-   for plain SQL. The table is not part of the schema; readers ignore it. */
+   for queries in plain SQL. The table is not part of the schema, and readers
+   ignore it. */
 #include "store/run_row.h"
 
 #include "analyzer/base/value.h"
@@ -7,7 +8,7 @@
 
 #include <math.h>
 
-/* A column of type ANY stores numbers as numbers and 'NaN' as a text. */
+/* Columns of the type ANY store numbers as numbers and 'NaN' as text. */
 const char es_run_row_sql[] =
     "CREATE TABLE IF NOT EXISTS summary(\n"
     "  run_id INTEGER PRIMARY KEY REFERENCES run,\n"

@@ -1,21 +1,22 @@
-/* Defines the tables of a run file in each version of their schema, and checks
-   a file against them. */
+/* Defines the tables of a run file for each version of the schema, and checks
+   whether a file has these tables. */
 #include "store/store_internal.h"
 
 #include <string.h>
 
-/* The table sample has a rowid: in a table without rowids, SQLite keeps at most
-   a quarter of a page of each row in place, and the samples of 16 x 16 heads
-   would take four times their size. The column crc precedes the value: if crc
-   came after a long value, SQLite would read all pages of the value to find
-   crc.
+/* The table sample has a rowid, because in a table without rowids SQLite stores
+ * at most a quarter of a page of each row in place, and the samples of 16 x 16
+ * heads would take four times their size. The column crc precedes the value,
+ * because SQLite would otherwise read all pages of a long value to find crc.
  *
- * The table row_checksum is optional: files without it are read and resumed as
- * they are, and programs that do not know it ignore it. Checksums are in a
- * separate table and not in the rows, so that they need no new schema version.
+ * The table row_checksum is optional: files without it are read and resumed
+ * without row checksums, and programs that do not know it ignore it. Checksums
+ * are in a separate table and not in the rows, so that they need no new schema
+ * version.
  *
- * SQLite keeps these texts in the file, and readers compare them: any change of
- * a text requires a new ES_SCHEMA_VERSION. */
+ * SQLite stores these CREATE statements in the file, and readers compare them
+ * byte by byte. Therefore any change of a statement requires a new
+ * ES_SCHEMA_VERSION. */
 static const struct {
     const char *name, *sql;
 } tables[] = {
@@ -94,8 +95,8 @@ static bool is_optional(size_t table)
     return strcmp(tables[table].name, "row_checksum") == 0;
 }
 
-/* The table sample of schema 1, which had no checksums and was otherwise the
-   same. */
+/* The table sample of schema 1, which has no checksums. The other tables of
+   schema 1 are the same. */
 static const char sample_1[] =
     "CREATE TABLE sample(\n"
     "  series_id INTEGER NOT NULL REFERENCES series,\n"
@@ -131,7 +132,7 @@ es_status es_schema_image(unsigned char **out, size_t *n)
     sqlite3_close(handle);
     if (status < 0)
         return status;
-    /* Turns on WAL mode: the value 2 at offsets 18 and 19 of an SQLite file. */
+    /* The value 2 at offsets 18 and 19 of an SQLite file turns on WAL mode. */
     image[18] = image[19] = 2;
     *out = image;
     *n = (size_t)size;
@@ -204,8 +205,10 @@ static int find_table(const char *name)
     return -1;
 }
 
-/** Checks one row (type, name, table, sql) of the schema. For one of our
- *  tables, sets its bit in `seen`; skips other tables and views. */
+/**
+ * Checks one row (type, name, table, sql) of the file's schema. If it is one of
+ * our tables, sets its bit in `seen`. Ignores other tables and views.
+ */
 static es_status check_object(const es_database *database,
                               sqlite3_stmt *statement, unsigned *seen)
 {
@@ -223,11 +226,12 @@ static es_status check_object(const es_database *database,
         return ES_OK;
     bool index = strcmp(column[0], "index") == 0;
     if (index && !column[3])
-        return ES_OK; /* the automatic index of a UNIQUE constraint */
+        return ES_OK; /* the index that SQLite creates for a UNIQUE
+                         constraint */
     if (strcmp(column[0], "table") != 0)
         return es_fail(
             ES_EFORMAT,
-            "%s: not a valid run file: it has a foreign %s %s: drop it",
+            "%s: not a valid run file: it has an additional %s %s: drop it",
             database->path, index ? "index" : "trigger", column[1]);
     if (!column[3] || strcmp(column[3], sql_of(ours, database->schema)) != 0)
         return es_fail(ES_EFORMAT,

@@ -1,5 +1,7 @@
-/** Declarations shared by the files of store/. No other folder uses SQLite's
- *  types. */
+/**
+ * Declarations shared by the files of store/. Other folders do not use SQLite's
+ * types.
+ */
 #ifndef ES_STORE_INTERNAL_H
 #define ES_STORE_INTERNAL_H
 
@@ -14,61 +16,72 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* Samples are stored in the byte order of memory, so it must be that of the
-   file format. */
+/* Samples are stored in the byte order of memory, so the byte order must be
+   that of the file format. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "a sample is little-endian float32");
 
 /* --- database.c ---------------------------------------------------------- */
 
-#define ES_BUSY_MS 5000 /* longest wait for another process's lock in ms */
+#define ES_BUSY_MS 5000 /* maximum wait in ms for a lock of another process */
 
 /**
- * Progress of the search for whole frames behind damage in a fragment; lets a
- * later search resume where an earlier one stopped. All zero: no search has
- * been made, and the default limit applies.
+ * Progress of the search for complete frames behind a damaged frame of a
+ * fragment, by which a later search can resume where an earlier search stopped.
+ * If all members are zero, no search has been made, and the default limit
+ * applies.
  */
 typedef struct es_tails {
-    int64_t most;  /* bytes that one search may read; 0: the default */
-    uint32_t seed; /* checksum seed, which identifies the file */
-    bool more;     /* the last search stopped because of `most` */
+    int64_t most;  /* maximum number of bytes that one search reads; 0 means the
+                      default */
+    uint32_t seed; /* checksum seed of the file, which identifies it */
+    bool more;     /* true if the last search stopped because of `most` */
     struct {
-        int64_t end;      /* end of a whole frame, before the damage */
-        int64_t searched; /* no whole frame begins in [end, searched) */
-    } known[8];           /* (n) entries; the oldest are overwritten */
+        int64_t end;      /* end of a complete frame that is followed by
+                             damage */
+        int64_t searched; /* offset before which no further complete frame
+                             begins */
+    } known[8];           /* (n) entries; if there are more, the last entry is
+                             overwritten */
     unsigned n;
 } es_tails;
 
-/** A connection, with the data that messages and checks need. */
+/** A connection, together with the data that messages and checks need. */
 typedef struct es_database {
     sqlite3 *handle;
-    char *path;  /* as given by the user; messages begin with it */
-    char *file;  /* absolute path; links in the directory are resolved */
+    char *path;  /* path that the user gave, with which messages begin */
+    char *file;  /* absolute path, in which links in the directory are
+                    resolved */
     pid_t owner; /* process that opened the connection */
     bool state;  /* true for a watcher's state, false for a run file */
-    const char *refusal; /* NULL, or the guard's `refusal` */
+    const char *refusal; /* reason of a guard's refusal (es_guard), or NULL */
     int schema; /* schema version of the run file, set by es_schema_check */
-    bool has_row_checksums;       /* the file has the table row_checksum */
-    struct es_esf_index *samples; /* a fragment's; owned by the handle */
-    es_tails tails; /* initial state of the search in a fragment */
+    bool has_row_checksums;       /* true if the file has the table
+                                     row_checksum */
+    struct es_esf_index *samples; /* index of a fragment's samples; owned by
+                                     `handle` */
+    es_tails tails; /* initial state of the search for frames in a fragment */
 } es_database;
 
-/** Sets the paths of a zeroed `database`. Returns ES_OK, ES_EIO (no such
- *  directory), ES_ENOMEM; call es_database_close in every case. */
+/**
+ * Sets the paths of `database`, which must be zeroed. Returns ES_OK, ES_EIO (no
+ * such directory), ES_ENOMEM. The caller must call es_database_close, also on
+ * failure.
+ */
 es_status es_database_locate(es_database *database,
                              const char *path) ES_MUST_USE;
 
 /**
  * Checks the file and its companions.
  *
- *   size  bytes of the file; -1 if it does not exist
+ *   size  set to the size of the file in bytes; -1 if it does not exist
  *
- * Uses only lstat: opening and closing the file here would drop the locks that
- * another connection of this process holds on it.
+ * Uses only lstat, because opening and closing the file here would drop the
+ * locks that another connection of this process holds on it.
  *
- * Returns ES_OK; ES_EIO: not a regular file; a rollback journal exists; the log
- * or its shared memory is not a regular file, or has a second name (a hard
- * link); a log exists without its run file.
+ * Returns ES_OK; ES_EIO if the file is not a regular file, if a rollback
+ * journal exists, if the log or its shared memory is not a regular file or has
+ * several hard links, or if a log exists without its run file.
  */
 es_status es_database_inspect(const es_database *database,
                               int64_t *size) ES_MUST_USE;
@@ -77,44 +90,51 @@ es_status es_database_inspect(const es_database *database,
  * Opens the located file, read-only or for writing, and hardens the connection.
  * A reader creates and changes nothing in the folder; its connection is
  * returned within a transaction, so that the locks are taken only once for the
- * first reads. A file is checked read-only before it is opened for writing: a
- * foreign file is never recovered, rolled back or locked.
+ * first reads. A file is checked read-only before it is opened for writing, so
+ * that a file of another program is never recovered, rolled back or locked.
  *
  * Returns ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
  */
 es_status es_database_open(es_database *database, bool writing) ES_MUST_USE;
 
 /**
- * Opens a private database, which only this connection sees, and which SQLite
- * keeps in memory until it is large. It is hardened and has no tables. Returns
- * ES_OK, ES_EIO, ES_ENOMEM.
+ * Opens a private database, which no other connection can open, and which
+ * SQLite keeps in memory until it is large. The database is hardened and has no
+ * tables. Returns ES_OK, ES_EIO, ES_ENOMEM.
  */
 es_status es_database_open_private(es_database *database) ES_MUST_USE;
 
-/** Sets the limits of an open connection and restricts its SQL: no triggers,
- *  no views, and nothing in the file's schema is trusted. */
+/**
+ * Sets the limits of an open connection and restricts its SQL: triggers and
+ * views are disabled, and nothing in the file's schema is trusted.
+ */
 es_status es_database_harden(const es_database *database) ES_MUST_USE;
 
 /**
- * Closes the connection; its statements must be finalised. In a forked child
+ * Closes the connection, whose statements must be finalised. In a forked child
  * the connection is abandoned without closing it, because closing would drop
  * the parent's locks.
  */
 void es_database_disconnect(es_database *database);
 
-/** Disconnects, and frees the paths. */
+/** Closes the connection and frees the paths. */
 void es_database_close(es_database *database);
 
 /** Returns ES_OK, or ES_EFORK in a process other than the one that opened the
  *  database. */
 es_status es_database_check_owner(const es_database *database) ES_MUST_USE;
 
-/** Writes all of bytes[0..n) at an offset of a file; returns 0 or an errno. */
+/**
+ * Writes bytes[0..n) completely at offset `at` of a file. Returns 0, or an
+ * errno on failure.
+ */
 int es_write_at(int fd, const unsigned char *bytes, size_t n,
                 int64_t at) ES_MUST_USE;
 
-/** Calls es_fail for SQLite's result code rc, with a message of path, reason
- *  and remedy. */
+/**
+ * Calls es_fail for SQLite's result code rc, with a message that consists of
+ * path, reason and remedy.
+ */
 es_status es_database_fail(const es_database *database, int rc);
 
 /** Calls es_database_fail, or returns ES_OK if rc is SQLITE_OK, SQLITE_ROW
@@ -126,13 +146,18 @@ es_status es_database_execute(const es_database *database,
 es_status es_database_prepare(const es_database *database, sqlite3_stmt **out,
                               const char *sql) ES_MUST_USE;
 
-/** Prepares the statements sql (n) into out (n), until one fails; skips NULL.
+/**
+ * Prepares the statements `sql` (n) into `out` (n), and stops at the first
+ * failure. Skips statements that are NULL.
  */
 es_status es_database_prepare_all(const es_database *database,
                                   sqlite3_stmt **out, const char *const *sql,
                                   size_t n) ES_MUST_USE;
 
-/** Finalises statements (n); NULL is fine. Does nothing in a forked child. */
+/**
+ * Finalises statements (n), each of which may be NULL. Does nothing in a forked
+ * child.
+ */
 void es_database_finalise_all(const es_database *database,
                               sqlite3_stmt **statements, size_t n);
 
@@ -140,7 +165,10 @@ void es_database_finalise_all(const es_database *database,
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;
 
-/** Returns the path of `file` with the suffix; "" if the path is too long. */
+/**
+ * Writes the path of `file` with the suffix to `out` and returns it; the result
+ * is "" if the path is too long.
+ */
 const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix);
 
 /** Calls lstat for `file` with the suffix. Returns 0 or an errno. */
@@ -151,28 +179,32 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 typedef struct es_esf es_esf;       /* esf_in.h */
 typedef struct es_remote es_remote; /* postgres_in.h */
 
-/** The fragment or PostgreSQL database whose contents the private database has;
- *  both are NULL for a run file. */
+/**
+ * The fragment or PostgreSQL database from which a private database was loaded.
+ * Both members are NULL for a run file.
+ */
 typedef struct es_run_source {
     es_esf *fragment;
     es_remote *remote;
 } es_run_source;
 
 /**
- * Opens a source of runs for reading: a run file; a fragment, also RUN.esf if
- * RUN.db does not exist; the runs that a PostgreSQL URL names.
+ * Opens a source of runs for reading: a run file; a fragment, which may also be
+ * RUN.esf if RUN.db does not exist; or the runs that a PostgreSQL URL names.
  *
- *   source  zeroed
+ *   source  must be zeroed
  *
- * es_run_file_close closes both arguments, also after a failure. Returns ES_OK;
- * ES_EIO: no such file; the errors of es_database_inspect, es_database_open,
- * es_esf_open and es_remote_open.
+ * The caller must call es_run_file_close, which closes both arguments, also
+ * after a failure. Returns ES_OK; ES_EIO if there is no such file; the errors
+ * of es_database_inspect, es_database_open, es_esf_open and es_remote_open.
  */
 es_status es_run_file_open(es_database *database, es_run_source *source,
                            const char *path) ES_MUST_USE;
 
-/** Makes data visible that was written since the source was opened or
- *  refreshed. */
+/**
+ * Makes data visible that was written after the source was opened or last
+ * refreshed.
+ */
 es_status es_run_file_refresh(es_database *database,
                               const es_run_source *source) ES_MUST_USE;
 
@@ -181,18 +213,24 @@ es_status es_run_file_is_written(const es_database *database,
                                  const es_run_source *source,
                                  bool *out) ES_MUST_USE;
 
-/** Closes the source; its statements must be finalised. */
+/** Closes the source. Its statements must be finalised. */
 void es_run_file_close(es_database *database, es_run_source *source);
 
 /* --- view.c -------------------------------------------------------------- */
 
-/** Returns the name of the read-only VFS, which the first call registers;
- *  NULL if SQLite has no VFS "unix", or if memory is short. Any thread. */
+/**
+ * Returns the name of the read-only VFS, which the first call registers.
+ * Returns NULL if SQLite has no VFS "unix", or if memory is short. May be
+ * called by any thread.
+ */
 const char *es_view_name(void);
 
 /* --- schema.c ------------------------------------------------------------ */
 
-/** Returns a new, empty run file as bytes; free it with sqlite3_free. */
+/**
+ * Returns the bytes of a new, empty run file, which the caller must free with
+ * sqlite3_free.
+ */
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
 
 /** Creates the tables of a run file in an empty private database, except
@@ -204,14 +242,18 @@ es_status es_schema_make_private(es_database *database) ES_MUST_USE;
 es_status es_schema_check_id(const es_database *database,
                              uint32_t id) ES_MUST_USE;
 
-/** Checks the file's application_id, and compares its tables with our schema
- *  of the version that the file states. */
+/**
+ * Checks the file's application_id, and compares its tables with those that its
+ * schema version must have.
+ */
 es_status es_schema_check(es_database *database) ES_MUST_USE;
 
 /* --- map.c --------------------------------------------------------------- */
 
-/** Writes a map with its checksum into a database, without checking its
- *  values. Returns ES_OK, ES_EFORMAT, the errors of es_database_status. */
+/**
+ * Writes a map with its checksum into a database, without checking the map's
+ * values. Returns ES_OK, ES_EFORMAT, the errors of es_database_status.
+ */
 es_status es_map_insert(const es_database *database, int64_t run_id,
                         const char *uuid, const es_map *map,
                         const float *values) ES_MUST_USE;
@@ -219,15 +261,19 @@ es_status es_map_insert(const es_database *database, int64_t run_id,
 /* --- checksum.c ---------------------------------------------------------- */
 
 /**
- * Computes the initial value for the checksums of a series' samples from uuid,
- * phase and name. The series_id is not used, because a merge changes it, and
- * because it is meaningless if the row of the series is damaged.
+ * Computes the initial value for the checksums of a series' samples from the
+ * run's uuid and the series' phase and name. The series_id is not used, because
+ * a merge changes it, and because it is meaningless if the row of the series is
+ * damaged.
  */
 uint32_t es_checksum_of_series(const char *uuid, es_phase phase,
                                const char *name);
 
-/** Computes the checksum of a sample; `series` is the initial value of its
- *  series. The result is a signed 32-bit integer, as SQLite stores it. */
+/**
+ * Computes the checksum of a sample. `series` is the result of
+ * es_checksum_of_series. The checksum is a signed 32-bit integer, because
+ * SQLite stores it as such.
+ */
 int32_t es_checksum_of_sample(uint32_t series, int64_t step, const void *value,
                               size_t size);
 
@@ -235,8 +281,8 @@ int32_t es_checksum_of_sample(uint32_t series, int64_t step, const void *value,
 
 /* The columns that the checksum of a row covers, in the order for
    es_checksum_of_columns. The unary + keeps SQLite from looking up and copying
-   the column's origin, which takes a twentieth of the time of reading a short
-   run. */
+   the column's origin, which would take a twentieth of the time of reading a
+   short run. */
 #define ES_RUN_COLUMNS                                                         \
     "+uuid, +name, +arch, +family, +n_layer, +n_head, +d_model, +ctx, +vocab," \
     " +batch, +seed, +config, +program, +host, +started_at, +ended_at,"        \
@@ -250,88 +296,103 @@ enum {
     ES_N_EVENT_COLUMNS = 10
 };
 
-/** Computes the checksum for row_checksum over the columns [first, first +
- *  n) of a statement's row. */
+/**
+ * Computes the checksum for the table row_checksum from the n columns of a
+ * statement's row that begin with column `first`.
+ */
 int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n);
 
 /* --- guard.c ------------------------------------------------------------- */
 
-/** A guarded VFS for one connection. Starts as zero; must outlive the
- *  connection. */
+/**
+ * A VFS that restricts one connection to its file. All members must be zero at
+ * first. It must outlive the connection.
+ */
 typedef struct es_guard {
-    sqlite3_vfs vfs;   /* must be first: SQLite passes its address */
+    sqlite3_vfs vfs;   /* must be the first member, because SQLite passes its
+                          address */
     sqlite3_vfs *base; /* SQLite's default VFS */
     const char *file;
     char name[32];
-    char refusal[128]; /* reason of the first refusal for messages, or "" */
+    char refusal[128]; /* reason of the first refusal, for messages; or "" */
 } es_guard;
 
 /**
- * Calls sqlite3_open_v2 through a guard: SQLite then accesses only `file` and
- * its rollback journal, and only if each is a regular file with a single name
- * that belongs to this user; a write-ahead log is refused. The guard checks
- * every open during the life of the connection.
+ * Calls sqlite3_open_v2 through a guard. SQLite then accesses only `file` and
+ * its rollback journal, and each only if it is a regular file of this user that
+ * has no other hard link; a write-ahead log is refused. The guard checks every
+ * opening of a file during the life of the connection.
  *
  *   file   absolute path, links in the directory resolved; borrowed until the
  *          connection is closed
  *
- * Returns SQLite's result code; SQLITE_PERM means that the guard refused, and
- * guard->refusal has the reason.
+ * Returns SQLite's result code. SQLITE_PERM means that the guard has refused a
+ * file, and guard->refusal contains the reason.
  */
 int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
                   int flags) ES_MUST_USE;
 
 /* --- lock.c -------------------------------------------------------------- */
 
-/** The writer's lock: an open-file-description lock on FILE-lock, which
- *  contains the pid. Only SQLite locks the run file itself. */
+/**
+ * The writer's lock, an open-file-description lock on the file FILE-lock, which
+ * contains the writer's pid. Only SQLite locks the run file itself.
+ */
 typedef struct es_lock {
     int fd;           /* -1: not held */
-    bool is_optional; /* set by the caller: succeed without a lock if the file
-                         system has no locks */
-    char *path;       /* path of the lock file; NULL while not held */
+    bool is_optional; /* set by the caller; true if es_lock_take shall succeed
+                         without a lock on a file system that has no locks */
+    char *path;       /* path of the lock file; NULL while the lock is not
+                         held */
     pid_t owner;
-    struct es_lock *next; /* list of the locks that this process holds */
+    struct es_lock *next; /* next lock in the list of locks that this process
+                             holds */
 } es_lock;
 
 /**
  * Takes the lock.
  *
  *   lock   must not move until it is released
- *   file   the run file, absolute
- *   shown  the run file as messages name it
+ *   file   absolute path of the run file
+ *   shown  path of the run file as it appears in messages
  *
- * Returns ES_OK; ES_ELOCKED: the message names the holder's pid; ES_EIO;
+ * Returns ES_OK; ES_ELOCKED, with the holder's pid in the message; ES_EIO;
  * ES_ENOMEM.
  */
 es_status es_lock_take(es_lock *lock, const char *file,
                        const char *shown) ES_MUST_USE;
 
-/** Releases the lock; removes the lock file if `remove` is true. `remove` must
- *  be false in a forked child. */
+/**
+ * Releases the lock. If `remove` is true, removes the lock file. `remove` must
+ * be false in a forked child.
+ */
 void es_lock_release(es_lock *lock, bool remove);
 
 /**
  * Sets *held to true if a live process holds the lock. Does not take the lock
- * or create a file. Arguments as for es_lock_take. Returns ES_OK; ES_EIO: the
- * state of the lock cannot be read; ES_ENOMEM.
+ * or create a file. The arguments are those of es_lock_take. Returns ES_OK;
+ * ES_EIO if the state of the lock cannot be read; ES_ENOMEM.
  */
 es_status es_lock_check(bool *held, const char *file,
                         const char *shown) ES_MUST_USE;
 
-/** Returns true if this process holds the lock. Any thread. */
+/** Returns true if this process holds the lock. May be called by any thread. */
 bool es_lock_is_ours(const char *file);
 
 /* --- values -------------------------------------------------------------- */
 
-/** Reserves memory for element n of an array that only this function grows;
- *  `array` is the address of the pointer to the array. Returns ES_OK,
- *  ES_ENOMEM. */
+/**
+ * Reserves memory for the element with index n of an array that only this
+ * function grows. `array` is the address of the pointer to the array. Returns
+ * ES_OK, ES_ENOMEM.
+ */
 es_status es_reserve_next(void *array, size_t n, size_t size) ES_MUST_USE;
 
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text);
 
-/** Binds a number; ES_UNKNOWN is bound as NULL. */
+/**
+ * Binds a number to a parameter of a statement; ES_UNKNOWN is bound as NULL.
+ */
 int es_bind_number(sqlite3_stmt *statement, int index, int64_t number);
 
 #endif

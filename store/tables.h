@@ -6,10 +6,13 @@
 #include <stddef.h>
 
 #define ES_APPLICATION_ID 0x454E5452 /* "ENTR" */
-#define ES_SCHEMA_VERSION 2 /* newest version; schema 1 has no checksums */
+/* Newest version of the schema; version 1 has no checksums. */
+#define ES_SCHEMA_VERSION 2
 
-/** Returns the CREATE TABLE statement of a table in the newest schema; NULL
- *  after the last table. */
+/**
+ * Returns the CREATE TABLE statement of the table with index `table` in the
+ * newest schema. Returns NULL if the index is too large.
+ */
 const char *es_schema_sql(size_t table);
 
 #endif

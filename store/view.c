@@ -1,25 +1,27 @@
 /*
- * Implements an SQLite VFS for readers of run files. It writes nothing, creates
- * nothing and maps nothing, so that a reader does not change the folder, and a
- * file that another program truncates causes an error and not a SIGBUS.
+ * Implements an SQLite VFS for readers of run files. The VFS writes nothing,
+ * creates nothing and maps nothing, so that a reader does not change the
+ * folder, and a file that another program truncates causes an error and not a
+ * SIGBUS.
  *
- * All calls pass through to the system's VFS except those for the shared memory
- * of a write-ahead log, FILE-shm. SQLite keeps the index of the log and the
- * readers' marks in this memory, and locks bytes of the file. This VFS gives
- * SQLite a copy of the index, which is refreshed by pread at SQLite's memory
- * barriers. The locks are real: a writer sees this reader like any other
+ * All calls are passed to the system's VFS except those for the shared memory
+ * of a write-ahead log, FILE-shm. In this memory SQLite keeps the index of the
+ * log and the positions of readers, and it locks bytes of the file. This VFS
+ * gives SQLite a copy of the index, which is refreshed by pread at SQLite's
+ * memory barriers. The locks are real: a writer sees this reader like any other
  * reader, and keeps the frames that the reader needs. SQLite gets the memory as
  * read-only (SQLITE_READONLY). If no live process maintains the memory
- * (SQLITE_READONLY_CANTINIT), SQLite builds a separate index from the log, in
+ * (SQLITE_READONLY_CANTINIT), SQLite builds a separate index from the log in
  * its own memory.
  *
- * Formats: sqlite.org/walformat.html, sections 2.1 to 2.3; protocol: SQLite's
- * readonly_shm, since 3.22. Without FILE-shm (a copied pair of files) there is
- * nothing to lock, so a writer that resumes the log is not held up.
+ * The formats are described in sqlite.org/walformat.html, sections 2.1 to 2.3;
+ * the protocol is SQLite's readonly_shm, since 3.22. If a run file and its log
+ * were copied without FILE-shm, there is nothing to lock, so a reader does not
+ * delay a writer that resumes the log.
  *
- * Locks belong to the open file (F_OFD_SETLK). Closing a descriptor of FILE-shm
- * drops the POSIX locks that this process holds on it, so a process that writes
- * the run file itself has to use the system's VFS.
+ * The locks belong to the open file (F_OFD_SETLK). Closing a descriptor of
+ * FILE-shm drops the POSIX locks that this process holds on it, so a process
+ * that writes the run file itself has to use the system's VFS for reading, too.
  */
 #include "store/store_internal.h"
 
@@ -42,24 +44,32 @@ enum {
         48, /* size of the index header, of which there are two copies */
     SHARED_BYTES = 136, /* size of both headers and of the state of checkpoints
                            and readers */
-    INITIALISED =
-        12, /* offset of a header byte that is not 0 once initialised */
-    LOCK_BASE = 120,     /* offset of the first lock byte in FILE-shm */
-    WRITE_LOCK = 0,      /* SQLite's number of the writer's lock */
-    LIVE_BYTE = 128,     /* byte that each process using the memory locks */
-    MAX_PAGES = 1 << 14, /* most pages; enough for a log of 256 GiB */
+    INITIALISED = 12,   /* offset of a header byte that is not 0 once the header
+                           is   initialised */
+    LOCK_BASE = 120,    /* offset of the first lock byte in FILE-shm */
+    WRITE_LOCK = 0,     /* index of the writer's lock among SQLite's locks */
+    LIVE_BYTE = 128,    /* offset of the byte that each process locks while it
+                           uses the memory */
+    MAX_PAGES = 1 << 14, /* maximum number of pages, enough for a log of 256
+                            GiB */
 };
 
-/** An open main file or log. The object of the system's VFS follows in memory.
+/**
+ * An open main file or log. The object of the system's VFS follows this struct
+ * in memory.
  */
 typedef struct view_file {
     sqlite3_file head;
     sqlite3_file *real;
-    const char *path;      /* path of a main file; owned by SQLite */
+    const char *path;      /* path if the file is a main file; owned by
+                              SQLite */
     int shm;               /* descriptor of FILE-shm, or -1 */
-    bool live;             /* other processes maintain the memory */
-    bool stale;            /* the copy could not be refreshed */
-    unsigned char **pages; /* (n_pages) copies; NULL if not yet requested */
+    bool live;             /* true if other processes maintain the shared
+                              memory */
+    bool stale;            /* true if the copy of the index could not be
+                              refreshed */
+    unsigned char **pages; /* (n_pages) copies of pages; NULL if a page was not
+                              requested yet */
     int n_pages;
 } view_file;
 
@@ -82,7 +92,10 @@ static uint32_t big_endian(const unsigned char *bytes)
            (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/** Checks the header fields that SQLite checks before it accepts the salts. */
+/**
+ * Checks the same fields of a log's header that SQLite checks before it accepts
+ * the salts in the header.
+ */
 static bool is_log_header(const unsigned char *header)
 {
     const uint32_t page = big_endian(header + 8);
@@ -91,9 +104,9 @@ static bool is_log_header(const unsigned char *header)
 }
 
 /**
- * Reports a log without frames, or with a header that a power loss has damaged,
- * as empty: SQLite does not accept the salts of such a header, and would wait
- * for the salts in the index.
+ * Returns the size of a file. Returns 0 for a log without frames, or with a
+ * header that a power loss has damaged, because SQLite does not accept the
+ * salts of such a header and would wait for the salts in the index.
  */
 static int view_size(sqlite3_file *file, sqlite3_int64 *size)
 {
@@ -179,10 +192,9 @@ static bool read_page(const view_file *view, int page)
 }
 
 /**
- * Refreshes the copy of the index. The header is read first, because a writer
- * writes everything that the header refers to before the header. SQLite
- * compares the header again after its last barrier, and starts again if it has
- * changed.
+ * Refreshes the copy of the index. The header is read before the pages, because
+ * a writer updates the pages before the header. SQLite compares the header
+ * again after its last barrier, and starts again if the header has changed.
  */
 static void refresh(view_file *view)
 {
@@ -193,7 +205,7 @@ static void refresh(view_file *view)
             view->stale = view->pages[i] && !read_page(view, i);
     if (view->stale)
         memset(known, 0,
-               SHARED_BYTES); /* SQLite treats zeros as a missing header */
+               SHARED_BYTES); /* SQLite treats a header of zeros as missing */
     else
         memcpy(known, now, sizeof now);
 }
@@ -206,7 +218,7 @@ static void refresh_live(view_file *view)
 
 /* --- shared memory: locks ------------------------------------------------ */
 
-/** Locks or unlocks n bytes of FILE-shm, starting at `first`. */
+/** Locks or unlocks n bytes of FILE-shm, beginning at offset `first`. */
 static int lock_bytes(const view_file *view, short type, int first, int n)
 {
     struct flock lock = {
@@ -217,8 +229,11 @@ static int lock_bytes(const view_file *view, short type, int first, int n)
                                               : SQLITE_IOERR_SHMLOCK;
 }
 
-/** Sets *type to the type of another process's lock that would block a write
- *  lock on this byte, or to F_UNLCK. */
+/**
+ * Finds another process's lock that would prevent a write lock on the byte at
+ * this offset. Sets *type to the type of this lock, or to F_UNLCK if there is
+ * none.
+ */
 static int find_lock(const view_file *view, int byte, short *type)
 {
     struct flock lock = {
@@ -229,7 +244,9 @@ static int find_lock(const view_file *view, int byte, short *type)
     return SQLITE_OK;
 }
 
-/** Returns true if FILE-shm now has both headers of the index, and they agree.
+/**
+ * Returns true if FILE-shm now contains both headers of the index, and if the
+ * headers are equal.
  */
 static bool header_is_sound(const view_file *view)
 {
@@ -240,11 +257,12 @@ static bool header_is_sound(const view_file *view)
 }
 
 /**
- * Takes the writer's lock for SQLite. SQLite takes this lock if the two headers
- * differ, and gives up if they still differ once it has the lock. The headers
- * also differ for a moment while a writer updates them. SQLite then has to
- * retry, which it does after SQLITE_BUSY. While the lock is held, no writer can
- * be between the two updates.
+ * Takes the writer's lock for SQLite. SQLite requests this lock if the two
+ * headers differ, and gives up if they still differ once it holds the lock.
+ * However, the headers also differ for a moment while a writer updates them.
+ * SQLite then has to retry, which it does if this function returns SQLITE_BUSY.
+ * While the lock is held, no writer can be between the updates of the two
+ * headers.
  */
 static int lock_against_writer(view_file *view)
 {
@@ -293,8 +311,10 @@ static int open_shm(view_file *view)
     return SQLITE_CANTOPEN;
 }
 
-/** Sets *sound to true if the index can be used. Returns SQLITE_BUSY if a
- *  writer is changing the index. */
+/**
+ * Sets *sound to true if the index can be used. Returns SQLITE_BUSY if a writer
+ * is changing the index at this moment.
+ */
 static int check_index(const view_file *view, bool *sound)
 {
     short type = F_UNLCK;
@@ -304,13 +324,15 @@ static int check_index(const view_file *view, bool *sound)
     if (rc == SQLITE_OK && !*sound && type != F_UNLCK)
         return SQLITE_BUSY;
     *sound =
-        *sound || header_is_sound(
-                      view); /* the writer may have finished in the meantime */
+        *sound || header_is_sound(view); /* checks again, because a writer may
+                                            have finished in the meantime */
     return rc;
 }
 
-/** Sets view->live if other processes maintain the shared memory. If so, takes
- *  a lock that keeps the next process from initialising the memory again. */
+/**
+ * Sets view->live to true if other processes maintain the shared memory. If so,
+ * takes a lock that keeps the next process from initialising the memory again.
+ */
 static int join_living(view_file *view)
 {
     short type = F_UNLCK;
@@ -329,8 +351,10 @@ static int join_living(view_file *view)
     return rc;
 }
 
-/** Returns a page of the copy and reads it at the first use; *out stays NULL if
- *  FILE-shm ends before the page. */
+/**
+ * Returns a copy of a page of the index, which is read at its first use. *out
+ * stays NULL if FILE-shm ends before the page.
+ */
 static int copy_page(view_file *view, int page, void volatile **out)
 {
     struct stat st;
@@ -367,7 +391,7 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
 {
     view_file *view = view_of(file);
     int rc = size == PAGE_BYTES ? SQLITE_OK : SQLITE_IOERR_SHMMAP;
-    (void)extend; /* only writers extend the file */
+    (void)extend; /* ignored, because only writers extend the file */
     *out = NULL;
     if (rc == SQLITE_OK && !view->live)
         rc = join_living(view);
@@ -378,8 +402,10 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
     return rc == SQLITE_OK ? SQLITE_READONLY : rc;
 }
 
-/** Never removes FILE-shm: only the process that created the file may remove
- *  it. */
+/**
+ * Frees the copy and the locks. Never removes FILE-shm, because only the
+ * process that created the file may remove it.
+ */
 static int view_shm_unmap(sqlite3_file *file, int remove)
 {
     view_file *view = view_of(file);
@@ -391,7 +417,8 @@ static int view_shm_unmap(sqlite3_file *file, int remove)
     view->n_pages = 0;
     if (view->shm >= 0) {
         lock_bytes(view, F_UNLCK, LOCK_BASE, LIVE_BYTE + 1 - LOCK_BASE);
-        if (!es_lock_is_ours(view->path)) /* keeps its locks */
+        if (!es_lock_is_ours(view->path)) /* closing the file would drop this
+                                             process's locks on it */
             close(view->shm);
     }
     view->shm = -1;
@@ -409,7 +436,7 @@ static int view_close(sqlite3_file *file)
 /* --- the VFS ------------------------------------------------------------- */
 
 static const sqlite3_io_methods methods = {
-    .iVersion = 2, /* no xFetch, so SQLite maps no pages */
+    .iVersion = 2, /* version 2 has no xFetch, so SQLite maps no pages */
     .xClose = view_close,
     .xRead = view_read,
     .xWrite = refuse_write,
@@ -440,12 +467,12 @@ static int view_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     struct stat st;
     *view = (view_file){.shm = -1, .real = (sqlite3_file *)(view + 1)};
     if (!(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)))
-        return SQLITE_CANTOPEN; /* a journal or a temporary file, which readers
-                                   do not need */
+        return SQLITE_CANTOPEN; /* readers need no journal and no temporary
+                                   file */
     if (flags & SQLITE_OPEN_MAIN_DB)
         view->path = path;
     else if (lstat(path, &st) != 0 && errno == ENOENT)
-        path = "/dev/null"; /* a missing log is the same as an empty one */
+        path = "/dev/null"; /* a missing log is equivalent to an empty log */
     flags &= ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     int rc = system_vfs(vfs)->xOpen(system_vfs(vfs), path, view->real,
                                     flags | SQLITE_OPEN_READONLY, got);
@@ -463,14 +490,18 @@ static int refuse_delete(sqlite3_vfs *vfs, const char *path, int sync)
 static sqlite3_vfs view_vfs;
 static bool registered;
 
-/** Registers the VFS on top of the VFS "unix", not the default VFS, which the
- *  host program may have replaced by one that locks differently. */
+/**
+ * Registers the VFS as a layer on the VFS "unix". The default VFS is not used,
+ * because the host program may have replaced it by a VFS that locks in another
+ * way.
+ */
 static void register_view(void)
 {
     sqlite3_vfs *real = sqlite3_vfs_find("unix");
     if (!real)
         return;
-    view_vfs = *real; /* the copied functions do not use pAppData */
+    view_vfs = *real; /* the functions that are copied here do not use
+                         pAppData */
     view_vfs.pNext = NULL;
     view_vfs.zName = VIEW_NAME;
     view_vfs.pAppData = real;

@@ -1,6 +1,7 @@
 /* Implements the opening, transactions and closing of writers of run files.
-   writer.h describes the functions. Each transaction begins and ends with a
-   check of the log (writer_log.c), and closing leaves one plain file. */
+   writer.h describes the functions. The log is checked at the begin and at the
+   commit of each transaction (writer_log.c), and closing a writer leaves one
+   plain file. */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -84,7 +85,9 @@ es_status es_writer_prepare(es_writer *writer)
          i <= ES_SQL_RESUME_CHECKSUMS && !writer->database.has_row_checksums;
          i++)
         sql[i] = NULL;
-    if (writer->database.samples) /* the index replaces these statements */
+    if (writer->database.samples) /* samples are added to the index instead of a
+                                     table, so these statements are not
+                                     needed */
         sql[ES_SQL_SAMPLE] = sql[ES_SQL_RESUME_SAMPLES] = NULL;
     es_status status = es_database_prepare_all(
         &writer->database, writer->statements, sql, ES_N_SQL);
@@ -151,9 +154,12 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
 
 /* --- opening ------------------------------------------------------------- */
 
-/** Writes the image into the temporary file of an es_outfile. The file is not
- *  replaced: no process would have the new file open, so that it would count as
- *  left over. */
+/**
+ * Writes the image of an empty run file into the temporary file of an
+ * es_outfile. The file is overwritten and not replaced, because no process
+ * would have the new file open, and other processes would remove it as a file
+ * of a killed process.
+ */
 static es_status fill_temporary(const char *path, const unsigned char *image,
                                 size_t n)
 {
@@ -166,7 +172,9 @@ static es_status fill_temporary(const char *path, const unsigned char *image,
                : ES_OK;
 }
 
-/** Creates a run file, or replaces an empty file; the new file appears whole.
+/**
+ * Creates a run file, or replaces an empty file. The new file appears
+ * completely or not at all.
  */
 static es_status create_file(const es_database *database)
 {
@@ -207,7 +215,9 @@ static es_status query_log(const es_database *database, const char *sql,
     return status;
 }
 
-/** Switches to WAL, through the mode MEMORY for the reason given at settle().
+/**
+ * Switches to WAL mode by way of the mode MEMORY, for the reason that is given
+ * at settle().
  */
 static es_status start_log(const es_database *database)
 {
@@ -289,8 +299,11 @@ es_status es_writer_check_place(const es_writer *writer)
     return ES_OK;
 }
 
-/** If another file has replaced ours, the log next to the file may belong to
- *  the other file, so it is not removed. */
+/**
+ * Makes SQLite keep the log when the file is closed, if another file has
+ * replaced ours. The log next to the file may then belong to the other file.
+ * Returns true in this case.
+ */
 static bool keep_log_of_other(es_writer *writer)
 {
     int yes = 1;
@@ -303,8 +316,9 @@ static bool keep_log_of_other(es_writer *writer)
 
 /**
  * Moves the log into the file, which then is a plain file. The journal of this
- * last change is kept in memory: the change is within one disk sector, and a
- * journal left on the disk would make readers refuse the file.
+ * last change is kept in memory, because a journal that is left on the disk
+ * would make readers refuse the file. This is safe because the change is within
+ * one disk sector.
  */
 static es_status settle(es_writer *writer)
 {
@@ -322,7 +336,7 @@ static es_status settle(es_writer *writer)
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/** Frees the writer; `remove` also removes the file. */
+/** Frees the writer. If `remove` is true, also removes the file. */
 static void release(es_writer *writer, bool remove)
 {
     bool ours = writer->database.owner == getpid();
@@ -331,10 +345,10 @@ static void release(es_writer *writer, bool remove)
     es_esf_out_free(writer->out);
     es_database_disconnect(&writer->database);
     if (broken || (ours && remove)) {
-        /* Removes a log with a hole together with its index, which does not
-           know of the hole: without them the file is in the state of the last
-           complete checkpoint. If a file is abandoned on a full disk, both may
-           be left, too. */
+        /* A log with a hole is removed together with its index, which does not
+           contain the hole. The file then has the state of the last complete
+           checkpoint. Both files may also be left if a run file is abandoned on
+           a full disk. */
         char path[PATH_MAX];
         unlink(es_beside(path, writer->database.file, "-wal"));
         unlink(es_beside(path, writer->database.file, "-shm"));
@@ -386,7 +400,7 @@ void es_writer_abandon(es_writer *writer)
     char why[ES_MESSAGE_MAX];
     snprintf(why, sizeof why, "%s", es_message());
     es_writer_rollback(writer);
-    bool useless = writer->fresh; /* a new file without a run is removed */
+    bool useless = writer->fresh; /* remove a new file that contains no run */
     if (writer->ready && writer->database.owner == getpid()) {
         useless = useless && !has_moved(writer);
         if (settle(writer) < 0)
@@ -397,7 +411,7 @@ void es_writer_abandon(es_writer *writer)
 
 /* --- transactions -------------------------------------------------------- */
 
-/** Writes the last step of each run that has new samples. */
+/** Writes the last step of each run to which samples were added. */
 static es_status save_last_steps(es_writer *writer)
 {
     for (size_t i = 0; i < writer->n_runs; i++) {
@@ -416,8 +430,10 @@ static es_status save_last_steps(es_writer *writer)
     return ES_OK;
 }
 
-/** Rolls back without setting a message, because the preceding failure has set
- *  one. */
+/**
+ * Rolls back without setting an error message, because the preceding failure
+ * has set one.
+ */
 static void roll_back(es_writer *writer)
 {
     sqlite3_stmt *s = writer->statements[ES_SQL_ROLLBACK];
@@ -427,8 +443,8 @@ static void roll_back(es_writer *writer)
     }
     es_esf_out_rollback(writer->out);
     es_esf_index_roll_back(writer->database.samples);
-    /* Pending runs are at the end of the array, so that the indexes by which
-       series refer to runs stay valid. */
+    /* Pending runs are at the end of the array, so removing them does not
+       change the indexes by which series refer to runs. */
     size_t n = 0;
     for (size_t i = 0; i < writer->n_series; i++)
         if (!writer->series[i].pending)
@@ -464,8 +480,10 @@ static es_status commit(es_writer *writer)
     return ES_OK;
 }
 
-/** Begins a transaction after a check of the log: pages that SQLite reads from
- *  a log with a hole are out of date. */
+/**
+ * Begins a transaction and then checks the log, because pages that SQLite reads
+ * from a log with a hole are out of date.
+ */
 static es_status begin(es_writer *writer)
 {
     es_status status;

@@ -1,11 +1,11 @@
 /**
  * Writes a run file. Only the recorder process, import and merge use a writer.
  *
- * A file has at most one writer, which holds the lock file RUN.db-lock, with
- * its pid, from open to close. While open, the file is in WAL mode with
- * synchronous=FULL; a clean close leaves one plain file in journal_mode=DELETE.
- * At no time, not even if the writer is killed, does an incomplete file or a
- * rollback journal exist.
+ * A file has at most one writer, which from open to close holds a lock on the
+ * file RUN.db-lock, which contains its pid. While the file is open, it is in
+ * WAL mode with synchronous=FULL; a successful close leaves one plain file in
+ * journal_mode=DELETE. At no time, not even if the writer is killed, does an
+ * incomplete file or a rollback journal exist.
  *
  * A writer belongs to one thread at a time and to the process that opened it:
  * in a forked child every call returns ES_EFORK, and close and abandon free the
@@ -23,12 +23,12 @@ typedef struct es_writer es_writer;
 
 typedef enum es_durability {
     ES_DURABLE, /* synchronous=FULL */
-    ES_FAST /* synchronous=NORMAL: for benchmarks, and for files that get their
-               name only when complete */
+    ES_FAST /* synchronous=NORMAL, for benchmarks and for files that get their
+               names only when they are complete */
 } es_durability;
 
 /**
- * Opens `path` for writing; creates it if it does not exist.
+ * Opens `path` for writing. Creates the file if it does not exist.
  *
  * A path that ends in ".esf" is a fragment (esf.h), which is created by the
  * first commit. In a fragment, es_writer_run must be the first call of a
@@ -36,26 +36,29 @@ typedef enum es_durability {
  * transaction has at most 16 MiB. A writer on another host counts as alive for
  * half a minute after its last heartbeat (ES_ELOCKED).
  *
- * A symbolic link is refused. A new file appears whole, without runs. A file of
- * schema 1 keeps its schema: data added to it has no checksums.
+ * A symbolic link is refused. A new file appears completely, but contains no
+ * runs yet. A file of schema 1 keeps its schema: data added to it has no
+ * checksums.
  *
- * Returns ES_OK; ES_ELOCKED (names the pid of the other writer); ES_EIO;
- * ES_EFORMAT (not a run file: it is left untouched); ES_EVERSION; ES_ENOMEM.
+ * Returns ES_OK; ES_ELOCKED, with the pid of the other writer in the message;
+ * ES_EIO; ES_EFORMAT (not a run file; the file is left untouched); ES_EVERSION;
+ * ES_ENOMEM.
  */
 es_status es_writer_open(es_writer **out, const char *path,
                          es_durability durability) ES_MUST_USE;
 
 /**
- * Environment variable with a JSON object. Its members are added to a run's
- * configuration unless the configuration already has them; a sweep uses the
- * variable to describe its runs. A value that is not a JSON object is ignored.
+ * Environment variable that may contain a JSON object. Its members are added to
+ * a run's configuration unless the configuration already has them; a sweep uses
+ * the variable to describe its runs. A value that is not a JSON object is
+ * ignored.
  */
 #define ES_RUN_CONFIG_VARIABLE "ENTROPY_RUN_CONFIG"
 
 /**
- * Adds a run, or resumes the run with info->uuid. In a resumed run L and H must
- * be the same; samples and events at steps >= resume_step are deleted, and the
- * status is running again.
+ * Adds a run, or resumes the run with the uuid info->uuid. A resumed run must
+ * have the same L and H; its samples and events at steps >= resume_step are
+ * deleted, and its status becomes running again.
  *
  *   run_id       written
  *   info         status, ended_at and last_step are ignored; started_at NULL
@@ -63,10 +66,10 @@ es_status es_writer_open(es_writer **out, const char *path,
  *   resume_step  first step that will be written again; ignored for a new run
  *
  * A resumed run keeps its name, its start and its other numbers; config,
- * program and host replace the old ones unless NULL.
+ * program and host replace the old values unless they are NULL.
  *
- * Returns ES_OK; ES_EFORMAT (shape differs); ES_EARGUMENT (bounds, config not
- * JSON); ES_EIO, ES_ELOCKED.
+ * Returns ES_OK; ES_EFORMAT if the resumed run has another shape; ES_EARGUMENT
+ * if numbers are out of bounds or config is not JSON; ES_EIO, ES_ELOCKED.
  */
 es_status es_writer_run(es_writer *writer, int64_t *run_id,
                         const es_run_info *info,
@@ -87,10 +90,10 @@ es_status es_writer_series(es_writer *writer, int64_t *series_id,
 
 /**
  * Begin, commit and roll back a transaction. Everything written between begin
- * and commit is stored together or not at all: a commit that fails, or that
+ * and commit is stored together or not at all. A commit that fails, or that
  * follows a failed write, rolls back. A rollback also discards the runs and
- * series created since begin, with their ids. Without begin, each call is a
- * separate transaction.
+ * series that were created since begin, together with their ids. Without begin,
+ * each call is a separate transaction.
  *
  * Returns ES_OK, ES_EARGUMENT (begin twice, commit without begin), ES_EIO,
  * ES_ELOCKED.
@@ -100,13 +103,14 @@ es_status es_writer_commit(es_writer *writer) ES_MUST_USE;
 void es_writer_rollback(es_writer *writer);
 
 /**
- * Writes one sample: n float32, where n is the series' number of values, stored
- * bit by bit. A second sample of the same step replaces the first.
+ * Writes one sample of n float32 values, where n must be the series' number of
+ * values. The values are stored bit by bit. A second sample of the same step
+ * replaces the first.
  *
  *   step  0..ES_MAX_STEP
  *
- * Returns ES_OK; ES_EARGUMENT: nothing is changed, and the transaction can
- * continue; ES_EIO.
+ * Returns ES_OK; ES_EARGUMENT if an argument is invalid; nothing is changed
+ * then, and the transaction can continue; ES_EIO.
  */
 es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
@@ -116,74 +120,85 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
 es_status es_writer_event(es_writer *writer, int64_t run_id,
                           const es_event *event) ES_MUST_USE;
 
-/** Sets the run's status and, unless the status is running, ended_at. */
+/**
+ * Sets the run's status. Unless the status is running, also sets ended_at to
+ * the current time.
+ */
 es_status es_writer_end_run(es_writer *writer, int64_t run_id,
                             es_run_status status) ES_MUST_USE;
 
 /**
- * Checks that the path still names the file that is being written. ES_EIO: the
- * file was removed, moved or replaced; writing continues in the old file. Two
- * system calls.
+ * Checks that the path still names the file that is being written. Returns
+ * ES_EIO if the file was removed, moved or replaced; writing then continues in
+ * the old file. Takes two system calls.
  */
 es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
 
 /**
- * The state of the write-ahead log, for programs that write for hours while
- * readers are active.
+ * Check the write-ahead log, for programs that write for hours while readers
+ * are active.
  *
- * is_broken: another program truncated or overwrote the log. Everything
- * committed since es_writer_is_settled last returned true is lost; every call
- * fails, and close or abandon leave the run file in the state of that time. The
- * check reads every frame of the log, so call it only after a failure.
- * es_message changes only if it returns true.
+ * es_writer_log_is_broken returns true if another program truncated or
+ * overwrote the log. Everything that was committed after es_writer_is_settled
+ * last returned true is then lost. Every further call fails, and
+ * es_writer_close or es_writer_abandon leaves the run file in the state of that
+ * time. The check reads every frame of the log, so it should be called only
+ * after a failure. It changes es_message only if it returns true.
  *
- * is_away: the log was removed or renamed, or its name is another file's.
- * es_writer_settle or close can still move the log's contents into the run
- * file. Two system calls.
+ * es_writer_log_is_away returns true if the log was removed or renamed, or if
+ * its name now belongs to another file. es_writer_settle or es_writer_close can
+ * still move the log's contents into the run file. Takes two system calls.
  */
 bool es_writer_log_is_broken(es_writer *writer);
 bool es_writer_log_is_away(const es_writer *writer);
 int64_t es_writer_log_bytes(const es_writer *writer);
 
-/** Returns the pid of another process that is reading the file at this moment;
- *  0 if no process is reading, or if /proc/locks does not show it. */
+/**
+ * Returns the pid of another process that is reading the file at this moment.
+ * Returns 0 if no process is reading, or if /proc/locks does not list it.
+ */
 pid_t es_writer_log_reader(const es_writer *writer);
 
 /** Returns true if all committed data is in the run file itself, not only in
  *  the log. */
 bool es_writer_is_settled(const es_writer *writer);
 
-/** Moves the log into the run file. Returns ES_OK; ES_ELOCKED: a reader
- *  prevents it; ES_EIO. */
+/**
+ * Moves the log's contents into the run file. Returns ES_OK; ES_ELOCKED if a
+ * reader prevents it; ES_EIO.
+ */
 es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**
- * Empties a log that has grown beyond 8 MiB because there always is a reader;
- * call it between transactions. Waits for readers to finish, at most 500 times
- * 1 ms and only while has_time returns true; later calls retry at increasing
- * intervals. A reader that never finishes keeps the log from being emptied.
+ * Empties a log that has grown beyond 8 MiB because at any time some reader
+ * uses it. Must be called between transactions. Waits for readers to finish, at
+ * most 500 times 1 ms and only while has_time returns true; later calls retry
+ * at increasing intervals. If a reader never finishes, the log cannot be
+ * emptied.
  */
 void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user);
 
 /**
  * Appends a heartbeat to an idle fragment, as a sign that its writer is alive.
- * Call it between transactions, at least every es_writer_beat_ms. For a run
- * file, es_writer_beat_ms is -1 and es_writer_beat does nothing.
+ * Must be called between transactions, at least every es_writer_beat_ms. For a
+ * run file, es_writer_beat_ms returns -1 and es_writer_beat does nothing.
  */
 void es_writer_beat(es_writer *writer);
 int64_t es_writer_beat_ms(const es_writer *writer);
 
 /**
  * Commits, checkpoints, switches to journal_mode=DELETE, releases the lock and
- * frees the writer, even on failure. Fails if es_writer_check_place fails.
- * Readers may keep the file in WAL mode, which is no failure. NULL is fine.
+ * frees the writer, also on failure. Fails if es_writer_check_place fails. Does
+ * not fail if readers keep the file in WAL mode. `writer` may be NULL.
  */
 es_status es_writer_close(es_writer *writer) ES_MUST_USE;
 
-/** For error paths: rolls back, closes, frees; removes the file if this
- *  writer created it and committed nothing. Does not change es_message. NULL is
- *  fine. */
+/**
+ * Ends writing after an error: rolls back, closes the file and frees the
+ * writer. Removes the file if this writer created it and committed nothing.
+ * Does not change es_message. `writer` may be NULL.
+ */
 void es_writer_abandon(es_writer *writer);
 
 #endif

@@ -1,4 +1,4 @@
-/** Internals of the writer, shared by writer*.c and merge.c. */
+/** Internal declarations of the writer, shared by writer*.c and merge.c. */
 #ifndef ES_WRITER_INTERNAL_H
 #define ES_WRITER_INTERNAL_H
 
@@ -24,7 +24,8 @@ enum {
     ES_SQL_ADD_SERIES,
     ES_SQL_COUNT_SERIES,
     ES_SQL_IS_JSON,
-    /* Statements for row_checksum; NULL in a file without this table: */
+    /* Statements for the table row_checksum; NULL in a file without this
+     * table. */
     ES_SQL_RUN_ROW,
     ES_SQL_SERIES_ROW,
     ES_SQL_EVENT_ROW,
@@ -37,81 +38,95 @@ enum {
 typedef struct es_written_run {
     char uuid[ES_UUID_SIZE]; /* for checksums */
     int64_t id, n_layer, n_head;
-    int64_t last_step;  /* last step, including the current transaction */
+    int64_t last_step;  /* last step, including samples of the current
+                           transaction */
     int64_t saved_step; /* last step that is stored in the file */
-    bool has_ended;     /* the run's status is not "running" */
-    bool pending;       /* added since begin, so a rollback discards it */
+    bool has_ended;     /* true if the run's status is not "running" */
+    bool pending;       /* true if the run was added since begin, so that a
+                           rollback discards it */
 } es_written_run;
 
 typedef struct es_written_series {
     int64_t id;
     size_t run; /* index of the series' run */
     size_t n_values;
-    uint32_t crc; /* es_checksum_of_series */
+    uint32_t crc; /* result of es_checksum_of_series */
     bool pending;
 } es_written_series;
 
-#define ES_CLOSING_BUSY_MS                                                     \
-    100 /* short, because a reader may hold the file for hours */
+/* Short, because a reader may keep the file locked for hours. */
+#define ES_CLOSING_BUSY_MS 100
 
 /** The state of the write-ahead log. */
 typedef struct es_log {
-    bool none;     /* private database of a fragment: other members are zero
-                    */
-    bool is_known; /* device and inode are set, after the first commit */
-    dev_t device;  /* FILE-wal's at the first commit; 0 if it did not exist */
+    bool none;     /* true for the private database of a fragment, which has no
+                      log; the other members are then zero */
+    bool is_known; /* true once device and inode are set, after the first
+                      commit */
+    dev_t device;  /* device of the file FILE-wal at the first commit; 0 if the
+                      file did not exist */
     ino_t inode;
     int n_frames;  /* number of frames after the last commit */
     int next;      /* number of frames at which the next checkpoint is due */
     uint32_t salt; /* salt of the log whose frames were checked */
     uint32_t n_checked; /* number of checked frames */
-    bool settled;       /* all committed data is in the run file itself */
-    bool broken;        /* the log has lost frames that were committed to it */
+    bool settled;       /* true if all committed data is in the run file
+                           itself */
+    bool broken;        /* true if the log has lost frames that were
+                           committed */
     int64_t retry;      /* earliest time of the next attempt to empty the log,
-                           monotonic ms */
-    int64_t pause;      /* ms between attempts */
+                           in ms of a monotonic clock */
+    int64_t pause;      /* current time between two attempts, in ms */
 } es_log;
 
 struct es_writer {
     es_database database;
     es_log log;
     es_lock lock;
-    es_esf_out *out; /* NULL, or the fragment being written; its runs, series
-                        and events are then in `database` */
+    es_esf_out *out; /* the fragment that is being written, or NULL; the runs,
+                        series and events of a fragment are also in
+                        `database` */
     sqlite3_stmt *statements[ES_N_SQL];
     es_written_run *runs;
     size_t n_runs;
     es_written_series *series; /* in order of id */
     size_t n_series;
     bool ready;          /* completely open */
-    bool in_transaction; /* begin was called */
-    bool spoilt;         /* a call failed since begin: commit will fail */
-    bool fresh; /* this writer created the file and has committed nothing */
+    bool in_transaction; /* true between begin and commit or rollback */
+    bool spoilt;         /* true if a call has failed since begin, so that
+                            commit will fail */
+    bool fresh; /* true if this writer created the file and has committed
+                   nothing yet */
 };
 
 /* --- writer_log.c -------------------------------------------------------- */
 
-/** Replaces SQLite's automatic checkpoints by a count of the log's frames. */
+/**
+ * Replaces SQLite's automatic checkpoints by checkpoints that depend on the
+ * number of frames in the log.
+ */
 es_status es_log_open(es_writer *writer) ES_MUST_USE;
 
 /**
  * Checks, within a write transaction, that the log is still long enough for all
- * committed frames. Called when a transaction begins, and before the log grows,
- * because growth would hide a truncation. One system call.
+ * committed frames. Must be called when a transaction begins, and before the
+ * log grows, because growth would hide a truncation. Takes one system call.
  *
- * Returns ES_OK; ES_EIO: another program truncated or overwrote the log; from
- * now on nothing may be read from it or copied out of it (log.broken).
+ * Returns ES_OK; ES_EIO if another program truncated or overwrote the log.
+ * log.broken is then set, and nothing may be read from the log or copied out of
+ * it any more.
  */
 es_status es_log_check(es_writer *writer) ES_MUST_USE;
 
 /**
- * Checks every frame, then moves the frames that readers allow into the run
- * file. Outside a transaction. mode: SQLITE_CHECKPOINT_PASSIVE and so on.
- * Returns ES_OK, ES_ELOCKED, ES_EIO.
+ * Checks every frame of the log, then moves the frames that no reader needs
+ * into the run file. Must be called outside a transaction. `mode` is
+ * SQLITE_CHECKPOINT_PASSIVE or another mode of SQLite. Returns ES_OK,
+ * ES_ELOCKED, ES_EIO.
  */
 es_status es_log_checkpoint(es_writer *writer, int mode) ES_MUST_USE;
 
-/** Makes a checkpoint if one is due. */
+/** Makes a checkpoint if the log has enough frames. */
 void es_log_after_commit(es_writer *writer);
 
 /* --- writer.c ------------------------------------------------------------ */
@@ -123,32 +138,39 @@ es_status es_writer_prepare(es_writer *writer) ES_MUST_USE;
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);
 
 /**
- * Enclose the database work of a public function: es_writer_enter begins a
- * transaction unless one is open. After it has returned ES_OK, call
- * es_writer_leave with the status of the work; it ends that transaction and
- * returns the status, or the failure of the commit.
+ * Begin and end the database work of a public function. es_writer_enter begins
+ * a transaction unless one is open, and sets *own accordingly. After it has
+ * returned ES_OK, the function must call es_writer_leave with the status of its
+ * work. es_writer_leave ends the transaction if `own` is true, and returns the
+ * status, or the failure of the commit.
  */
 es_status es_writer_enter(es_writer *writer, bool *own) ES_MUST_USE;
 es_status es_writer_leave(es_writer *writer, bool own,
                           es_status status) ES_MUST_USE;
 
-/** Returns ES_EARGUMENT if text has more than `longest` bytes; NULL is fine. */
+/**
+ * Returns ES_EARGUMENT if `text` has more than `longest` bytes. `text` may be
+ * NULL.
+ */
 es_status es_writer_check_text(const es_writer *writer, const char *name,
                                const char *text, size_t longest) ES_MUST_USE;
 
-/** Returns ES_EARGUMENT if text is neither NULL nor well-formed JSON. */
+/** Returns ES_EARGUMENT unless `text` is NULL or valid JSON. */
 es_status es_writer_check_json(const es_writer *writer, const char *name,
                                const char *text) ES_MUST_USE;
 
 /**
- * Writes the checksum of a row, within the transaction that changed it. Does
- * nothing in a file without row_checksum.
+ * Writes the checksum of a row. Must be called within the transaction that
+ * changed the row. Does nothing in a file without the table row_checksum.
  *
  *   row   ES_SQL_RUN_ROW, ES_SQL_SERIES_ROW or ES_SQL_EVENT_ROW
  */
 es_status es_writer_seal(es_writer *writer, int row, int64_t id) ES_MUST_USE;
 
-/** Adds a run unchanged, with its times and its status. */
+/**
+ * Adds a run exactly as `info` describes it, including its times and its
+ * status.
+ */
 es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
                             const es_run_info *info) ES_MUST_USE;
 
@@ -162,13 +184,17 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
 es_status es_writer_cut_run(es_writer *writer, int64_t run_id,
                             int64_t step) ES_MUST_USE;
 
-/** Same as es_writer_end_run, but at the given time; NULL if the run is
- *  running. */
+/**
+ * Same as es_writer_end_run, but the run ended at the time `at`, which is NULL
+ * if the run is running.
+ */
 es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status status, const char *at) ES_MUST_USE;
 
-/** Adds a sample to a private database; `place` is the offset of the values in
- *  the fragment. */
+/**
+ * Adds a sample to a private database. `place` is the offset of the sample's
+ * values in the fragment.
+ */
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
                           int64_t place) ES_MUST_USE;
 
@@ -184,16 +210,21 @@ es_status es_writer_attach(es_writer **out,
                            const es_database *database) ES_MUST_USE;
 void es_writer_detach(es_writer *writer);
 
-/** Deletes everything in the private database, within a transaction. */
+/**
+ * Deletes all rows of the private database. Must be called within a
+ * transaction.
+ */
 es_status es_writer_forget(es_writer *writer) ES_MUST_USE;
 
-/** Finds the run with this uuid; sets *run_id to 0 if no run has it. */
+/** Finds the run with this uuid. Sets *run_id to 0 if there is none. */
 es_status es_writer_find_run(es_writer *writer, int64_t *run_id,
                              int64_t *n_layer, int64_t *n_head,
                              const char *uuid) ES_MUST_USE;
 
-/** Finds a run by its id; returns NULL with an error message if this writer has
- *  not added or resumed it. */
+/**
+ * Finds a run by its id. If this writer has not added or resumed the run, sets
+ * the error message and returns NULL.
+ */
 es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id);
 
 #endif

@@ -1,9 +1,10 @@
 /* Manages the write-ahead log of a file that is being written. SQLite trusts
-   its index in shared memory: if another program truncated the log, SQLite
-   would continue after a hole and copy the hole into the run file. This file
-   therefore compares the log's length with the index before each transaction
-   and commit, and makes the checkpoints, before which it compares all frames.
-   Relies on the format of both files (sqlite.org/walformat.html). */
+   the log's index in shared memory: if another program truncated the log,
+   SQLite would continue behind the missing part and copy the missing part into
+   the run file. This file therefore compares the log's length with the index
+   before each transaction and commit. It also makes the checkpoints, before
+   which it compares all frames with the index. Relies on the format of both
+   files (sqlite.org/walformat.html). */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/kernel.h"
@@ -16,15 +17,21 @@
 
 #define LOG_HEADER 32
 #define FRAME_HEADER 24
-#define CHECKPOINT_FRAMES                                                      \
-    1000 /* frames until a checkpoint, 4 MiB; SQLite's default */
-#define AGAIN_FRAMES                                                           \
-    256 /* frames until the next attempt after readers blocked a checkpoint */
-#define EMPTY_FRAMES                                                           \
-    2000 /* with more, readers must have kept the log from restarting */
-#define LOG_BYTES "4194304" /* bytes to which a restarting log is truncated */
-#define PATIENCE 500        /* waits of 1 ms for readers per attempt */
-#define SHORTEST_PAUSE_MS 1000 /* shortest time between two attempts */
+/* Number of frames after which a checkpoint is made (4 MiB), as by default in
+   SQLite. */
+#define CHECKPOINT_FRAMES 1000
+/* Number of further frames after which a checkpoint is tried again if readers
+   blocked it. */
+#define AGAIN_FRAMES 256
+/* A log with as many frames cannot have restarted, because readers kept it in
+   use. */
+#define EMPTY_FRAMES 2000
+/* Size in bytes to which SQLite truncates a log when the log restarts. */
+#define LOG_BYTES "4194304"
+/* Maximum number of waits of 1 ms for readers in one attempt. */
+#define PATIENCE 500
+/* Minimum time between two attempts to empty the log. */
+#define SHORTEST_PAUSE_MS 1000
 #define LONGEST_PAUSE_MS 8000
 
 /** The first bytes of the index, in the machine's byte order. */
@@ -34,7 +41,7 @@ typedef struct es_log_index {
     uint16_t page_size; /* 1 means 65536 */
     uint32_t n_frames, n_pages;
     uint32_t checksum[2]; /* checksum of the last frame */
-    uint32_t salt[2];     /* byte order as in the log */
+    uint32_t salt[2];     /* salts of the log, in the byte order of the log */
     uint32_t own_checksum[2];
 } es_log_index;
 
@@ -56,8 +63,10 @@ static es_status fail_broken(es_writer *writer)
                    writer->database.path);
 }
 
-/** Reads the index, within a write transaction. Returns false if there is no
- *  index yet, or the log is empty. */
+/**
+ * Reads the index. Must be called within a write transaction. Returns false if
+ * there is no index yet, or if the log is empty.
+ */
 static bool read_index(const es_writer *writer, es_log_index *index)
 {
     void volatile *region = NULL;
@@ -86,7 +95,9 @@ static uint32_t big_endian(const unsigned char *bytes)
            (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/** Checks that frames first..last of the log, counted from 1, match the index.
+/**
+ * Sets *same to false if the frames first..last of the log, counted from 1, do
+ * not match the index.
  */
 static int compare_frames(sqlite3_file *log, const es_log_index *index,
                           uint32_t first, uint32_t last, bool *same)
@@ -116,7 +127,10 @@ static es_status compare_size(es_writer *writer, sqlite3_file *log,
     return es_database_status(&writer->database, rc);
 }
 
-/** Checks the log's size, its header, and its frames from `first` on. */
+/**
+ * Checks the log's size, the log's header, and the log's frames from frame
+ * `first` on.
+ */
 static es_status compare(es_writer *writer, const es_log_index *index,
                          uint32_t first)
 {
@@ -147,8 +161,11 @@ es_status es_log_check(es_writer *writer)
                         &index);
 }
 
-/** Checks all frames that were not checked before. While this process holds the
- *  writer's lock, no other process can restart the log. */
+/**
+ * Checks all frames that were not checked by an earlier call. The function
+ * holds the writer's lock meanwhile, so that no other process can restart the
+ * log.
+ */
 static es_status check_all(es_writer *writer)
 {
     es_log_index index;
@@ -205,8 +222,8 @@ int64_t es_writer_log_bytes(const es_writer *writer)
     return !log || log->pMethods->xFileSize(log, &size) != SQLITE_OK ? 0 : size;
 }
 
-/* Each reader locks one of these bytes of FILE-shm: sqlite.org/walformat.html,
-   section 2.3.2. */
+/* SQLite's readers each lock one of these bytes of FILE-shm; see
+   sqlite.org/walformat.html, section 2.3.2. */
 #define FIRST_READ_LOCK 123
 #define LAST_READ_LOCK 127
 
@@ -246,7 +263,8 @@ static int count_frames(void *user, sqlite3 *handle, const char *name, int n)
 
 es_status es_log_open(es_writer *writer)
 {
-    /* This hook replaces SQLite's automatic checkpoints. */
+    /* The hook counts frames. It replaces SQLite's hook, which makes automatic
+     * checkpoints. */
     sqlite3_wal_hook(writer->database.handle, count_frames, writer);
     return es_database_execute(&writer->database,
                                "PRAGMA journal_size_limit=" LOG_BYTES);
@@ -281,8 +299,8 @@ void es_log_after_commit(es_writer *writer)
     if (log->n_frames < CHECKPOINT_FRAMES)
         log->next = CHECKPOINT_FRAMES;
     else if (log->n_frames >= log->next) {
-        /* The result is ignored: the next transaction detects a failure that
-           matters. */
+        /* The result is ignored, because the next transaction detects a failure
+           that affects it. */
         (void)!es_log_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE);
         log->next = log->n_frames + AGAIN_FRAMES;
     }
@@ -305,9 +323,10 @@ bool es_writer_is_settled(const es_writer *writer)
     return writer->log.none || writer->log.settled;
 }
 
-/** Limits how long one attempt to empty the log waits. */
+/** Limits how long one attempt to empty the log waits for readers. */
 typedef struct patience {
-    int naps; /* remaining waits of 1 ms; the copying time does not count */
+    int naps; /* remaining number of waits of 1 ms; copying frames is not
+                 counted */
     bool (*has_time)(void *user);
     void *user;
 } patience;

@@ -1,6 +1,6 @@
-/* Implements two writers of private databases. The first loads a fragment's
-   records into a private database. The second appends to a fragment; its
-   private database holds the fragment's runs, series and events, but no
+/* Implements two writers that use a private database. The first loads a
+   fragment's records into a private database. The second appends to a fragment;
+   its private database contains the fragment's runs, series and events, but no
    samples. */
 #include "store/esf_in.h"
 #include "store/esf_index.h"
@@ -13,8 +13,10 @@
 
 /* --- fragments ------------------------------------------------------------ */
 
-/** Finds the end of the fragment's existing frames, and loads their runs,
- *  series and events into the private database. */
+/**
+ * Loads the runs, series and events of the existing fragment into the private
+ * database, and finds the offset at which its frames end.
+ */
 static es_status read_past(es_database *database, es_esf_place *place)
 {
     int64_t size = 0;

@@ -203,8 +203,8 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
         (status = find_last_step(writer, run_id, &last)) < 0 ||
         (status = es_esf_out_run(writer->out, run_id, info, step)) < 0)
         return status;
-    /* saved_step differs from every step, so that commit writes the last step.
-     */
+    /* saved_step has a value that no step has, so that commit writes the run's
+       last step. */
     return know_run(writer,
                     &(es_written_run){.id = run_id,
                                       .n_layer = info->n_layer,
@@ -215,12 +215,16 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
                     info->uuid);
 }
 
-/** Adds the members of ENTROPY_RUN_CONFIG that `config` lacks. Sets *out to the
- *  result, to be freed, or to NULL if `config` lacks none. */
+/**
+ * Adds those members of ENTROPY_RUN_CONFIG to `config` that it lacks. Sets *out
+ * to the result, which the caller must free, or to NULL if `config` lacks no
+ * member.
+ */
 static es_status complete_config(es_writer *writer, char **out,
                                  const char *config)
 {
-    /* The members are appended as text; existing text is not rewritten. */
+    /* The SQL appends the members as text, so that the existing text of the
+     * configuration does not change. */
     static const char sql[] =
         "WITH own(config) AS (SELECT CASE WHEN json_valid(coalesce(?1, '{}'))"
         "  THEN trim(coalesce(?1, '{}'), x'20090a0d') END),"
@@ -274,7 +278,8 @@ static es_status find_or_add_run(es_writer *writer, int64_t *run_id,
                        (long long)info->n_head);
     es_run_info completed = *info;
     char *config = NULL;
-    /* a resumed run without a new configuration keeps the old one */
+    /* a run that is resumed without a new configuration keeps its
+     * configuration */
     if ((!there || info->config) &&
         (status = complete_config(writer, &config, info->config)) < 0)
         return status;

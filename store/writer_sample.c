@@ -1,12 +1,12 @@
-/* Writes series, samples and events. Gives each sample a checksum, and a rowid
-   that keeps the samples of a series together. */
+/* Writes series, samples and events. Each sample gets a checksum, and a rowid
+   that keeps the samples of a series next to each other in the file. */
 #include "store/esf_index.h"
 #include "store/writer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/** Returns the index of the first series with an id of at least `id`. */
+/** Returns the index of the first series whose id is at least `id`. */
 static size_t lower_bound(const es_writer *writer, int64_t id)
 {
     size_t low = 0, high = writer->n_series;
@@ -180,10 +180,10 @@ static es_status put_sample(es_writer *writer, const es_written_series *series,
     sqlite3_bind_int64(s, 2, step);
     sqlite3_bind_blob64(s, 3, values, size, SQLITE_STATIC);
     /*
-     * The rowid is chosen so that the samples of a series are adjacent: a scan
-     * then reads only that series' pages. Nothing else relies on the rowid; if
-     * the rowid is already used (steps beyond 32 bits, or a file after VACUUM),
-     * SQLite chooses another.
+     * The rowid is chosen so that the samples of a series are adjacent; reading
+     * a series then reads only that series' pages. Nothing else relies on the
+     * rowid. If the rowid is already used (steps beyond 32 bits, or a file
+     * after VACUUM), SQLite chooses another rowid.
      */
     if (series->id > 0 && series->id <= INT32_MAX)
         sqlite3_bind_int64(s, 4,
@@ -224,7 +224,8 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
     status = put_sample(writer, series, step, values);
     es_written_run *run = &writer->runs[series->run];
     if (status == ES_OK && step > run->last_step)
-        run->last_step = step; /* ES_UNKNOWN is less than every step */
+        run->last_step = step; /* ES_UNKNOWN, the value before the first sample,
+                                  is less than every step */
     return es_writer_leave(writer, own, status);
 }
 
@@ -265,7 +266,7 @@ static es_status put_event(es_writer *writer, int64_t run_id,
     if (!dated.at)
         dated.at = now;
     if (status < 0 || sqlite3_changes(writer->database.handle) == 0)
-        return status; /* the event exists already */
+        return status; /* the run already has an event with this dedupe key */
     const int64_t id = sqlite3_last_insert_rowid(writer->database.handle);
     if ((status = es_writer_seal(writer, ES_SQL_EVENT_ROW, id)) < 0)
         return status;

@@ -1,8 +1,8 @@
 /*
  * Opens the input files of all programs: token files and weights, which are
- * read in parts, and the small texts of settings, rules and addresses. No open
- * waits for another process, and every check is made on the open descriptor,
- * never on the name.
+ * read in parts, and small text files with settings, rules and addresses.
+ * Opening a file never waits for another process. All checks are made on the
+ * open descriptor, so that the file cannot be replaced between check and use.
  */
 #include "analyzer/base/infile.h"
 
@@ -27,8 +27,8 @@ static es_status fail_read(const char *path)
     return es_fail(ES_EIO, "%s: cannot read: %s", path, strerror(errno));
 }
 
-/* open() would block on a FIFO without O_NONBLOCK; fstat then detects the
-   FIFO. */
+/* Without O_NONBLOCK, open() would wait for a FIFO's writer. The caller detects
+   a FIFO by fstat. */
 static es_status open_any(int *fd, struct stat *about, const char *path)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -84,9 +84,9 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
 
 /**
  * Returns true if no process has had the FIFO open for writing since it was
- * opened here. A pipe whose writer has exited (POLLHUP) is at its end, which is
- * not an error. If there is a writer, *first may be set to the first byte;
- * otherwise it is EOF.
+ * opened here. Returns false for a pipe whose writer has exited (POLLHUP),
+ * because such a pipe has merely ended. If a byte has to be read for this
+ * check, stores it in *first; otherwise *first is unchanged.
  */
 static bool is_unwritten(int *first, int fd)
 {
@@ -152,8 +152,9 @@ es_status es_infile_load(char **out, size_t *n, const char *path,
     if (ferror(stream))
         status = fail_read(path);
     else if (*n > limit->bytes)
-        status = es_fail(limit->code, "%s: larger than the %zu KiB of %s", path,
-                         limit->bytes >> 10, limit->kind);
+        status =
+            es_fail(limit->code, "%s: larger than the %zu KiB that %s may have",
+                    path, limit->bytes >> 10, limit->kind);
     else
         (*out)[*n] = '\0';
 done:

@@ -1,8 +1,9 @@
 /*
- * Removes the temporary files that killed processes leave in folders: for
- * es_outfile, which cleans the folder it writes to, and for checkpoints, whose
- * folder also has a lock. A write lease shows that no process has a file open:
- * the kernel grants it only if there is no other open descriptor.
+ * Removes the temporary files that killed processes leave in folders. Used by
+ * es_outfile, which cleans the folder to which it writes, and for checkpoints,
+ * whose folder also has a lock. To check that no process has a file open, the
+ * code requests a write lease on it: the kernel grants the lease only if there
+ * is no other open descriptor.
  */
 #include "analyzer/base/leftover.h"
 
@@ -37,14 +38,15 @@ bool es_leftover_is_ours(int fd)
            about.st_nlink == 1 && about.st_uid == geteuid();
 }
 
-/* A lease from this kernel does not cover processes on other machines. */
+/* Only local file systems are cleaned, because a lease from this kernel does
+ * not cover processes on other machines. */
 static bool is_local(int folder)
 {
     struct statfs about;
     if (fstatfs(folder, &about) != 0)
         return false;
     switch ((unsigned long)about.f_type) {
-    case EXT4_SUPER_MAGIC: /* also ext2 and ext3 */
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 have the same number */
     case XFS_SUPER_MAGIC:
     case BTRFS_SUPER_MAGIC:
     case F2FS_SUPER_MAGIC:
@@ -57,9 +59,9 @@ static bool is_local(int folder)
     }
 }
 
-/* The lease lasts until the file is closed. When another process opens the
- * file, the kernel sends a signal: SIGURG, which is ignored by default, instead
- * of SIGIO, which would end this process. */
+/* Takes a lease, which lasts until the file is closed. If another process opens
+ * the file meanwhile, the kernel sends a signal. SIGURG is chosen because it is
+ * ignored by default; the usual SIGIO would end this process. */
 static bool take_lease(int fd)
 {
     return fcntl(fd, F_SETSIG, SIGURG) == 0 &&
@@ -68,8 +70,8 @@ static bool take_lease(int fd)
 
 void es_leftover_unlink(int folder, const char *file)
 {
-    /* The file itself, "", is removed last, because the names of the other
-       files follow from its name. */
+    /* The file itself, "", is removed last, because a later attempt could not
+       find the other files without it. */
     static const char *const endings[] = {"-wal", "-shm", "-journal", "-lock",
                                           ""};
     char name[PATH_MAX];
@@ -89,7 +91,10 @@ static void remove_one(int folder, const char *file)
     close(fd);
 }
 
-/** Returns false if the folder is the last one that this thread has cleaned. */
+/**
+ * Returns true unless the folder is the last folder that this thread has
+ * cleaned.
+ */
 static bool is_new(int folder)
 {
     static _Thread_local dev_t device;

@@ -1,6 +1,6 @@
-/* Writes the output files of all programs: each is written to a temporary file
-   in the same folder, synced and renamed, so that it appears whole or not at
-   all. A file that cannot be replaced by renaming (a terminal, a FIFO,
+/* Writes the output files of all programs. Each file is written to a temporary
+   file in the same folder, synced and renamed, so that it appears completely or
+   not at all. A file that cannot be replaced by renaming (a terminal, a FIFO,
    /dev/fd/N) is written directly. */
 #include "analyzer/base/outfile.h"
 
@@ -19,20 +19,21 @@
 struct es_outfile {
     FILE *stream;
     char *path;      /* path of the final file, with links resolved */
-    char *temporary; /* path of the temporary file; NULL: `stream` writes to
-                        `path` directly */
+    char *temporary; /* path of the temporary file; NULL if `stream` writes
+                        directly to `path` */
     int held; /* descriptor of the temporary file, or -1. It stays open until
-                 the file has its final name: a temporary file that no process
-                 has open counts as left over */
+                 the file has its final name, because other processes remove a
+                 temporary file that no process has open */
 };
 
-#define N_TRIES 100 /* attempts to find a free name */
-#define MAX_LINKS                                                              \
-    40 /* longest chain of links; the kernel has the same limit                \
-        */
+#define N_TRIES 100 /* number of attempts to find an unused name */
+/* Maximum number of links that are followed; the kernel has the same limit. */
+#define MAX_LINKS 40
 
-/** Returns the length of the path's directory with its last slash; 0 without a
- * directory. */
+/**
+ * Returns the length of the path's directory including its last slash; 0 if the
+ * path has no directory.
+ */
 static size_t directory_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -60,8 +61,10 @@ static es_status follow_link(char **path)
     return ES_OK;
 }
 
-/** Follows links to the file itself, so that renaming replaces the file and
- *  not the link. The link's target need not exist. */
+/**
+ * Follows symbolic links to the file itself, so that renaming replaces the file
+ * and not the link. The file need not exist.
+ */
 static es_status follow_links(char **path)
 {
     struct stat st;
@@ -75,8 +78,10 @@ static es_status follow_links(char **path)
     return es_fail(ES_EIO, "%s: too many symbolic links", *path);
 }
 
-/** Returns the open descriptor that a path such as /dev/fd/3 names; -1 for
- * other paths. */
+/**
+ * If the path names an open descriptor, such as /dev/fd/3, returns the
+ * descriptor; otherwise returns -1.
+ */
 static int named_descriptor(const char *path)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -91,8 +96,11 @@ static int named_descriptor(const char *path)
     return -1;
 }
 
-/** Opens a device, or a FIFO that has a reader. Without O_NONBLOCK, opening
- *  a FIFO that has no reader would block, and no signal would end the wait. */
+/**
+ * Opens a device, or a FIFO that has a reader. Uses O_NONBLOCK, because opening
+ * a FIFO that has no reader would otherwise block, and no signal would end the
+ * wait.
+ */
 static int open_special(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -104,7 +112,7 @@ static int open_special(const char *path)
     return -1;
 }
 
-/** Writes to `fd` directly, for a file that cannot be replaced by renaming. */
+/** Writes directly to `fd`, because the file cannot be replaced by renaming. */
 static es_status write_directly(es_outfile *file, int fd)
 {
     if (fd < 0 && errno == ENXIO)
@@ -117,7 +125,7 @@ static es_status write_directly(es_outfile *file, int fd)
     file->stream = fdopen(fd, "w");
     if (file->stream)
         return ES_OK;
-    int reason = errno; /* EINVAL: `fd` is open only for reading */
+    int reason = errno; /* EINVAL if `fd` is open only for reading */
     close(fd);
     return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
                    strerror(reason));
@@ -158,8 +166,10 @@ static int create_beside(es_outfile *file)
     return -1;
 }
 
-/** Writes the folder that contains the path's file to `out`; returns false if
- * it is too long. */
+/**
+ * Copies the path of the folder that contains the file to `out`. Returns false
+ * if it is too long.
+ */
 static bool folder_of(char out[PATH_MAX], const char *path)
 {
     size_t n = directory_length(path);
@@ -192,7 +202,8 @@ static es_status open_beside(es_outfile *file, const struct stat *existing)
         return es_fail(ES_EIO, "%s: cannot create a file in its directory: %s",
                        file->path, strerror(reason));
     }
-    /* Some file systems have no modes, so a failure here is ignored. */
+    /* A failure is ignored, because some file systems have no permission
+     * bits. */
     if (existing && fchmod(fd, existing->st_mode & 0777) != 0)
         errno = 0;
     file->stream = fdopen(fd, "w");
@@ -207,11 +218,11 @@ static es_status open_path(es_outfile *file)
 {
     struct stat st;
     int fd = named_descriptor(file->path);
-    if (fd >= 0) /* the named descriptor is duplicated, not opened again, so
-                    existing content stays */
+    if (fd >= 0) /* duplicates the descriptor instead of opening the file again,
+                    which would truncate it */
         return write_directly(file, fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    /* stat() comes first, because the kernel refuses links that must not be
-     * followed. */
+    /* stat() is called before the links are followed, because the kernel
+     * refuses some links, for example those of other users in /tmp. */
     bool exists = stat(file->path, &st) == 0;
     if (!exists && errno != ENOENT)
         return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
@@ -258,8 +269,10 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
     return ES_OK;
 }
 
-/** Calls fsync; returns 0 if the descriptor cannot be synced (a pipe, some file
- * systems). */
+/**
+ * Calls fsync. Returns 0 also if the descriptor cannot be synced, as for a pipe
+ * and on some file systems.
+ */
 static int sync_descriptor(int fd)
 {
     if (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS)
@@ -283,8 +296,10 @@ static int sync_directory(const char *path)
     return failed;
 }
 
-/** Returns the errno of an earlier failed write. stdio does not keep it, so the
- * write is repeated to get the error again. */
+/**
+ * Returns the errno of an earlier failed write. stdio does not keep this errno,
+ * so the function writes again to get the error again.
+ */
 static int find_reason(const es_outfile *file)
 {
     int fd = fileno(file->stream);
@@ -294,7 +309,7 @@ static int find_reason(const es_outfile *file)
     return EIO;
 }
 
-/** Flushes the stream to the disk; returns 0 or an errno. */
+/** Flushes the stream to the disk. Returns 0, or an errno on failure. */
 static int finish_stream(es_outfile *file)
 {
     bool standard = file->stream == stdout;

@@ -1,4 +1,4 @@
-/** Writes output files that appear whole or not at all. */
+/** Writes output files that appear completely or not at all. */
 #ifndef ES_OUTFILE_H
 #define ES_OUTFILE_H
 
@@ -11,8 +11,8 @@ typedef struct es_outfile es_outfile;
 /**
  * Opens a temporary file in the folder of `path`, or standard output for "-".
  *
- *   out     owned by the caller: close or abandon it
- *   stream  borrowed; write to it
+ *   out     owned by the caller, who must close or abandon it
+ *   stream  borrowed; the caller writes to it
  *
  * A link is followed to its target. The new file has the mode of the file that
  * it replaces, else 0666 minus the umask. Temporary files of killed processes
@@ -32,8 +32,10 @@ es_status es_outfile_open(es_outfile **out, FILE **stream,
  */
 es_status es_outfile_close(es_outfile *file) ES_MUST_USE;
 
-/** Removes the temporary file and its companions and frees `file`; an existing
- * file at `path` is unchanged. NULL is fine. */
+/**
+ * Removes the temporary file and its companions and frees `file`. An existing
+ * file at `path` is unchanged. `file` may be NULL.
+ */
 void es_outfile_abandon(es_outfile *file);
 
 /** Closes the file if `status` is ES_OK, and abandons it otherwise. Returns
@@ -41,10 +43,10 @@ void es_outfile_abandon(es_outfile *file);
 es_status es_outfile_finish(es_outfile *file, es_status status) ES_MUST_USE;
 
 /**
- * Returns the path of the temporary file, which is empty at first, for callers
- * that open the file by name (es_writer) and sync it themselves; they may also
- * replace it. Returns NULL for standard output, a FIFO or a device, which have
- * no temporary file.
+ * Returns the path of the temporary file, which is empty at first. It is for
+ * callers that open the file by name (es_writer) and sync it themselves; they
+ * may also replace the file. Returns NULL for standard output, a FIFO or a
+ * device, which have no temporary file.
  */
 const char *es_outfile_temporary(const es_outfile *file);
 

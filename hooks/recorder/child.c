@@ -11,8 +11,8 @@
 
 #define NAME "entropy-recorder"
 
-/* Returns the path of the recorder program, or its bare name, for which PATH is
- * then searched. */
+/* Returns the path of the recorder program, or only its name if the program
+ * must be searched for in PATH. */
 static const char *find_program(char out[PATH_MAX], const char *wanted)
 {
     const char *variable = secure_getenv("ENTROPY_RECORDER");
@@ -23,7 +23,8 @@ static const char *find_program(char out[PATH_MAX], const char *wanted)
     char self[PATH_MAX];
     if (es_process_self(self) && es_process_beside(out, self, "/" NAME))
         return out;
-    /* Searches next to libentropyrecord, installed or in the build folder. */
+    /* Searches next to libentropyrecord, in an installation or in the build
+     * folder. */
     static const char here;
     Dl_info library;
     if (dladdr(&here, &library) && library.dli_fname &&

@@ -1,6 +1,6 @@
 /* Implements the functions that a training process calls at each step. They
- * check a frame and copy it into the ring, and only one thread may call them at
- * a time. If the recorder has ended, frames are lost and counted, but the
+ * check a frame and copy it into the ring. Only one thread may call them at a
+ * time. If the recorder has ended, frames are lost and counted, but the
  * training is never disturbed. */
 #include "hooks/recorder/recorder_internal.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Milliseconds between two checks that the recorder lives. */
+/* Milliseconds between two checks whether the recorder still lives. */
 #define SLICE_MS 50
 
 static es_status enter(es_recorder *recorder)
@@ -40,14 +40,14 @@ static bool is_gone(es_recorder *recorder)
            es_recorder_is_gone(recorder);
 }
 
-/* Returns true if the recorder has ended, even if an overwritten owner word
- * claims that it lives. */
+/* Returns true if the recorder has ended, even if the ring's word `owner` was
+ * overwritten and claims that the recorder lives. */
 static bool has_ended(es_recorder *recorder)
 {
     return is_gone(recorder) || es_process_has_ended(&recorder->child, 0);
 }
 
-/* Fails with the message of the recorder's last words, or with a general
+/* Fails with the message that the recorder left at its end, or with a general
  * message if it left none. */
 static es_status say_why(es_recorder *recorder)
 {
@@ -59,10 +59,10 @@ static es_status say_why(es_recorder *recorder)
 }
 
 /*
- * Waits for space in the ring and writes the frame. After a failure there is no
- * further wait until a frame fits again; therefore a recorder that hangs, or
- * whose end goes unnoticed because the ring was overwritten, costs the training
- * only one wait.
+ * Waits for space in the ring and writes the frame. After a failed wait,
+ * further frames are written without waiting until a frame fits again.
+ * Therefore a recorder that hangs, or whose end goes unnoticed because the ring
+ * was overwritten, delays the training only once.
  */
 static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                                  const void *payload)
@@ -141,8 +141,9 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     es_status status = enter(recorder);
     if (status < 0)
         return status;
-    /* A series that is declared after the recorder's end gets no number. A
-     * sample of that series is lost, but this is not the caller's mistake. */
+    /* A series that is declared after the recorder's end gets no number, so its
+     * samples would fail the check. They are lost, but this is not the caller's
+     * mistake. */
     if (!is_gone(recorder))
         status = check_sample(recorder, series, step, values, n);
     if (status == ES_OK) {

@@ -19,16 +19,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Removes the macro that sets the report's size, so that the function can be
- * defined. */
+/* Removes the macro that sets the report's size, so that the function itself
+ * can be defined below. */
 #undef es_recorder_close
 
 #define DEFAULT_RING_BYTES ((size_t)8 << 20)
 #define DEFAULT_WAIT_MS 100
 #define DEFAULT_ANSWER_MS 30000
-/* Maximum time in milliseconds from the recorder's last words to its end. */
+/* Maximum time in milliseconds between the recorder's last message and the end
+ * of its process. */
 #define REAP_MS 2000
-/* Milliseconds between two checks that the recorder lives. */
+/* Milliseconds between two checks whether the recorder still lives. */
 #define SLICE_MS 50
 
 bool es_recorder_is_mine(const es_recorder *recorder)
@@ -50,9 +51,9 @@ bool es_recorder_hear(es_recorder *recorder, int64_t ms)
     return true;
 }
 
-/* The kernel changes the owner word when the recorder dies, and the recorder
- * clears the word after its last words. Any other value was written by a bug of
- * the training process and is corrected. */
+/* The kernel changes the word `owner` when the recorder dies, and the recorder
+ * clears the word after its last message. Any other change is a bug of the
+ * training process, and this function restores the value. */
 bool es_recorder_is_gone(es_recorder *recorder)
 {
     _Atomic uint32_t *owner = &recorder->ring.words->owner;
@@ -114,8 +115,8 @@ static es_status fail_without_run(void)
     return es_fail(ES_EARGUMENT, "recording needs a path and a run");
 }
 
-/* Copies the caller's structs, which may be of another version, into current
- * structs. */
+/* Copies the caller's structs, which may come from another version of the
+ * header, into structs of this version. */
 static es_status take_options(es_recorder_options *options, es_run_info *run,
                               const es_recorder_options *given)
 {
@@ -148,8 +149,8 @@ static es_status check_options(const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Maps a page that the kernel clears in a forked child. Reading the page is
- * cheaper than the system call getpid. */
+/* Maps a page that the kernel clears in a forked child, by which a child is
+ * detected. Reading the page is cheaper than the system call getpid. */
 static es_status make_guard(es_recorder *recorder)
 {
     void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE,
@@ -184,7 +185,7 @@ static es_status new_recorder(es_recorder **out,
 }
 
 /* Returns the size of the ring in bytes. At least four of the largest frames
- * fit, so that the recorder has always been woken before the ring is full. */
+ * fit, so that the ring is never full before the recorder is woken. */
 static size_t ring_bytes(const es_recorder_options *options)
 {
     size_t heads = (size_t)(options->run->n_layer * options->run->n_head);
@@ -303,7 +304,7 @@ es_status es_recorder_open(es_recorder **out, const es_recorder_options *given)
     return status;
 }
 
-/* Waits for the recorder's last words or its end. Gives up if the recorder
+/* Waits for the recorder's last message or its end. Gives up if the recorder
  * neither answers nor makes progress for answer_ms milliseconds. */
 static es_answer await_end(es_recorder *recorder, es_run_status status)
 {
@@ -311,8 +312,8 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
     uint64_t seen = atomic_load(&words->tail);
     int64_t deadline = es_now_ms() + recorder->answer_ms;
     while (!es_recorder_hear(recorder, SLICE_MS)) {
-        /* Checked before the last words are read, because they precede the
-         * end. */
+        /* The end is checked before the last message is read, because the
+         * recorder writes the message before it ends. */
         bool ended = es_recorder_is_gone(recorder) ||
                      es_process_has_ended(&recorder->child, 0);
         if (ended && !es_recorder_hear(recorder, 0))
@@ -329,9 +330,10 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
     return ES_ANSWERED;
 }
 
-/* Returns the counts of frames. The number of committed frames comes from the
- * recorder's last words, which have a checksum; without last words, from the
- * ring's word, which has no checksum and is used only if it is plausible. */
+/* Returns the numbers of frames. The number of committed frames comes from the
+ * recorder's last message, which has a checksum. Without this message, it comes
+ * from the ring's word `committed`, which has no checksum and is used only if
+ * it is plausible. */
 static es_recorder_report count(const es_recorder *recorder)
 {
     uint64_t pushed = recorder->pushed;
@@ -346,9 +348,9 @@ static es_recorder_report count(const es_recorder *recorder)
                                 .lost = pushed - committed + recorder->missed};
 }
 
-/* Returns the result of a recording whose file the recorder has closed. Frames
- * that are not accounted for count as lost, even if the recorder reports
- * success. */
+/* Returns the result of a recording after the recorder has reported that the
+ * file is closed. Frames that were pushed but not reported as committed count
+ * as lost, even if the recorder reports success. */
 static es_status judge(const es_recorder *recorder,
                        const es_recorder_report *report)
 {
@@ -379,8 +381,9 @@ static es_status judge(const es_recorder *recorder,
 static es_status end(es_recorder *recorder, es_run_status status,
                      es_recorder_report *report)
 {
-    /* Stores the count again, in case it was overwritten, because the recorder
-     * writes the number of missing frames into the file. */
+    /* The ring's counter is stored again because a bug may have overwritten it,
+     * and because the recorder writes the number of missing frames into the
+     * file. */
     atomic_store(&recorder->ring.words->dropped,
                  recorder->dropped + recorder->missed);
     es_ring_close(&recorder->ring, (uint32_t)status);
@@ -406,8 +409,8 @@ es_status es_recorder_close(es_recorder *recorder, es_run_status status,
     static const char type[] = "es_recorder_report";
     es_recorder_report counts = {0};
     es_status result = ES_OK;
-    /* A report without a size is an error, but the run is ended all the
-     * same. */
+    /* A report whose size is not set is an error, but the run is ended
+     * nevertheless. */
     es_status taken =
         report ? es_sized_give(report, &counts, sizeof counts, type) : ES_OK;
     if (recorder && es_recorder_is_mine(recorder))

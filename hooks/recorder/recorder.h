@@ -49,24 +49,24 @@ typedef struct es_recorder_options {
     const es_run_info *run; /* description of the run; copied; its size must
                                be set; a uuid of a run in the file resumes
                                that run */
-    int64_t resume_step;    /* resumed run: first step that will be pushed
-                               again */
-    const char *program;    /* path of the program entropy-recorder; NULL:
-                               searched for in $ENTROPY_RECORDER, the folder of
-                               this executable, the installation of this
-                               library, and PATH */
-    size_t ring_bytes;      /* size of the ring, rounded up to a power of two;
-                               0: 8 MiB */
+    int64_t resume_step;    /* first step that will be pushed again, if a run is
+                               resumed */
+    const char *program;    /* path of the program entropy-recorder; if NULL,
+                               the program is searched for in $ENTROPY_RECORDER,
+                               the folder of this executable, the installation
+                               of this library, and PATH */
+    size_t ring_bytes;      /* size of the ring in bytes, rounded up to a power
+                               of two; 0 means 8 MiB */
     int wait_ms;            /* maximum wait of a push for space in the ring, in
                                milliseconds; 0 means 100; a negative value means
                                no wait */
     int answer_ms;          /* maximum wait at open and close for a recorder
                                that makes no progress, in milliseconds; 0 means
                                30000 */
-    int store;              /* an es_store; 0: chosen by the file system: on NFS
-                               and other file systems that hosts share, the run
-                               is recorded into the fragment RUN.esf instead of
-                               the run file */
+    int store;              /* an es_store; 0 means that the file system
+                               decides: on NFS and other file systems that hosts
+                               share, the run is recorded into the fragment
+                               RUN.esf instead of the run file */
 } es_recorder_options;
 
 /**
@@ -86,7 +86,7 @@ ES_API es_status es_recorder_open(
 
 /**
  * Declares a series and sets *series to its number for es_recorder_push, or to
- * -1 on failure. Declaring the same (name, phase) again gives the same number.
+ * -1 on failure. Declaring the same (name, phase) again yields the same number.
  *
  *   unit  may be NULL
  *
@@ -111,10 +111,10 @@ ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
  * dropped frame, further frames are dropped without waiting until a frame fits
  * again.
  *
- * Returns ES_OK; ES_EFULL if the sample was dropped, which is counted;
+ * Returns ES_OK; ES_EFULL if the sample was dropped and counted as dropped;
  * ES_EBROKEN if the recorder has ended, with the recorder's last message, if
- * any, and the lost sample is counted; ES_EFORK; ES_EARGUMENT, which is not
- * counted.
+ * any; the sample is then counted as lost; ES_EFORK or ES_EARGUMENT; the sample
+ * is then not counted.
  */
 ES_API es_status es_recorder_push(es_recorder *recorder, int series,
                                   int64_t step, const float *values, size_t n);

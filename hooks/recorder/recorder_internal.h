@@ -48,10 +48,10 @@ struct es_recorder {
     unsigned char *mine; /* page that begins with a 1 and that the kernel
                             clears in a forked child */
     pid_t opener;        /* 0, or the pid of the process that opened the
-                            recorder if the kernel cannot clear that page on
-                            fork */
-    es_held control;     /* socket to the recorder; after the reply, only its
-                            end carries information */
+                            recorder if the kernel cannot clear the page `mine`
+                            on fork */
+    es_held control;     /* socket to the recorder; after the recorder's reply
+                            only the end of the connection is of interest */
     es_process child;
     char *path;
     int64_t n_layer, n_head;
@@ -61,21 +61,24 @@ struct es_recorder {
     _Atomic bool busy; /* true while a thread is inside a function of
                           recorder.h */
     bool stalled;      /* true if the last frame did not fit or was lost */
-    bool replied;      /* true if `reply` contains the recorder's last words */
+    bool replied;      /* true if `reply` contains the recorder's last
+                          message */
     es_reply reply;
-    uint64_t pushed, dropped, missed; /* numbers of frames; missed: pushed
+    uint64_t pushed, dropped, missed; /* numbers of frames accepted, dropped
+                                         because the ring was full, and pushed
                                          after the recorder had ended */
 };
 
 typedef enum es_answer {
-    ES_ANSWERED, /* a reply has arrived in recorder->reply */
+    ES_ANSWERED, /* a reply has arrived and is in recorder->reply */
     ES_HUNG_UP,  /* the recorder ended without a reply */
     ES_SILENT    /* the recorder has sent no reply yet */
 } es_answer;
 
 /**
- * Waits at most `ms` milliseconds, or until a bell, for the recorder's last
- * words. Returns true if they have arrived and were copied to recorder->reply.
+ * Waits at most `ms` milliseconds, or until the recorder wakes this process,
+ * for the recorder's last message. Returns true if the message has arrived and
+ * was copied to recorder->reply.
  */
 bool es_recorder_hear(es_recorder *recorder, int64_t ms);
 

@@ -1,6 +1,7 @@
-/* Implements both sides of the ring in shared memory: mapping, frames, bells
- * (futexes), and the words that inform each side of the other's end. No
- * function waits without a limit unless the caller requests it. */
+/* Implements both sides of the ring in shared memory: the mapping, frames,
+ * wake-ups by futexes, and the words by which each side learns that the other
+ * side has ended. No function waits without a limit unless the caller requests
+ * it. */
 #include "hooks/recorder/ring.h"
 
 #include "analyzer/base/kernel.h"
@@ -19,13 +20,13 @@
 
 #define RING_MAGIC UINT32_C(0x454e5452)
 #define RING_LAYOUT 2
-/* Value of `closing`, plus the run's status. */
+/* A closed ring's word `closing` is this value plus the run's status. */
 #define CLOSING_MARK UINT32_C(0x454e4400)
 #define STOP_MARK UINT32_C(0x53544f50)
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
-               "words shared between processes must not hide a lock");
+               "words shared between processes must be lock-free");
 _Static_assert(sizeof(es_frame) % 8 == 0, "payloads are 8-byte aligned");
 _Static_assert(sizeof(es_ring_words) <= 4096, "the words fit into one page");
 
@@ -69,7 +70,8 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
     return ES_OK;
 }
 
-/* Maps the words and the data, then the data a second time behind them. */
+/* Maps the words and the data, then maps the data a second time behind the
+ * first mapping. */
 static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
 {
     size_t page = page_size();
@@ -96,9 +98,10 @@ static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
     return ES_OK;
 }
 
-/* Returns true if `seals` belong to a memfd. On some systems a file of /dev/shm
- * or of a disk replaces the memfd and cannot be sealed; however, this file has
- * no name any more, and the producer keeps no descriptor of it. */
+/* Returns true if the file with these seals is a memfd, which must be sealed.
+ * On some systems a file of /dev/shm or of a disk replaces the memfd and cannot
+ * be sealed; however, this file no longer has a name, and the producer keeps no
+ * descriptor of it. */
 static bool can_be_sealed(int seals)
 {
     return seals >= 0 && !(seals & F_SEAL_SEAL);
@@ -144,8 +147,8 @@ es_status es_ring_attach(es_ring *out, int fd)
         return es_fail(ES_EFORMAT, "not a ring: %s", strerror(errno));
     size_t page = page_size();
     size_t capacity = (size_t)file.st_size - page;
-    /* Without the seal, another process could shrink the file, and an access
-     * would kill this process with SIGBUS. */
+    /* Without the seal, another process could shrink the file, and the next
+     * access to the mapping would kill this process with SIGBUS. */
     if ((can_be_sealed(seals) && !(seals & F_SEAL_SHRINK)) ||
         file.st_size <= (off_t)page || capacity > ES_RING_MAX ||
         capacity < page || (capacity & (capacity - 1)) != 0)
@@ -195,10 +198,11 @@ static bool has_space(es_ring *ring, uint64_t size)
 }
 
 /*
- * Wakes the consumer if it waits for `head`. The consumer stores wake_at and
- * then reads head; the producer stores head and then reads wake_at. A full
- * fence in between on both sides guarantees that at least one side sees the
- * other's store. Resetting wake_at makes one wake-up suffice for many frames.
+ * Wakes the consumer if it waits for `head` to reach wake_at. The consumer
+ * stores wake_at and then reads head; the producer stores head and then reads
+ * wake_at. A full fence between the store and the read on both sides guarantees
+ * that at least one side sees the other side's store. The producer resets
+ * wake_at, so that the consumer is woken only once for many frames.
  */
 static void wake_if_wanted(es_ring_words *words, uint64_t head)
 {
@@ -333,8 +337,8 @@ static es_status corrupt(const es_ring *ring, const char *what, uint64_t value)
                    (unsigned long long)value);
 }
 
-/* Returns true if the producer has overwritten unread frames because the tail
- * was corrupt. */
+/* Returns true if the producer has overwritten unread frames. This happens only
+ * if the ring's word `tail` was corrupt. */
 static bool is_overrun(const es_ring *ring)
 {
     return es_ring_head(ring) - ring->released > ring->capacity;
@@ -353,8 +357,8 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
                        es_ring_head(ring));
     const unsigned char *place = at(ring, ring->position);
     memcpy(frame, place, sizeof *frame);
-    /* The compiler must not read the shared memory again: the checks below are
-     * only valid for the copy. */
+    /* The fence keeps the compiler from reading the shared memory again,
+     * because the checks below are valid only for the copy. */
     atomic_signal_fence(memory_order_seq_cst);
     if (frame->mark != mark_of(ring->position))
         return corrupt(ring, "invalid mark", frame->mark);

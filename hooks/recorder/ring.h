@@ -12,10 +12,11 @@
  * fails.
  *
  * Neither side trusts the memory, because a bug of the training process may
- * overwrite any word. The consumer copies a frame's header, checks it, then
- * copies the rest, and keeps its own position and capacity. The words that end
- * the recording or the training (closing, stop, said) must contain a mark or a
- * checksum instead of just 1; any other value is ignored.
+ * overwrite any word. The consumer copies a frame's header, checks the copy,
+ * then copies the rest of the frame; it keeps its position and the capacity in
+ * private memory. The words that end the recording or the training (closing,
+ * stop, said) are valid only if they contain a fixed mark or a checksum, which
+ * other values hardly ever match by accident.
  */
 #ifndef ES_RING_H
 #define ES_RING_H
@@ -28,14 +29,14 @@
 #include <stdint.h>
 
 #define ES_RING_MAX ((size_t)1 << 30) /* maximum capacity in bytes */
-/* Maximum number of bytes that es_ring_say accepts. */
+/* Maximum length in bytes of the message that es_ring_say accepts. */
 #define ES_RING_LAST_WORDS 1152
 
 /**
- * The shared words. The words that the producer writes at each push, those that
- * the consumer writes at each commit, and those that rarely change are in
- * separate cache lines, so that a push reads the rarely changed words without
- * waiting for another core.
+ * The shared words. The words that the producer writes at each push, the words
+ * that the consumer writes at each commit, and the words that rarely change are
+ * in separate cache lines, so that a push can read the rarely changed words
+ * without waiting for another core.
  */
 typedef struct es_ring_words {
     /* The producer writes these members before the consumer starts. */
@@ -47,8 +48,8 @@ typedef struct es_ring_words {
     _Atomic uint64_t dropped;           /* number of frames that did not fit */
     _Atomic uint32_t wants_space;       /* 1 while the producer waits for
                                            space */
-    _Atomic uint32_t closing;           /* mark and run status, set by
-                                           es_ring_close */
+    _Atomic uint32_t closing;           /* 0, or a fixed mark plus the run's
+                                           status, set by es_ring_close */
 
     _Alignas(64) _Atomic uint64_t tail; /* position of the end of the
                                            released space */
@@ -56,7 +57,7 @@ typedef struct es_ring_words {
                                            the file */
     _Atomic uint32_t space_bell;        /* futex on which the producer waits */
     _Atomic uint64_t said;              /* checksum of last_words; 0 before
-                                           the last words are set */
+                                           last_words is set */
 
     _Alignas(64) _Atomic uint64_t wake_at; /* value of `head` at which the
                                               consumer wants to be woken */
@@ -65,8 +66,8 @@ typedef struct es_ring_words {
     _Atomic uint32_t owner; /* id of the consumer's thread while it reads
                                frames; the kernel replaces the id when that
                                thread dies */
-    _Atomic uint32_t stop;  /* mark that requests the training to stop, set
-                               by es_ring_request_stop */
+    _Atomic uint32_t stop;  /* fixed mark once the training shall stop, set by
+                               es_ring_request_stop */
 
     unsigned char last_words[ES_RING_LAST_WORDS]; /* last message of the
                                                      consumer, set by
@@ -76,26 +77,28 @@ typedef struct es_ring_words {
 typedef struct es_ring {
     es_ring_words *words;
     unsigned char *data; /* (capacity) data, mapped twice in a row */
-    uint64_t capacity;   /* bytes of data; a power of two, at least a page */
+    uint64_t capacity;   /* size of the data in bytes, which is a power of two
+                            and at least a page */
     uint64_t position;   /* position at which this side writes or reads next */
-    uint64_t released;   /* value of `tail` that this side read last */
-    const char *name;    /* path that begins the consumer's messages;
+    uint64_t released;   /* value of the word `tail` when this side last read
+                            it */
+    const char *name;    /* path with which the consumer's messages begin;
                             borrowed */
 } es_ring;
 
-/** The header of a frame. Header and payload are 8-byte aligned. */
+/** The header of a frame. Header and payload begin at multiples of 8 bytes. */
 typedef struct es_frame {
     uint32_t bytes; /* size of the payload in bytes, without padding */
     uint32_t type;
     uint32_t series;
-    uint32_t mark; /* value derived from the frame's position, by which bytes
-                      that are not a header are detected */
+    uint32_t mark; /* value computed from the frame's position, by which the
+                      reader detects bytes that are not a header */
     int64_t step;
 } es_frame;
 
 /**
- * Returns the number of bytes that a frame with a payload of this size takes in
- * the ring.
+ * Returns the number of bytes in the ring that a frame with a payload of this
+ * size occupies.
  */
 size_t es_ring_frame_size(size_t payload);
 
@@ -140,8 +143,9 @@ void es_ring_detach(es_ring *ring);
 bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);
 
 /**
- * Wakes the consumer and waits at most `ms` milliseconds until a frame with the
- * given payload size fits. Returns false if the frame still does not fit.
+ * Wakes the consumer and waits at most `ms` milliseconds until a frame whose
+ * payload has `payload` bytes fits. Returns false if the frame still does not
+ * fit.
  */
 bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms);
 
@@ -154,9 +158,10 @@ bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms);
 void es_ring_close(es_ring *ring, uint32_t run_status);
 
 /**
- * Copies the last words (n bytes) that es_ring_say left. Waits for them at most
- * `ms` milliseconds, or until any bell. Returns false if there are no last
- * words, or if their checksum is wrong.
+ * Copies the last message (n bytes) that the consumer left with es_ring_say.
+ * Waits for the message at most `ms` milliseconds, or until the consumer wakes
+ * this process for any reason. Returns false if there is no message, or if its
+ * checksum is wrong.
  */
 bool es_ring_hear(const es_ring *ring, void *words, size_t n, int64_t ms);
 
@@ -165,14 +170,14 @@ bool es_ring_stop_requested(const es_ring *ring);
 /* --- consumer ------------------------------------------------------------- */
 
 /**
- * Ends the consumer's ownership of the ring, which es_watch_own
- * (process/watch.h) began. From now on pushes fail.
+ * Ends the consumer's ownership of the ring, which began with es_watch_own
+ * (process/watch.h). Afterwards pushes fail.
  */
 void es_ring_disown(es_ring *ring);
 
 /**
- * Leaves last words of n bytes, at most ES_RING_LAST_WORDS, for the producer.
- * May be called only once; is safe in a signal handler.
+ * Leaves a last message of n bytes, at most ES_RING_LAST_WORDS, for the
+ * producer. May be called only once; is safe in a signal handler.
  */
 void es_ring_say(es_ring *ring, const void *words, size_t n);
 
@@ -205,9 +210,9 @@ void es_ring_rewind(es_ring *ring);
 void es_ring_release(es_ring *ring, uint64_t frames);
 
 /**
- * Returns a snapshot of the bell for es_ring_wait. The consumer takes the
- * snapshot, checks for reasons not to sleep, then waits; a bell rung in between
- * ends the wait at once.
+ * Returns the current value of the bell for es_ring_wait. The consumer gets
+ * this value, checks for reasons not to sleep, then waits; if es_ring_wake is
+ * called in between, the wait ends at once.
  */
 uint32_t es_ring_bell(const es_ring *ring);
 
@@ -215,9 +220,9 @@ uint32_t es_ring_bell(const es_ring *ring);
 void es_ring_wake(es_ring *ring);
 
 /**
- * Sleeps until `bytes` bytes are unread, the bell has rung since the snapshot,
- * or `ms` milliseconds have passed (no limit if negative). If `bytes` exceeds
- * the capacity, only the bell and the time count.
+ * Sleeps until `bytes` bytes are unread, es_ring_wake has been called since
+ * `bell` was read, or `ms` milliseconds have passed (no limit if negative). If
+ * `bytes` exceeds the capacity, the number of unread bytes is ignored.
  */
 void es_ring_wait(es_ring *ring, uint32_t bell, size_t bytes, int64_t ms);
 

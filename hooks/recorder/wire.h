@@ -14,26 +14,26 @@
 #include <stdint.h>
 
 /**
- * Descriptors that are open when the recorder starts, in addition to 0, 1 and
- * 2.
+ * File descriptors that are open when the recorder starts, in addition to 0, 1
+ * and 2.
  */
 enum {
     ES_FD_RING = 3, /* memfd: ring.h */
     ES_FD_HELLO,    /* memfd that contains a packed es_hello */
-    ES_FD_CONTROL,  /* socket for an es_reply; its end may mean that the
-                       trainer has ended */
-    ES_FD_TRAINER,  /* pidfd of the training process, or /dev/null without a
-                       pidfd */
+    ES_FD_CONTROL,  /* socket for an es_reply; its end may mean that the trainer
+                       has ended */
+    ES_FD_TRAINER,  /* pidfd of the training process, or /dev/null if no pidfd
+                       is available */
     ES_FD_END
 };
 
 /**
- * A reply of the recorder, which sends at most two replies: one through the
- * socket when the file is open or refused, and one as the ring's last words
- * when the recorder has released the file for any reason. The second reply
- * cannot use the socket, because the training process may have closed every
- * descriptor that it did not know. If the recorder ends without a reply, the
- * training process gets ES_EBROKEN.
+ * A reply of the recorder, which sends at most two replies. The first goes
+ * through the socket when the file is open or refused; the second is left in
+ * the ring (es_ring_say) when the recorder has released the file for any
+ * reason. The second reply cannot use the socket, because the training process
+ * may have closed every descriptor that it had not opened itself. If the
+ * recorder ends without a reply, the training process gets ES_EBROKEN.
  */
 typedef struct es_reply {
     int64_t code;       /* es_status */
@@ -48,7 +48,10 @@ enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 /* Maximum size of a packed greeting in bytes. */
 #define ES_HELLO_MAX ((size_t)1 << 26)
 
-/** The greeting: everything that the recorder needs to open the file. */
+/**
+ * The greeting, which contains everything that the recorder needs to open the
+ * file.
+ */
 typedef struct es_hello {
     const char *path;
     es_run_info run; /* strings borrowed */
@@ -78,13 +81,16 @@ typedef struct es_event_frame {
 
 void es_pack_event(es_pack *pack, es_event_frame *event);
 
-/** Payload of ES_FRAME_MAP. Only the first size * size values are sent. */
+/**
+ * Payload of ES_FRAME_MAP. Only the first size * size elements of `values` are
+ * sent.
+ */
 typedef struct es_map_frame {
     int64_t phase, layer, head, size, n_ctx;
     float values[ES_MAP_MAX * ES_MAP_MAX];
 } es_map_frame;
 
-/** Largest size in bytes of a payload that fits into every ring. */
+/** Size in bytes of the largest payload that fits into every ring. */
 #define ES_FRAME_MAX sizeof(es_map_frame)
 
 #endif

@@ -1,12 +1,12 @@
 /* Reads the member "fragment" of a run's configuration. SQLite parses the JSON;
-   every number is checked here, because files are untrusted. */
+   this file checks every number, because run files are untrusted. */
 #include "store/join/fragment.h"
 
 #include "analyzer/base/checked.h"
 #include "store/reader_internal.h"
 
-/* Yields NULLs if there is no member "fragment", or the text is not a JSON
- * object. */
+/* Returns a row of NULLs if the text is not a JSON object or has no member
+ * "fragment". */
 static const char members_sql[] =
     "SELECT json_extract(c, '$.fragment.world'),"
     " json_extract(c, '$.fragment.layer'), json_extract(c, '$.fragment.head'),"
@@ -23,8 +23,10 @@ static es_status fail(const es_fragment *fragment, const char *problem)
         es_reader_path(fragment->reader), fragment->info.uuid, problem);
 }
 
-/** Reads the members of "fragment". Returns ES_DONE if the run is not a
- *  fragment. */
+/**
+ * Reads the members of "fragment" except the list of ranks. Returns ES_DONE if
+ * the run is not a fragment.
+ */
 static es_status take_members(es_fragment *fragment, sqlite3_stmt *s,
                               int64_t *n_ranks)
 {

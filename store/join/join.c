@@ -40,8 +40,11 @@ static es_status check_same_run(const es_fragment *a, const es_fragment *b)
     return ES_OK;
 }
 
-/** Enters the fragment into owners (world), the array of each rank's fragment.
- * Fails if one of its ranks already has a fragment. */
+/**
+ * Enters the fragment into `owners` (world), which maps each rank to its
+ * fragment. Fails if one of the fragment's ranks already belongs to another
+ * fragment.
+ */
 static es_status check_ranks(const es_fragment **owners,
                              const es_fragment *fragment)
 {
@@ -63,8 +66,10 @@ static bool is_apart(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
     return a + n_a <= b || b + n_b <= a;
 }
 
-/** Checks that two fragments hold the same heads or disjoint ones, and marks
- *  replicas. */
+/**
+ * Checks that two fragments contain either the same heads or disjoint sets of
+ * heads. If the heads are the same, sets has_replica of both.
+ */
 static es_status check_heads(es_join_part *a, es_join_part *b)
 {
     const es_fragment *x = a->fragment, *y = b->fragment;
@@ -121,8 +126,10 @@ es_status es_join_fit(es_join_state *state)
 
 /* --- the run and its series ----------------------------------------------- */
 
-/** Returns the first status of running, failed, stopped, finished that any
- * fragment has. */
+/**
+ * Returns the status of the joined run: the first of running, failed, stopped
+ * and finished that any fragment has.
+ */
 static es_run_status status_of(const es_join_state *state)
 {
     static const es_run_status order[] = {ES_RUN_RUNNING, ES_RUN_FAILED,
@@ -134,8 +141,10 @@ static es_run_status status_of(const es_join_state *state)
     return ES_RUN_FINISHED;
 }
 
-/** Returns the number of sequences per step, summed over all ranks that hold
- * the same heads as the first fragment. */
+/**
+ * Returns the number of sequences per step, summed over all fragments that
+ * contain the same heads as the first fragment.
+ */
 static int64_t batch_of(const es_join_state *state)
 {
     const es_fragment *first = state->parts[0].fragment;
@@ -174,8 +183,10 @@ static es_run_info info_of(const es_join_state *state)
     return info;
 }
 
-/** Adds the run. Its configuration is the first fragment's without the member
- * "fragment". */
+/**
+ * Adds the joined run. Its configuration is that of the first fragment without
+ * the member "fragment".
+ */
 static es_status add_run(es_join_state *state)
 {
     const es_database *database = &state->writer->database;
@@ -265,8 +276,10 @@ static es_status advance(es_join_part *part)
     return part->is_over ? ES_OK : status;
 }
 
-/** Orders parts like the cursor of a run: by step, name and phase, training
- * first. */
+/**
+ * Orders parts like the samples of a run's cursor: by step, then name, then
+ * phase, with training before evaluation.
+ */
 static int compare(const es_join_part *a, const es_join_part *b)
 {
     if (a->step != b->step)
@@ -286,7 +299,10 @@ static const es_join_part *find_next(const es_join_state *state)
     return next;
 }
 
-/** Loads finite_rows of the part's fragment at the part's step. */
+/**
+ * Loads the values of finite_rows of the part's fragment at the part's current
+ * step.
+ */
 static es_status load_rows(es_join_part *part, es_join_rows *rows)
 {
     const es_fragment *fragment = part->fragment;
@@ -311,8 +327,10 @@ static es_status load_rows(es_join_part *part, es_join_rows *rows)
     return status == ES_ENOTFOUND ? ES_OK : status;
 }
 
-/** Returns the index of the whole run's value that value i of a fragment
- * contributes to. */
+/**
+ * Converts the index of a value in a fragment's series to its index in the
+ * series of the whole run.
+ */
 static size_t place_of(const es_join_state *state, const es_fragment *fragment,
                        es_shape shape, size_t i)
 {
@@ -396,8 +414,10 @@ static es_status join_sample(es_join_state *state, const es_join_part *next)
     return write_values(state, series, key.step);
 }
 
-/** Called after the last sample of a step. Counts the step as missing for each
- * fragment that lacks attention while other fragments have it. */
+/**
+ * Called after the last sample of a step. For each phase, counts the step as
+ * missing in each fragment that has no attention while other fragments have it.
+ */
 static void count_gaps(es_join_state *state, int64_t step)
 {
     for (int phase = 0; phase < 2; phase++) {

@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHOWN_RANKS 16 /* largest number of ranks in a message */
+#define SHOWN_RANKS 16 /* maximum number of ranks that a message lists */
 
-/** Concatenates prefix and text; the result is to be freed. Omits the prefix if
- * the result would be too long. */
+/**
+ * Concatenates prefix and text into a new string, which the caller must free.
+ * Omits the prefix if the result would be too long for an event.
+ */
 static es_status prefixed(char **out, const char *prefix, const char *text)
 {
     *out = NULL;

@@ -4,63 +4,76 @@
 
 #include "store/join/join.h"
 
-/** The rule that combines the values of several fragments for one cell. */
+/**
+ * The rule by which the values of several fragments are combined into one
+ * value.
+ */
 typedef enum es_join_rule {
-    ES_JOIN_MEAN_OF_ROWS, /* weighted by finite_rows */
+    ES_JOIN_MEAN_OF_ROWS, /* mean, weighted by finite_rows */
     ES_JOIN_LOWEST,
     ES_JOIN_HIGHEST,
     ES_JOIN_SUM,
     ES_JOIN_MEAN,
-    ES_JOIN_SAME /* the value if all fragments have the same, else missing */
+    ES_JOIN_SAME /* the common value if all fragments have the same value, else
+                    missing */
 } es_join_rule;
 
 es_join_rule es_join_rule_of(const char *series, es_shape shape);
 
-/** Accumulates one value of the whole run from the fragments' values. Starts as
- * zero. */
+/**
+ * Combines the fragments' values into one value of the whole run. All members
+ * are zero at first.
+ */
 typedef struct es_join_cell {
-    double sum, weight; /* sums of values and of weights; for minima and maxima,
-                           the extreme and 0 */
+    double sum, weight; /* sum of the values and sum of their weights; for a
+                           minimum or maximum: the extreme value and 0 */
     float first;
     uint32_t n;        /* number of values that are not missing */
-    bool has_no_value; /* no combined value: unknown number of rows, or the
-                        * values differ
-                        */
+    bool has_no_value; /* true if there is no combined value, because the number
+                          of rows is unknown or the values differ */
 } es_join_cell;
 
-/** Adds a value; a missing one changes nothing. `rows`: number of finite rows
- * behind the value, below 0 if unknown; used only by ES_JOIN_MEAN_OF_ROWS. */
+/**
+ * Adds a value. A missing value is ignored. `rows` is the number of finite rows
+ * from which the value was computed, or negative if it is unknown; it is used
+ * only by ES_JOIN_MEAN_OF_ROWS.
+ */
 void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
                  double rows);
 
 /**
- * Returns the combined value. A single added value is returned bit by bit.
- * Returns missing if no value was added, or if the values cannot be combined;
- * the latter sets *has_no_rule.
+ * Returns the combined value. If only one value was added, returns exactly its
+ * bits. Returns missing if no value was added. Returns missing and sets
+ * *has_no_rule if the values cannot be combined.
  */
 float es_join_value(const es_join_cell *cell, es_join_rule rule,
                     bool *has_no_rule);
 
 /** The series finite_rows of a fragment at a step. */
 typedef struct es_join_rows {
-    float *values; /* (L,H of the fragment) or NULL */
-    int64_t step;  /* step of `values`; -1 before the first load */
+    float *values; /* (L,H of the fragment) values, or NULL if not loaded yet */
+    int64_t step;  /* step for which values were loaded; -1 before the first
+                      load */
     bool is_there;
 } es_join_rows;
 
-/** Steps at which other fragments have attention but this fragment has not. */
+/**
+ * The steps at which this fragment lacks attention although other fragments
+ * have it.
+ */
 typedef struct es_join_gap {
-    bool has_attention; /* this fragment has attention at the current step */
+    bool has_attention; /* true if this fragment has attention at the current
+                           step */
     int64_t n, first, last;
 } es_join_gap;
 
 /** A fragment whose samples are being streamed. */
 typedef struct es_join_part {
     const es_fragment *fragment;
-    bool has_replica; /* the same heads are in another fragment, too */
+    bool has_replica; /* true if another fragment contains the same heads */
     es_cursor *cursor;
-    bool is_over; /* the cursor is at its end; if not, the next members describe
-                     its next sample */
+    bool is_over; /* true if the cursor is at its end; otherwise the following
+                     members describe the fragment's next sample */
     int64_t step;
     const float *values; /* (series.n_values) */
     es_series series;
@@ -76,7 +89,8 @@ typedef struct es_join_series {
     es_join_rule rule;
     int64_t id;
     int64_t n_missing,
-        first_missing; /* steps whose values cannot be combined */
+        first_missing; /* number of steps whose values could not be combined,
+                          and the first of these steps */
 } es_join_series;
 
 typedef struct es_join_state {
@@ -101,8 +115,10 @@ es_status es_join_fit(es_join_state *state) ES_MUST_USE;
 /** Writes all samples, in order of step. */
 es_status es_join_samples(es_join_state *state) ES_MUST_USE;
 
-/** Writes the events of the fragments, and those about missing data. Call it
- *  after the samples, which detect damage. */
+/**
+ * Writes the events of the fragments, and new events about missing data. Must
+ * be called after es_join_samples, because reading the samples detects damage.
+ */
 es_status es_join_events(es_join_state *state) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,6 @@
-/* Combines several values of one head, layer or run: head statistics by the
- * reductions in analyzer/heads, other series by rules of this file. */
+/* Combines several values of one head, layer or run. Head statistics are
+ * combined by the reductions in analyzer/heads, other series by the rules in
+ * this file. */
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
 #include "store/join/join_internal.h"
@@ -84,7 +85,7 @@ void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
             cell->sum += x * rows;
         cell->weight += rows > 0 ? rows : 0;
         break;
-    case ES_JOIN_LOWEST: /* fmin and fmax return x if the other value is NaN */
+    case ES_JOIN_LOWEST: /* fmin and fmax return x if the value so far is NaN */
         cell->sum = cell->n == 1 ? x : fmin(cell->sum, x);
         break;
     case ES_JOIN_HIGHEST:

@@ -1,6 +1,6 @@
-/* Loads libpq when the first database is opened: libpq loads OpenSSL and
- * Kerberos, which programs that only read run files do not need. libpq stays
- * loaded. */
+/* Loads libpq when the first database is opened. libpq is not linked, because
+ * it loads OpenSSL and Kerberos, which programs that only read run files do not
+ * need. Once loaded, libpq stays loaded. */
 #include "store/postgresql/libpq.h"
 
 #include <dlfcn.h>

@@ -89,8 +89,10 @@ typedef struct es_libpq {
 /** The loaded functions, set by es_libpq_load. */
 extern es_libpq es_pq;
 
-/** Loads libpq unless it is already loaded. Returns ES_OK; ES_EIO: libpq.so.5
- *  is not installed. Any thread. */
+/**
+ * Loads libpq unless it is already loaded. Returns ES_OK; ES_EIO if libpq.so.5
+ * is not installed. May be called by any thread.
+ */
 es_status es_libpq_load(void) ES_MUST_USE;
 
 #endif

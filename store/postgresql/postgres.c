@@ -1,6 +1,6 @@
-/* Manages connections to PostgreSQL: opens them, keeps the connection closed
-   last for reuse, runs statements, and reports errors as one line with a
-   remedy. */
+/* Manages connections to PostgreSQL: opens connections, keeps the last closed
+   connection for reuse, runs statements, and reports each error as one line
+   with a remedy. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
@@ -13,9 +13,9 @@
 
 /* --- the state of this process -------------------------------------------- */
 
-/* State of this process. Each connection costs a process on the server, so the
- * connection closed last is kept and reused when the same database is opened
- * again. The passwords of URLs are kept, too. */
+/* State of this process. The last closed connection is kept and reused when the
+ * same database is opened again, because each connection costs a process on the
+ * server. The passwords of URLs are kept, too. */
 static struct {
     pthread_mutex_t mutex;
     es_postgres *idle;
@@ -25,8 +25,10 @@ static struct {
     size_t n_known;
 } ours = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/** Finds the connection string with the password. *conninfo is never freed, or
- * belongs to `url`. */
+/**
+ * Finds the connection string with the password. The caller must not free
+ * *conninfo, which belongs to this process's state or to `url`.
+ */
 static es_status look_up(const char **conninfo, const es_postgres_url *url)
 {
     size_t i = 0;
@@ -56,7 +58,7 @@ static es_status look_up(const char **conninfo, const es_postgres_url *url)
     if (i == ours.n_known)
         ours.known[ours.n_known++].base = base;
     else
-        free(base); /* the old password's string may be in use, so it is not
+        free(base); /* the earlier connection string may be in use, so it is not
                        freed */
     ours.known[i].conninfo = copy;
     *conninfo = copy;
@@ -92,8 +94,10 @@ es_status es_postgres_hide_password(char *text)
     return status;
 }
 
-/** Takes over the idle connection; returns NULL if it is for another database,
- * or the server has closed it. */
+/**
+ * Takes the idle connection for reuse. Returns NULL if it is a connection to
+ * another database, or if the server has closed it.
+ */
 static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
 {
     es_postgres *idle = ours.idle;
@@ -101,8 +105,8 @@ static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
         strcmp(idle->base, url->base) != 0)
         return NULL;
     ours.idle = NULL;
-    /* Reading pending input shows whether the server has closed the connection.
-     */
+    /* Reading pending input detects that the server has closed the
+       connection. */
     if (is_writer ? es_postgres_execute(idle, "SELECT 1") == ES_OK
                   : es_pq.consumeInput(idle->connection) &&
                         !es_postgres_is_lost(idle))
@@ -137,7 +141,7 @@ static es_status fail_connection(const es_postgres *postgres)
 }
 
 static const struct {
-    const char *state; /* SQLSTATE, or the first characters of it */
+    const char *state; /* SQLSTATE or its first characters */
     es_status status;
     const char *remedy;
 } remedies[] = {
@@ -219,7 +223,7 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
     }
     es_libpq_option *options = es_pq.conninfoParse(conninfo, NULL);
     for (es_libpq_option *o = options; o && o->keyword && n < CAPACITY - 2; o++)
-        if (o->val) { /* libpq uses the last of equal keywords */
+        if (o->val) { /* if a keyword occurs twice, libpq uses the last value */
             keywords[n] = o->keyword;
             values[n++] = o->val;
         }
@@ -236,8 +240,9 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
         return es_fail(ES_EVERSION, "%s: PostgreSQL %d: 12 or later is needed",
                        postgres->base,
                        es_pq.serverVersion(postgres->connection) / 10000);
-    /* Without this, PostgreSQL would plan sequential scans while the tables are
-     * small, and keep these plans when the tables have grown. */
+    /* Sequential scans are disabled for writers, because PostgreSQL would plan
+     * them while the tables are small, and keep these plans when the tables
+     * have grown. */
     return es_postgres_execute(
         postgres, postgres->is_writer
                       ? "SET TimeZone = 'UTC'; SET DateStyle = ISO;"

@@ -1,9 +1,10 @@
-/* The schema entropy_scan of a PostgreSQL database: runs as in a run file, the
-   state that a push resumes from, months, retention, alerts with notification,
-   and views in plain SQL. sample has no foreign key, because the check would
-   cost more than the row; instead every row has the run_id, a single number for
-   the place of a run. Storage is EXTERNAL because float32 values do not
-   compress. */
+/* Contains the SQL of the schema entropy_scan of a PostgreSQL database: tables
+   for runs as in a run file, the state from which a push resumes, a partition
+   for each month, retention, alerts with notification, and views for plain SQL.
+   The table sample has no foreign key, because checking it would cost more than
+   inserting the row. Every row of sample contains the run_id, by which the
+   table can be distributed over several servers. Storage is EXTERNAL because
+   float32 values do not compress. */
 #include "store/postgresql/postgres_schema.h"
 
 #include <stddef.h>
@@ -38,9 +39,9 @@ static const char runs[] =
     "  status text NOT NULL\n"
     "    CHECK(status IN ('running', 'finished', 'failed', 'stopped')),\n"
     "  last_step bigint, -- NULL before the first sample\n"
-    "  month date NOT NULL, -- month of its start; its samples have the same\n"
+    "  month date NOT NULL, -- month in which the run started\n"
     "  ceiling double precision, -- largest mean entropy of a head, nats\n"
-    "  low_below double precision, -- nats; a lower head counts as low\n"
+    "  low_below double precision, -- nats; a head below it counts as low\n"
     "  source text NOT NULL, -- file that the run was pushed from\n"
     "  changed_at timestamptz NOT NULL, -- end of the run, or last change of "
     "its file\n"
@@ -75,15 +76,15 @@ static const char runs[] =
     "\n";
 
 static const char samples[] =
-    "-- A missing value is the NaN 0x7fc007a2, and no other NaN is one. The\n"
-    "-- partitions are those of add_month.\n"
+    "-- The NaN 0x7fc007a2 is a missing value; other NaNs are results.\n"
+    "-- The function add_month creates the partitions.\n"
     "CREATE TABLE entropy_scan.sample(\n"
     "  run_id bigint NOT NULL,\n"
     "  step bigint NOT NULL,\n"
     "  series integer NOT NULL,\n"
-    "  month date NOT NULL, -- of the run\n"
+    "  month date NOT NULL, -- run.month\n"
     "  crc integer NOT NULL, -- CRC-32C as in a run file\n"
-    "  low integer, -- heads below run.low_below; NULL: not known\n"
+    "  low integer, -- number of heads below run.low_below, or NULL\n"
     "  value real[] NOT NULL, -- 1, L or L*H values, layer-major\n"
     "  PRIMARY KEY(run_id, series, step, month)\n"
     ") PARTITION BY RANGE (month);\n"
@@ -132,7 +133,7 @@ static const char alerts[] =
     "  severity integer NOT NULL,\n"
     "  onset bigint,\n"
     "  step bigint,\n"
-    "  line text NOT NULL, -- in words\n"
+    "  line text NOT NULL, -- description of the alert\n"
     "  data json NOT NULL, -- as `watch --json` prints it\n"
     "  at timestamptz NOT NULL DEFAULT now()\n"
     ");\n"
@@ -155,9 +156,9 @@ static const char alerts[] =
     "\n";
 
 static const char months[] =
-    "-- Makes the partition of samples of runs that started in a month, if\n"
-    "-- it is not there, and returns the month. Attaching it lets others read\n"
-    "-- and write meanwhile.\n"
+    "-- Creates the partition for samples of runs that started in a month,\n"
+    "-- unless it exists, and returns the month. ATTACH does not block other\n"
+    "-- readers and writers.\n"
     "CREATE FUNCTION entropy_scan.add_month(month date) RETURNS date\n"
     "LANGUAGE plpgsql SET search_path = pg_catalog AS $$\n"
     "DECLARE\n"
@@ -169,7 +170,7 @@ static const char months[] =
     "  PERFORM pg_advisory_xact_lock(" ES_POSTGRES_LOCK ");\n"
     "  PERFORM 1 FROM pg_class WHERE relname = name\n"
     "    AND relnamespace = 'entropy_scan'::regnamespace;\n"
-    "  IF FOUND THEN -- which to_regclass does not know yet\n"
+    "  IF FOUND THEN -- although to_regclass has not found it\n"
     "    RETURN month;\n"
     "  END IF;\n"
     "  EXECUTE format('CREATE TABLE entropy_scan.%I '\n"
@@ -180,7 +181,7 @@ static const char months[] =
     "  RETURN month;\n"
     "END $$;\n"
     "\n"
-    "-- Deletes a run with its data; false if there is no such run.\n"
+    "-- Deletes a run with its data. Returns false if there is no such run.\n"
     "CREATE FUNCTION entropy_scan.drop_run(uuid text) RETURNS boolean\n"
     "LANGUAGE plpgsql SET search_path = pg_catalog AS $$\n"
     "DECLARE\n"
@@ -193,9 +194,9 @@ static const char months[] =
     "  RETURN old.run_id IS NOT NULL;\n"
     "END $$;\n"
     "\n"
-    "-- Retention: deletes the runs that ended, or changed last, more than\n"
-    "-- so many days ago, and returns how many; a month of which no run is\n"
-    "-- left is dropped whole. Pushes wait meanwhile.\n"
+    "-- Deletes the runs that ended, or last changed, more than `days` days\n"
+    "-- ago, and returns their number. Drops the partition of a month if no\n"
+    "-- run of this month is left. Pushes wait until this function ends.\n"
     "CREATE FUNCTION entropy_scan.keep(days double precision) RETURNS bigint\n"
     "LANGUAGE plpgsql SET search_path = pg_catalog AS $$\n"
     "DECLARE\n"
@@ -226,7 +227,7 @@ static const char views[] =
     "  WHEN float4send(value) = '\\x7fc007a2' THEN 'missing' ELSE 'nan' END\n"
     "$$;\n"
     "\n"
-    "-- Counts the values below a threshold, without NaN and missing ones.\n"
+    "-- Counts the values below a threshold, without NaN and missing values.\n"
     "CREATE FUNCTION entropy_scan.low_heads(value real[],\n"
     "  below double precision)\n"
     "RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$\n"

@@ -12,9 +12,11 @@
 #define ES_POSTGRES_LOCK "4995153571386872658"
 #define ES_POSTGRES_KEEP_LOCK "4995153571386872659"
 
-/** The SQL texts that create the whole schema entropy_scan, in order, ending
- * with NULL. Run them in one transaction if the schema does not exist. psql
- * accepts them, too. */
+/**
+ * The SQL statements that create the whole schema entropy_scan, in order,
+ * ending with NULL. They must be run in one transaction, and only if the schema
+ * does not exist. psql accepts them, too.
+ */
 extern const char *const es_postgres_schema[];
 
 #endif

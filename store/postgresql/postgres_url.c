@@ -1,6 +1,7 @@
-/* Parses the name of a PostgreSQL database: a URL, whose parameters `where` and
-   `run` are ours, or libpq's pairs. The form that messages show has no
-   passwords, in whatever way they were written. */
+/* Parses the name of a PostgreSQL database, which is a URL or a list of libpq's
+   KEYWORD=VALUE pairs. The parameters `where` and `run` of a URL are those of
+   this program and are not passed to libpq. The form for messages contains no
+   password, in whatever way it was given. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
@@ -43,8 +44,10 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/** Decodes %XX in text (n); *out is to be freed. Returns ES_EUSAGE for a %
- *  without two hexadecimal digits. */
+/**
+ * Decodes %XX in `text` (n) into *out, which the caller must free. Returns
+ * ES_EUSAGE if a % is not followed by two hexadecimal digits.
+ */
 static es_status decode(char **out, const char *text, size_t n)
 {
     es_status status = es_alloc(out, n + 1, 1, "a URL");
@@ -66,7 +69,9 @@ static es_status decode(char **out, const char *text, size_t n)
     return status;
 }
 
-/** Appends text (n) to one of the URL's strings, which have enough capacity. */
+/**
+ * Appends `text` (n) to one of the URL's strings, which have enough capacity.
+ */
 static void append(char *to, const char *text, size_t n)
 {
     const size_t length = strlen(to);
@@ -86,7 +91,9 @@ static es_status take_ours(char **field, const char *keyword, const char *value,
                : status;
 }
 
-/** Adds one KEYWORD=VALUE, text (n), to the strings of the URL that contain it.
+/**
+ * Adds a parameter KEYWORD=VALUE, given as `text` (n), to the strings of the
+ * URL in which it belongs.
  */
 static es_status take_parameter(es_postgres_url *url, const char *text,
                                 size_t n)
@@ -117,17 +124,19 @@ done:
     return status;
 }
 
-/** Adds user:password@hosts/database, the text (n) before the parameters, to
- * the strings of the URL. */
+/**
+ * Adds user:password@hosts/database, the part of the URL before the parameters,
+ * given as `text` (n), to the strings of the URL.
+ */
 static es_status take_place(es_postgres_url *url, const char *text, size_t n)
 {
     const size_t begin = scheme_of(text);
     const char *at = memchr(text + begin, '@', n - begin);
     const char *slash = memchr(text + begin, '/', n - begin);
     const char *end = text + n;
-    /* Refuses an unescaped @ in a password: it would end the password too
-     * early, and the rest would appear in the name of the host, which messages
-     * show. */
+    /* Refuses an unescaped @ in a password. The @ would end the password too
+     * early, and the rest of the password would become part of the host name,
+     * which messages display. */
     if (at &&
         (memchr(at + 1, '@', (size_t)(end - at - 1)) || (slash && slash < at)))
         return es_fail(ES_EUSAGE,
@@ -186,8 +195,10 @@ static es_status show_pairs(es_postgres_url *url,
     return es_copy_text(&url->shown, shown);
 }
 
-/** Lets libpq check the result. libpq's message is not shown, because it may
- * contain the password. */
+/**
+ * Checks the result with libpq's parser. libpq's message is not displayed,
+ * because it may contain the password.
+ */
 static es_status check(es_postgres_url *url, bool is_url)
 {
     char *words = NULL;

@@ -1,5 +1,5 @@
-/* Writes rows to PostgreSQL in its binary COPY form: big-endian fields, each
-   preceded by its length, sent in blocks through libpq. */
+/* Writes rows to PostgreSQL in the binary form of COPY: big-endian fields, each
+   preceded by its length, which libpq sends in blocks. */
 #include "store/push/copy_in.h"
 
 #include "analyzer/base/checked.h"
@@ -59,7 +59,8 @@ es_status es_copy_in_begin(es_copy_in *copy, es_postgres *postgres,
                            const char *sql)
 {
     static const char header[19] =
-        "PGCOPY\n\377\r\n"; /* the zeros: no flags, no extension */
+        "PGCOPY\n\377\r\n"; /* the zeros behind the signature mean: no flags, no
+                               extension */
     PGresult *result = es_pq.exec(postgres->connection, sql);
     if (!result || es_pq.resultStatus(result) != ES_PGRES_COPY_IN)
         return es_postgres_fail(postgres, result);
@@ -140,7 +141,7 @@ void es_copy_in_reals(es_copy_in *copy, const float *values, size_t n)
     }
 }
 
-/* Reads all results until the server is ready for a new command. */
+/* Reads all results until the server is ready for the next command. */
 static es_status finish(es_copy_in *copy)
 {
     es_postgres *postgres = copy->postgres;
@@ -174,7 +175,8 @@ void es_copy_in_abandon(es_copy_in *copy)
 {
     if (!copy->postgres)
         return;
-    copy->status = ES_EARGUMENT; /* the earlier failure has set the message */
+    copy->status = ES_EARGUMENT; /* keeps finish from reporting another
+                                    failure */
     (void)es_pq.putCopyEnd(copy->postgres->connection, "given up");
     (void)finish(copy);
 }

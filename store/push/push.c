@@ -1,5 +1,5 @@
-/* Implements a pusher: its connection, the tables, transactions and retention.
-   push_run.c pushes the runs. */
+/* Implements a pusher: its connection, the creation of the tables, transactions
+   and retention. push_run.c pushes the runs. */
 #include "store/push/push.h"
 
 #include "analyzer/base/checked.h"
@@ -13,8 +13,10 @@
 
 /* --- the tables ----------------------------------------------------------- */
 
-/** Runs a query for one integer; *out is `missing` if the result is NULL or has
- * no row. */
+/**
+ * Runs a query that returns one integer. Sets *out to `missing` if the result
+ * is NULL or has no row.
+ */
 static es_status query_integer(int64_t *out, es_postgres *postgres,
                                const char *sql, int64_t missing)
 {
@@ -28,8 +30,9 @@ static es_status query_integer(int64_t *out, es_postgres *postgres,
     return status;
 }
 
-/* Finds out if the tables exist. to_regclass() is not used, because within a
- * transaction it may keep reporting that they do not. */
+/* Finds out whether the tables exist. Does not use to_regclass(), which within
+ * a transaction may not see tables that another transaction has just
+ * created. */
 static es_status are_there(bool *out, es_postgres *postgres)
 {
     int64_t there = 0;
@@ -42,8 +45,8 @@ static es_status are_there(bool *out, es_postgres *postgres)
     return status;
 }
 
-/* Creates the tables. If several pushers find no tables, one creates them while
- * the others wait for the lock. */
+/* Creates the tables if they do not exist. If several pushers find no tables,
+ * one of them creates the tables while the others wait for the lock. */
 static es_status make_tables(es_pusher *pusher)
 {
     bool there;
@@ -136,8 +139,8 @@ bool es_pusher_may_retry(const es_pusher *pusher, es_status status)
            es_postgres_is_lost(pusher->postgres);
 }
 
-/* A message about the database, not the file, begins with the database's URL.
- */
+/* Messages about the database begin with its URL, and messages about the file
+   with its path. */
 bool es_pusher_is_blamed(const es_pusher *pusher, es_status status)
 {
     const char *base = pusher->url->base;

@@ -1,7 +1,7 @@
-/* Pushes several new runs in one transaction: one INSERT adds their rows, in
+/* Pushes several new runs in one transaction. One INSERT adds their rows, in
  * order of uuid so that two pushers cannot deadlock; then one COPY per table
- * adds their samples, series, events and alerts. push_run.c pushes the runs
- * that do not fit, or all of them if anything fails. */
+ * adds their samples, series, events and alerts. Runs that do not fit, and all
+ * runs if anything fails, are pushed separately by push_run.c. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,7 @@
 typedef struct group {
     es_pusher *pusher;
     es_push_job *jobs;    /* (n) in order of uuid */
-    es_push_item **items; /* (n) the item of each job */
+    es_push_item **items; /* (n) item from which each job was made */
     size_t n;
 } group;
 
@@ -66,7 +66,10 @@ static es_status leave_known(group *g)
     return status;
 }
 
-/** Adds the item to the group, unless another item has its uuid. */
+/**
+ * Adds the item to the group, unless another item of the group has the same
+ * uuid.
+ */
 static es_status add(group *g, es_push_item *item, es_push_counts *counts)
 {
     es_push_job job = {.pusher = g->pusher,
@@ -113,7 +116,7 @@ static es_status choose(group *g, es_push_item *items, size_t n,
 /* --- the transaction ------------------------------------------------------ */
 
 /* Creates the months' partitions before the runs are inserted, so that a pusher
- * that waits for a month holds no lock on a run. */
+ * that waits for another pusher to create a month holds no lock on a run. */
 static es_status add_months(const group *g)
 {
     es_status status = ES_OK;

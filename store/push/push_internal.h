@@ -8,9 +8,13 @@
 
 #define ES_DATE_SIZE 11 /* "2026-11-01" */
 
-/** The pushed part of a series, with a digest of its steps and checksums. */
+/**
+ * The part of a series that was pushed, with a digest of its steps and
+ * checksums.
+ */
 typedef struct es_push_place {
-    int64_t n, last; /* last: step of the last of n samples, or ES_UNKNOWN */
+    int64_t n, last; /* number of samples, and step of the last sample or
+                        ES_UNKNOWN */
     uint32_t digest;
 } es_push_place;
 
@@ -20,7 +24,7 @@ typedef struct es_pushed_series {
     es_phase phase;
     es_shape shape;
     es_push_place place;
-    bool is_found; /* the file has this series, too */
+    bool is_found; /* true if the file contains this series, too */
 } es_pushed_series;
 
 typedef enum es_push_part_kind {
@@ -31,8 +35,10 @@ typedef enum es_push_part_kind {
     ES_N_PUSH_PARTS
 } es_push_part_kind;
 
-/** Size and digest of the run's row, its events or its maps; the digest of an
- * empty part is 0. */
+/**
+ * Size and digest of the run's row, its events or its maps. The digest of an
+ * empty part is 0.
+ */
 typedef struct es_push_part {
     int64_t n;
     uint32_t digest;
@@ -40,11 +46,12 @@ typedef struct es_push_part {
 
 /** The state of a run in the database. */
 typedef struct es_pushed {
-    int64_t run_id; /* 0: the run is not in the database */
+    int64_t run_id; /* run_id in the database; 0 if the run is not there */
     int64_t revision, n_layer, n_head;
     char run[24]; /* run_id as text */
     char month[ES_DATE_SIZE];
-    double low_below; /* nats; NaN if unknown */
+    double low_below; /* entropy in nats below which a head counts as low; NaN
+                         if unknown */
     char *source;
     es_pushed_series *series;
     size_t n_series;
@@ -54,8 +61,10 @@ typedef struct es_pushed {
 
 const char *es_push_part_name(es_push_part_kind kind);
 
-/** Loads the state of the run `uuid` from the database into a zeroed `out`;
- *  call es_pushed_free in either case. */
+/**
+ * Loads the state of the run `uuid` from the database into `out`, which must be
+ * zeroed. The caller must call es_pushed_free, also on failure.
+ */
 es_status es_pushed_load(es_pushed *out, es_postgres *postgres,
                          const char *uuid) ES_MUST_USE;
 void es_pushed_free(es_pushed *pushed);
@@ -67,9 +76,9 @@ void es_push_place_add(es_push_place *place, int64_t step, int32_t crc);
 int32_t es_push_crc(const es_series *series, int64_t step, const float *values);
 
 typedef enum es_push_difference {
-    ES_PUSH_AGREES,  /* the file has all samples that were pushed */
+    ES_PUSH_AGREES,  /* the file contains all samples that were pushed */
     ES_PUSH_ENDS,    /* the file ends earlier and agrees up to its end */
-    ES_PUSH_DIFFERS, /* file and database differ from some sample on */
+    ES_PUSH_DIFFERS, /* a sample in the file differs from the database */
     ES_PUSH_LACKS    /* the database has lost samples that were pushed */
 } es_push_difference;
 
@@ -77,8 +86,8 @@ typedef enum es_push_difference {
  * Compares the pushed samples of a series with the file.
  *
  *   place  written: the part on which database and file agree
- *   cut    written if they differ: the first step of which the database's
- *          samples have to be deleted
+ *   cut    written unless they agree: the database's samples at this step and
+ *          above must be deleted
  */
 es_status es_push_compare(es_push_difference *out, es_push_place *place,
                           int64_t *cut, es_postgres *postgres,
@@ -88,15 +97,17 @@ es_status es_push_compare(es_push_difference *out, es_push_place *place,
 
 /**
  * Computes digests of the events and maps (ES_PUSH_EVENT to ES_PUSH_MAP_EVAL)
- * of a file: `whole` (ES_N_PUSH_PARTS) over all of them, `begun`
- * (ES_N_PUSH_PARTS) over the first ones, as many as were pushed.
+ * of a file: `whole` (ES_N_PUSH_PARTS) of all events or maps, and `begun`
+ * (ES_N_PUSH_PARTS) of only the first ones, as many as were pushed.
  */
 es_status es_push_measure(es_push_part *whole, es_push_part *begun,
                           const es_pushed *pushed, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
-/** Writes the events of a run after the first n_kept into the COPY that
- *  es_push_begin_events began. */
+/**
+ * es_push_begin_events begins a COPY; es_push_put_events writes the events of a
+ * run after the first n_kept events into this COPY.
+ */
 es_status es_push_begin_events(es_copy_in *copy,
                                es_postgres *postgres) ES_MUST_USE;
 es_status es_push_put_events(es_copy_in *copy, int64_t run_id, int64_t n_kept,
@@ -104,9 +115,10 @@ es_status es_push_put_events(es_copy_in *copy, int64_t run_id, int64_t n_kept,
                              es_push_counts *counts) ES_MUST_USE;
 
 /**
- * Writes the new events or maps: appends to the pushed rows if the file still
- * begins with them, else replaces all rows. `whole` is set to the written maps,
- * because a growing file may have more maps than were measured.
+ * Write the new events or maps. If the file still begins with the pushed events
+ * or maps, only the following ones are appended; otherwise all are replaced.
+ * `whole` is set to the size and digest of the written maps, because a growing
+ * file may have more maps than were measured.
  */
 es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
                          const es_pushed *pushed, const es_push_part *begun,
@@ -121,10 +133,13 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
 typedef struct es_push_lane {
     es_series series;
     int32_t number;      /* series number in the database */
-    es_push_place place; /* state at the end of the transaction */
-    int64_t cut;         /* first step to delete; ES_UNKNOWN: delete nothing */
+    es_push_place place; /* the part that is in the database after the
+                            transaction */
+    int64_t cut;         /* first step to delete, or ES_UNKNOWN to delete
+                            nothing */
     bool is_new, has_more, has_changed;
-    bool has_low; /* low heads are counted: entropies with a known ceiling */
+    bool has_low; /* true for entropies with a known ceiling, whose low heads
+                     are counted */
 } es_push_lane;
 
 /** One run that is being pushed. */
@@ -144,40 +159,50 @@ typedef struct es_push_job {
     uint32_t about; /* digest of the run's row */
     es_pushed pushed;
     es_push_lane *lanes;  /* (n_lanes) */
-    size_t n_lanes, lane; /* lane: index of the current lane */
+    size_t n_lanes, lane; /* number of series, and index of the current
+                             series */
     es_cursor *cursor;
     es_push_part whole[ES_N_PUSH_PARTS], begun[ES_N_PUSH_PARTS];
-    es_push_counts added; /* counts of this transaction */
-    bool is_elsewhere;    /* the run was pushed from another file */
+    es_push_counts added; /* counts of the current transaction */
+    bool is_elsewhere;    /* true if the run was first pushed from another
+                             file */
 } es_push_job;
 
-/** Plans the push of a run, without a lock. Returns ES_OK; ES_DONE: there is
- *  nothing to push; ES_EFORMAT: see es_push_run; the errors of
- *  es_postgres_fail. */
+/**
+ * Plans the push of a run, without a lock. Returns ES_OK; ES_DONE if there is
+ * nothing to push; ES_EFORMAT as for es_push_run; the errors of
+ * es_postgres_fail.
+ */
 es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 
-/** Plans the push of a run that is not in the database. Same statuses as
- * es_push_plan. */
+/**
+ * Plans the push of a run that is not in the database. Returns the same
+ * statuses as es_push_plan.
+ */
 es_status es_push_plan_new(es_push_job *job) ES_MUST_USE;
 
-/** Reads the facts about the run that the plan needs; call es_push_forget
- * afterwards, also on failure. */
+/**
+ * Reads the facts about the run that are needed to plan its push. The caller
+ * must call es_push_forget afterwards, also on failure.
+ */
 es_status es_push_prepare(es_push_job *job) ES_MUST_USE;
 
-/** es_push_forget frees the plan, es_push_job_free the whole job. */
+/** es_push_forget frees the plan; es_push_job_free frees the whole job. */
 void es_push_forget(es_push_job *job);
 void es_push_job_free(es_push_job *job);
 
 /**
- * es_push_begin_samples begins a COPY into sample; es_push_put_samples writes
- * samples from the job's position on, up to a transaction's limit. Returns
- * ES_DONE if all samples are written.
+ * es_push_begin_samples begins a COPY into the table sample.
+ * es_push_put_samples writes the job's next samples, as many as one transaction
+ * may contain, and returns ES_DONE if all samples are written.
  */
 es_status es_push_begin_samples(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;
 
-/** es_push_begin_series begins a COPY into series; es_push_put_series writes
- *  the job's new series. */
+/**
+ * es_push_begin_series begins a COPY into the table series; es_push_put_series
+ * writes the job's new series.
+ */
 es_status es_push_begin_series(es_pusher *pusher) ES_MUST_USE;
 void es_push_put_series(es_push_job *job);
 
@@ -188,23 +213,25 @@ bool es_push_is_vanished(const es_push_job *job, size_t i);
 /** Enters the alerts that the job's finder finds. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
-/** Enter the alerts of a new run with a COPY: es_push_begin_alerts begins
- *  it, es_push_put_alerts writes the alerts. */
+/**
+ * Write the alerts of a new run with a COPY, which es_push_begin_alerts begins.
+ */
 es_status es_push_begin_alerts(es_pusher *pusher) ES_MUST_USE;
 es_status es_push_put_alerts(es_push_job *job) ES_MUST_USE;
 
 /**
- * es_push_insert_run adds the run's row (ES_DONE: another process has just
- * added it); es_push_update_run sets the row's columns when all data is
- * written.
+ * es_push_insert_run adds the run's row, or returns ES_DONE if another process
+ * has just added it. es_push_update_run sets the row's columns after all data
+ * is written.
  */
 es_status es_push_insert_run(es_push_job *job) ES_MUST_USE;
 es_status es_push_update_run(const es_push_job *job) ES_MUST_USE;
 
 /**
  * es_push_insert_runs adds the complete rows of new runs (n), in order of uuid;
- * their months must exist. Runs that another process has added in the meantime
- * get no run_id. es_push_measure_run computes the digest of a run's row.
+ * the partitions of their months must exist. If another process has added a run
+ * in the meantime, the run gets no run_id. es_push_measure_run computes the
+ * digest of a run's row.
  */
 es_status es_push_insert_runs(es_push_job *jobs, size_t n) ES_MUST_USE;
 es_status es_push_measure_run(uint32_t *digest,
@@ -222,8 +249,10 @@ struct es_pusher {
 /** Reconnects if the connection is lost, and creates the tables. */
 es_status es_pusher_connect(es_pusher *pusher) ES_MUST_USE;
 
-/** Begins a transaction, concurrently with other pushers but never with
- *  es_push_keep. */
+/**
+ * Begins a transaction. It may run at the same time as those of other pushers,
+ * but waits for es_push_keep to end.
+ */
 es_status es_pusher_begin(es_pusher *pusher) ES_MUST_USE;
 es_status es_pusher_commit(es_pusher *pusher) ES_MUST_USE;
 void es_pusher_rollback(

@@ -1,6 +1,6 @@
 /* Plans the push of one run: finds the step at which each series continues, and
- * the step from which on the database's samples have to be deleted. Takes no
- * lock. */
+ * the step from which the database's samples have to be deleted. Holds no lock
+ * meanwhile. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Finds the month in which a run started; 1970-01 for an invalid time. */
+/* Finds the first day of the month in which a run started; 1970-01-01 if the
+ * time is invalid. */
 static void find_month(char out[ES_DATE_SIZE], const char *started_at)
 {
     int year, month, n = 0;
@@ -30,17 +31,18 @@ static void find_month(char out[ES_DATE_SIZE], const char *started_at)
 
 static es_status refuse_elsewhere(const es_push_job *j)
 {
-    return es_fail(ES_EFORMAT,
-                   "%s: the database has run %s with other samples, from %s: "
-                   "push that, or remove it there by SELECT "
-                   "entropy_scan.drop_run('%s')",
-                   es_reader_path(j->reader), j->info.uuid, j->pushed.source,
-                   j->info.uuid);
+    return es_fail(
+        ES_EFORMAT,
+        "%s: the database has run %s with other samples, from %s: "
+        "push that file, or remove the run from the database by SELECT "
+        "entropy_scan.drop_run('%s')",
+        es_reader_path(j->reader), j->info.uuid, j->pushed.source,
+        j->info.uuid);
 }
 
-/* Plans a series that is in the database. A file at another path may continue
- * the pushed series or be an older copy; only the file from which the run was
- * pushed may replace samples. */
+/* Plans the push of a series that is in the database. Only the file from which
+ * the run was pushed may replace samples; another file may continue the series
+ * or be an older copy. */
 static es_status plan_known(es_push_lane *l, const es_push_job *j,
                             es_pushed_series *known)
 {
@@ -103,7 +105,8 @@ bool es_push_is_vanished(const es_push_job *j, size_t i)
     return !known->is_found && known->place.n && !j->is_elsewhere;
 }
 
-/* Plans all series of the run. Returns ES_DONE if there is nothing to push. */
+/* Plans the push of all series of the run. Returns ES_DONE if there is nothing
+ * to push. */
 static es_status find_work(es_push_job *j)
 {
     bool has_work = !j->pushed.run_id;
@@ -121,7 +124,8 @@ static es_status find_work(es_push_job *j)
         has_work |= es_push_is_vanished(j, i);
     if (has_work)
         return ES_OK;
-    if (j->is_elsewhere) /* the file is an equal or older copy */
+    if (j->is_elsewhere) /* the file is an equal or older copy of the file from
+                            which the run was pushed */
         return ES_DONE;
     if ((status = es_push_measure(j->whole, j->begun, &j->pushed, j->reader,
                                   j->run)) < 0)

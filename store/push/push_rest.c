@@ -1,6 +1,7 @@
-/* Pushes the events, attention maps and alerts of a run, which are few. Events
- * and maps are compared by a digest, and replaced if the digest differs; an
- * alert is entered once, identified by its id. */
+/* Pushes the events, attention maps and alerts of a run, which are few. The
+ * pushed events and maps are compared with the file by a digest, and replaced
+ * if the digests differ. An alert has an id, so that it is entered only
+ * once. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
@@ -50,7 +51,7 @@ static es_status measure_events(es_push_part *whole, es_push_part *begun,
 }
 
 typedef struct map_measure {
-    es_push_part *whole, *begun; /* (ES_N_PUSH_PARTS) to be computed */
+    es_push_part *whole, *begun; /* (ES_N_PUSH_PARTS) parts to be computed */
     const es_push_part *known;
 } map_measure;
 
@@ -100,8 +101,10 @@ static bool goes_on(const es_pushed *pushed, const es_push_part *begun,
            pushed->parts[kind].digest == begun[kind].digest;
 }
 
-/** Sets *n_kept to the number of pushed rows with which the file still begins;
- * if they differ, sets it to 0 and deletes the run's rows. */
+/**
+ * Sets *n_kept to the number of pushed rows if the file still begins with them.
+ * Otherwise sets it to 0 and deletes the run's pushed rows.
+ */
 static es_status keep(int64_t *n_kept, es_postgres *postgres,
                       const es_pushed *pushed, const es_push_part *begun,
                       es_push_part_kind kind, const char *rows)
@@ -181,10 +184,10 @@ es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
 typedef struct map_target {
     es_copy_in *copy;
     int64_t run_id;
-    int64_t kept[ES_N_PUSH_PARTS]; /* maps still to be skipped because they are
-                                      pushed */
-    map_measure measure; /* measures the written maps, which may be more than in
-                            the plan */
+    int64_t kept[ES_N_PUSH_PARTS]; /* number of pushed maps that are still to be
+                                      skipped */
+    map_measure measure; /* measures the written maps, of which there may be
+                            more than were planned */
     es_push_counts *counts;
 } map_target;
 
@@ -307,8 +310,8 @@ es_status es_push_begin_alerts(es_pusher *pusher)
         " step, line, data) FROM STDIN (FORMAT binary)");
 }
 
-/* Adds the alerts of a new run to the COPY, which fails if two alerts have the
- * same id. */
+/* Writes the alerts of a new run into the COPY, which fails if two alerts have
+ * the same id. */
 es_status es_push_put_alerts(es_push_job *job)
 {
     const es_push_alert *alerts = NULL;

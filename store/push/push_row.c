@@ -1,5 +1,5 @@
 /* Writes the row of a run to a database, and computes the digest of the row, by
- * which a push detects changes. */
+ * which a push finds out whether the row has changed. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
@@ -50,8 +50,8 @@ static void add_real(row *r, double number)
     " seed, config, program, host, started_at, status, ended_at, last_step,"   \
     " ceiling, source"
 
-/* Fills the row in the order of ROW_COLUMNS; call row_free afterwards, also on
- * failure. */
+/* Fills the row in the order of ROW_COLUMNS. The caller must call row_free
+ * afterwards, also on failure. */
 static es_status fill_row(row *r, const es_push_job *j)
 {
     const es_run_info *info = &j->info;
@@ -85,8 +85,8 @@ static void row_free(row *r)
         free(r->owned[i]);
 }
 
-/* Computes the digest of the row except for the last column, the path of the
- * pushed file. */
+/* Computes the digest of the row's columns except the last column, which is the
+ * path of the pushed file. */
 static uint32_t digest_of(const row *r)
 {
     uint32_t digest = 0;
@@ -105,8 +105,8 @@ es_status es_push_insert_run(es_push_job *j)
     es_status status = fill_row(&r, j);
     const char *parameters[N_FIELDS + 2];
     memcpy(parameters, r.text, sizeof r.text);
-    parameters[ROW_STATUS] =
-        "running"; /* the status until all data is written */
+    parameters[ROW_STATUS] = "running"; /* the status that the run has in the
+                                           database until all data is written */
     parameters[ROW_STATUS + 1] = parameters[ROW_STATUS + 2] = NULL;
     parameters[N_FIELDS] = j->pushed.month;
     es_double_print(low, j->pushed.low_below);

@@ -1,7 +1,7 @@
-/* Pushes one run: plans without a lock, then writes in transactions of at most
- * 16 MiB. Each transaction begins by incrementing the run's revision; if
- * another pusher has changed the revision since the plan was made, the run is
- * planned again. */
+/* Pushes one run: plans without a lock, then writes transactions of at most 16
+ * MiB of samples. Each transaction begins by incrementing the run's revision.
+ * If another pusher has changed the revision since the plan was made, the run
+ * is planned again. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/heads/bands.h"
@@ -13,9 +13,11 @@
 #include <time.h>
 
 #define BATCH_BYTES (16 << 20)
-#define MOST_TRIES 100 /* maximum attempts while others push the run */
+/* Maximum number of attempts if other processes push the same run. */
+#define MOST_TRIES 100
 
-/* Converts a month to PostgreSQL's count of days since 2000-01-01. */
+/* Converts the first day of a month, "2026-11-01", to PostgreSQL's number of
+ * days since 2000-01-01. */
 static int32_t days_of(const char *month)
 {
     struct tm t = {.tm_mday = 1};
@@ -26,8 +28,8 @@ static int32_t days_of(const char *month)
 
 /* --- the beginning of a transaction --------------------------------------- */
 
-/* Locks the run by incrementing its revision. Returns ES_DONE if the run has
-   been pushed or deleted since the plan was made. */
+/* Locks the run by incrementing its revision. Returns ES_DONE if another
+   process has pushed or deleted the run since the plan was made. */
 static es_status lock_run(es_push_job *j)
 {
     char revision[24];
@@ -88,7 +90,8 @@ static es_status cut(es_push_job *j)
 
 /* --- samples -------------------------------------------------------------- */
 
-/* Counts the heads whose entropy is low relative to the head's ceiling. */
+/* Counts the heads that are low, which means that the head's entropy is below a
+ * share of its ceiling. */
 static int32_t count_low(const es_push_job *j, const float *values, size_t n)
 {
     int32_t low = 0;
@@ -123,8 +126,8 @@ static void put_sample(es_push_job *j, es_push_lane *l, int32_t month,
     j->added.samples++;
 }
 
-/* Returns the next sample of any series. Returns ES_DONE if there are no more.
- */
+/* Returns the next sample to push, of whatever series. Returns ES_DONE if there
+   are no more. */
 static es_status next_sample(es_push_job *j, int64_t *step,
                              const float **values)
 {
@@ -172,8 +175,8 @@ es_status es_push_put_samples(es_push_job *j)
     return status;
 }
 
-/* Writes one transaction's samples. Returns ES_DONE if all samples are written.
- */
+/* Writes the samples of one transaction. Returns ES_DONE if no sample is
+   left. */
 static es_status copy_samples(es_push_job *j)
 {
     bool has_more = false;
@@ -183,7 +186,7 @@ static es_status copy_samples(es_push_job *j)
         return ES_DONE;
     es_status copied, status = es_push_begin_samples(j->pusher);
     if (status < 0 || (status = es_push_put_samples(j)) < 0)
-        return status; /* the rollback abandons the COPY */
+        return status; /* the caller's rollback also abandons the COPY */
     copied = es_copy_in_end(&j->pusher->copy);
     return copied < 0 ? copied : status;
 }
@@ -280,7 +283,8 @@ static es_status update_parts(es_push_job *j)
     return status;
 }
 
-/* Writes everything but samples, once all samples are written. */
+/* Writes everything except samples. Called in the transaction that has written
+ * the last samples. */
 static es_status finish(es_push_job *j)
 {
     es_pusher *p = j->pusher;
@@ -296,7 +300,7 @@ static es_status finish(es_push_job *j)
     return es_push_update_run(j);
 }
 
-/* Pushes one transaction. Returns ES_OK: there is more to push; ES_DONE:
+/* Pushes one transaction. Returns ES_OK if there is more to push, ES_DONE if
    everything is written. */
 static es_status push_batch(es_push_job *j, bool *is_stale)
 {
@@ -339,8 +343,8 @@ void es_push_job_free(es_push_job *j)
     j->config = NULL;
 }
 
-/* Plans and pushes the run. Sets *is_stale if another process has pushed the
- * run in the meantime; nothing is pushed then. */
+/* Plans and pushes the run. If another process has pushed the run since the
+ * plan was made, sets *is_stale and stops; the caller must then plan again. */
 static es_status push_once(es_push_job *j, bool *is_stale)
 {
     *is_stale = false;

@@ -1,6 +1,6 @@
 /* Loads the state of a run in the database, and compares a series of the file
- * with the pushed samples: by a digest, and sample by sample if the digests
- * differ. */
+ * with the pushed samples, first by a digest and, if the digests differ, sample
+ * by sample. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -160,7 +160,7 @@ static es_status measure(es_push_place *out, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** The stream of a series' samples in the database. */
+/** A stream of the samples that the database has of a series. */
 typedef struct stored {
     es_postgres *postgres;
     int64_t step;
@@ -213,8 +213,10 @@ static es_status stored_end(stored *s, es_status status)
     return status;
 }
 
-/** Reads the samples of the database and of the file in order of step, up to
- * the first difference. */
+/**
+ * Compares the samples in the database with those in the file, in order of
+ * step, up to the first difference.
+ */
 static es_status walk(es_push_difference *out, es_push_place *place,
                       int64_t *cut, stored *s, es_cursor *cursor,
                       const es_series *series)

@@ -1,6 +1,6 @@
 /* Implements entropyscan_sqlite.so, which makes es_values available in any
    program that loads SQLite extensions, such as sqlite3 with .load. The
-   extension uses the loading program's SQLite and is not linked with a separate
+   extension uses the SQLite of the program that loads it and is not linked with
    SQLite. */
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
@@ -26,7 +26,8 @@ int sqlite3_entropyscan_init(sqlite3 *handle, char **message,
                                     NULL);
 }
 
-/* The default entry point of an SQLite extension. */
+/* SQLite calls this function when it loads the extension without a named entry
+ * point. */
 int sqlite3_extension_init(sqlite3 *handle, char **message,
                            const sqlite3_api_routines *api)
 {

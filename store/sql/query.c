@@ -1,5 +1,6 @@
-/* Implements queries on a connection without a file, in which the tables of run
- * files are virtual, and an authorizer allows only reading. */
+/* Implements queries. They run on a connection to an in-memory database, in
+ * which the tables of run files are virtual tables, and an authorizer allows
+ * only reading. */
 #include "store/sql/query.h"
 
 #include "analyzer/base/checked.h"
@@ -16,8 +17,8 @@ struct es_query {
     es_sql_sources sources;
     sqlite3 *handle;
     sqlite3_stmt *statement;
-    const char *
-        refused; /* action that the authorizer denied last, in words; or NULL */
+    const char *refused; /* description of the action that the authorizer denied
+                            last, or NULL */
 };
 
 /* --- permissions --------------------------------------------------------- */
@@ -30,8 +31,8 @@ static bool is_one_of(const char *text, const char *const *list)
     return false;
 }
 
-/* Returns a description of the action if it is refused; NULL if it is allowed.
- */
+/* Returns a description of the action if the authorizer must deny it, or NULL
+   if the action is allowed. */
 static const char *find_refusal(int action, const char *first,
                                 const char *second)
 {
@@ -134,9 +135,9 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
 
 static es_status open_handle(es_query *query)
 {
-    /* The first use of a virtual table counts as CREATE TABLE, which the
-       authorizer denies. All virtual tables are therefore used here, before the
-       authorizer is set. */
+    /* SQLite treats the first use of a virtual table as CREATE TABLE, which the
+       authorizer denies. All virtual tables are therefore used once here,
+       before the authorizer is set. */
     static const char connect[] =
         "SELECT 1 FROM run, series, sample, event, es_values WHERE 0;"
         "PRAGMA query_only=ON";
@@ -150,7 +151,8 @@ static es_status open_handle(es_query *query)
     }
     if (rc == SQLITE_OK)
         rc = es_sql_add_values(query->handle, &query->sources);
-    if (rc == SQLITE_OK) /* sorting must not use a file; memory is limited */
+    if (rc == SQLITE_OK) /* keeps temporary data in memory, so that sorting
+                            writes no file */
         rc = sqlite3_exec(query->handle, "PRAGMA temp_store=MEMORY", NULL, NULL,
                           NULL);
     if (rc == SQLITE_OK)
@@ -242,7 +244,8 @@ es_status es_query_prepare(es_query *query, const char *sql)
     if (!query->statement)
         return es_fail(ES_EUSAGE, "the query is empty");
     if (sqlite3_column_count(query->statement) ==
-        0) { /* no columns, such as REINDEX without a table */
+        0) { /* a statement without columns, such as REINDEX without a table,
+                returns no rows */
         query->refused = "a statement that writes";
         return fail_query(query, SQLITE_AUTH);
     }

@@ -1,8 +1,9 @@
-/* Implements the tables run, series, sample and event of a query, each over all
-   of its run files. They are virtual tables: the query's connection has no file
-   open, so that only the four tables of a file are accessible. k times
-   ES_SQL_FILE_IDS is added to the numbers of runs, series and events of file k,
-   so that the numbers of different files do not collide. */
+/* Implements the tables run, series, sample and event of a query, each of which
+   contains the rows of all run files of the query. They are virtual tables: the
+   query's own connection has no file open, so that only the four tables of a
+   file are accessible. k times ES_SQL_FILE_IDS is added to the ids of runs,
+   series and events of the file with index k, so that the ids of different
+   files are distinct. */
 #include "store/sql/query.h"
 #include "store/sql/source.h"
 #include "store/store_internal.h"
@@ -10,12 +11,17 @@
 #include <string.h>
 
 typedef struct table_form {
-    const char *name, *declaration, *columns; /* columns: list for schema 2 */
-    const char *columns_1; /* list for schema 1; NULL if equal to schema 2 */
+    const char *name, *declaration, *columns; /* name and CREATE TABLE statement
+                                                 of the virtual table; columns
+                                                 to select in a file of
+                                                 schema 2 */
+    const char *columns_1; /* columns to select in a file of schema 1; NULL if
+                              they are the same */
     int n_columns;
-    const char *keys[3]; /* name of each column whose conditions can be pushed
-                            down; else NULL */
-    unsigned ids; /* bits of the columns with ids of runs, series, events */
+    const char *keys[3]; /* name of a column whose conditions become part of the
+                            query on a file; NULL for other columns */
+    unsigned ids; /* bit i is set if column i contains ids of runs, series or
+                     events */
 } table_form;
 
 static const table_form forms[] = {
@@ -60,7 +66,7 @@ static const table_form forms[] = {
 };
 enum { N_FORMS = sizeof forms / sizeof *forms, MAX_KEYS = 3 };
 
-/* The user data of a virtual table's module. */
+/* The user data that SQLite keeps for a virtual table's module. */
 typedef struct table_module {
     es_sql_sources *sources;
     const table_form *form;
@@ -127,8 +133,9 @@ static const char *operator_of(unsigned char op, bool is_id)
     }
 }
 
-/* Sets idxStr to "COLUMN OPERATOR" for each right-hand side that xFilter gets.
- */
+/* Chooses the conditions that become part of the query on a file. Sets idxStr
+   to "COLUMN OPERATOR" for each of them; xFilter gets their right-hand sides in
+   the same order. */
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const table_form *form = ((union_table *)base)->module.form;
@@ -218,8 +225,8 @@ static int prepare(union_cursor *cursor, const es_sql_source *source)
     return rc;
 }
 
-/* Moves to the next row, continuing with the next file when a file has no more
-   rows. */
+/* Moves to the next row. If the current file has no more rows, continues with
+   the next file. */
 static int settle(union_cursor *cursor)
 {
     const es_sql_source *source;
@@ -256,8 +263,8 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan,
     for (int i = 0; i < argc && rc == SQLITE_OK; i++) {
         int column = plan[3 * i] - 'a';
         bool is_id = form->ids >> column & 1;
-        /* This bound is skipped: SQLite compares values that are not integers
-           itself. */
+        /* A condition on an id with a value that is not an integer is left to
+           SQLite, which checks all conditions again. */
         if (is_id && sqlite3_value_type(argv[i]) != SQLITE_INTEGER)
             continue;
         sqlite3_value *copy = sqlite3_value_dup(argv[i]);
@@ -310,8 +317,8 @@ static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* xCreate is NULL: the tables exist from the start, and no others can be
-   created. */
+/* xCreate is NULL because the tables exist from the start, and users cannot
+   create further ones. */
 static const sqlite3_module union_module = {
     .iVersion = 1,
     .xConnect = table_connect,

@@ -5,17 +5,18 @@
  *     SELECT step, layer, head, value FROM es_values('entropy')
  *     WHERE step BETWEEN 100 AND 200 AND state = 'value';
  *
- * Columns: run, step, layer, head, value, state; hidden: series, phase, run_id,
- * series_id, of which series and phase are the function's arguments. state is
- * 'value', 'nan', 'missing' or 'damaged'; value is NULL unless state is
- * 'value'.
+ * The columns are run, step, layer, head, value and state. The hidden columns
+ * are series, phase, run_id and series_id, of which series and phase are the
+ * function's arguments. state is 'value', 'nan', 'missing' or 'damaged'; value
+ * is NULL unless state is 'value'.
  *
- * Included by values.c, for our connections, and by extension.c, which uses the
- * sqlite3_ functions of the loading program. Conditions on step, run_id,
- * series_id, run, series and phase become conditions of the query below, so
- * that only the wanted steps are read; conditions on layer and head select
- * values within a sample. SQLite checks every condition again. Files are
- * untrusted: lengths and limits are checked before values are read.
+ * This file is included by values.c, for the connections that this program
+ * opens, and by extension.c, which uses the sqlite3_ functions of the program
+ * that loads it. Conditions on step, run_id, series_id, run, series and phase
+ * become conditions of the query in prepare(), so that only the wanted steps
+ * are read; conditions on layer and head select values within a sample. SQLite
+ * checks every condition again. Files are untrusted: lengths and limits are
+ * checked before values are read.
  */
 #include "analyzer/base/value.h"
 #include "store/sql/source.h"
@@ -43,7 +44,8 @@ static const char declaration[] =
     " value REAL, state TEXT, series TEXT HIDDEN, phase TEXT HIDDEN,"
     " run_id INTEGER HIDDEN, series_id INTEGER HIDDEN)";
 
-/* Columns of the query over run, series and sample. */
+/* Columns of the query over run, series and sample, which prepare()
+ * composes. */
 enum {
     ROW_RUN_ID,
     ROW_RUN,
@@ -59,7 +61,8 @@ enum {
     ROW_CRC
 };
 
-/* The columns of the function that can become conditions of the query. */
+/* The columns of es_values whose conditions become conditions of the query,
+ * with their names in the query. */
 static const char *const conditions[N_COLUMNS] = {
     [COLUMN_RUN] = "r.name",      [COLUMN_STEP] = "m.step",
     [COLUMN_SERIES] = "s.name",   [COLUMN_PHASE] = "s.phase",
@@ -67,29 +70,33 @@ static const char *const conditions[N_COLUMNS] = {
 };
 
 typedef struct values_table {
-    sqlite3_vtab base; /* must be first: SQLite passes its address */
+    sqlite3_vtab base; /* must be the first member, because SQLite passes its
+                          address */
     es_sql_sources *sources;
-    es_sql_sources own; /* used by the extension: only the connection itself */
+    es_sql_sources own; /* list with only the connection itself, used by the
+                           extension */
     es_sql_source source;
     char *schema;
 } values_table;
 
 typedef struct values_cursor {
     sqlite3_vtab_cursor base;
-    char *where;           /* conditions of the current query */
+    char *where;           /* SQL of the conditions in the current query */
     sqlite3_value **given; /* (n_given) right-hand sides of the conditions */
-    bool *is_id; /* (n_given) true for a condition on run_id or series_id */
+    bool *is_id; /* (n_given) true if the condition is on run_id or series_id */
     int n_given;
     size_t source; /* index of the source that is being read */
     sqlite3_stmt *query;
     sqlite3_int64 row_number;
 
-    /* The following members describe the sample of the query's current row. */
-    const unsigned char *bytes; /* (4 n), or NULL if damaged */
-    size_t n, at;               /* n values; at: index of the current one */
+    /* The following members describe the sample in the query's current row. */
+    const unsigned char *bytes; /* (4 n) bytes of the values, or NULL if the
+                                   sample is damaged */
+    size_t n, at;               /* number of values in the sample, and index of
+                                   the current value */
     size_t n_heads;
     es_shape shape;
-    sqlite3_int64 layer, head; /* wanted layer and head; -1: any */
+    sqlite3_int64 layer, head; /* wanted layer and head; -1 if any is wanted */
 } values_cursor;
 
 /* --- the table ------------------------------------------------------------*/
@@ -109,8 +116,8 @@ static int values_disconnect(sqlite3_vtab *base)
     return SQLITE_OK;
 }
 
-/* Creates the table. argv has the module, schema and table and, for CREATE
-   VIRTUAL TABLE, the schema of an attached run file. */
+/* Creates the virtual table. argv contains the names of the module, schema and
+   table and, for CREATE VIRTUAL TABLE, the schema of an attached run file. */
 static int values_connect(sqlite3 *db, void *sources, int argc,
                           const char *const *argv, sqlite3_vtab **out,
                           char **message)
@@ -137,8 +144,8 @@ static int values_connect(sqlite3 *db, void *sources, int argc,
 
 /* --- planning -------------------------------------------------------------*/
 
-/* Returns the SQL operator of a condition that can become part of the query;
-   else NULL. */
+/* Returns the SQL operator of a condition that can become part of the query, or
+   NULL for other conditions. */
 static const char *operator_of(sqlite3_index_info *info, int i)
 {
     int column = info->aConstraint[i].iColumn;
@@ -166,7 +173,8 @@ static const char *operator_of(sqlite3_index_info *info, int i)
     }
 }
 
-/* Guesses the factor by which a condition reduces the rows to read. */
+/* Estimates the factor by which a condition reduces the number of rows to
+ * read. */
 static double factor_of(int column, const char *comparison)
 {
     if (column == COLUMN_STEP)
@@ -174,8 +182,9 @@ static double factor_of(int column, const char *comparison)
     return column == COLUMN_LAYER || column == COLUMN_HEAD ? 0.3 : 0.1;
 }
 
-/* Sets idxStr to "COLUMN OPERATOR" for each right-hand side that xFilter gets.
- */
+/* Chooses the conditions that become part of the query. Sets idxStr to "COLUMN
+   OPERATOR" for each of them; xFilter gets their right-hand sides in the same
+   order. */
 static int values_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     (void)base;
@@ -240,7 +249,8 @@ static const es_sql_source *source_of(const values_cursor *cursor)
     return cursor->source < sources->n ? &sources->list[cursor->source] : NULL;
 }
 
-/* Tries schema 2 first; a file of schema 1 has no checksums. */
+/* Prepares the query for a file, first for schema 2 and, if that fails, for
+ * schema 1, which has no checksums. */
 static int prepare(values_cursor *cursor, const es_sql_source *source)
 {
     int rc = SQLITE_ERROR;
@@ -293,7 +303,7 @@ static uint32_t series_crc(sqlite3_stmt *query)
                                  name ? name : "");
 }
 
-/* Reads the sample of the query's row into the cursor. */
+/* Reads the sample in the query's current row into the cursor. */
 static int take_sample(values_cursor *cursor)
 {
     sqlite3_stmt *query = cursor->query;
@@ -321,7 +331,8 @@ static int take_sample(values_cursor *cursor)
     return SQLITE_OK;
 }
 
-/* Returns true if the current value belongs to the wanted layer and head. */
+/* Returns true if the current value belongs to the layer and head that the
+ * conditions select. */
 static bool is_wanted(const values_cursor *cursor)
 {
     sqlite3_int64 at = (sqlite3_int64)cursor->at;
@@ -332,7 +343,8 @@ static bool is_wanted(const values_cursor *cursor)
            (cursor->head < 0 || !by_head || at % heads == cursor->head);
 }
 
-/* Moves to the first wanted value, starting at the current one. */
+/* Moves to the first wanted value at or after the current value, if necessary
+ * by fetching further samples. */
 static int settle(values_cursor *cursor)
 {
     for (;;) {
@@ -362,8 +374,8 @@ static int settle(values_cursor *cursor)
     }
 }
 
-/* Returns the wanted layer or head; -1 if the value is not an integer >= 0, in
-   which case only SQLite compares. */
+/* Returns the value of a condition on layer or head. Returns -1 if it is not an
+   integer >= 0, so that only SQLite checks the condition. */
 static sqlite3_int64 index_of(sqlite3_value *value)
 {
     return sqlite3_value_type(value) == SQLITE_INTEGER &&

@@ -6,8 +6,8 @@
 
 static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
 
-/* Sets an alarm, so that a blocked call fails this test and does not hang the
-   whole suite. */
+/* Sets an alarm, so that a call that blocks fails this test and does not hang
+   all tests. */
 static int begin(void **state)
 {
     alarm(ES_PATIENCE_S);
@@ -45,7 +45,8 @@ TEST(a_fifo_without_a_writer_is_refused)
                      es_infile_load(&out, &n, path, &limit));
 }
 
-/* Waits until the parent sleeps, which usually means that it waits for data. */
+/* Waits until the parent process sleeps, which usually means that it waits for
+ * data. */
 static void await_sleep_of_parent(void)
 {
     es_await(es_is_asleep(getppid(), getppid()));
@@ -61,8 +62,8 @@ TEST(a_fifo_with_a_writer_is_read_to_its_end)
         await_sleep_of_parent();
         _exit(write(fd, "late", 4) == 4 ? 0 : 1);
     }
-    es_await(
-        es_is_asleep(writer, writer)); /* until the writer blocks in open */
+    es_await(es_is_asleep(writer, writer)); /* waits until the child is blocked
+                                               in open */
     assert_loads(path, "late");
 }
 
@@ -79,7 +80,8 @@ TEST(a_pipe_of_the_shell_is_read)
     }
     close(ends[1]);
     assert_loads(path, "a = 1\n");
-    assert_loads(path, ""); /* the pipe's writer has exited */
+    assert_loads(path, ""); /* the writer has exited, so the pipe is at its
+                               end */
     close(ends[0]);
 }
 
@@ -87,7 +89,8 @@ TEST(an_endless_device_is_refused)
 {
     char *out;
     size_t n;
-    es_assert_status(ES_EUSAGE, "/dev/zero: larger than the 63 KiB of a test",
+    es_assert_status(ES_EUSAGE,
+                     "/dev/zero: larger than the 63 KiB that a test may have",
                      es_infile_load(&out, &n, "/dev/zero", &limit));
     assert_null(out);
     assert_loads("/dev/null", "");

@@ -27,7 +27,7 @@ static void assert_content(const char *path, const char *text)
     assert_memory_equal(bytes, text, n);
 }
 
-/** Counts the entries in a folder. */
+/** Returns the number of entries in a folder. */
 static int count_files(const char *path)
 {
     int n = 0;
@@ -107,7 +107,8 @@ TEST(a_place_without_permission_is_refused)
     assert_int_equal(chmod(path, 0444), 0);
     assert_int_equal(chmod(*state, 0555), 0);
     pid_t child = fork();
-    if (child == 0) { /* root may write anywhere */
+    if (child == 0) { /* tests as another user, because root may write
+                         everywhere */
         if (geteuid() == 0 && seteuid(65534) != 0)
             _exit(2);
         _exit(put(path, "x") != ES_EIO || put(fresh, "x") != ES_EIO ||
@@ -128,7 +129,8 @@ TEST(links_are_followed)
     assert_int_equal(mkdir(es_folder_file(state, "folder"), 0777), 0);
     assert_int_equal(symlink("folder/target", link), 0);
     assert_int_equal(symlink(link, chain), 0);
-    es_assert_ok(put(chain, "first")); /* the target does not exist yet */
+    es_assert_ok(put(chain, "first")); /* the link's target does not exist
+                                          yet */
     assert_content(target, "first");
     es_assert_ok(put(link, "second"));
     assert_content(target, "second");
@@ -158,8 +160,10 @@ TEST(devices_and_fifos_are_written)
     assert_true(S_ISFIFO(st.st_mode));
 }
 
-/** Calls put in a child whose standard output is fd; returns the child's exit
- *  status. */
+/**
+ * Calls put in a child process whose standard output is `fd`, and returns the
+ * child's exit status.
+ */
 static int put_in_child(int fd, const char *path, const char *words)
 {
     pid_t child = fork();
@@ -212,8 +216,8 @@ TEST(a_dash_is_standard_output)
     es_outfile_abandon(file);
 }
 
-/* A file size limit simulates a full disk: it takes the same code path and
-   needs no privileges. */
+/* A limit on file sizes simulates a full disk. It leads to the same code path
+   and can be set without privileges. */
 TEST(a_full_disk_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out");
@@ -242,8 +246,8 @@ TEST(a_full_disk_leaves_the_old_file)
 
 /* --- files left by killed processes -------------------------------------- */
 
-/* A thread does not clean the same folder twice in succession. Writes to
-   another folder first, so that this one is cleaned again. */
+/* Writes the file "out" after a file in another folder, because a thread does
+   not clean the same folder twice in succession. */
 static void put_anew(void **state)
 {
     const char *other = es_folder_file(state, "other");
@@ -252,7 +256,8 @@ static void put_anew(void **state)
     es_assert_ok(put(es_folder_file(state, "out"), "new"));
 }
 
-/* Starts a process that begins to write `path` and then waits to be killed. */
+/* Starts a process that begins to write `path` and then waits until it is
+ * killed. */
 static pid_t begin_writing(const char *path)
 {
     int ends[2];
@@ -292,7 +297,8 @@ TEST(files_of_killed_processes_are_removed)
     es_file_write(es_folder_file(state, ".entropy-scan.abc012-lock"), "x", 1);
     alive = begin_writing(es_folder_file(state, "picture"));
     put_anew(state);
-    /* out, other, and the file that is being written */
+    /* the remaining entries are out, other, and the temporary file of
+     * picture */
     assert_int_equal(count_files(*state), 3);
     kill_it(alive);
     put_anew(state);

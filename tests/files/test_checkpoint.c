@@ -1,13 +1,13 @@
-/* Tests checkpoint files: a model is restored with every bit, and damage is
-   detected. */
+/* Tests checkpoint files: a checkpoint restores a model with every bit, and
+   damaged checkpoints are detected. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
 /**
- * Architectures that together have every kind of parameter that the trainer can
- * build.
+ * Architectures that together contain every kind of parameter of the trainer's
+ * models.
  */
 static const char *const archs[] = {"SM+LN+G",
                                     "EReg(SM(t)+LR(layer,0.2))",
@@ -29,7 +29,9 @@ static es_settings settings_of(const char *arch)
     return settings;
 }
 
-/** Performs one training step on the model's own tokens; returns its loss. */
+/**
+ * Performs one training step on the tokens of `s` and returns the step's loss.
+ */
 static double step(es_small_model *s, const es_settings *settings)
 {
     es_small_gradients(s);
@@ -62,7 +64,10 @@ static es_checkpoint *open_file(void)
     return opened;
 }
 
-/** Writes a checkpoint of a model after three steps. */
+/**
+ * Writes a checkpoint of a model that was trained for three steps, and returns
+ * the model.
+ */
 static es_small_model write_trained(const es_settings *settings)
 {
     es_small_model s = es_small_open(&settings->model);
@@ -118,10 +123,11 @@ TEST(a_restored_model_continues_with_the_same_bits)
     }
 }
 
-/* Tests temperatures.safetensors, a checkpoint after three steps of
-   entropy-train 0.1.0 with --t-init 0.0015. That version trained the
-   temperature t itself, and treated values below 1e-4 as 1e-4; a temperature
-   that reached this bound had no gradient. */
+/* Tests the conversion of temperatures.safetensors, a checkpoint that
+   entropy-train 0.1.0 wrote after three steps with --t-init 0.0015. That
+   version trained the temperature t itself instead of its logarithm, and
+   treated values below 1e-4 as 1e-4; a temperature below this bound had no
+   gradient. */
 static void check_converted(es_model *model, const es_checkpoint *file,
                             size_t array, const char *old, int order)
 {

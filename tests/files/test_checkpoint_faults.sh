@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests checkpoints under faults: after a training run is stopped in any way or its
-# disk fails, the run continues from the last valid checkpoint with the same bits; an
-# invalid checkpoint is refused with a message of one line.
+# Tests checkpoints under faults. After a training run was stopped in any way or its
+# disk has failed, the run must continue from the last valid checkpoint with the same
+# bits. An invalid checkpoint must be refused with a one-line message.
 #
-#   ES_SEED=17  repeats the same random moments
+#   ES_SEED=17  repeats the test with the same random moments
 . tests/support/tap.sh
 . tests/support/background.sh
 . tests/support/corpus.sh
@@ -15,7 +15,8 @@ steps=60
 
 write_source "$dir/source"
 "$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
-# Each step has many batches, so that a signal arrives before the step ends.
+# Each step processes many batches and therefore lasts long enough for a signal
+# to arrive before it ends.
 batches=40
 model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
     --ctx 16 --batch 4 --accumulate $batches --steps $steps --eval-every 20 --eval-batches 2
@@ -51,8 +52,8 @@ tensors() { # FILE: prints the data after its header
     n=$(od -An -tu8 -N8 "$1" | tr -d ' ')
     tail -c "+$((n + 9))" "$1"
 }
-# Continues a training run to its end and compares its bits with an
-# uninterrupted run.
+# Resumes a training run until its end and compares the resulting bits with
+# those of an uninterrupted run.
 goes_on() { # FOLDER RUN.db
     runs --resume "$1" --out "$2" --steps $steps --log-every 1
     exited 0 && said '^resuming .* at step [0-9]+$' && same_result &&
@@ -70,8 +71,8 @@ undisturbed() {
 }
 check 'a run without faults gives the reference bits' undisturbed
 
-# Checks the files after kill -9 between the last checkpoint and the last
-# evaluation.
+# Simulates a run that was killed between its last checkpoint and its last
+# evaluation, resumes the run, and checks its files.
 nothing_left() {
     local before
     mkdir "$dir/last" && cp "$dir/whole.db" "$dir/last/" &&
@@ -112,9 +113,8 @@ stop_file() {
 }
 check 'a file RUN.db.stop ends the run with a checkpoint and exit code 0' stop_file
 
-# Returns false as long as the first signal is pending, which means that the
-# step has not begun; the step itself takes much longer than waiting for it. A
-# pending signal would be merged with the next signal.
+# Returns false while the first signal is still pending. The second signal must
+# not be sent before, because the kernel would merge the two signals.
 none_pends() { ended "$trainer" || grep -q '^ShdPnd:[[:space:]]*0*$' "/proc/$trainer/status"; }
 in_the_step() { # SIGNAL TICKS
     start "${model[@]}" --accumulate 65536 --checkpoint-every 1 --no-record \
@@ -133,8 +133,8 @@ second_signal() { # FIRST SECOND CODE
         runs --resume "$dir/early" --dry-run && exited 0
 }
 runs "${model[@]}" --steps 5 --no-record --checkpoint "$dir/early"
-check 'a second SIGINT ends at once' second_signal INT INT 130
-check 'SIGTERM after SIGINT ends at once' second_signal INT TERM 143
+check 'a second SIGINT ends the training at once' second_signal INT INT 130
+check 'SIGTERM after SIGINT ends the training at once' second_signal INT TERM 143
 
 # --- kill -9 ----------------------------------------------------------------
 
@@ -144,8 +144,8 @@ killed() { # PATH
     await_step "$moment" "$pause" || return
     kill -9 "$trainer"
     finish_training && exited 137 || return 1
-    # There may be one temporary file that was not renamed yet, and two
-    # checkpoints, or three if the oldest was not removed yet.
+    # After the kill there may be one temporary file that was not yet renamed,
+    # and two checkpoints, or three if the oldest was not yet removed.
     [ "$(temporaries "$1")" -le 1 ] &&
         [ "$(compgen -G "$1/*.safetensors" | wc -l)" -le 3 ] ||
         { ls -a "$1"; return 1; }
@@ -167,12 +167,12 @@ half_written() { # the state after kill -9 in the middle of writing
     exited 0 && [ "$(compgen -G "$dir/half/.entropy-scan.*")" = \
         "$dir/half/.entropy-scan.openaa" ] || { ls -a "$dir/half"; return 1; }
 }
-check 'a half-written checkpoint is removed' half_written
+check 'a checkpoint that a killed process has not completed is removed' half_written
 
 # --- a full disk -------------------------------------------------------------
 
-# Fills the disk after some checkpoints, so that the next ones fail. The
-# training run must continue to its end.
+# Checks a run whose disk became full after some checkpoints, so that later
+# checkpoints failed. The run must have continued to its end.
 no_space() { # FOLDER REGEX
     exited 3 && same_result && said "warning: $1/.*: $2" &&
         said "a checkpoint is missing: $1/.*: $2" &&
@@ -211,7 +211,7 @@ limited() {
         [ "$(ls -A "$dir/limited")" = "$(ls -A "$dir/early")" ] &&
         runs --resume "$dir/limited" --dry-run && exited 0
 }
-check 'the earlier checkpoint stays valid under a limit on file sizes' limited
+check 'earlier checkpoints stay valid if a limit on file sizes makes later ones fail' limited
 
 # --- refused before the first step ------------------------------------------
 
@@ -223,34 +223,34 @@ refused() { # NAME CODE REGEX OPTION...: one line, no step
     text=$(grep -v '^resuming ' <<<"$errors")
     [ "$(wc -l <<<"$text")" = 1 ] || fail "$name: one line" "$text"
 }
-refused 'a folder that cannot be made' 3 "nowhere/ck.*: cannot create" \
+refused 'a checkpoint folder that cannot be created' 3 "nowhere/ck.*: cannot create" \
     "${quick[@]}" --checkpoint "$dir/nowhere/ck"
-refused 'a folder that is a file' 3 'corpus.tok.*: Not a directory' \
+refused 'a checkpoint folder that is a file' 3 'corpus.tok.*: Not a directory' \
     "${quick[@]}" --checkpoint "$dir/corpus.tok"
-refused 'a folder that cannot be written' 3 '/proc.*: cannot create' \
+refused 'a checkpoint folder that is not writable' 3 '/proc.*: cannot create' \
     "${quick[@]}" --checkpoint /proc
-refused 'checkpoints without a folder' 2 'needs --checkpoint' \
+refused '--checkpoint-every without --checkpoint' 2 'needs --checkpoint' \
     "${quick[@]}" --checkpoint-every 5
-refused 'a folder with another run of the name' 2 'belongs to another run' \
+refused 'a checkpoint folder that contains another run of the same name' 2 'belongs to another run' \
     "${quick[@]}" --checkpoint "$dir/early"
 
 good=$(newest "$dir/early")
 resume=(--resume "$good" --no-record --steps 12)
-refused 'another number of layers' 2 '--n-layer is 4, the checkpoint .* has 2' \
+refused 'resuming with another number of layers' 2 '--n-layer is 4, the checkpoint .* has 2' \
     "${resume[@]}" --n-layer 4
-refused 'another architecture' 2 '--arch is SM\+G, the checkpoint .* has EReg' \
+refused 'resuming with another architecture' 2 '--arch is SM\+G, the checkpoint .* has EReg' \
     "${resume[@]}" --arch SM+G
-refused 'another vocabulary' 2 '--vocab is 300, the checkpoint .* has 256' \
+refused 'resuming with another vocabulary' 2 '--vocab is 300, the checkpoint .* has 256' \
     "${resume[@]}" --vocab 300
-refused 'another seed' 2 '--seed is 5, the checkpoint' \
+refused 'resuming with another seed' 2 '--seed is 5, the checkpoint' \
     "${resume[@]}" --seed 5
-refused 'a run that is beyond that' 2 'has already trained 5 steps of 4: give more --steps' \
+refused 'resuming a run that has trained more than --steps' 2 'has already trained 5 steps of 4: give more --steps' \
     --resume "$good" --no-record --steps 4
 echo 'y = 17' >"$dir/source/more.py"
 "$BUILD/entropy-corpus" -q -o "$dir/other.tok" "$dir/source"
-refused 'other data' 2 'other.tok: the checksum is [0-9a-f]{16}, but the checkpoint' \
+refused 'resuming with other data' 2 'other.tok: the checksum is [0-9a-f]{16}, but the checkpoint' \
     "${resume[@]}" --data "$dir/other.tok"
-refused 'no such checkpoint' 3 'absent: No such file' --resume "$dir/absent" --no-record
+refused 'a checkpoint that does not exist' 3 'absent: No such file' --resume "$dir/absent" --no-record
 mkdir "$dir/empty"
 refused 'a folder without checkpoints' 3 'empty: no checkpoint in this folder' \
     --resume "$dir/empty" --no-record
@@ -264,12 +264,12 @@ refused 'a checkpoint with a changed byte' 3 'flipped.safetensors: damaged: the 
     --resume "$dir/flipped.safetensors" --no-record
 printf '\x50\0\0\0\0\0\0\0%-80s%s' \
     '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' abcd >"$dir/foreign.safetensors"
-refused 'a model of another program' 3 'foreign.safetensors: not a checkpoint of entropy-train' \
+refused 'a safetensors file of another program' 3 'foreign.safetensors: not a checkpoint of entropy-train' \
     --resume "$dir/foreign.safetensors" --no-record
-refused 'a token file for a checkpoint' 3 'corpus.tok: not a safetensors file' \
+refused 'a token file instead of a checkpoint' 3 'corpus.tok: not a safetensors file' \
     --resume "$dir/corpus.tok" --no-record
 : >"$dir/nothing.safetensors"
-refused 'an empty file for a checkpoint' 3 'nothing.safetensors: not a safetensors' \
+refused 'an empty file instead of a checkpoint' 3 'nothing.safetensors: not a safetensors' \
     --resume "$dir/nothing.safetensors" --no-record
 
 falls_back() {
@@ -282,5 +282,5 @@ falls_back() {
         runs --resume "$dir/fallback" --steps 9 --no-record && exited 0 &&
         said 'resuming .*/run-00000006.safetensors at step 6'
 }
-check 'a damaged newest checkpoint is replaced by the one before' falls_back
+check 'if the newest checkpoint is damaged, the checkpoint before it is resumed' falls_back
 finish

@@ -1,11 +1,12 @@
-/* Tests normalised weights in a model: when they are computed, and from which
-   parameters. */
+/* Tests the normalised weights of a model: when they are computed, and from
+   which parameters. */
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
 #define CAPACITY 1024
 
-/* Copies one parameter array of the model; returns its number of floats. */
+/* Copies the parameter array `name` of the model to `values` and returns its
+ * number of floats. */
 static size_t get(const es_small_model *s, const char *name, float *values)
 {
     const size_t index = es_small_find(s, name);
@@ -24,8 +25,8 @@ static void multiply(const es_small_model *s, const char *name, float factor)
     es_assert_ok(es_model_set(s->model, es_small_find(s, name), values, n));
 }
 
-/* Returns the loss of a forward pass in training, or of another forward pass.
- */
+/* Returns the loss of a forward pass, which is a pass in training if `training`
+   is true. */
 static double loss_of(es_small_model *s, bool training)
 {
     es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
@@ -41,8 +42,8 @@ static bool same(double a, double b)
 
 /* --- the start ------------------------------------------------------------ */
 
-/* Returns the loss with the initial parameters of es_model_new instead of those
-   of small_model.c. */
+/* Returns the loss of a model with the initial parameters of es_model_new, not
+   those of small_model.c. */
 static double drawn_loss(const char *arch, es_family family)
 {
     es_model_config config = es_small_config(arch);
@@ -61,8 +62,8 @@ static double drawn_loss(const char *arch, es_family family)
     return losses.loss;
 }
 
-/* The gain g is initialised so that normalisation does not change the function.
- */
+/* The gain g is initialised so that the normalised weight equals the original
+   weight. */
 TEST(normalisation_does_not_change_the_first_loss)
 {
     static const char *const archs[][2] = {
@@ -77,8 +78,9 @@ TEST(normalisation_does_not_change_the_first_loss)
     }
 }
 
-/* 20 iterations bring sigma close to the largest singular value of W. W / sigma
-   then has no singular value above 1, so it lengthens no vector. */
+/* After 20 iterations sigma is close to the largest singular value of W. Then W
+   / sigma has no singular value noticeably above 1, so it makes no vector
+   longer. */
 TEST(power_iteration_starts_close_to_the_largest_singular_value)
 {
     es_model_config config = es_small_config("SM+SNorm(FFN)");
@@ -96,7 +98,7 @@ TEST(power_iteration_starts_close_to_the_largest_singular_value)
         squares += along * along;
         sigma += along * (double)v[i];
     }
-    /* W u equals sigma v, except for the change in the last iteration. */
+    /* If the iteration has converged, W u equals sigma v. */
     assert_true(sigma > 0 && fabs(sqrt(squares) - sigma) <= 1e-2 * sigma);
     es_model_free(s.model);
 }
@@ -104,7 +106,7 @@ TEST(power_iteration_starts_close_to_the_largest_singular_value)
 /* --- times of computation
    ---------------------------------------------------- */
 
-/* A normalised weight does not depend on the norm of its parameter. */
+/* Scaling the parameter of a normalised weight does not change the weight. */
 TEST(the_length_of_a_normalised_weight_does_not_matter)
 {
     static const char *const archs[] = {"SM+G+WNorm(QKVO,FFN)",
@@ -127,8 +129,8 @@ TEST(the_length_of_a_normalised_weight_does_not_matter)
     }
 }
 
-/* Weights that are not named in the architecture are used unchanged, also as
-   columns of c_attn. */
+/* Normalisation applies only to the weights that the architecture names; the
+   other weights, including other columns of c_attn, are used unchanged. */
 TEST(only_the_named_parts_are_normalised)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
@@ -159,7 +161,7 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
     return differs;
 }
 
-/* The power iteration is made in the first training pass of a step. */
+/* Each step makes one power iteration, in its first training pass. */
 TEST(one_iteration_is_made_per_step)
 {
     AUTO_BY(es_small_close)
@@ -182,8 +184,8 @@ TEST(one_iteration_is_made_per_step)
     }
 }
 
-/* Neither moments nor weight decay change the vectors of the power iteration.
- */
+/* The vectors of the power iteration are changed neither by the optimizer nor
+   by weight decay. */
 TEST(the_iteration_vectors_are_not_trained)
 {
     es_model_config config = es_small_config("SM+G");
@@ -202,7 +204,8 @@ TEST(the_iteration_vectors_are_not_trained)
 
 /* --- micro-batches -------------------------------------------------------- */
 
-/* The gradients of two micro-batches add up to the sum of the separate ones. */
+/* The gradients after two micro-batches equal the sum of the gradients of each
+ * micro-batch alone. */
 TEST(gradients_of_micro_batches_add_up)
 {
     static const char *const archs[] = {
@@ -262,8 +265,8 @@ TEST(a_deep_normalised_model_has_a_finite_loss)
     loss_of(&s, true);
 }
 
-/* Trains until the loss falls. Returns a checksum of the parameters, which must
-   be the same in every call. */
+/* Trains until the loss has fallen. Returns a checksum of the parameters, which
+   the callers compare between numbers of threads. */
 static uint32_t train(const char *arch, int n_threads)
 {
     es_model_config config = es_small_config(arch);

@@ -1,18 +1,19 @@
-/* Tests the reader of .npy files: it reads supported files and refuses all
-   others. */
+/* Tests the reader of .npy files, which reads the supported kinds of files and
+   refuses all others. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-/** The parts of a .npy file. Each test can damage one of them. */
+/** The parts of a .npy file. Tests damage one part at a time. */
 typedef struct parts {
     int major, minor;
-    const char *header; /* header text, without the length field before it */
+    const char *header; /* header text, without the length field that precedes
+                           it */
     const void *data;
     size_t n_data;
 } parts;
 
-/** Writes the parts into `bytes`; returns the number of bytes. */
+/** Writes the parts into `bytes` and returns the number of bytes. */
 static size_t assemble(unsigned char bytes[4096], const parts *from)
 {
     size_t n_header = strlen(from->header);
@@ -113,7 +114,8 @@ TEST(a_scalar_and_an_empty_array_are_read)
 }
 
 /**
- * Every truncation of a valid file is refused, and so is an additional byte.
+ * A valid file is refused if it is truncated at any byte or has an additional
+ * byte.
  */
 TEST(a_truncated_file_is_refused)
 {
@@ -194,7 +196,10 @@ TEST(malformed_headers_are_refused)
     }
 }
 
-/** The length field of a damaged or hostile file may have any value. */
+/**
+ * The length field of the header may have any value in a damaged or crafted
+ * file.
+ */
 TEST(a_long_header_is_refused)
 {
     static unsigned char bytes[40000];

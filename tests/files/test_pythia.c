@@ -1,5 +1,6 @@
-/* Tests the family pythia: compares the rotary embedding with plain loops in
-   double, and tests the output matrix; test_gradients tests complete models. */
+/* Tests the family pythia. Compares the rotary embedding with a plain
+   implementation in double, and tests the separate output matrix.
+   test_gradients tests complete models. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
@@ -7,8 +8,7 @@
 
 /* --- the rotation --------------------------------------------------------- */
 
-/* The head widths of these shapes have 2, 2, 2, 2, 2, 4 and 16 rotated
-   dimensions. */
+/* Shapes whose heads have 2, 2, 2, 2, 2, 4 and 16 rotated dimensions. */
 static const int shapes[][4] = {/* B, T, H, width */
                                 {1, 1, 1, 2},  {2, 1, 3, 3}, {1, 7, 2, 2},
                                 {3, 5, 1, 11}, {1, 9, 5, 8}, {2, 6, 3, 19},
@@ -35,8 +35,8 @@ static int rotated(int width)
     return width < 16 ? 2 : width < 24 ? 4 : width == 64 ? 16 : -1;
 }
 
-/* Rotates pair c of a head by multiplying it, as a complex number, by exp(i
-   position / 10000^(2c/r)). */
+/* Rotates each pair c of every head by multiplying it, as a complex number, by
+   exp(i sign position / 10000^(2c/r)). */
 static void reference(double *out, const float *qkv, const es_attention *a,
                       double sign)
 {
@@ -55,8 +55,8 @@ static void reference(double *out, const float *qkv, const es_attention *a,
             }
 }
 
-/* Runs the check for every shape, on one back-end that is prepared for larger
-   shapes. */
+/* Runs `check` for every shape on the same back-end, which is prepared for
+   larger shapes than these. */
 static void with_all_shapes(void (*check)(es_backend *, const es_attention *))
 {
     const es_ops *ops = &es_cpu_ops;
@@ -116,8 +116,8 @@ static void check_transpose(es_backend *cpu, const es_attention *a)
     double scale = sqrt(inner_product(x, x, n) * inner_product(y, y, n));
     assert_true(fabs(inner_product(rx, y, n) - inner_product(x, ry, n)) <=
                 1e-6 * scale);
-    /* With only one position, the rotation R is the identity; otherwise R and
-       its transpose differ. */
+    /* If there is only one position, the rotation R is the identity; otherwise
+       R differs from its transpose. */
     bool same =
         fabs(inner_product(rx, y, n) - inner_product(x, y, n)) <= 1e-6 * scale;
     assert_int_equal(same, a->n_ctx == 1);
@@ -129,7 +129,8 @@ TEST(backward_rotation_is_the_transpose)
     with_all_shapes(check_transpose);
 }
 
-/* If q and k are the same at all positions, q_i . k_j depends only on i - j. */
+/* If q and k are the same at all positions, the product q_i . k_j of the
+ * rotated vectors depends only on i - j. */
 static void check_relative(es_backend *cpu, const es_attention *a)
 {
     const int d = a->d_model, width = d / a->n_head;
@@ -165,13 +166,13 @@ TEST(the_output_matrix_is_untied)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.family = ES_FAMILY_PYTHIA;
-    config.d_model = 15; /* gives heads of width 5 */
+    config.d_model = 15; /* makes heads of width 5 */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(has_array(&s, "embed_out"));
     assert_false(has_array(&s, "wpe"));
     es_small_gradients(&s);
-    /* Token 7 does not occur in the micro-batch, so its embedding has no
-       gradient, but its logit does. */
+    /* Token 7 does not occur in the micro-batch. Therefore its row of the
+       embedding has no gradient, but its row of the output matrix has one. */
     for (int i = 0; i < s.n; i++)
         assert_int_not_equal(s.tokens[i], 7);
     float wte[11 * 15], out[11 * 15];

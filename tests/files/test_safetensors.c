@@ -6,7 +6,10 @@
 
 AUTO_OF(es_safetensors, es_safetensors_close)
 
-/** Writes a file with a header, its correct length, and `n` bytes of data. */
+/**
+ * Writes a file that consists of the header's length, the header, and `n` bytes
+ * of data.
+ */
 static void write_file(const char *header, const void *data, size_t n)
 {
     uint64_t length = strlen(header);
@@ -47,7 +50,8 @@ static void refuse(const char *header, const char *word)
    -------------------------------------------------------- */
 
 /**
- * Returns a value for a test tensor. All values differ, and some are special.
+ * Returns value i of a test tensor. All values differ, and some are special
+ * values such as NaN.
  */
 static float value_of(size_t tensor, size_t i)
 {
@@ -222,7 +226,8 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
     es_assert_ok(es_safetensors_read(opened, &opened->tensors[0], out, 0, n));
 }
 
-/* Integers and doubles that float32 cannot represent are read as bytes. */
+/* Values that float32 cannot represent, such as integers and doubles, are read
+ * as bytes. */
 TEST(bytes_are_read_unchanged)
 {
     static const int32_t whole[3] = {INT32_MIN, 16777217, -1};
@@ -246,8 +251,8 @@ TEST(bytes_are_read_unchanged)
     const es_tensor *f = es_safetensors_find(opened, "f");
     es_assert_ok(es_safetensors_read_bytes(opened, f, got_wide));
     assert_memory_equal(got_wide, wide, sizeof got_wide);
-    /* If the file is truncated after it was opened, reading must not go beyond
-       its end. */
+    /* The file is truncated after it was opened, so reading must fail at its
+       end. */
     assert_int_equal(truncate(es_scratch_file, 40), 0);
     assert_int_equal(es_safetensors_read_bytes(opened, f, got_wide), ES_EIO);
 }
@@ -308,7 +313,8 @@ TEST(malformed_headers_are_refused)
     refuse("{\"a\":{\"shape\":[3],\"data_offsets\":[0,12]}}", "no dtype");
     refuse("{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,12]}}", "no shape");
     refuse("{\"a\xff\":{}}", "malformed header");
-    /* Quotes and backslashes in names neither hide brackets nor add any. */
+    /* Brackets within names must be ignored, even if the names contain escaped
+     * quotes and backslashes. */
     refuse("{\"[[[[\\\"[\":1}", "its description is not an object");
 }
 

@@ -11,8 +11,8 @@ static char folder[] = "/tmp/test_tokens_XXXXXX";
 static char path[64];
 
 /**
- * Returns token i of the test file. The tokens are not zero and not periodic in
- * a power of 2.
+ * Returns the token with index i of the test file. The tokens are not zero, and
+ * their sequence does not repeat after a power of 2.
  */
 static uint32_t token_of(uint64_t i, uint32_t vocab)
 {
@@ -62,8 +62,8 @@ static es_tokens *open_file(void)
 
 TEST(the_hash_is_as_documented)
 {
-    /* The expected checksums were computed by hand from the definition, for no
-       word and for one word. */
+    /* The expected checksums are computed step by step as the definition
+       states, for no word and for one word. */
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     uint64_t empty = h ^ h >> 33;
     empty *= UINT64_C(0xff51afd7ed558ccd);
@@ -75,7 +75,8 @@ TEST(the_hash_is_as_documented)
     h *= UINT64_C(0xff51afd7ed558ccd);
     assert_true(es_tokens_hash("ab", 2) == (h ^ h >> 33));
     assert_true(es_tokens_hash("ab\0", 3) != es_tokens_hash("ab", 2));
-    /* In a plain product the top bits of two words would cancel. */
+    /* A change of the top bits of two words must change the checksum. With
+     * multiplications alone the two changes would cancel. */
     unsigned char twice[24] = {1, 2, 3}, flipped[24] = {1, 2, 3};
     flipped[7] ^= 0x80;
     flipped[15] ^= 0x80;
@@ -137,7 +138,7 @@ TEST(every_truncation_is_refused)
 
 TEST(a_token_outside_the_vocabulary_is_refused)
 {
-    /* The checksum is correct, but the writer stored a token outside the
+    /* The checksum is correct, but the file contains a token outside the
        vocabulary. */
     uint16_t values[3] = {7, 300, 9};
     es_tokens_content content = {300, 2, 3, 0, 1, 0, "bytes", values};
@@ -185,7 +186,8 @@ TEST(fixed_batches_do_not_overlap)
     enum {
         B = 3,
         CTX = 6
-    }; /* 46 tokens / 7 give 6 sequences, so batch 2 is batch 0 again */
+    }; /* the part has 46 tokens, which are 6 sequences of 7, so batch 2 equals
+          batch 0 */
     write_file(253, 1);
     AUTO(es_tokens) tokens = open_file();
     for (uint64_t index = 0; index < 4; index++) {
@@ -203,7 +205,7 @@ TEST(fixed_batches_do_not_overlap)
     }
 }
 
-/** The vocabulary is so large that no token of the file occurs twice. */
+/** This vocabulary is so large that every token of the file is different. */
 enum { LONG = 50021 };
 
 /**
@@ -242,7 +244,8 @@ TEST(random_batches_are_reproducible)
                                 (CTX - 1) * sizeof *x);
         }
     }
-    /* 2000 draws from 261 positions miss fewer than 1 in 1000 positions. */
+    /* 2000 random sequences miss each of the 261 positions with a probability
+     * below 1 in 1000. */
     assert_int_equal(n_seen, N_TRAIN - CTX);
     es_assert_ok(es_tokens_random_batch(tokens, again, y, ES_SPLIT_TRAIN, 9,
                                         N_BATCHES - 1, B, CTX));

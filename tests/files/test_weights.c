@@ -1,5 +1,5 @@
-/* Tests weights saved by other programs: they give the same function, or are
-   refused with a clear message. */
+/* Tests weights that other programs saved: a model with these weights computes
+   the same function, or the weights are refused with a clear message. */
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
 
@@ -14,8 +14,8 @@ static es_weights_case *open_neox(void)
 }
 
 /**
- * Asserts that the weights in the current file give the logits of the
- * reference.
+ * Asserts that a model with the weights in the current file computes the logits
+ * of the reference.
  */
 static void assert_same_function(const es_weights_case *f)
 {
@@ -88,7 +88,9 @@ TEST(neox_weights_give_the_reference_logits)
     es_weights_case_close(f);
 }
 
-/** Rounds values to 11 significant bits (float16) or 8 (bfloat16). */
+/**
+ * Rounds values to `digits` significant bits: 11 for float16, 8 for bfloat16.
+ */
 static void round_all(es_test_tensors *list, const char *type, int digits)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -243,7 +245,7 @@ TEST(another_model_is_refused)
    ---------------------------------------------------------- */
 
 /**
- * Asserts that the file is refused with status `want` and a message that
+ * Asserts that the file is refused with the status `want` and a message that
  * contains `said`.
  */
 static void assert_refused(es_status want, int n_head, const char *said)
@@ -257,7 +259,10 @@ static void assert_refused(es_status want, int n_head, const char *said)
         fail_msg("'%s' not in: %s", said, es_message());
 }
 
-/** Writes the modified tensors to a file and asserts that it is refused. */
+/**
+ * Writes the modified tensors to a file and asserts that the file is refused
+ * with a message that contains `said`.
+ */
 static void assert_spoilt(es_weights_case *f, const char *said)
 {
     es_test_tensors_write(&f->list, es_weights_file);
@@ -265,8 +270,8 @@ static void assert_spoilt(es_weights_case *f, const char *said)
     es_weights_case_close(f);
 }
 
-/* Names in a state dict have prefixes after DDP, torch.compile, both, or
-   compilation of single layers. */
+/* Names in a state dict have additional prefixes if the model was wrapped by
+   DDP or torch.compile, or if single layers were compiled. */
 TEST(weights_of_wrapped_models_give_the_same_logits)
 {
     static const struct {
@@ -346,7 +351,7 @@ TEST(wrong_shapes_are_refused)
         int64_t rows, columns; /* columns 0: a vector */
         const char *said;
     } cases[] = {
-        /* transposed, like the weight of a linear layer */
+        /* the transposed shape, as a linear layer would have */
         {open_gpt2, "transformer.h.0.attn.c_attn.weight", 36, 12,
          "c_attn.weight has shape (36,12): expected (12,36)"},
         {open_neox, "gpt_neox.layers.1.attention.query_key_value.weight", 32,

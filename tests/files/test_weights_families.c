@@ -1,6 +1,6 @@
-/* Tests weights of Llama, Qwen and BERT as transformers saves them, without
-   Python: uses the parameters of stored cases, whose logits are known, and
-   invalid files. */
+/* Tests weights of Llama, Qwen and BERT in the form in which transformers saves
+   them, without Python. Uses stored models whose logits are known, and invalid
+   files. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
@@ -12,7 +12,8 @@ static es_verify_case case_of(const char *dir)
     return it;
 }
 
-/* Adds the parameters of a case under the names that transformers uses. */
+/* Adds the parameters of a stored model under the names that transformers
+ * uses. */
 static void add_arrays(es_test_tensors *to, const es_verify_case *it)
 {
     es_params params = {0};
@@ -43,8 +44,8 @@ static void expect_logits(const es_verify_case *it, const float *logits)
     es_npy_free(&want);
 }
 
-/* The shortest possible config.json of each family. No shape of a tensor
-   determines the number of heads. */
+/* The shortest valid config.json of each family. The number of heads must be in
+   the file, because no tensor's shape determines it. */
 static const char llama_config[] =
     "{\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-05, "
     "\"model_type\": \"llama\", \"hidden_act\": \"silu\"}";
@@ -164,8 +165,9 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
 
 enum { N_POSITIONS = 9, WIDTH = 4, N_VOCAB = 7 };
 
-/* Adds the tensors of a model with one layer. All token types contain 5, each
-   position its own index. */
+/* Adds the tensors of a BERT model with one layer. The embedding of token type
+   0 is 5 in all elements; the embedding of each position is the position's
+   index in all elements. */
 static void add_bert(es_test_tensors *to, const char *prefix)
 {
     es_model_config config;

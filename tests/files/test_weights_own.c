@@ -1,4 +1,4 @@
-/* Tests weights from the trainer's own checkpoints: every array is loaded into
+/* Tests weights from the trainer's own checkpoints. Every array is loaded into
    the same model, and into a model whose additional parts do not change the
    function. */
 #include "hooks/trainer/files/checkpoint.h"
@@ -7,7 +7,10 @@
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/** Saves a model as a checkpoint at `es_scratch_file`. */
+/**
+ * Saves a model as a checkpoint in the file `es_scratch_file`, and returns the
+ * model.
+ */
 static es_small_model save_model(es_model_config config)
 {
     es_small_model s = es_small_open(&config);
@@ -44,7 +47,9 @@ static es_model *load(const es_weights *weights, const es_model_config *config,
     return model;
 }
 
-/** Returns the logits after a forward pass over the model's tokens, (B,T,V). */
+/**
+ * Runs a forward pass over the tokens of `s` and returns the logits (B,T,V).
+ */
 static const float *logits_of(es_model *model, const es_small_model *s)
 {
     es_losses losses;
@@ -84,8 +89,8 @@ TEST(every_architecture_is_restored)
         }
 }
 
-/* temperatures.safetensors (see test_checkpoint.c) contains temperatures, one
-   of which is below 0. */
+/* The file temperatures.safetensors (see test_checkpoint.c) contains
+   temperatures, one of which is negative. */
 TEST(temperatures_of_an_older_file_are_converted)
 {
     es_weights *weights;
@@ -119,8 +124,8 @@ TEST(weights_may_be_used_with_a_shorter_context)
     config.batch = 1;
     AUTO_BY(es_small_close) es_small_model s = save_model(config);
     es_weights *weights = open_weights();
-    config.ctx = SHORT; /* the temperatures form a matrix (H,T), so another
-                           context does not fit */
+    config.ctx = SHORT; /* the file's temperatures form a matrix (H,T), so they
+                           do not fit another context */
     es_model *model = load(weights, &config, "");
     const float *whole = logits_of(s.model, &s);
     const float *first = logits_of(model, &s);
@@ -136,8 +141,8 @@ TEST(weights_may_be_used_with_a_shorter_context)
 }
 
 /**
- * Asserts that weights saved from architecture `from` give the same function
- * when loaded into architecture `to`.
+ * Asserts that weights saved from a model of architecture `from` compute the
+ * same function in a model of architecture `to`.
  */
 static void assert_neutral(const char *from, const char *to, es_bias bias,
                            const char *note)
@@ -176,9 +181,9 @@ TEST(parts_that_change_nothing_may_be_added)
                    "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
-/* Loads weights into a model with another attention that has the same arrays,
-   as in the paper's continual training. Each array is unchanged, and a note
-   reports the difference. */
+/* Loads weights into a model whose attention is another function of the same
+   arrays, as in the paper's continual training. Each array must be unchanged,
+   and a note must report that the function differs. */
 TEST(another_attention_uses_the_same_arrays)
 {
     static const char *const pairs[][2] = {

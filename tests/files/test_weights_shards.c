@@ -7,9 +7,9 @@
 
 static char index_path[96], shard_paths[2][96];
 
-/* Writes the first `n_first` tensors to one file, the others to a second file,
-   and an index of both. `more` is added to the weight_map of the index; tensor
-   `left_out` is omitted from it. */
+/* Writes the first `n_first` tensors to one file, the other tensors to a second
+   file, and an index of both files. `more` is added to the index's weight_map;
+   the tensor `left_out` is omitted from the index. */
 static void write_shards(const es_weights_case *f, size_t n_first,
                          const char *more, size_t left_out)
 {
@@ -48,7 +48,8 @@ TEST(an_index_of_two_files_makes_one_model)
     es_weights_case *f = es_weights_case_open("g02_sm_ln_gt", "transformer.");
     char note[256];
     es_weights *weights = NULL, *whole = es_weights_case_read(f);
-    char last[256]; /* last entry of the map, without a comma */
+    char last[256]; /* last entry of the weight_map, which has no comma behind
+                       it */
     snprintf(last, sizeof last, "\"%s\": \"model-0.safetensors\"",
              f->list.all[0].name);
     write_shards(f, 5, last, 0);
@@ -87,8 +88,8 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
         write_shards(f, 5, wrong[i][0], f->list.n);
         refuse_index(ES_EFORMAT, wrong[i][1]);
     }
-    char moved[256], why[128]; /* a tensor of the second file, assigned to
-                                  the first file */
+    char moved[256], why[128]; /* index entry that assigns a tensor of the
+                                  second file to the first file */
     snprintf(moved, sizeof moved, "\"%s\": \"model-0.safetensors\"",
              f->list.all[5].name);
     write_shards(f, 5, moved, 5);
@@ -114,9 +115,10 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
 /* --- linear LayerNorm
    ---------------------------------------------------------- */
 
-/* Runs a model as published: with an epsilon much larger than any variance, and
-   with weights multiplied by the square root of epsilon. All such pairs of
-   epsilon and factor give the same linear function. */
+/* Runs a model whose LayerNorm is linear, because its epsilon is much larger
+   than any variance, as in the published models. The weights of LayerNorm are
+   multiplied by `factor`, the square root of epsilon, so that every epsilon
+   must give the same function. */
 static float *run_linear(es_weights_case *f, const char *epsilon, float factor)
 {
     char note[256], text[64];

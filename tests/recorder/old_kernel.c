@@ -6,8 +6,8 @@
  *
  * Every system call that is newer than Linux 4.18 fails with the given error,
  * and waitid accepts no pidfd. With memfd, memfd_create fails, too; with wipe,
- * MADV_WIPEONFORK fails. Two calls always fail with ENOSYS, because glibc uses
- * older calls instead only after ENOSYS.
+ * MADV_WIPEONFORK fails. Two calls always fail with ENOSYS, because glibc falls
+ * back to older calls only after ENOSYS.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -23,7 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* pidfd_send_signal of 5.1; the same number on every machine. */
+/* Number of pidfd_send_signal, which Linux 5.1 added. It is the same on every
+ * architecture. */
 #define FIRST_NEW 424
 #define CLONE3 435
 #define FACCESSAT2 439 /* realpath uses this call */
@@ -34,8 +35,9 @@
 #define LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at)
 #define ANSWER(code) BPF_STMT(BPF_RET | BPF_K, code)
 #define ERROR(code) ANSWER(SECCOMP_RET_ERRNO | (unsigned)(code))
-/* Filter instructions that skip `n` instructions unless the loaded system call
- * number equals `number`, or is at least `number`. */
+/* Filter instructions that skip the next `n` instructions unless the loaded
+ * system call number equals `number` (UNLESS_IS), or is at least `number`
+ * (UNLESS_FROM). */
 #define UNLESS_IS(number, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, n)
 #define UNLESS_FROM(number, n) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, number, 0, n)
 

@@ -1,6 +1,6 @@
-/* Tests recording into a file through the real entropy-recorder. The file must
- * contain exactly the pushed frames, and wrong calls must return an error
- * without any other effect. */
+/* Tests recording into a file with the real program entropy-recorder. The file
+ * must contain exactly the pushed frames, and invalid calls must return an
+ * error and have no other effect. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -149,8 +149,7 @@ TEST(a_run_ends_with_the_status_given)
     }
 }
 
-/* Pushes frames of four megabytes through a ring whose requested size is
- * tiny. */
+/* The requested ring is tiny, but frames of four megabytes must fit. */
 TEST(largest_frames_fit)
 {
     const char *path = recording_path("large.db");
@@ -265,7 +264,7 @@ static void expect_refusal(const es_recorder_options *options, es_status code,
     if (status != code || !strstr(es_message(), why))
         fail_msg("%d, not %d with '%s': %s", status, code, why, es_message());
     assert_null(recorder);
-    /* The recorder process has ended and left no zombie. */
+    /* Checks that the recorder process has ended and is no zombie. */
     int state;
     assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
 }
@@ -315,8 +314,9 @@ TEST(options_without_their_size_are_refused)
     assert_false(exists(options.path, ""));
 }
 
-/* An old program passes shorter structs. The memory behind its members belongs
- * to other objects and must not be read. */
+/* A program that was built with an older header passes shorter structs. The
+ * memory behind a shorter struct belongs to other objects and must not be
+ * read. */
 TEST(an_older_program_records)
 {
     const char *path = recording_path("older.db");
@@ -341,7 +341,8 @@ TEST(an_older_program_records)
     es_run_info found;
     es_assert_ok(es_reader_run(reader, 0, &found));
     assert_int_equal(found.n_head, run.n_head);
-    assert_int_equal(found.d_model, 0); /* zero stands for a missing member */
+    assert_int_equal(found.d_model, 0); /* zero stands for a member that the
+                                           older struct lacks */
     assert_null(found.config);
     es_reader_close(reader);
     recording_remove(path);
@@ -396,7 +397,7 @@ TEST(impossible_files_are_refused)
     es_recorder_options options =
         recording_options(recording_path("none/x.db"), &run);
     expect_refusal(&options, ES_EIO, "none/x.db");
-    options.path = "/proc/x.db"; /* even root cannot create a file there */
+    options.path = "/proc/x.db"; /* even root cannot create a file in /proc */
     expect_refusal(&options, ES_EIO, "/proc/x.db");
     options.path = recording_path("");
     expect_refusal(&options, ES_EIO, "");
@@ -414,7 +415,8 @@ TEST(impossible_files_are_refused)
 TEST(unwritable_folder_is_refused)
 {
     if (geteuid() == 0) {
-        /* Runs the test as another user, because root may write everywhere. */
+        /* If this is root, runs the test as another user, because root may
+         * write everywhere. */
         const char *place = recording_path("");
         chmod(place, 0755);
         pid_t pid = fork();

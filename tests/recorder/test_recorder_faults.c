@@ -1,5 +1,5 @@
-/* Kills the trainer, the recorder or both at random moments of a recording.
- * TRAINER_KILLS, RECORDER_KILLS and DOUBLE_KILLS in the environment set the
+/* Kills the trainer, the recorder or both at random moments of a recording. The
+ * environment variables TRAINER_KILLS, RECORDER_KILLS and DOUBLE_KILLS set the
  * numbers of kills. */
 #include "tests/support/chance.h"
 #include "tests/support/recording.h"
@@ -11,12 +11,13 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Results of a child in shared memory, which remain after the child's death. */
+/* Results of a child. They are in shared memory, so that they remain after the
+ * child's death. */
 struct shared {
     _Atomic int opened;
     _Atomic int recorder;  /* pid */
-    _Atomic int64_t steps; /* number of complete steps, at which one frame of
-                              each series was pushed */
+    _Atomic int64_t steps; /* number of complete steps, at each of which one
+                              frame of each series was pushed */
     _Atomic int64_t refused;
 };
 
@@ -54,7 +55,7 @@ static void forget(void)
     atomic_store(&shared->refused, 0);
 }
 
-/* Records steps in a child until it is killed. */
+/* Records steps in a child process until the process is killed. */
 static void train_forever(const char *path, size_t ring_bytes, unsigned pause)
 {
     const es_run_info run = recording_run();
@@ -94,7 +95,7 @@ static void check_orphaned(const char *path)
 {
     int64_t steps = atomic_load(&shared->steps);
     if (!atomic_load(&shared->opened) && access(path, F_OK) != 0)
-        return; /* killed before the recorder was started */
+        return; /* the trainer was killed before it had started the recorder */
     recording_check_integrity(path);
     assert_int_equal(atomic_load(&shared->refused), 0);
     for (int i = 0; i < 4; i++)
@@ -118,11 +119,11 @@ TEST(killed_trainer_loses_nothing)
         const int64_t enough = 1 + random_below(200);
         if (i % 5)
             es_await(atomic_load(&shared->steps) >= enough);
-        else /* the trainer may still be starting */
+        else /* kills the trainer at a time at which it may still be starting */
             usleep(random_below(40000));
         kill(pid, SIGKILL);
-        recording_reap_all(); /* reaps the trainer, then the orphaned
-                                 recorder */
+        recording_reap_all(); /* reaps the trainer and then the recorder, which
+                                 has become a child of this process */
         check_orphaned(path);
         recording_remove(path);
         steps += atomic_load(&shared->steps);
@@ -131,7 +132,7 @@ TEST(killed_trainer_loses_nothing)
     assert_true(steps >= n_kills - (n_kills + 4) / 5);
 }
 
-/* Records 100 steps in a child, and does not close the recorder. */
+/* Records 100 steps in a child process without closing the recorder. */
 static void train_a_little(const char *path)
 {
     int series[4];
@@ -161,7 +162,7 @@ TEST(a_trainer_that_just_exits_loses_nothing)
     check_a_little(path);
 }
 
-/* The trainer replaces itself by a program that does not record. */
+/* The trainer replaces itself by a program that does not record (exec). */
 TEST(a_trainer_that_executes_another_program_ends_the_run)
 {
     const char *path = recording_path("became.db");
@@ -174,16 +175,16 @@ TEST(a_trainer_that_executes_another_program_ends_the_run)
         _exit(1);
     }
     await_opened();
-    /* The recorder is still a child of the sleeping process, and remains a
-     * zombie after its end. */
+    /* The recorder is still a child of the process that now sleeps, and remains
+     * a zombie after its end. */
     es_await(!recording_is_written(path));
     check_a_little(path);
     kill(pid, SIGKILL);
     assert_int_equal(recording_reap_all(), 2);
 }
 
-/* The children of the trainer hold all descriptors and mappings, and outlive
- * the trainer. */
+/* The trainer's children inherit all descriptors and mappings and live longer
+ * than the trainer. */
 TEST(children_of_a_dead_trainer_do_not_delay_the_end)
 {
     const char *path = recording_path("workers.db");
@@ -205,8 +206,8 @@ TEST(children_of_a_dead_trainer_do_not_delay_the_end)
         raise(SIGKILL);
     }
     close(hold[0]);
-    /* The worker ends last of the three processes, because it waits for this
-     * test. */
+    /* Of the three processes the trainer's child ends last, because it waits
+     * for this test. */
     int ended = 0;
     pid_t recorder = 0;
     while (ended < 2) {
@@ -224,12 +225,12 @@ TEST(children_of_a_dead_trainer_do_not_delay_the_end)
     assert_int_equal(recording_reap_all(), 1);
 }
 
-/* The trainer is killed and restarted at once, as a supervisor would do. */
+/* The trainer is killed and restarted immediately, as a supervisor would do. */
 TEST(a_restart_waits_for_the_lock)
 {
     const char *path = recording_path("again.db");
-    /* The pauses keep the recorder's backlog small, because the next recorder
-     * waits only 2 s for it. */
+    /* The pauses between pushes keep the number of uncommitted frames small,
+     * because the next recorder waits only 2 s for this recorder to end. */
     pid_t pid = start_trainer(path, 65536, 200);
     es_await(atomic_load(&shared->steps) > 100);
     kill(pid, SIGKILL);
@@ -259,7 +260,7 @@ static void *kill_later(void *argument)
     return NULL;
 }
 
-/* A simulated training whose loss depends on all earlier steps. */
+/* A simulated training step. Its loss depends on all earlier steps. */
 static double train_step(double loss, int64_t step)
 {
     return loss * 0.999 + 1.0 / (double)(step + 3) - loss * loss * 1e-4;
@@ -287,8 +288,8 @@ TEST(killed_recorder_is_noticed)
         uint64_t tried = 0, broken = 0;
         double loss = 4.25, alone = 4.25;
         int64_t step = 0;
-        /* Trains until a push reports the recorder's death, and then for some
-         * more steps. */
+        /* Trains until a push reports the recorder's death, and then continues
+         * for 50 more steps. */
         for (int64_t after = 0; after < 50; step++) {
             loss = train_step(loss, step);
             alone = train_step(alone, step);
@@ -318,8 +319,8 @@ TEST(killed_recorder_is_noticed)
     }
 }
 
-/* A recorder that was killed while sleeping cannot be woken; a push must notice
- * its death, too. */
+/* A recorder that was killed while it slept cannot be woken. A push must notice
+ * its death nevertheless. */
 TEST(a_recorder_killed_in_its_sleep_is_noticed)
 {
     const char *path = recording_path("asleep.db");
@@ -354,8 +355,8 @@ static void *kill_when_waited_for(void *argument)
     return NULL;
 }
 
-/* The recorder is killed while the producer waits for space, which ends the
- * wait. */
+/* The recorder is killed while a push waits for space in the ring. The push
+ * must then stop waiting. */
 TEST(killing_the_recorder_ends_a_wait_for_space)
 {
     es_recorder *recorder = recording_open(recording_path("waited.db"));
@@ -376,8 +377,8 @@ TEST(killing_the_recorder_ends_a_wait_for_space)
                      ES_EBROKEN);
 }
 
-/* Opens and closes the file once more, which fails if a lock or a log was left
- * behind. */
+/* Opens and closes the file once more, which fails if a killed recorder has
+ * left a lock or an invalid log. */
 static void record_nothing(const char *path)
 {
     es_assert_ok(
@@ -402,7 +403,7 @@ TEST(killing_both_leaves_an_intact_file)
         int64_t steps = atomic_load(&shared->steps);
         for (int i = 0; i < 4; i++)
             assert_in_range(recording_check(path, i, 0), 0, steps + 1);
-        /* Checks that the next recorder can write. */
+        /* Checks that another recorder can write the file afterwards. */
         record_nothing(path);
         recording_remove(path);
     }

@@ -1,5 +1,6 @@
-/* Lets other programs damage the write-ahead log of a recording. No committed
- * frame may be lost without a report, and the file must stay intact. */
+/* Damages the write-ahead log of a recording, as other programs might do. Every
+ * committed frame that is lost must be reported, and the file must stay
+ * intact. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -15,7 +16,8 @@ static const char *beside(const char *path, const char *tail)
     return name;
 }
 
-/* Opens a recorder that commits each frame at once, and records HALF frames. */
+/* Opens a recorder, makes it commit each frame at once, and records HALF
+ * frames. */
 static es_recorder *open_half(const char *path, int series[4])
 {
     es_recorder *recorder = recording_open(path);
@@ -79,8 +81,8 @@ TEST(truncated_log_is_a_counted_loss)
     }
 }
 
-/* No frame is pushed afterwards, so the damage must be noticed at the end of
- * the run. */
+/* No frame is pushed after the damage, so the recorder must notice the damage
+ * at the end of the run. */
 TEST(a_log_truncated_before_the_close_is_reported)
 {
     const char *path = recording_path("late.db");
@@ -102,8 +104,8 @@ TEST(overwritten_log_is_a_counted_loss)
     fwrite(noise, 1, sizeof noise, log);
     fclose(log);
     push_half(recorder, series);
-    check_cut(path, recorder, 2 * HALF, 0); /* the first checkpoint notices
-                                               the damage */
+    check_cut(path, recorder, 2 * HALF, 0); /* the damage is noticed at the
+                                               first checkpoint */
 }
 
 /* --- log without a name --------------------------------------------------- */
@@ -128,15 +130,16 @@ static void replace_log(const char *path)
     fputs("something else", other);
 }
 
-/* Returns true if the file has a log other than the file that replace_log left
- * there. */
+/* Returns true if the file has a log that SQLite wrote, not the short file that
+ * replace_log has left. */
 static bool has_log(const char *path)
 {
     struct stat log;
     return stat(beside(path, "-wal"), &log) == 0 && log.st_size > 100;
 }
 
-/* The recorder notices the missing log in its next check or at the end. */
+/* The recorder notices that the log has lost its name in its next check, or at
+ * the latest at the end. */
 TEST(log_without_its_name_loses_nothing)
 {
     static void (*const ways[])(const char *) = {remove_log, move_log,
@@ -162,7 +165,7 @@ TEST(log_without_its_name_loses_nothing)
     }
 }
 
-/* Removes the files like rm -f RUN.db* */
+/* Removes the run file and its companions, like rm -f RUN.db* */
 TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
 {
     const char *path = recording_path("gone.db");
@@ -219,13 +222,14 @@ TEST(truncated_index_ends_with_a_message)
     assert_int_equal(report.lost, step - HALF);
     recording_check_integrity(path);
     assert_int_equal(recording_check(path, 0, 0), HALF);
-    /* Checks that the next recorder can write. */
+    /* Checks that another recorder can write the file afterwards. */
     es_assert_ok(
         es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL));
     recording_check_integrity(path);
 }
 
-/* A user makes checkpoints with sqlite3 during the recording. */
+/* While the recorder writes, another program makes checkpoints, as sqlite3
+ * does. */
 TEST(checkpoints_by_other_programs_do_no_harm)
 {
     const char *path = recording_path("foreign.db");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of recording and of processes, including kill -9, under filters
-# that simulate Linux 4.18 and containers that refuse unknown system calls.
+# Runs the tests of recording and of processes, including those with kill -9,
+# under system call filters that simulate Linux 4.18 and containers which refuse
+# unknown system calls.
 . tests/support/tap.sh
 plan_dir
 
@@ -37,7 +38,7 @@ plain=(process ring recorder recorder_process recorder_faults recorder_overwritt
 strict=(process recorder recorder_process recorder_faults) # without memfd no file can be sealed
 check 'the tests are built' make -s BUILD="$BUILD" CC="$CC" \
     "${plain[@]/#/$BUILD/tests/test_}" "$BUILD/entropy-recorder"
-# The tests mostly wait, so four run at a time.
+# Four tests run at the same time, because they mostly wait.
 {
     printf '%s ENOSYS\n' "${plain[@]}"
     printf '%s EPERM memfd wipe\n' "${strict[@]}"

@@ -1,6 +1,6 @@
-/* Simulates bugs of a training process, which overwrites words of the shared
- * memory and closes descriptors that it does not know. Recording must never
- * hang, crash, or report success after losing a frame. */
+/* Simulates bugs of a training process that overwrite words of the shared
+ * memory or close descriptors which the process did not open. Recording must
+ * never hang, crash, or report success after losing a frame. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -28,8 +28,9 @@ static const struct field {
     FIELD(bell), FIELD(wake_at),   FIELD(stop),        FIELD(owner),
 };
 
-/* Values that words are overwritten with. The fourth is a valid position of
- * this recording; the last is the kernel's mark of a dead owner. */
+/* Values with which words are overwritten. The fourth is a valid position of
+ * this recording; the last is the value that the kernel stores if the owner
+ * dies. */
 static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
                                     FUTEX_OWNER_DIED};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
@@ -78,8 +79,8 @@ static void check_outcome(const char *path, es_status status,
         assert_int_equal(count_in_file(path), report->pushed);
 }
 
-/* Records while the word at `offset` is overwritten, both while the recorder
- * works and while it sleeps. */
+/* Records while the word at `offset` is overwritten several times, some of them
+ * while the recorder works and one while it sleeps. */
 static es_status record_over(const char *path, size_t offset, uint32_t pattern,
                              es_recorder_report *report, uint64_t *refused)
 {
@@ -91,16 +92,17 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     *refused = 0;
     alarm(ES_PATIENCE_S);
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = ANSWER_MS; /* set only for the end, because a start
-                                        may be slow */
+    recorder->answer_ms = ANSWER_MS; /* set after the opening, which may be
+                                        slow, so that the short limit applies
+                                        only to the end */
     recording_declare(recorder, series);
     char *words = (char *)recorder->ring.words;
     for (int64_t step = 0; step < STEPS; step++) {
         *refused += recording_push(recorder, series, 0, step) != ES_OK;
         if (step % 250 == 249)
             memcpy(words + offset, &pattern, sizeof pattern);
-        if (step == 499) /* lets the recorder fall asleep, so that both
-                            states are tested */
+        if (step == 499) /* waits until the recorder sleeps, so that both states
+                            are tested */
             usleep(3000);
     }
     assert_false(es_recorder_stop_requested(recorder));
@@ -111,7 +113,7 @@ TEST(no_overwritten_word_hides_a_loss)
 {
     int fine = 0, n = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
-    dup2(silence, STDERR_FILENO); /* the recorder prints many messages */
+    dup2(silence, STDERR_FILENO); /* hides the many messages of the recorder */
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (size_t at = 0; at < fields[i].size; at += 4)
             for (int p = 0; p < N_PATTERNS; p++) {
@@ -127,7 +129,7 @@ TEST(no_overwritten_word_hides_a_loss)
                     printf("# %s+%zu %08x: %d, %d lost, %d dropped: %s\n",
                            fields[i].name, at, (unsigned)patterns[p], status,
                            (int)report.lost, (int)report.dropped, es_message());
-                recording_reap_all(); /* also reaps recorders that did not
+                recording_reap_all(); /* also reaps the recorders that did not
                                          answer */
                 check_outcome(path, status, &report, refused);
                 fine += status == ES_OK;
@@ -140,8 +142,8 @@ TEST(no_overwritten_word_hides_a_loss)
     printf("# %d words overwritten, %d recordings whole\n", n, fine);
 }
 
-/* Opens a recorder and kills it. The caller then hides its death by wrong words
- * in the shared memory. */
+/* Opens a recorder and kills its process. The caller then overwrites the shared
+ * memory so that it claims that the recorder lives. */
 static es_recorder *open_killed(int series[4])
 {
     es_recorder *recorder = recording_open(recording_path("killed.db"));
@@ -171,8 +173,8 @@ TEST(a_ring_without_a_reader_costs_one_wait)
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
     for (int i = 0; i < 2; i++) {
-        assert_true(recorder->stalled); /* a stalled ring makes the next push
-                                           return without waiting */
+        assert_true(recorder->stalled); /* therefore the next push must not
+                                           wait */
         assert_int_equal(recording_push(recorder, series, 0, step), ES_EBROKEN);
     }
     (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
@@ -188,8 +190,8 @@ static es_recorder *open_closed(const char *path, int series[4])
     return recorder;
 }
 
-/* Records in a child process that closes all descriptors, so that the
- * descriptors of the test stay open. */
+/* Records in a child process that closes all descriptors, so that the test's
+ * own descriptors stay open. */
 static int record_without(const char *path)
 {
     int series[4], bad = 0;
@@ -230,8 +232,9 @@ TEST(closed_descriptors_cost_nothing)
     assert_false(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-/* Reuses the recorder's descriptor numbers for sockets and checks both ends: a
- * library that read from them would take their messages. */
+/* After all descriptors were closed, opens sockets, which get the same numbers,
+ * and records. A library that read from its former descriptors would take the
+ * sockets' messages, which must still be there at the end. */
 static int record_with_own_files(const char *path)
 {
     int series[4], pairs[8][2], bad = 0;
@@ -268,7 +271,8 @@ static int record_and_leave(const char *path)
     es_recorder *recorder = open_closed(path, series);
     for (int64_t step = 0; step < 100; step++)
         recording_push(recorder, series, 0, step);
-    /* Gives the recorder time to notice the end of the socket first. */
+    /* Waits a little, so that the recorder notices the end of the socket before
+     * the trainer dies. */
     usleep(100000);
     return 0;
 }
@@ -280,8 +284,8 @@ static int record_and_become(const char *path)
     return 1;
 }
 
-/* The recorder must notice the trainer's death even after the socket has
- * ended. */
+/* After the socket has ended, the recorder must still notice the trainer's
+ * death. */
 TEST(the_trainers_death_is_noticed_without_descriptors)
 {
     static int (*const ways[])(const char *) = {record_and_leave,

@@ -1,5 +1,6 @@
-/* Tests the properties of the recorder process, and recording from host
- * programs with unusual habits: neither side may disturb the other. */
+/* Tests properties of the recorder process, and recording from host programs
+ * that close streams, reap children or use signals in unusual ways. Host and
+ * recorder must not disturb each other. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -21,8 +22,8 @@ static es_recorder *open_within(int answer_ms, const char *path,
     return recorder;
 }
 
-/* Tries to open a recorder with an unsuitable program and checks that the
- * result is NULL. */
+/* Tries to open a recorder with an unsuitable program, and checks that no
+ * recorder is returned. */
 static es_recorder *open_with(const char *path, const char *program)
 {
     return open_within(ES_PATIENCE_MS, path, program);
@@ -33,8 +34,7 @@ static void expect_no_child(void)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* Returns the number in that line of /proc/PID/status which begins with
- * `key`. */
+/* Returns the number in the line of /proc/PID/status that begins with `key`. */
 static unsigned long long status_of(pid_t pid, const char *key, int base)
 {
     char path[64], line[256];
@@ -168,7 +168,7 @@ TEST(it_has_its_own_session_and_default_signals)
         1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1);
     unsigned long long ignored = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
     assert_true(status_of(pid, "SigBlk:", 16) == three);
-    /* Signals 32 and 33 are excluded, because the C library uses them. */
+    /* The mask excludes signals 32 and 33, which the C library uses. */
     assert_true((status_of(pid, "SigIgn:", 16) & 0x7fffffff) == ignored);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
@@ -176,10 +176,10 @@ TEST(it_has_its_own_session_and_default_signals)
 TEST(no_stray_descriptors_are_inherited)
 {
     int ends[2];
-    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as in many host
-                                        programs */
-    int high = dup2(ends[1], 77);    /* a descriptor number that is not used
-                                        otherwise */
+    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, because many host
+                                        programs omit it */
+    int high = dup2(ends[1], 77);    /* a descriptor number that no other code
+                                        uses */
     es_recorder *recorder = recording_open(recording_path("fds.db"));
     close(ends[1]);
     close(high);
@@ -218,8 +218,8 @@ TEST(the_host_keeps_no_descriptor)
     assert_int_equal(count_descriptors(), before);
 }
 
-/* The host has closed its standard streams, so that the memory files of a
- * recording get descriptors 0 to 2. */
+/* The host has closed its standard streams. The memory files of a recording
+ * then get descriptors 0 to 2. */
 TEST(a_host_may_close_its_standard_streams)
 {
     const char *path = recording_path("streams.db");
@@ -288,7 +288,7 @@ static void count_signal(int signal)
     (void)signal;
 }
 
-/* A timer of the host interrupts every wait. */
+/* The host has a timer whose signal interrupts every wait. */
 TEST(signals_of_the_host_do_no_harm)
 {
     struct sigaction tick = {.sa_handler = count_signal}, before;
@@ -308,7 +308,7 @@ TEST(no_zombie_is_left)
 
 /* --- sleep and signals ----------------------------------------------------*/
 
-/* Returns the number of voluntary context switches of all threads; sets *asleep
+/* Returns the number of voluntary context switches of all threads. Sets *asleep
  * to true if all threads sleep. */
 static unsigned long long count_wakes(bool *asleep, pid_t pid)
 {
@@ -338,8 +338,8 @@ TEST(idle_recorder_sleeps)
     es_await((last = before, before = count_wakes(&asleep, recorder->child.pid),
               asleep && before == last));
     usleep(1500000);
-    /* Allows for the checks of the trainer once a second, which are needed
-     * without a pidfd. */
+    /* Without a pidfd the recorder wakes once a second to check whether the
+     * trainer lives. */
     assert_in_range(count_wakes(&asleep, recorder->child.pid) - before, 0,
                     recorder->child.watched ? 0 : 2);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
@@ -361,7 +361,7 @@ TEST(batch_is_committed_while_idle)
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
-/* Returns true if the recorder has frames to commit and waits for further
+/* Returns true if the recorder has uncommitted frames and waits for further
  * frames. */
 static bool is_gathering(const es_recorder *recorder)
 {
@@ -369,8 +369,8 @@ static bool is_gathering(const es_recorder *recorder)
     return wake_at > recorder->ring.position + 1 && wake_at != UINT64_MAX;
 }
 
-/* After a signal the recorder commits each frame at once but does not end,
- * because the trainer may still push frames. */
+/* After SIGTERM, SIGINT or SIGHUP the recorder commits each frame at once, but
+ * does not end, because the trainer may still push frames. */
 TEST(after_sigterm_each_frame_is_committed_at_once)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
@@ -383,15 +383,16 @@ TEST(after_sigterm_each_frame_is_committed_at_once)
         recording_await_rest(recorder);
         uint32_t bell = es_ring_bell(&recorder->ring);
         kill(recorder->child.pid, signals[i]);
-        es_await(es_ring_bell(&recorder->ring) != bell); /* the signal has
-                                                            arrived */
+        es_await(es_ring_bell(&recorder->ring) !=
+                 bell); /* waits until the signal
+                           has arrived */
         for (uint64_t step = 0; step < 20; step++) {
             es_assert_ok(recording_push(recorder, series, 0, (int64_t)step));
             es_await((gathered |= is_gathering(recorder),
                       recording_committed(recorder) > step));
         }
-        assert_false(gathered); /* waiting for further frames would take 0.9
-                                   s each time */
+        assert_false(gathered); /* otherwise each commit would come up to 0.9 s
+                                   later */
         es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
         assert_int_equal(recording_check(path, 0, 0), 20);
         recording_remove(path);

@@ -1,5 +1,5 @@
-/* Tests that a file RUN.db.stop stops the training being recorded, but not a
- * later one. */
+/* Tests that a file RUN.db.stop stops the training that is being recorded, but
+ * not a later training. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -17,8 +17,8 @@ static bool is_requested(const char *path)
     return access(file, F_OK) == 0;
 }
 
-/* Pushes frames until the recorder has checked for a stop file: a push wakes
- * the sleeping recorder, which then checks the files. */
+/* Pushes frames until the recorder has checked for a stop file. Each push wakes
+ * the sleeping recorder, which then checks. */
 static void push_until_it_looks(es_recorder *recorder, const int series[4])
 {
     recording_await_rest(recorder);
@@ -47,7 +47,7 @@ TEST(a_stop_file_reaches_the_trainer)
     assert_false(is_requested(path));
 }
 
-/** A request that is older than the training must not stop it. */
+/** A request that existed before the training must not stop the training. */
 TEST(an_old_request_is_ignored)
 {
     const char *path = recording_path("old.db");

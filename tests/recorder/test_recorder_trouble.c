@@ -1,5 +1,5 @@
-/* Tests faults in the middle of a run, except kills: a stopped recorder, forks,
- * garbage in the ring, a full disk. */
+/* Tests faults in the middle of a run other than kills: a recorder that is
+ * suspended by SIGSTOP, forks, invalid frames in the ring, and a full disk. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -27,7 +27,8 @@ TEST(stopped_recorder_drops_and_counts)
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
     /* Only the first dropped frame has waited for space. A thousand further
-     * drops must not wait; a wait would ring the bell. */
+     * frames must be dropped without waiting, which the unchanged bell
+     * proves. */
     assert_int_not_equal(es_ring_bell(&recorder->ring), bell);
     bell = es_ring_bell(&recorder->ring);
     for (int i = 0; i < 1000; i++)
@@ -57,8 +58,8 @@ TEST(stopped_recorder_drops_and_counts)
     assert_string_equal(data, expected);
 }
 
-/* The recorder stays stopped. es_recorder_close must not wait for ever, and
- * must report the recorder. */
+/* The recorder is suspended and never continues. es_recorder_close must give up
+ * after a while, and report that the recorder does not answer. */
 TEST(close_gives_up_on_a_stopped_recorder)
 {
     const char *path = recording_path("standstill.db");
@@ -67,8 +68,9 @@ TEST(close_gives_up_on_a_stopped_recorder)
     es_recorder *recorder;
     int series[4];
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = 300; /* set only for the end, because a start may
-                                  be slow */
+    recorder->answer_ms = 300; /* set after the opening, which may be slow, so
+                                  that the short limit applies only to the
+                                  end */
     recording_declare(recorder, series);
     pid_t pid = recorder->child.pid;
     recording_stop(recorder);
@@ -79,7 +81,7 @@ TEST(close_gives_up_on_a_stopped_recorder)
                      ES_EBROKEN);
     assert_non_null(strstr(es_message(), "does not answer: 10 of 10 frames"));
     assert_int_equal(report.lost, 10);
-    /* If the recorder is continued afterwards, no frame is lost. */
+    /* If the recorder is continued after all, no frame is lost. */
     kill(pid, SIGCONT);
     assert_int_equal(recording_reap_all(), 1);
     assert_int_equal(recording_check(path, 0, 0), 10);
@@ -130,8 +132,7 @@ TEST(a_forked_child_must_not_use_the_recorder)
     assert_int_equal(recording_status(path), ES_RUN_FINISHED);
 }
 
-/* A forked child may open a separate recorder and record into a separate
- * file. */
+/* A forked child must open a separate recorder and file to record. */
 TEST(a_forked_child_may_open_its_own_recorder)
 {
     const char *mine = recording_path("parent.db");
@@ -224,7 +225,8 @@ TEST(corrupt_ring_ends_the_run)
         recording_declare(recorder, series);
         for (int64_t step = 0; step < 5; step++)
             recording_push(recorder, series, 0, step);
-        kill(recorder->child.pid, SIGTERM); /* commit at once */
+        kill(recorder->child.pid, SIGTERM); /* makes the recorder commit each
+                                               frame at once */
         recording_await_committed(recorder, 5);
         recording_stop(recorder);
         recording_push(recorder, series, 0, 5);
@@ -247,8 +249,8 @@ TEST(corrupt_ring_ends_the_run)
     }
 }
 
-/* Writes a frame that is valid for the ring, but whose contents may be valid,
- * almost valid, or random. */
+/* Writes a frame that is valid for the ring. Its contents may be valid, almost
+ * valid, or random. */
 static void write_nonsense(es_ring *ring)
 {
     _Alignas(8) unsigned char payload[8192];
@@ -281,7 +283,7 @@ TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
     srand(4711);
     int failed = 0, refused = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
-    dup2(silence, STDERR_FILENO); /* the recorder prints many messages */
+    dup2(silence, STDERR_FILENO); /* hides the many messages of the recorder */
     for (int round = 0; round < 60; round++) {
         const char *path = recording_path("nonsense.db");
         es_recorder *recorder = recording_open(path);
@@ -309,8 +311,8 @@ TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
 
 enum { FILE_LIMIT = 400000 };
 
-/* Returns true if the log is so large that another page would exceed the
- * limit. */
+/* Returns true if the log is so large that one more page would exceed the limit
+ * on file sizes. */
 static bool is_log_full(const char *path)
 {
     struct stat log;
@@ -319,8 +321,8 @@ static bool is_log_full(const char *path)
     return stat(name, &log) == 0 && log.st_size > FILE_LIMIT - 4120;
 }
 
-/* Records in a child under a limit on file sizes until the ring is full of
- * frames that cannot be written. */
+/* Records in a child process under a limit on file sizes, until the ring is
+ * full of frames that cannot be written. */
 static int record_under_limit(const char *path, int64_t *steps)
 {
     const struct rlimit limit = {FILE_LIMIT, FILE_LIMIT};
@@ -335,7 +337,8 @@ static int record_under_limit(const char *path, int64_t *steps)
     recording_declare(recorder, series);
     int64_t step = 0;
     es_status status;
-    /* Continues if the ring is full only because the machine is busy. */
+    /* Continues if the ring is full although the log is not, because then the
+     * machine is merely busy. */
     while ((status = recording_push(recorder, series, 0, step)) == ES_OK ||
            (status == ES_EFULL && !is_log_full(path)))
         step += status == ES_OK;
@@ -380,8 +383,8 @@ static void fill_disk(const char *path)
     close(fd);
 }
 
-/* The disk is full for a while. All frames that fitted into the ring in the
- * meantime must be recorded. */
+/* The disk is full for a while. Meanwhile frames wait in the ring, and all of
+ * them must be recorded afterwards. */
 TEST(recording_continues_once_the_disk_has_space)
 {
     const char *place = recording_path("disk");
@@ -399,7 +402,8 @@ TEST(recording_continues_once_the_disk_has_space)
     int64_t step = 0;
     for (; step < 100; step++)
         es_assert_ok(recording_push(recorder, series, 0, step));
-    kill(recorder->child.pid, SIGTERM); /* commit at once */
+    kill(recorder->child.pid, SIGTERM); /* makes the recorder commit each frame
+                                           at once */
     recording_await_committed(recorder, 100);
     fill_disk(ballast);
     for (; step < 600; step++)

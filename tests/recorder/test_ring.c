@@ -1,5 +1,5 @@
 /* Tests both sides of the ring in shared memory, in one process, and the
- * packing of the greeting and of frames. */
+ * packing of the greeting and of frames into bytes. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
 #include "tests/support/await.h"
@@ -27,7 +27,7 @@ static int setup(void **state)
     es_status status = es_ring_attach(&pair->consumer, fd);
     close(fd);
     *state = pair;
-    alarm(ES_PATIENCE_S); /* ends the test if a wait never returns */
+    alarm(ES_PATIENCE_S); /* fails the test if a wait never returns */
     return status;
 }
 
@@ -41,7 +41,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Writes a frame whose bytes differ from those of all other frames. */
+/* Writes a frame that contains bytes different from those of all other
+ * frames. */
 static bool write_frame(es_ring *ring, uint32_t number, size_t bytes)
 {
     unsigned char payload[BUFFER];
@@ -131,8 +132,8 @@ TEST(a_full_ring_waits_no_longer_than_given)
     assert_int_equal(atomic_load(&pair->producer.words->wants_space), 0);
 }
 
-/* Waits until the main thread sleeps, which happens only in the call under
- * test. */
+/* Waits until the main thread sleeps. It sleeps only in the call that is being
+ * tested. */
 static void await_sleep_of_first(void)
 {
     es_await(es_is_asleep(getpid(), getpid()));
@@ -252,14 +253,15 @@ static void see_write(int signal)
              PROT_READ | PROT_WRITE);
 }
 
-/* Intercepts the write of the payload with a write-protected page. At that
- * moment the frame must not be visible yet. */
+/* The page that receives the payload is write-protected, so that a signal
+ * handler runs in the middle of es_ring_write. At that moment the frame must
+ * not be visible yet. */
 TEST(frames_appear_whole)
 {
     struct pair *pair = trapped = *state;
     struct sigaction trap = {.sa_handler = see_write}, before;
-    /* The next header lies at the end of the ring, and its payload in the
-     * second mapping. */
+    /* The next frame's header lies at the end of the first mapping of the ring,
+     * and its payload in the second mapping. */
     size_t first = CAPACITY - 2 * sizeof(es_frame);
     assert_true(write_frame(&pair->producer, 1, first));
     expect_frame(pair, 1, first);
@@ -288,7 +290,8 @@ static es_frame *first_header(struct pair *pair)
 static void expect_corrupt(struct pair *pair)
 {
     es_assert_status(ES_EFORMAT, "the ring is corrupt", read_any(pair));
-    /* The ring stays corrupt, and no wait blocks on it. */
+    /* The error is permanent, and waiting for further frames returns at
+     * once. */
     es_ring_wait(&pair->consumer, es_ring_bell(&pair->consumer), 1, -1);
     assert_int_equal(read_any(pair), ES_EFORMAT);
 }
@@ -345,7 +348,8 @@ TEST(impossible_heads_are_corruption)
     }
     atomic_store(head, es_ring_frame_size(100));
     expect_frame(pair, 1, 100);
-    atomic_store(head, 0); /* a head behind the position of the reader */
+    atomic_store(head, 0); /* a head that lies before the position of the
+                              reader */
     expect_corrupt(pair);
 }
 
@@ -416,14 +420,15 @@ TEST(attach_refuses_other_files)
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 8192));
-    refuse(fd, "not a ring"); /* a file without a seal could be shrunk */
+    refuse(fd, "not a ring"); /* not sealed, so that another process could
+                                 shrink the file */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     refuse(fd, "the same version"); /* no magic */
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 4096 + 6000));
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    refuse(fd, "not a ring"); /* a size that is not a power of two */
+    refuse(fd, "not a ring"); /* its size is not a power of two */
     close(fd);
 }
 
@@ -501,8 +506,8 @@ TEST(a_truncated_or_damaged_greeting_is_refused)
     assert_non_null(data);
     pack_sample_hello(data, size);
     for (size_t n = 0; n < size; n++) {
-        /* Allocates a block of exactly this size, so that a sanitizer notices
-         * reads beyond its end. */
+        /* The block has exactly this size, so that a sanitizer detects reads
+         * beyond its end. */
         AUTO_FREE unsigned char *part = malloc(n + 1);
         assert_non_null(part);
         memcpy(part, data, n);

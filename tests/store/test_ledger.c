@@ -1,5 +1,5 @@
-/* Tests a watcher's ledger: each alert is entered once, and each delivery is
-   made by one process. */
+/* Tests a watcher's ledger: each alert is entered once, and only one process
+   makes each delivery. */
 #include "store/ledger.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"
@@ -83,8 +83,8 @@ static void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Wherever the limit stops the file or its journal, also in the middle of a
-   page. */
+/* The limit stops the writing of the file or its journal at many different
+   places, also in the middle of a page. */
 TEST(a_file_size_limit_is_named)
 {
     int n_failed = 0;
@@ -189,7 +189,8 @@ TEST(a_delivery_has_one_claimant)
     assert_int_equal(es_ledger_claim(other, next.number, 0, 12), ES_DONE);
     es_assert_ok(es_ledger_next(other, 0, &next));
     assert_int_equal(next.claimant, 11);
-    /* Process 11 has exited; only one process can take over its claim. */
+    /* Process 11 has exited, so another process can take over its claim, but
+     * only one. */
     es_assert_ok(es_ledger_claim(other, next.number, 11, 12));
     assert_int_equal(es_ledger_claim(ledger, next.number, 11, 13), ES_DONE);
     es_assert_ok(es_ledger_settle(other, next.number, ES_OUTCOME_AGAIN,
@@ -215,8 +216,8 @@ TEST(a_delivery_has_one_claimant)
         strstr(es_message(), "claim.db: the delivery is no longer"));
 }
 
-/* Claims as many deliveries as possible, and writes one byte to `to` for each.
- */
+/* Claims as many deliveries as possible, and writes one byte to the descriptor
+   `to` for each of them. */
 static void claim_all(const char *path, int to)
 {
     es_ledger *ledger = NULL;
@@ -264,8 +265,7 @@ TEST(processes_that_race_share_the_work)
     assert_int_equal(n, 2 * ALERTS);
 }
 
-/* Enters alerts until the process is killed. No alert may be entered partly or
-   twice. */
+/* Enters alerts until the process is killed. */
 static void enter_for_ever(const char *path, int says_the_first)
 {
     es_ledger *ledger = NULL;
@@ -282,7 +282,9 @@ static void enter_for_ever(const char *path, int says_the_first)
     }
 }
 
-/* In every second round the kill may come before the first alert is entered. */
+/* Kills a process while it enters alerts. No alert may be entered partly or
+ * twice. In every second round the kill may come before the first alert is
+ * entered. */
 TEST(a_kill_leaves_alerts_whole)
 {
     const char *path = es_folder_file(state, "kill.db");
@@ -366,7 +368,7 @@ TEST(a_forked_child_cannot_use_the_ledger)
 static void assert_refused(const char *path, es_status code, const char *words)
 {
     es_ledger *ledger = NULL;
-    alarm(ES_PATIENCE_S); /* opening a FIFO could block */
+    alarm(ES_PATIENCE_S); /* fails the test if opening a FIFO blocks */
     es_assert_status(code, words, es_ledger_open(&ledger, path));
     alarm(0);
     assert_null(ledger);
@@ -391,8 +393,8 @@ static void run_sql(sqlite3 *handle, const char *sql)
     assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
-/* Makes the file `name` in the state that a kill within a transaction leaves:
-   changed pages, and a journal with the old contents of these pages. */
+/* Creates the file `name` in the state that a kill within a transaction leaves:
+   changed pages, and a journal with the earlier contents of these pages. */
 static char *make_hot(void **state, const char *name)
 {
     sqlite3 *handle = NULL;
@@ -531,8 +533,8 @@ TEST(special_files_and_links_are_refused)
     es_ledger_close(open_ledger(state, "special.db"));
 }
 
-/* Checking the files once is not enough, because SQLite opens the journal
-   later. */
+/* Checking the journal when the file is opened is not enough, because SQLite
+   opens the journal later. */
 TEST(a_journal_that_appears_later_is_refused)
 {
     bool fresh;
@@ -561,8 +563,8 @@ TEST(files_of_other_users_are_refused)
     assert_refused(path, ES_EIO, "owner.db: belongs to another user");
 }
 
-/* Writes page `number`, an inner page of a table whose children are all page
-   `child`; the file may grow. */
+/* Writes an inner page of a table at page `number`. All children of this page
+   are the same page, `child`. The file may grow. */
 static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
 {
     enum { SIZE = 4096, N = 250, CELLS = SIZE - 5 * N };
@@ -573,14 +575,15 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
         page[12 + 2 * i] = (unsigned char)(at >> 8);
         page[13 + 2 * i] = (unsigned char)at;
         put_big_endian(page + at, child);
-        page[at + 4] = (unsigned char)(i / 2); /* the cell's key, in one byte */
+        page[at + 4] = (unsigned char)(i / 2); /* key of the cell, which takes
+                                                  one byte */
     }
     assert_int_equal(fseek(file, (long)(number - 1) * SIZE, SEEK_SET), 0);
     assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);
 }
 
-/* Reading 251^3 leaf pages with a dozen rows each would take hours without the
-   step limit. */
+/* The inner pages refer to the same page 251^3 times, so that reading the table
+   would take hours without the limit on steps. */
 TEST(a_file_of_endless_pages_is_refused)
 {
     es_ledger_counts counts;

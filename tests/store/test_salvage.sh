@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Tests run files with damaged samples: the samples are shown as missing and
+# Tests run files with damaged samples. The samples must be shown as missing and
 # reported in one line, with exit code 3 (4 if other files are readable) unless
-# --salvage is given. Damage never raises a false alert.
+# --salvage is given. Damage must never cause a false alert.
 . tests/support/tap.sh
 . tests/support/schema.sh
 plan_dir
 runs=$PWD/samples/runs
 cd "$dir"
 
-# A healthy run: entropies and losses fall slightly over 60 steps.
+# A healthy run: entropies and losses decrease slightly over 60 steps.
 awk 'BEGIN { print "step,layer,head,entropy,loss"
     for (step = 0; step < 60; step++) {
         print step ",,,," 3 - step / 100
@@ -28,7 +28,8 @@ spoil last.db entropy 59
 spoil loss.db loss 30
 line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
 
-# says NAME CODE COMMAND...: checks the exit code, and that one line reports the damage
+# says NAME CODE COMMAND...: checks that the command exits with CODE, and that one line
+# of its output matches $line, which reports the damage
 says() {
     local name=$1 want=$2 text code
     shift 2
@@ -48,25 +49,25 @@ member() { grep -o "\"$1\":\[[^]]*\]" <<<"$2" | head -1; }
 
 check 'a file without damage is accepted' "$scan" sound.db
 for file in middle last loss; do
-    says "$file: the table" 3 "$scan" $file.db
-    says "$file: --salvage" 0 "$scan" --salvage $file.db
-    says "$file: JSON" 3 "$scan" --json $file.db
-    says "$file: one of several" 4 "$scan" sound.db $file.db
-    says "$file: compared" 4 "$scan" --compare sound.db $file.db
-    says "$file: export" 3 "$scan" export $file.db
-    says "$file: export --salvage" 0 "$scan" export --salvage $file.db
-    says "$file: report" 3 "$scan" report -q $file.db -o $file.html
-    says "$file: a figure" 3 "$scan" -q --figure timeline,loss $file.db -o "$dir"
-    same_text "$file: no flag" '"flags":[]' "$(member flags "$(json $file.db)")"
+    says "$file: the table reports the damage" 3 "$scan" $file.db
+    says "$file: --salvage changes the exit code to 0" 0 "$scan" --salvage $file.db
+    says "$file: --json reports the damage" 3 "$scan" --json $file.db
+    says "$file: one damaged file of several gives exit code 4" 4 "$scan" sound.db $file.db
+    says "$file: --compare reports the damage" 4 "$scan" --compare sound.db $file.db
+    says "$file: export reports the damage" 3 "$scan" export $file.db
+    says "$file: export --salvage exits with 0" 0 "$scan" export --salvage $file.db
+    says "$file: report reports the damage" 3 "$scan" report -q $file.db -o $file.html
+    says "$file: --figure reports the damage" 3 "$scan" -q --figure timeline,loss $file.db -o "$dir"
+    same_text "$file: damage raises no flag" '"flags":[]' "$(member flags "$(json $file.db)")"
     same_text "$file: watch raises no alert" '' "$("$scan" watch --once \
         --state $file.state $file.db 2>/dev/null)"
-    says "$file: watch reports it" 3 "$scan" watch --once --check \
+    says "$file: watch reports the damage" 3 "$scan" watch --once --check \
         --state $file.state $file.db
-    says "$file: rules" 3 "$scan" --check --rules rules.ini $file.db
+    says "$file: --rules reports the damage" 3 "$scan" --check --rules rules.ini $file.db
     same_text "$file: rules are not applied to a NaN" '' "$("$scan" -q --check --rules \
         rules.ini $file.db 2>&1 | grep -v 'damaged sample')"
 done
-says 'a figure of a series that the table does not read' 3 \
+says 'a figure reports damage in a series that the table does not read' 3 \
     "$scan" -q --step 0 --curves=curves.png last.db
 same_text 'JSON lists the damaged sample' \
     '"damaged":[{"series":"entropy","phase":"train","step":30}]' \
@@ -80,10 +81,11 @@ output 'JSON gives the reason for unknown flags' '"flags":\[\],"flags_state":"da
     "$scan" --salvage --json last.db
 same_text '--where flag=ok excludes a run that ends damaged' '' "$(shows --where flag=ok last.db)"
 output '--where flag=unknown finds a run that ends damaged' ' unknown \(damaged\)$' shows --where flag=unknown last.db
-same_text 'the last step, damaged, is missing: no head has a band' \
+same_text 'if the last step is damaged, no head is in a band' \
     '"counts":[0,0,0,0]' "$(grep -o '"counts":\[[^]]*\]' <<<"$(json last.db)")"
 
-# Export writes NA for the damaged sample, and all other bytes are the same.
+# Export must write NA for the damaged sample and leave all other bytes
+# unchanged.
 "$scan" export sound.db >sound.csv
 "$scan" export --salvage loss.db >loss.csv 2>/dev/null
 same_text 'export writes NA for a damaged sample' '30,,,,NA' \
@@ -98,13 +100,13 @@ edit renamed.db "UPDATE run SET name = 'better'"
 edit config.db "UPDATE run SET config = '{\"layers\": ['"
 edit lost.db "INSERT INTO event(run_id, step, kind, severity, data, at) VALUES(1, 29, 'log', 3, '{\"lost\":30}', '')"
 line='renamed.db: 1 row \(run 1\) is not as recorded: edited by hand, or damaged'
-says 'an edited row: the table' 3 "$scan" renamed.db
-says 'an edited row: --salvage' 0 "$scan" --salvage renamed.db
-says 'an edited row: one of several' 4 "$scan" sound.db renamed.db
-says 'an edited row: export' 3 "$scan" export renamed.db
-says 'an edited row: report' 3 "$scan" report -q renamed.db -o renamed.html
-says 'an edited row: merge' 3 "$scan" merge -q renamed.db -o renamed-all.db
-output 'an edited row is shown as it is' better "$scan" --salvage renamed.db
+says 'an edited row: the table reports it' 3 "$scan" renamed.db
+says 'an edited row: --salvage changes the exit code to 0' 0 "$scan" --salvage renamed.db
+says 'an edited row: in one file of several it gives exit code 4' 4 "$scan" sound.db renamed.db
+says 'an edited row: export reports it' 3 "$scan" export renamed.db
+says 'an edited row: report reports it' 3 "$scan" report -q renamed.db -o renamed.html
+says 'an edited row: merge reports it' 3 "$scan" merge -q renamed.db -o renamed-all.db
+output 'an edited row is shown with its new values' better "$scan" --salvage renamed.db
 same_text 'JSON lists the edited row' '"damaged":[{"row":"run","id":1,"step":null,"step_state":"missing"}]' \
     "$(member damaged "$(json renamed.db)")"
 sqlite3 renamed.db 'DELETE FROM row_checksum'
@@ -112,22 +114,22 @@ check 'the command in the message accepts the edit' "$scan" renamed.db
 line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are unknown'
 says 'an invalid configuration is reported' 3 "$scan" config.db
 line='lost.db: 30 recorded frames up to step 29 are lost: the file or its log was removed'
-says 'lost frames: the table' 3 "$scan" lost.db
-says 'lost frames: --salvage' 0 "$scan" --salvage lost.db
-says 'lost frames: --check' 3 "$scan" --check lost.db
-says 'lost frames: report' 3 "$scan" report -q lost.db -o lost.html
-says 'lost frames: export' 3 "$scan" export lost.db
-says 'lost frames: watch' 3 "$scan" watch --once --check --state lost.state lost.db
+says 'lost frames: the table reports them' 3 "$scan" lost.db
+says 'lost frames: --salvage changes the exit code to 0' 0 "$scan" --salvage lost.db
+says 'lost frames: --check reports them' 3 "$scan" --check lost.db
+says 'lost frames: report reports them' 3 "$scan" report -q lost.db -o lost.html
+says 'lost frames: export reports them' 3 "$scan" export lost.db
+says 'lost frames: watch reports them' 3 "$scan" watch --once --check --state lost.state lost.db
 same_text 'JSON has the number of lost frames' '"damaged":[{"lost":30,"step":29}]' \
     "$(member damaged "$(json lost.db)")"
 line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
 
-# Merge writes missing values and an event for a damaged sample. It must not
+# For a damaged sample merge must write missing values and an event. It must not
 # write the damaged value with a valid checksum.
-says 'merge' 3 "$scan" merge -q middle.db -o all.db
+says 'merge reports the damage' 3 "$scan" merge -q middle.db -o all.db
 "$scan" import -q run.csv --ctx 64 -o other.db # another run
-says 'merge of several' 4 "$scan" merge -q other.db middle.db -o several.db
-says 'merge --salvage' 0 "$scan" merge -q --salvage middle.db -o all.db
+says 'merge of several files reports the damage' 4 "$scan" merge -q other.db middle.db -o several.db
+says 'merge --salvage exits with 0' 0 "$scan" merge -q --salvage middle.db -o all.db
 check 'the merged file is intact' "$scan" all.db
 same_text 'the merged file has an event for the damaged sample' 'damaged|30' \
     "$(sqlite3 all.db "SELECT kind, step FROM event WHERE kind = 'damaged'")"

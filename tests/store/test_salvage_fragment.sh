@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests fragments with damaged frames. They are reported like run files with
-# damaged samples: in one line, with exit code 3 (4 if other files are
-# readable) unless --salvage is given. A fragment that ends damaged is never
-# called "ok".
+# Tests fragments with damaged frames. They must be reported like run files with
+# damaged samples: in one line, with exit code 3 (4 if other files are readable)
+# unless --salvage is given. A fragment whose last frames are damaged must never
+# be called "ok".
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -11,8 +11,8 @@ bytes=$PWD/tests/support/fragment_bytes.py
 own_corpus "$dir/own.tok" || exit 1
 echo '22 1 0:1 / / rw - nfs4 filer:/ rw' >"$dir/mounts"
 cd "$dir" || exit 1
-# Records a run in three attempts. In the damaged files, all frames with
-# samples of one attempt are damaged.
+# Records a run in three attempts. In middle.esf and last.esf, all frames with
+# samples of one attempt are then damaged.
 go=(--threads 1 -q --checkpoint ck --out sound.db)
 on_nfs() { ENTROPY_MOUNTINFO=$dir/mounts "$train" "$@" "${go[@]}" 2>/dev/null; }
 on_nfs --arch SM+LN+G --data own.tok --n-layer 3 --n-head 2 --d-model 16 --ctx 16 \
@@ -26,7 +26,8 @@ python3 "$bytes" spoil last.esf 3
 cp middle.esf young.esf
 python3 "$bytes" age young.esf -3600
 
-# says NAME CODE COMMAND...: checks the exit code, and that one line reports the damage
+# says NAME CODE COMMAND...: checks that the command exits with CODE, and that one line
+# of its output matches $line, which reports the damage
 line='damaged frames? \(after step [0-9]+ first\): the samples in (it|they|them) are missing'
 says() {
     local name=$1 want=$2 text code
@@ -45,25 +46,25 @@ steps() { "$scan" export "$1" --series loss --format jsonl --salvage 2>/dev/null
 
 check 'a fragment without damage is accepted' "$scan" sound.esf
 for file in middle last; do
-    says "$file: the table" 3 "$scan" $file.esf
-    says "$file: --salvage" 0 "$scan" --salvage $file.esf
-    says "$file: JSON" 3 "$scan" --json $file.esf
-    says "$file: one of several" 4 "$scan" sound.esf $file.esf
-    says "$file: export" 3 "$scan" export $file.esf
-    says "$file: export --salvage" 0 "$scan" export --salvage $file.esf
-    says "$file: report" 3 "$scan" report -q $file.esf -o $file.html
-    says "$file: a figure" 3 "$scan" -q --figure timeline,loss $file.esf -o "$dir"
-    says "$file: watch reports it" 3 "$scan" watch --once --check \
+    says "$file: the table reports the damage" 3 "$scan" $file.esf
+    says "$file: --salvage changes the exit code to 0" 0 "$scan" --salvage $file.esf
+    says "$file: --json reports the damage" 3 "$scan" --json $file.esf
+    says "$file: one damaged file of several gives exit code 4" 4 "$scan" sound.esf $file.esf
+    says "$file: export reports the damage" 3 "$scan" export $file.esf
+    says "$file: export --salvage exits with 0" 0 "$scan" export --salvage $file.esf
+    says "$file: report reports the damage" 3 "$scan" report -q $file.esf -o $file.html
+    says "$file: --figure reports the damage" 3 "$scan" -q --figure timeline,loss $file.esf -o "$dir"
+    says "$file: watch reports the damage" 3 "$scan" watch --once --check \
         --state $file.state $file.esf
-    says "$file: merge" 3 "$scan" merge -q $file.esf -o $file.db
-    says "$file: merge --salvage" 0 "$scan" merge -q --salvage $file.esf -o $file.db
+    says "$file: merge reports the damage" 3 "$scan" merge -q $file.esf -o $file.db
+    says "$file: merge --salvage exits with 0" 0 "$scan" merge -q --salvage $file.esf -o $file.db
     check "$file: the merged file is intact" "$scan" $file.db
 done
-same_text 'export lacks the damaged samples and has all others' \
+same_text 'export omits the damaged samples and has all others' \
     "$(echo $(seq 0 19) $(seq 40 59))" "$(steps middle.esf)"
 output 'JSON lists the place of the damage' '"damaged":\[{"frames":[0-9]+,"step":19}\]' \
     "$scan" --json --salvage middle.esf
-same_text 'the merged file has the event' 'damaged|19' \
+same_text 'the merged file has an event for the damage' 'damaged|19' \
     "$("$scan" sql middle.db "SELECT kind || '|' || step FROM event WHERE kind = 'damaged'" |
         tail -n 1)"
 output 'a run that ends damaged is not called ok' '"flags_state":"damaged"' \
@@ -97,7 +98,7 @@ same_text 'the replaced file has all samples' 60 "$(merged fewer.db)"
 sqlite3 fewer.db 'UPDATE sample SET crc = crc + 1 WHERE step >= 20' || exit 1
 exits 'merge takes the copy with the most readable samples' 0 \
     'fewer.db: 1 of its runs skipped' "$scan" merge fewer.db holes.db -o best.db
-same_text 'the merged file has the samples of that copy' "$(merged holes.db)" "$(merged best.db)"
+same_text 'the merged file has the samples of the most readable copy' "$(merged holes.db)" "$(merged best.db)"
 exits 'merge reports a fragment that may be incomplete' 4 \
     'young.esf: cannot be read completely' "$scan" merge -q young.esf -o young.db
 head -c -10 sound.esf >torn.esf

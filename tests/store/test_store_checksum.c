@@ -1,13 +1,17 @@
-/** Tests the checksums of samples and rows: the effect of flipped bits, and
- *  files without checksums. */
+/**
+ * Tests the checksums of samples and rows: flipped bits are detected, and files
+ * without checksums can be used.
+ */
 #include "store/crc32c.h"
 #include "store/merge.h"
 #include "tests/support/test.h"
 
 /* --- CRC-32C ------------------------------------------------------------- */
 
-/** The expected values are from RFC 3720, appendix B.4, and the usual check
- *  value for "123456789". */
+/**
+ * The expected values are those of RFC 3720, appendix B.4, and the commonly
+ * used check value for "123456789".
+ */
 TEST(published_checksums_are_computed)
 {
     unsigned char bytes[32] = {0};
@@ -58,7 +62,9 @@ static bool always(void)
     return true;
 }
 
-/** A wrong implementation: agrees with the portable one only up to 700 bytes.
+/**
+ * A wrong implementation, which agrees with the portable implementation only up
+ * to 700 bytes.
  */
 static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
 {
@@ -74,14 +80,16 @@ TEST(a_wrong_implementation_is_rejected)
 
 /* --- damaged samples ----------------------------------------------------- */
 
-/** Fails unless the sample's values are missing, and the sample is the only
- *  damaged one. */
+/**
+ * Fails unless the sample's values are missing, and no other sample is damaged.
+ */
 static void assert_damaged(es_reader *r, const es_series *s, int64_t step)
 {
     float values[6];
     int64_t found;
     es_damaged damaged;
-    for (int i = 0; i < 2; i++) /* the second read must not count again */
+    for (int i = 0; i < 2; i++) /* reads twice, because a second read must not
+                                   count the damage again */
         es_assert_ok(es_reader_sample(r, s, step, values, s->n_values, &found));
     for (size_t i = 0; i < s->n_values; i++)
         assert_true(es_is_missing(values[i]));
@@ -111,7 +119,8 @@ TEST(damaged_samples_are_missing)
          "entropy", 8},
         {"UPDATE sample SET crc = crc + 1 WHERE series_id = 2 AND step = 0",
          "alpha", 0},
-        /* checksums that are correct at another step or in another series */
+        /* copies a checksum that is valid only at another step or in another
+         * series */
         {"UPDATE sample SET (crc, value) = (SELECT crc, value FROM sample"
          " WHERE series_id = 3 AND step = 6) WHERE series_id = 3 AND step = 38",
          "loss", 38},
@@ -155,8 +164,10 @@ TEST(a_cursor_continues_after_damage)
     assert_int_equal(es_reader_n_damaged(r), 3);
 }
 
-/** The checksum covers uuid, name and phase: a sample under another name is
- *  damaged. */
+/**
+ * The checksum covers uuid, name and phase. If one of them is changed, all
+ * samples of the series are damaged.
+ */
 TEST(a_checksum_covers_run_and_series)
 {
     static const struct {
@@ -180,7 +191,7 @@ TEST(a_checksum_covers_run_and_series)
         es_assert_ok(es_cursor_open_run(&c, r, 0));
         while (es_cursor_next_of_run(c, &step, &values, &s) == ES_OK)
             continue;
-        /* the damaged samples plus the changed row */
+        /* the changed row counts as damaged, too */
         assert_int_equal(es_reader_n_damaged(r), cases[i].n_damaged + 1);
         es_cursor_close(c);
         es_reader_close(r);
@@ -194,7 +205,7 @@ TEST(damage_is_reported_as_an_event)
     es_series s;
     float value;
     int64_t found;
-    es_write_run(run_db, "x", 20); /* with an event at step 20 */
+    es_write_run(run_db, "x", 20); /* writes an event at step 20 */
     es_sqlite(run_db, "UPDATE sample SET crc = ~crc WHERE series_id = 3"
                       " AND step IN (8, 38)");
     AUTO(es_reader) r = es_open_series(run_db, "loss", &s);
@@ -212,8 +223,10 @@ TEST(damage_is_reported_as_an_event)
     assert_int_equal(events[2].step, 38);
 }
 
-/** A damaged sample is copied as a missing value with a valid checksum, and an
- *  event reports the damage. */
+/**
+ * Merging copies a damaged sample as missing values with a valid checksum, and
+ * adds an event that reports the damage.
+ */
 TEST(a_merge_copies_damaged_samples_as_missing)
 {
     const char *from = es_folder_file(state, "from.db");
@@ -246,8 +259,10 @@ TEST(a_merge_copies_damaged_samples_as_missing)
 
 /* --- rows ---------------------------------------------------------------- */
 
-/** A row that was edited, or damaged by a flipped bit, is returned unchanged
- *  and reported as damaged. */
+/**
+ * A row that was edited, or damaged by a flipped bit, is returned as it is and
+ * reported as damaged.
+ */
 TEST(a_changed_row_counts_as_damaged)
 {
     static const struct {
@@ -293,20 +308,22 @@ TEST(a_changed_row_counts_as_damaged)
         for (size_t k = 0; k < n; k++)
             n_said += strcmp(events[k].kind, "damaged") == 0;
         assert_int_equal(n_said, 1);
-        es_assert_ok(
-            es_reader_refresh(r)); /* a refresh must not count the row again */
+        es_assert_ok(es_reader_refresh(r)); /* reading the row again must not
+                                               count it again */
         assert_int_equal(es_reader_n_damaged(r), 1);
         es_reader_close(r);
         es_sqlite(path,
-                  "DELETE FROM row_checksum"); /* accepts the changed row */
+                  "DELETE FROM row_checksum"); /* accepts the edited row */
         r = es_open_reader(path);
         es_assert_ok(es_reader_events(r, 0, &events, &n));
         assert_int_equal(es_reader_n_damaged(r), 0);
     }
 }
 
-/** All operations of the library keep the checksums of rows valid: writing a
- *  run, ending it once or twice, resuming it, and merging it. */
+/**
+ * Every operation of the library keeps the checksums of rows valid: writing a
+ * run, ending it once or twice, resuming it, and merging it.
+ */
 TEST(rows_of_the_library_match_their_checksums)
 {
     const char *to = es_folder_file(state, "to.db");
@@ -332,7 +349,7 @@ TEST(rows_of_the_library_match_their_checksums)
         }
         if (stage == 2)
             es_assert_ok(es_writer_end_run(w, run, ES_RUN_FAILED));
-        if (stage == 3) /* a sample after the end of the run */
+        if (stage == 3) /* writes a sample after the end of the run */
             es_assert_ok(es_write_values(w, loss, 32, 1));
         r = es_open_reader(run_db);
         es_assert_ok(es_reader_events(r, 0, &events, &n));
@@ -358,8 +375,10 @@ TEST(rows_of_the_library_match_their_checksums)
         "run1,series1,series2,series3,series4");
 }
 
-/** A file without row checksums can be read and resumed, and gets no row
- *  checksums. */
+/**
+ * A file without the table row_checksum can be read and resumed, and the table
+ * is not added.
+ */
 TEST(a_file_without_row_checksums_gets_none)
 {
     es_write_run(run_db, "x", 20);
@@ -379,8 +398,8 @@ TEST(a_file_without_row_checksums_gets_none)
 
 typedef struct contents {
     es_status status;
-    uint64_t hash; /* hash of series, steps and values */
-    uint64_t rows; /* hash of the rows of run, series and event */
+    uint64_t hash; /* hash of the series, steps and values of all samples */
+    uint64_t rows; /* hash of the rows of the tables run, series and event */
     size_t n_samples, n_damaged;
 } contents;
 
@@ -396,8 +415,10 @@ static void add_text(uint64_t *hash, const char *text)
     add(hash, text ? text : "(none)", text ? strlen(text) + 1 : 6);
 }
 
-/** Hashes the rows of a run, without the events that the reader adds for
- *  damage. */
+/**
+ * Hashes the rows of a run, except the events that the reader has added for
+ * damage.
+ */
 static void read_rows(contents *to, es_reader *r, size_t run)
 {
     es_run_info info;
@@ -473,10 +494,10 @@ static contents read_file(const char *path)
 }
 
 /**
- * Flips bits in the whole file: no sample, and no field of a run, series or
- * event, may change without a report. A checksum of samples cannot detect
- * samples that disappear, but this must be rare: it happens if the first entry
- * of a series in the index changes to another series.
+ * Flips bits in the whole file. No sample, and no field of a run, series or
+ * event, may change unless the change is reported. Checksums of samples cannot
+ * detect samples that disappear. This must be rare; it happens if the first
+ * index entry of a series is changed so that it belongs to another series.
  */
 TEST(a_flipped_bit_never_changes_what_is_read)
 {
@@ -529,9 +550,9 @@ static size_t page_of(const char *path, const char *table)
 }
 
 /**
- * Flips a bit in every nonzero byte of the small tables: each change is refused
- * or reported, or is in bytes that are not read, such as the names of series,
- * which SQLite reads from the index.
+ * Flips a bit in every nonzero byte of the small tables. The change must be
+ * refused or reported, unless it is in bytes that are not read, such as the
+ * names of series, which SQLite reads from the index.
  */
 TEST(a_flipped_bit_in_a_small_table_is_detected)
 {
@@ -597,7 +618,10 @@ TEST(schema_1_has_no_checksums)
     assert_int_equal(es_reader_n_damaged(r), 0);
 }
 
-/** A table that does not match the schema version of the file is refused. */
+/**
+ * A file is refused if one of its tables has the form of another schema
+ * version.
+ */
 TEST(a_table_of_another_schema_version_is_refused)
 {
     es_reader *r = NULL;

@@ -1,4 +1,7 @@
-/** Tests streaming of samples: order and ranges. */
+/**
+ * Tests cursors, which return samples in order of step, for various ranges of
+ * steps.
+ */
 #include "tests/support/test.h"
 
 TEST(one_series_is_streamed)
@@ -20,8 +23,10 @@ TEST(one_series_is_streamed)
     assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
 }
 
-/** Returns the number of samples in a cursor over the steps from..to, and sets
- *  the first and last step. */
+/**
+ * Returns the number of samples that a cursor over the steps from..to returns,
+ * and sets the first and last of their steps.
+ */
 static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
                      int64_t *first, int64_t *last)
 {

@@ -1,6 +1,6 @@
-/* Tests fragments: a reader sees the appended data while the file grows, when
-   its tail is torn, on a host that sees blocks late, and after the writer has
-   died. */
+/* Tests fragments. A reader must see the appended data while the file grows,
+   when its tail is torn, on a host that sees blocks late, and after the writer
+   has died. */
 #include "store/crc32c.h"
 #include "store/map.h"
 #include "store/merge.h"
@@ -128,7 +128,8 @@ TEST(a_reader_follows_a_fragment_that_grows)
         es_assert_ok(es_reader_refresh(r));
         assert_int_equal(es_esf_check(r, false, &gap), step + 5);
     }
-    es_writer_beat(w); /* too early for a heartbeat: appends nothing */
+    es_writer_beat(w); /* appends nothing, because it is too early for a
+                          heartbeat */
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
     assert_int_equal(info.status, ES_RUN_RUNNING);
@@ -245,7 +246,8 @@ TEST(a_writer_on_another_host_is_alive_by_its_heartbeat)
     int64_t run, gap;
     es_writer *second, *w = es_esf_begin(run_esf, 0, &run);
     es_esf_commit(w, 0, 4);
-    es_writer_abandon(w); /* appends the end mark, which is removed below */
+    es_writer_abandon(w); /* appends the end mark, which this test then
+                             removes */
     size_t n;
     es_esf_frame frame;
     uint32_t seed;
@@ -255,8 +257,8 @@ TEST(a_writer_on_another_host_is_alive_by_its_heartbeat)
     es_file_write(run_esf, bytes, end);
     free(bytes);
     AUTO(es_reader) r = es_open_reader(run_esf);
-    assert_false(
-        es_is_written(r)); /* a writer on this machine without its lock */
+    assert_false(es_is_written(r)); /* the writer is of this machine, but its
+                                       lock is gone, so it counts as dead */
     es_esf_move_abroad(run_esf);
     es_reader_close(r);
     r = es_open_reader(run_esf);
@@ -313,7 +315,7 @@ TEST(a_torn_tail_is_truncated_and_overwritten)
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 4);
     es_file_write(run_esf, bytes,
-                  place + 70); /* cuts off the last two samples */
+                  place + 70); /* tears the last frame, which has two samples */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 6, &run);
     es_esf_commit(w, 6, 20);
@@ -358,7 +360,7 @@ TEST(late_blocks_give_old_data_and_never_wrong_data)
     assert_non_null(seen);
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
     memcpy(seen, bytes, n);
-    memset(seen + place + 30, 0, 512); /* these blocks are not visible yet */
+    memset(seen + place + 30, 0, 512); /* 512 bytes that are not visible yet */
     es_file_write(run_esf, seen, n);
     AUTO(es_reader) r = es_open_reader(run_esf);
     assert_int_equal(es_esf_check(r, false, &gap), 4);
@@ -412,7 +414,8 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         es_esf_clock_after(bytes, n, ES_ESF_SETTLED_MS + 60000);
         int64_t old = es_esf_check_file(run_esf, false, &gap);
         assert_true(old < 6 || gap == 6);
-        if (old >= 0) { /* only the tail may be lost without an event */
+        if (old >= 0) { /* frames may be lost without an event only at the
+                           end */
             int noted = count_damage(run_esf);
             assert_true(noted == 1 || (old == 6 && noted == 0));
             n_whole += old == 6;
@@ -421,15 +424,14 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         }
     }
     assert_true(n_noted > (int)n / 3);
-    assert_true(
-        n_whole > 60 &&
-        n_whole <
-            400); /* flips in the last two frames, which lose no samples */
+    assert_true(n_whole > 60 &&
+                n_whole < 400); /* these flips are in the last two frames, whose
+                                   loss loses no samples */
     free(bytes);
 }
 
-/* Writes a fragment of forty frames with a flipped bit in the fourth, and sets
-   the clock to `ms` after the first frame. */
+/* Writes a fragment of forty frames and flips a bit in the frame with index 3.
+   Sets the clock to `ms` milliseconds after the first frame. */
 static void write_damaged(int64_t ms)
 {
     size_t n;
@@ -466,7 +468,7 @@ TEST(frames_behind_a_hole_are_found_without_reading_it)
     assert_int_equal(count_samples(), 80);
     assert_true(es_bytes_read() - before < 10 << 20);
     assert_int_equal(ftruncate(fd, (off_t)place), 0);
-    assert_int_equal(ftruncate(fd, far), 0); /* only a hole is left */
+    assert_int_equal(ftruncate(fd, far), 0); /* the file now ends with a hole */
     assert_int_equal(count_samples(), 38);
     close(fd);
     free(bytes);
@@ -501,7 +503,7 @@ TEST(a_date_in_the_future_hides_no_frame)
 
 TEST(damage_hides_no_frame_of_an_unchanged_file)
 {
-    write_damaged(-30000); /* the writer's clock was ahead */
+    write_damaged(-30000); /* as if the writer's clock had been ahead */
     assert_int_equal(count_samples(), 4);
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
                                       {es_esf_clock() / 1000 - 61, 0}};
@@ -520,7 +522,7 @@ TEST(a_damaged_resume_shows_no_replaced_samples)
     es_esf_commit(w, 3, 5);
     es_assert_ok(es_writer_close(w));
     unsigned char *bytes = es_file_read(run_esf, &n);
-    /* frames: run, 5 commits, end, closed */
+    /* the frames are: run, 5 commits, end, closed, then the resumption */
     size_t place = es_esf_find(&frame, &seed, bytes, n, 8);
     assert_int_equal(frame.attempt, 2);
     assert_int_equal(frame.resume, 3);
@@ -556,7 +558,10 @@ TEST(a_sample_that_changes_under_a_reader_is_damaged)
     free(bytes);
 }
 
-/** Flips a bit in frame i of a fragment that all hosts can see. */
+/**
+ * Flips a bit in the frame with index i, and sets the clock so far ahead that
+ * all hosts see the whole file.
+ */
 static void damage_frame(int i)
 {
     es_esf_frame frame;
@@ -579,8 +584,11 @@ static uint64_t damaged_frames(const es_reader *reader)
     return damaged.n_frames;
 }
 
-#define LONG_STEPS 1000 /* steps per commit: 54.7 KiB with the frame */
-#define AGAIN_FROM 3    /* commits before the run and its series are repeated */
+/* Number of steps per commit, which makes frames of 54.7 KiB. */
+#define LONG_STEPS 1000
+/* Number of commits before the records of the run and its series are
+   repeated. */
+#define AGAIN_FROM 3
 
 TEST(a_run_with_a_damaged_beginning_is_read_from_its_repetition)
 {
@@ -626,8 +634,8 @@ TEST(a_damaged_series_is_read_from_its_repetition)
     es_assert_ok(es_reader_count(r, &series, &n));
     assert_int_equal(series.first_step, 2 * LONG_STEPS);
     assert_int_equal(n, AGAIN_FROM * LONG_STEPS);
-    /* the damaged frame, and two frames with samples of "loss", whose record is
-       lost */
+    /* One frame is damaged. Two further frames have samples of "loss", but the
+       record of this series is lost. */
     assert_int_equal(damaged_frames(r), 3);
 }
 
@@ -674,7 +682,8 @@ TEST(a_fragment_with_a_gap_is_not_removed)
     unsigned char *bytes = es_file_read(run_esf, &n);
     const size_t place = es_esf_find(&frame, &seed, bytes, n, 2);
     bytes[place + ES_ESF_FRAME_BYTES + 36] ^=
-        1; /* the gap is too recent to count as damage */
+        1; /* the damage is so recent that it may still be a block which another
+              host sees late */
     es_file_write(run_esf, bytes, n);
     es_assert_status(ES_EFORMAT, "kept next to",
                      es_place_fold(run_esf, run_db));

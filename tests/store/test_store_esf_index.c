@@ -1,6 +1,6 @@
-/* Tests the index of a fragment's samples: compares the rows of the table
-   `sample` with a plain list after insertions in any order, cuts, rollbacks and
-   clearing. */
+/* Tests the index of a fragment's samples. After insertions in any order, cuts,
+   rollbacks and clearing, the rows of the table `sample` must equal those of a
+   plain list. */
 #include "store/esf_index.h"
 #include "store/esf_record.h"
 #include "tests/support/test.h"
@@ -9,7 +9,8 @@
 
 enum { SERIES = 5, RUNS = 2, STEPS = 40, RECORDS = 4000 };
 
-/* (SERIES,STEPS) number of the sample's record; 0 without a sample */
+/* (SERIES,STEPS) number of the sample's record in the file; 0 if there is no
+ * sample */
 typedef struct plain_list {
     int record[SERIES][STEPS];
 } plain_list;
@@ -30,7 +31,7 @@ static int64_t place_of(int record)
     return (int64_t)((size_t)record * RECORD_BYTES + sizeof(es_esf_sample));
 }
 
-/* Writes the records of samples to a file: sample i has the checksum i and the
+/* Writes a file of sample records, where record i has the checksum i and the
    value i + 0.5. */
 static int make_records(const char *path)
 {

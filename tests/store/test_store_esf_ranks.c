@@ -1,6 +1,6 @@
-/* Tests ranks of one training run that record into fragment files: joining them
-   has the same result as joining run files written by the same calls, and a
-   killed rank leaves a gap that is counted. */
+/* Tests ranks of one training run that record into fragment files. Joining them
+   must have the same result as joining run files that the same calls have
+   written. A killed rank must leave a gap that is counted. */
 #include "tests/support/test.h"
 
 #include "tests/support/fragments.h"
@@ -21,8 +21,10 @@ static void put(es_writer *w, int64_t run, const char *name, int64_t step,
     es_rank_put(w, run, name, ES_PHASE_TRAIN, step, values, n);
 }
 
-/** Writes the series finite_rows of a rank: a different number for each head,
- *  sometimes 0. */
+/**
+ * Writes the series finite_rows of a rank. Each head has a different number,
+ * which is sometimes 0.
+ */
 static void put_rows(es_writer *w, int64_t run, int64_t step, int rank)
 {
     float rows[L * H];
@@ -31,7 +33,7 @@ static void put_rows(es_writer *w, int64_t run, int64_t step, int rank)
     es_rank_put(w, run, "finite_rows", ES_PHASE_TRAIN, step, rows, L * H);
 }
 
-/** Writes the fragment of a rank, for the steps before `end`. */
+/** Writes the fragment file of a rank with the steps before `end`. */
 static void write_rank(void **state, const char *name, int rank, int64_t end)
 {
     char ranks[2] = {(char)('0' + rank), '\0'};
@@ -49,7 +51,7 @@ static void write_rank(void **state, const char *name, int rank, int64_t end)
     es_rank_close(w, run);
 }
 
-/** Joins the files a and b into all.db, and renames all.db. */
+/** Joins the files a and b into all.db, renames it to `name`, and opens it. */
 static es_reader *join(void **state, const char *a, const char *b,
                        const char *name)
 {
@@ -111,7 +113,7 @@ TEST(a_killed_rank_leaves_a_counted_gap)
     size_t n;
     write_rank(state, "a.esf", 0, STEPS);
     write_rank(state, "b.esf", 1, STEPS);
-    /* Truncates the second fragment within a frame. */
+    /* Truncates the second fragment file in the middle of a frame. */
     char *path = es_folder_file(state, "b.esf");
     unsigned char *bytes = es_file_read(path, &n);
     assert_int_equal(truncate(path, (off_t)(n - n / 3)), 0);
@@ -133,7 +135,8 @@ TEST(a_killed_rank_leaves_a_counted_gap)
             assert_true(events[i].step > 2);
         }
     assert_int_equal(n_gaps, 1);
-    /* At a step that only the first rank has, the value is the first rank's. */
+    /* Only the first rank has the last step, so the joined value is that of the
+     * first rank. */
     float loss;
     int64_t found;
     es_assert_ok(es_reader_sample(r, &series, STEPS - 1, &loss, 1, &found));

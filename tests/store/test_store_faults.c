@@ -1,4 +1,6 @@
-/** Tests killed writers, full disks and damaged bytes. */
+/**
+ * Tests run files after killed writers, on full disks, and with damaged bytes.
+ */
 #include "tests/support/await.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
@@ -14,8 +16,10 @@
 
 static uint64_t random_state;
 
-/** Draws a pseudo-random number in 0..n-1; the sequence is the same in every
- *  run of the test. */
+/**
+ * Returns a pseudo-random number in 0..n-1. The sequence is the same in every
+ * run of the test.
+ */
 static uint64_t draw(uint64_t n)
 {
     return splitmix_bits(&random_state) % n;
@@ -25,7 +29,10 @@ static uint64_t draw(uint64_t n)
 
 enum { N_SERIES = 3 };
 
-/** State shared with the child: the steps that the child has committed. */
+/**
+ * Memory that is shared with the child, in which the child counts its committed
+ * steps.
+ */
 typedef struct progress {
     volatile int64_t committed; /* steps */
 } progress;
@@ -48,7 +55,7 @@ static es_status open_run(es_writer **w, const char *path, int64_t *series,
     return status;
 }
 
-/** Writes a step: three samples in one transaction. */
+/** Writes the three samples of a step in one transaction. */
 static es_status write_step(es_writer *w, const int64_t *series, int64_t step)
 {
     static const size_t sizes[N_SERIES] = {6, 3, 1};
@@ -58,8 +65,10 @@ static es_status write_step(es_writer *w, const int64_t *series, int64_t step)
     return status == ES_OK ? es_writer_commit(w) : status;
 }
 
-/** Writes steps until the process is killed; sometimes closes the file and
- *  resumes. */
+/**
+ * Writes steps until the process is killed. Closes the file and resumes the run
+ * from time to time.
+ */
 static void write_for_ever(const char *path, progress *p)
 {
     es_status status = ES_OK;
@@ -79,8 +88,10 @@ static void write_for_ever(const char *path, progress *p)
     _exit(1);
 }
 
-/** Fails unless every committed step is complete; one further step may be
- *  complete, too. */
+/**
+ * Fails unless all `committed` steps are complete. One further step may be
+ * complete, too.
+ */
 static void assert_promise_kept(const char *path, int64_t committed)
 {
     es_cursor *c = NULL;
@@ -141,8 +152,10 @@ TEST(a_writer_killed_at_random_keeps_its_commits)
 
 /* --- full disks ----------------------------------------------------------- */
 
-/** Writes steps from `step` on until a write fails; returns the step that
- *  failed. */
+/**
+ * Writes steps from `step` on until a write fails, and returns the step whose
+ * write failed.
+ */
 static int64_t write_until_failure(es_writer *w, const int64_t *series,
                                    int64_t step)
 {
@@ -182,7 +195,7 @@ TEST(writing_continues_after_a_file_size_limit)
         es_assert_ok(write_step(w, series, i));
     set_file_limit(300000);
     es_writer_abandon(
-        w); /* without space the log cannot be moved into the file */
+        w); /* the limit keeps the log from being moved into the file */
     set_file_limit(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     assert_promise_kept(run_db, failed + 10);
@@ -202,8 +215,11 @@ TEST(a_new_file_without_space_does_not_appear)
     assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
-/** Runs the test in a child, on a small private file system. Returns 77 if
- *  mounting is not permitted, 1 after printing the failed line, else 0. */
+/**
+ * Runs the test in a child, on a small private file system. Returns 77 if
+ * mounting is not permitted, 1 after printing the failed condition, and 0 if
+ * the test has passed.
+ */
 static int fill_small_disk(const char *folder)
 {
 #define EXPECT(condition)                                                      \
@@ -259,7 +275,10 @@ TEST(a_full_disk_leaves_a_sound_file)
 
 /* --- damaged bytes ------------------------------------------------------- */
 
-/** Fails the test if the error message does not name the file. */
+/**
+ * Fails the test if `status` is an error and its message does not name the
+ * file.
+ */
 static void check_message(es_status status, const char *path)
 {
     if (status >= ES_OK)
@@ -296,15 +315,19 @@ static void read_one_run(es_reader *r, size_t run, const char *path)
     es_status status = es_cursor_open_run(&c, r, run);
     while (status == ES_OK) {
         status = es_cursor_next_of_run(c, &step, &values, &s);
-        if (status == ES_OK) /* all values must be readable memory */
+        if (status == ES_OK) /* reads all values, so that a sanitizer detects
+                                invalid memory */
             memcpy(sample, values, s.n_values * sizeof *sample);
-        assert_true(n++ < 100000); /* a file of this size has fewer samples */
+        assert_true(n++ < 100000); /* must end: a file of this size has fewer
+                                      samples */
     }
     check_message(status, path);
 }
 
-/** Reads everything that can be read from the file; returns true if the file
- *  could be opened. */
+/**
+ * Reads everything in the file that can be read. Returns true if the file could
+ * be opened.
+ */
 static bool read_whatever(const char *path)
 {
     es_reader *r = NULL;
@@ -337,8 +360,10 @@ static void write_whatever(const char *path)
         es_writer_abandon(w);
 }
 
-/** Damages the n bytes of a file in a random way; returns the new size, which
- *  may be smaller. */
+/**
+ * Damages n bytes of a file at random. Returns the new size, which may be
+ * smaller than n.
+ */
 static size_t damage(unsigned char *bytes, size_t n)
 {
     const size_t page = 4096;
@@ -346,7 +371,7 @@ static size_t damage(unsigned char *bytes, size_t n)
     switch (draw(6)) {
     case 0: /* truncation */
         return draw(n);
-    case 1: { /* a page of zeros, or a copy of another page */
+    case 1: { /* replaces a page by zeros or by another page */
         size_t from = draw(n_pages) * page, to = draw(n_pages) * page;
         if (draw(2))
             memmove(bytes + to, bytes + from, page);
@@ -354,7 +379,7 @@ static size_t damage(unsigned char *bytes, size_t n)
             memset(bytes + to, 0, page);
         return n;
     }
-    case 2: /* a byte in the header of the file or of a page */
+    case 2: /* changes a byte in the header of the file or of a page */
         bytes[draw(n_pages) * page + draw(108)] = (unsigned char)draw(256);
         return n;
     case 3: { /* random bytes */
@@ -370,8 +395,10 @@ static size_t damage(unsigned char *bytes, size_t n)
     }
 }
 
-/** Writes the file to be damaged: 40 steps of the run with UUID, and a second
- *  run. */
+/**
+ * Writes the file that will be damaged: 40 steps of the run with the uuid UUID,
+ * and a second run.
+ */
 static void write_victim(const char *path)
 {
     es_writer *w = NULL;
@@ -416,7 +443,10 @@ TEST(damaged_files_fail_cleanly)
     assert_true(opened > 40 && refused > 40);
 }
 
-/** Leaves run.db and run.db-wal in the state that a killed writer leaves. */
+/**
+ * Writes run.db and run.db-wal and leaves them in the state in which a killed
+ * writer leaves them.
+ */
 static void leave_log(const char *path)
 {
     int result;
@@ -452,7 +482,8 @@ TEST(damaged_logs_fail_cleanly)
         memcpy(bytes, original, m);
         es_file_write(copy, base, n);
         es_file_write(copied_log, bytes, i ? damage(bytes, m) : m);
-        assert_true(read_whatever(copy)); /* a torn log counts as empty */
+        assert_true(read_whatever(copy)); /* must succeed, because a torn log
+                                             counts as empty */
         if (i == 0)
             assert_promise_kept(copy, 60);
         unlink(copied_index);

@@ -1,6 +1,6 @@
-/* Tests the state that a watcher keeps for a growing fragment: a look reads
-   only the data that was appended since the last look, and keeps no descriptor
-   open. */
+/* Tests the state that a watcher keeps for a growing fragment. es_growth_look
+   must read only the data that was appended since its last call, and must keep
+   no descriptor open. */
 #include "store/growth.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/test.h"
@@ -23,7 +23,7 @@ static int make(void **state)
     return 0;
 }
 
-/* Begins to follow the current state of run.esf. */
+/* Starts to follow run.esf from its current end. */
 static es_growth *begin(void)
 {
     es_growth *growth;
@@ -57,8 +57,8 @@ static int count_descriptors(void)
     return n;
 }
 
-/* Fails unless the samples of a look equal the samples that a reader finds at
-   the steps [first, end) of each series. */
+/* Fails unless the samples that es_growth_look found equal those that a reader
+   finds at the steps [first, end) of each series. */
 static void assert_samples_are_read(const es_growth *growth, int64_t first,
                                     int64_t end)
 {
@@ -108,7 +108,8 @@ TEST(samples_are_distinguished_from_other_records)
 TEST(repeated_records_are_not_news)
 {
     int64_t run, step = 0;
-    const int64_t steps = 100; /* steps per commit: 5.6 KiB with the frame */
+    const int64_t steps = 100; /* number of steps per commit, which makes frames
+                                  of 5.6 KiB */
     es_writer *w = es_esf_begin(run_esf, 0, &run);
     AUTO(es_growth) growth = begin();
     for (; step < 3 * ES_ESF_AGAIN_FIRST / 56; step += steps) {
@@ -124,7 +125,7 @@ TEST(repeated_records_are_not_news)
          (at = memmem(at, n - (size_t)(at - (char *)bytes), "SM+LN+G", 7));
          at++)
         n_again++;
-    assert_int_equal(n_again, 2); /* the original, and one repetition */
+    assert_int_equal(n_again, 2); /* the original record and one repetition */
     free(bytes);
 }
 
@@ -175,7 +176,7 @@ TEST(a_replaced_or_truncated_file_has_to_be_reopened)
     growth = begin();
     assert_int_equal(look(growth), ES_GROWTH_NONE);
     unlink(run_esf);
-    es_file_write(run_esf, bytes, n); /* the same bytes in another file */
+    es_file_write(run_esf, bytes, n); /* a different file with the same bytes */
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
     unlink(run_esf);
     es_growth_news news;
@@ -217,8 +218,9 @@ TEST(a_writer_on_another_machine_is_recognised)
     es_writer_abandon(w);
 }
 
-/* Only heartbeats show that a writer on another machine is alive. A look
-   reports when the writer dies and when it returns. */
+/* A writer on another machine is known to be alive only by its heartbeats.
+   es_growth_look must report once that the writer has died, and once that it
+   has returned. */
 TEST(the_death_of_a_writer_is_news_once)
 {
     int64_t run;
@@ -240,8 +242,8 @@ TEST(the_death_of_a_writer_is_news_once)
 
 enum { STEP_BYTES = 1 << 20, TAIL = 12 }; /* MiB */
 
-/* Writes the file with foreign bytes inserted at `place`, between two frames.
- */
+/* Writes run.esf with additional bytes, which are no frames, inserted at offset
+   `place` between two frames. */
 static void write_tail(const unsigned char *bytes, size_t n, size_t place)
 {
     static unsigned char other[STEP_BYTES];
@@ -254,7 +256,8 @@ static void write_tail(const unsigned char *bytes, size_t n, size_t place)
     assert_int_equal(fwrite(bytes + place, 1, n - place, file), n - place);
 }
 
-/* Looks until the search is finished; returns the number of looks. */
+/* Calls es_growth_look until the search is finished, and returns the number of
+ * calls. */
 static int search(es_growth *growth, es_growth_news *news)
 {
     int n = 0;
@@ -287,7 +290,8 @@ TEST(a_long_tail_is_searched_step_by_step_and_once)
         const int n_looks = search(growth, &news);
         assert_true(n_looks >= TAIL - 2 && n_looks <= TAIL);
         assert_int_equal(news, is_torn ? ES_GROWTH_NONE : ES_GROWTH_OTHER);
-        /* the bytes behind the last frame are read each time */
+        /* allows for the bytes directly behind the last frame, which every call
+         * reads */
         assert_true(es_bytes_read() - before <
                     TAIL * (STEP_BYTES + (200 << 10)));
         const long long searched = es_bytes_read();

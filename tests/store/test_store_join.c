@@ -1,5 +1,8 @@
-/** Tests joining the fragments of ranks into one run: the joined values equal
- *  those computed from the rows of all ranks, and no values are invented. */
+/**
+ * Tests joining the fragments of ranks into one run. The joined values must
+ * equal those computed from the rows of all ranks, and no values may be
+ * invented.
+ */
 
 #include "tests/support/fragments.h"
 
@@ -21,7 +24,7 @@ static void put_number(es_writer *w, int64_t run, const char *name,
     es_rank_put(w, run, name, ES_PHASE_TRAIN, step, &value, 1);
 }
 
-/** Writes a head series with the same value for all heads. */
+/** Writes a sample of a head series in which all heads have the same value. */
 static void put_heads(es_writer *w, int64_t run, const char *name, int64_t step,
                       float value)
 {
@@ -41,7 +44,9 @@ static es_reader *open_all(void **state)
     return es_open_reader(es_folder_file(state, "all.db"));
 }
 
-/** Reads a sample of the joined run into `values`; fails if there is no sample.
+/**
+ * Reads a sample of the joined run into `values`. Fails if the sample does not
+ * exist.
  */
 static void take(es_reader *r, const char *name, es_phase phase, int64_t step,
                  float *values, size_t n)
@@ -70,16 +75,19 @@ static float first_head(es_reader *r, const char *name, int64_t step)
 
 /* --- data parallel -------------------------------------------------------- */
 
-#define B 3 /* sequences per rank */
+#define B 3 /* number of sequences per rank */
 #define T 5
 
 typedef struct rows {
     float of[ES_N_ROW_STATISTICS]
-            [2 * B * H * T]; /* (2B,H,T) rows of both ranks */
+            [2 * B * H * T]; /* (2B,H,T) the first B sequences belong to rank 0,
+                                the others to rank 1 */
 } rows;
 
-/** Makes the rows of a layer. Some rows are not finite; in layer 1, head 1 of
- *  rank 1 has no finite rows at all. */
+/**
+ * Generates the rows of a layer. Some rows are not finite; in layer 1, head 1
+ * of rank 1 has no finite rows at all.
+ */
 static void make_rows(rows *out, int layer)
 {
     for (int s = 0; s < ES_N_ROW_STATISTICS; s++)
@@ -97,8 +105,9 @@ static void make_rows(rows *out, int layer)
     }
 }
 
-/** Computes the sums (H) of all row statistics over the sequences
- *  first..last-1. */
+/**
+ * Computes the sums (H) of all row statistics over the sequences [first, last).
+ */
 static void add_rows(es_head_sums *sums, const rows *from, int first, int last)
 {
     const float *at[ES_N_ROW_STATISTICS];
@@ -175,7 +184,8 @@ TEST(evaluations_are_combined_by_their_own_rows)
 
 TEST(nan_missing_and_zero_stay_distinct)
 {
-    /* entropy and finite rows of ranks 0 and 1, and the joined entropy */
+    /* entropy and number of finite rows in rank 0 and in rank 1, and the joined
+     * entropy */
     const float missing = es_missing();
     const struct {
         float a, n_a, b, n_b, both;
@@ -261,7 +271,8 @@ TEST(run_series_are_combined_or_equal_or_missing)
 
 TEST(stages_and_halves_of_heads_are_put_side_by_side)
 {
-    /* layers 0 and 1; heads 0 to 2 and heads 3 and 4 of layers 2 to 4 */
+    /* rank 0 has layers 0 and 1; of layers 2 to 4, rank 1 has heads 0 to 2 and
+     * rank 2 has heads 3 and 4 */
     const es_rank_file parts[] = {
         {"a.db", .ranks = "0", .world = 3, .n_layer = 2, .n_head = 5},
         {"b.db", .ranks = "1", .world = 3, .first_layer = 2, .n_head = 3},
@@ -477,7 +488,8 @@ TEST(events_keep_their_rank_and_place)
     assert_int_equal(event[2].layer, L + 2);
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
-    assert_int_equal(info.batch, 4); /* all ranks see the same sequences */
+    assert_int_equal(info.batch, 4); /* not summed, because all ranks see the
+                                        same sequences */
     es_reader_close(r);
 }
 

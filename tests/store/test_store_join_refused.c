@@ -1,5 +1,7 @@
-/** Tests fragments that do not fit together, and invalid descriptions of
- *  fragments. */
+/**
+ * Tests that fragments which do not fit together, and invalid descriptions of
+ * fragments, are refused.
+ */
 
 #include "tests/support/fragments.h"
 #include "tests/support/test.h"
@@ -71,7 +73,7 @@ TEST(invalid_descriptions_of_fragments_are_refused)
 {
     const struct {
         const char *world, *ranks, *layer,
-            *words; /* words of the message, or NULL if the run is not a
+            *words; /* expected part of the message, or NULL if the run is not a
                        fragment */
     } cases[] = {
         {"2", "[0]", "[]", NULL},

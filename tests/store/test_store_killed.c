@@ -1,8 +1,8 @@
 /* Kills writers of fragments and run files, or simulates a power loss of
-   fragments, at random moments: acknowledged data is never lost, wrong data is
-   never shown, and the next writer can continue. ESF_KILLS, RUN_KILLS and
-   ESF_POWER_LOSSES set the number of repetitions. test_store_power.c tests
-   power losses of run files. */
+   fragments, at random moments. Acknowledged data must never be lost, wrong
+   data must never be returned, and the next writer must be able to continue the
+   run. ESF_KILLS, RUN_KILLS and ESF_POWER_LOSSES set the numbers of
+   repetitions. test_store_power.c tests power losses of run files. */
 #include "tests/support/chance.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/test.h"
@@ -13,7 +13,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/** Seeds the random numbers; SOAK_SEED in the environment changes them. */
+/**
+ * Seeds the random numbers with `usual`, plus SOAK_SEED if the environment has
+ * it.
+ */
 static void seed(uint64_t usual)
 {
     chance_seed(usual + (uint64_t)chance_times("SOAK_SEED", 0));
@@ -21,8 +24,10 @@ static void seed(uint64_t usual)
 
 /* --- kill -9 -------------------------------------------------------------- */
 
-/** Writes transactions of up to 8 steps from `step` on, for ever, and sometimes
- *  closes and reopens the file. */
+/**
+ * Writes transactions of up to 8 steps, from `step` on, until the process is
+ * killed. Closes and reopens the file from time to time.
+ */
 static void write_until_killed(const char *path, int64_t step,
                                volatile int64_t *acknowledged)
 {
@@ -39,7 +44,7 @@ static void write_until_killed(const char *path, int64_t step,
     }
 }
 
-/** Starts a child that writes, and kills it. */
+/** Starts a child that writes, and kills it after a random time. */
 static void kill_writer(const char *path, int64_t resumed,
                         volatile int64_t *acknowledged)
 {
@@ -66,11 +71,12 @@ static void check_killed_writers(const char *path, long n_kills)
         kill_writer(path, resumed, acknowledged);
         const int64_t least = *acknowledged;
         int64_t n = es_esf_check_file(path, false, &gap);
-        if (n < 0) /* killed before the file was created */
+        if (n < 0) /* the writer was killed before it had created the file */
             assert_int_equal(least, 0);
         else
             assert_true(n == gap && n >= least);
-        /* Sometimes resumes at an earlier step, as from a checkpoint. */
+        /* In some rounds the run is resumed at an earlier step, as from a
+         * checkpoint. */
         resumed = n > 0 ? chance_below(4) ? n : n / 2 : 0;
         if (n > 4000) {
             const char *const beside[] = {"", "-wal", "-shm"};
@@ -106,9 +112,9 @@ TEST(a_killed_writer_of_a_run_file_loses_nothing_that_it_acknowledged)
 #define BLOCK 512
 
 /**
- * Simulates a power loss: only the first `safe` of n bytes were synced, and
- * each block behind them has its new contents, zeros or random bytes. Returns
- * the new size.
+ * Simulates a power loss after which only the first `safe` of n bytes are known
+ * to be on the disk. Each block behind them contains its new contents, zeros or
+ * random bytes. Returns the new size.
  */
 static size_t lose_power(unsigned char *out, const unsigned char *bytes,
                          size_t n, size_t safe)
@@ -156,15 +162,15 @@ TEST(a_power_loss_loses_only_unsynced_data)
         if (i % 16)
             continue;
         es_esf_clock_after(bytes, n, 1000);
-        int64_t run; /* The next writer must be able to continue the run. */
+        int64_t run; /* the next writer must be able to continue the run */
         es_writer *writer = es_esf_begin(path, gap, &run);
         es_esf_commit(writer, found, found + 5);
         es_assert_ok(es_writer_close(writer));
         assert_int_equal(es_esf_check_file(path, false, &gap), found + 5);
         assert_int_equal(gap, found + 5);
     }
-    assert_true(n_beyond >=
-                n_losses / 10); /* some unsynced blocks must survive */
+    assert_true(n_beyond >= n_losses / 10); /* otherwise the simulation never
+                                               keeps an unsynced block */
     es_esf_shift_clock(0);
     free(left);
     free(bytes);

@@ -1,9 +1,13 @@
-/** Tests the description of layers in a configuration, well-formed or not. */
+/**
+ * Tests reading the description of layers in a configuration, both valid and
+ * malformed.
+ */
 #include "store/layers.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Records a run of three layers with two heads, and reads its layers. */
+/* Records a run of three layers with two heads each and the given
+ * configuration, and reads its layers. */
 static es_layers *layers_of(const char *config)
 {
     es_run_info info = es_run_of(3, 2);
@@ -55,7 +59,8 @@ TEST(every_kind_has_a_name)
     }
 }
 
-/* Another program's configuration may have a member named "layers". */
+/* Another program may use the name "layers" in its configuration for something
+ * else. */
 TEST(configurations_without_layer_objects_are_ignored)
 {
     static const char *const configs[] = {
@@ -80,7 +85,8 @@ TEST(malformed_members_are_counted_and_ignored)
         size_t n_malformed;
         bool has_ceilings;
     } cases[] = {
-        {"{\"kind\":\"full\"}", 1, false}, /* one element instead of three */
+        {"{\"kind\":\"full\"}", 1, false}, /* only one element, although the run
+                                              has three layers */
         {"{\"kind\":\"full\"},null,null,null", 4, false},
         {"{},7,null", 1, false},
         {"{\"name\":1},{\"kind\":2},null", 2, false},

@@ -11,7 +11,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/** Opens a run of 2 layers with 3 heads and one series. */
+/**
+ * Creates a run of 2 layers with 3 heads each and one series, and returns its
+ * writer.
+ */
 static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
 {
     es_run_info info = es_run_of(2, 3);
@@ -37,7 +40,8 @@ static void assert_plain_file(const char *path)
         assert_false(es_file_exists_beside(path, rest[i]));
     size_t n;
     AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
-    assert_int_equal(bytes[18], 1); /* 1 means no write-ahead log */
+    assert_int_equal(bytes[18], 1); /* in a file without a write-ahead log these
+                                       bytes are 1 */
     assert_int_equal(bytes[19], 1);
     assert_string_equal(es_sqlite(path, "PRAGMA journal_mode"), "delete");
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
@@ -91,8 +95,9 @@ TEST(a_second_writer_learns_the_pid)
     assert_true(es_is_written(r));
     kill_holder(holder);
     assert_false(es_is_written(r));
-    assert_true(es_file_exists_beside(
-        run_db, "-lock")); /* the killed process has left its lock */
+    assert_true(
+        es_file_exists_beside(run_db, "-lock")); /* the killed process could not
+                                                    remove its lock file */
     es_reader_close(r);
     es_assert_ok(es_writer_close(open_series(run_db, &run, &series)));
     assert_plain_file(run_db);
@@ -128,7 +133,8 @@ TEST(a_second_writer_of_one_process_is_refused)
                      es_writer_open(&second, run_db, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
     AUTO(es_reader) r = es_open_reader(run_db);
-    assert_true(es_is_written(r)); /* the query has not released the lock */
+    assert_true(es_is_written(r)); /* the first query must not release the lock,
+                                      so both queries return true */
     assert_true(es_is_written(r));
     es_assert_ok(es_writer_close(w));
     assert_false(es_is_written(r));
@@ -157,13 +163,15 @@ TEST(a_lock_file_of_another_kind_is_refused)
     free(es_file_read(victim, &n));
     assert_int_equal(n, 8);
     assert_int_equal(unlink(lock), 0);
-    es_file_write(lock, "not a number", 12); /* a stale, garbled lock file */
+    es_file_write(lock, "not a number", 12); /* a lock file that a process left
+                                                behind, with invalid contents */
     es_write_run(run_db, "x", 1);
     assert_plain_file(run_db);
 }
 
-/* Provokes the race between opening and locking the lock file: if the holder
-   removes the file in between, the new lock is on a file without a name. */
+/* Several processes lock and release the same file at the same time. A process
+   that opens the lock file just before its holder removes it locks a file that
+   has no name any more; this lock must not count. */
 TEST(lock_has_one_holder)
 {
     enum { N = 4, ROUNDS = 200 };
@@ -199,8 +207,8 @@ TEST(lock_has_one_holder)
     assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
-/* Many processes compete for one file: only one at a time may write it, and
-   every process must succeed at some time. */
+/* Many processes open writers of the same file. Only one writer may be open at
+   a time, and every process must succeed several times. */
 TEST(writers_take_turns)
 {
     enum { N = 6, ROUNDS = 5 };
@@ -407,7 +415,8 @@ TEST(a_writer_closes_while_a_reader_stays)
     assert_int_equal(step, 1);
     es_cursor_close(c);
     es_reader_close(r);
-    r = es_open_reader(run_db); /* in WAL mode or not */
+    r = es_open_reader(run_db); /* the reader may have kept the file in WAL
+                                   mode */
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     assert_int_equal(s.last_step, 10);
     es_reader_close(r);
@@ -430,14 +439,17 @@ TEST(log_of_a_killed_writer_is_read)
     es_assert_values(values, s.id, 39, 6);
 }
 
-/** An unprivileged user reads a file in a read-only folder. */
+/**
+ * A user without privileges must be able to read a file in a read-only folder.
+ */
 TEST(a_log_in_a_read_only_folder_is_read)
 {
     kill_holder(start_holder(run_db, 5));
     assert_int_equal(unlink(es_folder_file(state, "run.db-shm")), 0);
     assert_int_equal(chmod((char *)*state, 0555), 0);
     pid_t child = fork();
-    if (child == 0) { /* root could write anywhere */
+    if (child == 0) { /* tests as another user, because root may write
+                         everywhere */
         es_series s;
         if (geteuid() == 0 && seteuid(65534) != 0)
             _exit(2);
@@ -550,7 +562,7 @@ TEST(a_writer_fills_an_outfile)
     assert_plain_file(run_db);
 }
 
-/* Reads 22 MiB of samples with 3 MiB of memory. */
+/* Reads 22 MiB of samples although SQLite may use only 3 MiB of memory. */
 TEST(memory_does_not_grow_with_steps)
 {
     enum { N_STEPS = 20000, N_VALUES = 144 };
@@ -583,7 +595,7 @@ TEST(memory_does_not_grow_with_steps)
     assert_int_equal(n, 2 * N_STEPS);
     es_cursor_close(c);
     es_reader_close(r);
-    es_reader_cap_memory(1); /* the limit takes effect */
+    es_reader_cap_memory(1); /* checks that the limit on memory takes effect */
     es_assert_status(ES_ENOMEM, "out of memory", es_reader_open(&r, run_db));
     es_reader_cap_memory(0);
 }

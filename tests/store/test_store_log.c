@@ -1,11 +1,16 @@
-/** Tests the write-ahead log while readers are active: with readers that come
- *  and go the log shrinks, and a reader that stays only costs space. */
+/**
+ * Tests the write-ahead log while readers are active. If readers come and go,
+ * the log must shrink; if one reader never ends, the log may grow, but nothing
+ * else may happen.
+ */
 #include "store/store_internal.h"
 #include "tests/support/test.h"
 
 enum { N_VALUES = 1024, MANY = 4096, COMMITS = 100 };
 
-/** Two readers, at least one of which always holds a snapshot. */
+/**
+ * Two readers, of which at least one has a snapshot of the file at any time.
+ */
 struct readers {
     sqlite3 *handles[2];
     int active;
@@ -40,8 +45,10 @@ static void close_readers(struct readers *readers)
         sqlite3_close(readers->handles[i]);
 }
 
-/** Lets the other reader begin a snapshot before the active reader ends its
- *  snapshot. */
+/**
+ * Begins a snapshot in the inactive reader, then ends the snapshot of the
+ * active reader, so that the two exchange their roles.
+ */
 static bool move_on(void *user)
 {
     struct readers *readers = user;
@@ -69,7 +76,7 @@ static es_writer *open_writer(const char *path, int64_t *series)
     return w;
 }
 
-/** Writes a transaction of 1 MiB. */
+/** Writes 1 MiB of samples in one transaction. */
 static void write_batch(es_writer *w, int64_t series, int64_t first)
 {
     es_assert_ok(es_writer_begin(w));
@@ -92,8 +99,8 @@ TEST(a_log_shrinks_under_steady_readers)
         largest = size > largest ? size : largest;
     }
     printf("# the log had %lld KiB at most\n", (long long)(largest >> 10));
-    assert_true(readers.moves >
-                COMMITS); /* the writer has waited for the readers */
+    assert_true(readers.moves > COMMITS); /* the writer has called move_on while
+                                             it waited for readers */
     assert_in_range(largest, 1 << 20, 16 << 20);
     close_readers(&readers);
     es_assert_ok(es_writer_close(w));
@@ -127,8 +134,10 @@ TEST(a_reader_that_stays_costs_only_space)
                         "5376");
 }
 
-/** Without readers, a log that has grown by a large transaction is truncated
- *  again. */
+/**
+ * A large transaction makes the log grow. Without readers, SQLite truncates the
+ * log again afterwards.
+ */
 TEST(a_log_shrinks_after_a_large_transaction)
 {
     int64_t series;

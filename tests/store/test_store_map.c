@@ -1,5 +1,8 @@
-/** Tests reading and writing attention maps: every bit, their order, and
- *  foreign tables of the same name. */
+/**
+ * Tests writing and reading attention maps: their values are kept bit by bit,
+ * they are returned in order, and a table of the same name from another program
+ * is left unchanged.
+ */
 #include "analyzer/base/value.h"
 #include "store/map.h"
 #include "store/merge.h"
@@ -9,7 +12,7 @@
 
 enum { MOST = 32 };
 
-/** Stores the maps that es_reader_maps has passed to the handler. */
+/** The maps that es_reader_maps has passed to the handler. */
 typedef struct found {
     int n, n_damaged;
     es_map maps[MOST];
@@ -40,7 +43,7 @@ static es_map map_of(int64_t step, int64_t layer, int64_t head, int64_t size)
     return (es_map){ES_PHASE_EVAL, step, layer, head, size, 4 * size};
 }
 
-/** Fills in values that include a NaN and a missing value. */
+/** Fills `values` with numbers, one NaN and one missing value. */
 static void fill(float *values, const es_map *map)
 {
     for (int64_t i = 0; i < map->size * map->size; i++)
@@ -226,7 +229,8 @@ TEST(a_foreign_table_of_the_same_name_is_left_alone)
     es_write_run(run_db, "x", 3);
     es_sqlite(run_db, "CREATE TABLE attention_map(mine); INSERT INTO"
                       " attention_map VALUES (1)");
-    es_assert_status(ES_EFORMAT, "attention_map is foreign", walk(&f, run_db));
+    es_assert_status(ES_EFORMAT, "attention_map has an unknown schema",
+                     walk(&f, run_db));
     const int64_t run = open_run(&w, run_db, uuid, 0);
     es_assert_status(ES_EFORMAT, "rename or drop it",
                      put(w, run, map_of(1, 0, 0, 2)));

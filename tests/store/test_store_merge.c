@@ -1,10 +1,14 @@
-/** Tests merging run files: every run is copied bit by bit, and only once. */
+/**
+ * Tests merging run files: every run is copied bit by bit, and a run that
+ * occurs in several files is copied only once.
+ */
 #include "store/merge.h"
 #include "store/run_row.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
 
-/** Merges the file `from` into the file `to`; returns the status of es_merge.
+/**
+ * Merges the file `from` into the file `to` and returns the status of es_merge.
  */
 static es_status merge(const char *to, const char *from, size_t *n_copied,
                        size_t *n_skipped)
@@ -123,7 +127,7 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
     es_assert_ok(es_writer_run_row(w, uuid, &row));
 }
 
-/* In the table `summary`, NaN, missing and zero are distinct. */
+/* In the table `summary`, NaN, missing and zero must stay distinct. */
 TEST(a_run_has_a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");

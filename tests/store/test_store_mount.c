@@ -1,5 +1,5 @@
-/* Tests the detection of shared file systems, with the text of
-   /proc/self/mountinfo and magic numbers from other machines. */
+/* Tests the detection of file systems that hosts share, with texts of
+   /proc/self/mountinfo and magic numbers from several machines. */
 #include "store/mount.h"
 #include "tests/support/test.h"
 

@@ -1,4 +1,7 @@
-/** Tests a run file that is removed, moved or replaced while it is written. */
+/**
+ * Tests a run file that is removed, moved or replaced while it is being
+ * written.
+ */
 #include "tests/support/test.h"
 
 #include <sqlite3.h>
@@ -22,8 +25,10 @@ static written write_some(const char *path)
     return w;
 }
 
-/** Continues to write after the file was moved, and checks that closing reports
- *  the move. */
+/**
+ * Continues to write after the file was moved, and checks that es_writer_close
+ * reports that the file was moved.
+ */
 static void finish_elsewhere(const written *w, const char *path)
 {
     const char *words = "removed, moved or replaced";
@@ -65,8 +70,9 @@ TEST(a_renamed_file_is_reported)
     assert_samples(other, "2");
 }
 
-/* The path now names a file of another writer. Closing the first writer must
-   not touch that file, its log or its lock. */
+/* The first writer's file is removed, and a second writer creates a new file at
+   the same path. Closing the first writer must not change the second writer's
+   file, log or lock. */
 TEST(another_writer_at_the_same_path_is_left_alone)
 {
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
@@ -89,8 +95,9 @@ TEST(another_writer_at_the_same_path_is_left_alone)
     assert_samples(run_db, "2");
 }
 
-/* The earlier connection removes the log: SQLite creates the missing file, and
-   removes the log next to an empty file. */
+/* The earlier connection was opened when the file did not exist: SQLite created
+   an empty file. When this connection is used again, SQLite removes the log,
+   because it believes that the file is still empty. */
 TEST(a_log_removed_by_an_earlier_connection_is_noticed)
 {
     sqlite3 *earlier = NULL;
@@ -121,8 +128,9 @@ TEST(the_log_of_a_resumed_file_is_in_place)
     es_assert_ok(es_writer_close(writer));
 }
 
-/* If nothing was committed, abandoning removes only the file that the writer
-   created. */
+/* A writer that has committed nothing removes its file when it is abandoned. If
+   the file at this path is no longer the one that the writer created, it must
+   not be removed. */
 TEST(an_abandoned_writer_leaves_other_files_alone)
 {
     es_writer *writer = es_open_writer(run_db);

@@ -1,7 +1,8 @@
-/* Simulates power losses of run files at random moments. Whichever unsynced
-   data the disk keeps, the file has every acknowledged sample and no wrong
-   sample, has each transaction whole or not at all, and can be continued by the
-   next writer. RUN_POWER_LOSSES sets the number of repetitions. */
+/* Simulates power losses while a run file is being written, at random moments.
+   Whatever unsynced data the disk keeps, the file must contain every
+   acknowledged sample, no wrong sample, and each transaction completely or not
+   at all, and the next writer must be able to continue the run.
+   RUN_POWER_LOSSES sets the number of repetitions. */
 #include "store/writer_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/lossy_disk.h"
@@ -17,8 +18,10 @@
 
 enum { MOST_STEPS = 20000 };
 
-/** For each step of the disk, the least and the largest number of training
- *  steps that the file may have if the power fails after it. */
+/**
+ * The number of training steps that the file must and may contain if the power
+ * fails after a given write or sync of the disk.
+ */
 static struct {
     int64_t least, most;
 } promised[MOST_STEPS];
@@ -26,7 +29,10 @@ static size_t n_promised;
 
 static int64_t acknowledged, begun;
 
-/** Stores the current bounds for all disk steps since the last call. */
+/**
+ * Stores the current bounds for all writes and syncs of the disk since the last
+ * call.
+ */
 static void note(void)
 {
     const size_t n = lossy_disk_n_steps();
@@ -72,14 +78,16 @@ static void commit_some(es_writer *writer, int n)
     for (int i = 0; i < n; i++) {
         begun = acknowledged + PER_COMMIT;
         commit(writer, acknowledged);
-        note(); /* these steps are acknowledged from now on */
+        note(); /* from now on these steps must survive a power loss */
         acknowledged = begun;
     }
 }
 
-/** Records a run with appends, a checkpoint after which the log restarts, a
- *  checkpoint that empties the log, a clean close, and a resumption that
- *  replaces steps. */
+/**
+ * Records a run in several parts: appends, a checkpoint after which the log
+ * restarts, a checkpoint that empties the log, a successful close, and a
+ * resumption that replaces steps.
+ */
 static void record(const char *path)
 {
     es_writer *writer = begin(path, 0);
@@ -104,8 +112,10 @@ static void record(const char *path)
 
 /* --- the remaining data --------------------------------------------------- */
 
-/** Fails unless every sample of a series is correct and there are no gaps;
- *  returns the number of samples. */
+/**
+ * Fails unless every sample of a series is correct and the steps have no gaps.
+ * Returns the number of samples.
+ */
 static int64_t count_right(es_reader *reader, const char *name, int64_t id)
 {
     es_series series;
@@ -134,7 +144,7 @@ static int64_t check_file(const char *path)
     return n;
 }
 
-/** Fails unless SQLite's integrity check succeeds. */
+/** Fails unless SQLite's integrity check finds no error. */
 static void check_pages(const char *path)
 {
     sqlite3 *handle = NULL;
@@ -149,7 +159,9 @@ static void check_pages(const char *path)
     sqlite3_close(handle);
 }
 
-/** Makes a run file without a run, the state before any power loss. */
+/**
+ * Creates a run file without a run, which is the state before the recording.
+ */
 static void make_empty(const char *path)
 {
     es_writer *writer = NULL;
@@ -178,14 +190,14 @@ TEST(a_power_loss_of_a_run_file_loses_only_unsynced_data)
         if (i % 16)
             continue;
         es_writer *writer = begin(
-            left, n); /* The next writer must be able to continue the run. */
+            left, n); /* the next writer must be able to continue the run */
         commit(writer, n);
         es_assert_ok(es_writer_close(writer));
         assert_int_equal(check_file(left), n + PER_COMMIT);
         check_pages(left);
     }
-    assert_true(n_less >=
-                n_losses / 20); /* the simulation must lose some data */
+    assert_true(n_less >= n_losses / 20); /* otherwise the simulation loses too
+                                             little data */
     lossy_disk_end();
 }
 
@@ -197,7 +209,7 @@ static void copy_file(const char *from, const char *to)
     free(bytes);
 }
 
-/** Returns the path with `end` appended. */
+/** Returns a path that consists of `path` followed by `end`. */
 static const char *beside(const char *path, const char *end)
 {
     static char name[2][4310];

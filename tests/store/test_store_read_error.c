@@ -1,14 +1,17 @@
-/** Tests that a read that fails with EIO is reported as a read error and not as
- *  damage. Lets each read of a run file fail once. */
+/**
+ * Tests that a read which fails with EIO is reported as a read error and not as
+ * damage. Makes each read of a run file fail once.
+ */
 #include "tests/support/test.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int n_reads, failing; /* failing: the read that fails, or 0 */
+static int n_reads, failing; /* number of reads so far; number of the read that
+                                fails, or 0 */
 
-/* Replaces the C library's pread64, which SQLite calls. */
+/* Replaces the function pread64 of the C library, which SQLite calls. */
 __attribute__((visibility("default"))) ssize_t pread64(int fd, void *bytes,
                                                        size_t n, off_t at);
 ssize_t pread64(int fd, void *bytes, size_t n, off_t at)

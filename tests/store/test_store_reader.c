@@ -2,8 +2,8 @@
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* A reader must not write behind the members that an older program knows: the
-   memory may belong to other data. */
+/* An older program passes a shorter struct. A reader must not write behind it,
+   because the memory there may belong to other data. */
 TEST(an_older_program_gets_the_members_that_it_knows)
 {
     es_write_run(run_db, "first", 30);
@@ -142,12 +142,13 @@ TEST(events_are_in_order)
     assert_null(events[0].data);
 }
 
-/* A file may contain texts that a writer would have refused. */
+/* A file may contain a configuration that a writer would have refused. */
 TEST(a_configuration_is_an_object_or_null)
 {
     const struct {
-        const char *stored, *given; /* the stored configuration as SQL, and the
-                                       text that the reader returns */
+        const char *stored, *given; /* configuration to store, as an SQL
+                                       literal, and the text that the reader
+                                       must return */
     } cases[] = {
         {"'{ \"lr\" : 1e-3,\n \"of\": {\"a\": [1, \"x y\"]} }'",
          "{\"lr\":1e-3,\"of\":{\"a\":[1,\"x y\"]}}"},
@@ -164,7 +165,8 @@ TEST(a_configuration_is_an_object_or_null)
         snprintf(sql, sizeof sql, "update run set config = %s",
                  cases[i].stored);
         for (char *c = sql; *c;
-             c++) /* the SQL passes through a shell in double quotes */
+             c++) /* quotes are replaced, because the SQL passes through a shell
+                     in double quotes */
             *c = *c == '"' ? '~' : *c;
         es_sqlite(run_db, sql);
         es_sqlite(run_db, "update run set config = replace(config, '~', "
@@ -181,8 +183,8 @@ TEST(a_configuration_is_an_object_or_null)
     }
 }
 
-/* Text with one line per member, and the number of members after which the
-   handler stops. */
+/* Collects one line of text per member. `left` is the number of members after
+   which the handler stops the iteration. */
 typedef struct members {
     char text[1024];
     int left;

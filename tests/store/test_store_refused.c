@@ -1,5 +1,7 @@
-/** Tests files that are not valid run files: they are refused with a message
- *  that names the file, and left unchanged. */
+/**
+ * Tests files that are not valid run files. They must be refused with a message
+ * that names the file, and stay unchanged.
+ */
 #include "tests/support/test.h"
 
 #include <sys/socket.h>
@@ -29,8 +31,10 @@ static void both_refuse(const char *path, es_status code, const char *words)
     writer_refuses(path, code, words);
 }
 
-/** Fails unless reader and writer refuse the file, do not change it, and leave
- *  no files next to it. */
+/**
+ * Fails unless reader and writer refuse the file, do not change it, and leave
+ * no other files next to it.
+ */
 static void refused_untouched(const char *path, es_status code,
                               const char *words)
 {
@@ -100,7 +104,8 @@ TEST(a_file_without_permission_is_refused)
     assert_int_equal(chmod(run_db, 0), 0);
     assert_int_equal(chmod((char *)*state, 0777), 0);
     pid_t child = fork();
-    if (child == 0) { /* root may read anything */
+    if (child == 0) { /* tests as another user, because root may read every
+                         file */
         es_reader *r = NULL;
         if (geteuid() == 0 && seteuid(65534) != 0)
             _exit(2);
@@ -157,8 +162,10 @@ TEST(a_schema_of_the_future_is_refused)
     refused_untouched(run_db, ES_EFORMAT, "schema -1");
 }
 
-/** Sets the schema format at offset 44 of an SQLite file to a number above 4,
- *  the highest that SQLite knows. */
+/**
+ * The schema format at offset 44 of an SQLite file is set to 9; the highest
+ * format that SQLite knows is 4.
+ */
 TEST(a_format_of_the_future_is_refused)
 {
     size_t n;
@@ -175,9 +182,9 @@ TEST(triggers_and_indexes_on_our_tables_are_refused)
         const char *make, *undo, *words;
     } cases[] = {
         {"CREATE TRIGGER t AFTER INSERT ON sample BEGIN DELETE FROM run; END",
-         "DROP TRIGGER t", "has a foreign trigger t"},
+         "DROP TRIGGER t", "has an additional trigger t"},
         {"CREATE INDEX i ON sample(step)", "DROP INDEX i",
-         "has a foreign index i"},
+         "has an additional index i"},
         {"ALTER TABLE run ADD COLUMN more TEXT", "SELECT 1",
          "its table run differs"},
     };
@@ -247,7 +254,7 @@ TEST(numbers_out_of_bounds_are_damage)
     }
 }
 
-/** Reads every sample of the file; returns the first failure. */
+/** Reads every sample of the file and returns the first failure. */
 static es_status read_all(const char *path)
 {
     es_cursor *c = NULL;
@@ -266,7 +273,7 @@ static es_status read_all(const char *path)
 }
 
 /* In a file without checksums, a sample of the wrong length is an error.
-   test_store_checksum.c tests files with checksums. */
+   test_store_checksum.c tests samples of files with checksums. */
 TEST(samples_of_another_length_are_damage)
 {
     es_write_run(run_db, "x", 20);
@@ -289,8 +296,9 @@ TEST(samples_of_another_length_are_damage)
     es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(run_db));
 }
 
-/* A search in an index of the opposite order ends at any entry, and the steps
-   that follow do not increase. */
+/* The index is in descending instead of ascending order. A search then ends at
+   an arbitrary entry, and the following steps decrease, which the reader must
+   report. */
 TEST(an_index_in_the_opposite_order_is_damage)
 {
     es_series s = {.size = sizeof s, .id = 1, .name = "entropy", .n_values = 6};
@@ -409,7 +417,7 @@ TEST(invalid_planned_steps_and_ceilings_are_unknown)
     }
 }
 
-/** Exchanges two entries of an index that consists of one page. */
+/** Exchanges two entries of an index that has only one page. */
 static void exchange_in_index(const char *path, const char *index, size_t i,
                               size_t j)
 {
@@ -430,8 +438,11 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
     es_file_write(path, bytes, n);
 }
 
-/** An entry of another series within a series ends a scan early; a search
- *  from the end finds that there are more samples. */
+/**
+ * An index entry within a series belongs to another series, which ends a scan
+ * of the series too early. The reader detects this because a search from the
+ * end finds a later step.
+ */
 TEST(a_series_that_ends_early_is_damage)
 {
     es_series s;
@@ -447,8 +458,10 @@ TEST(a_series_that_ends_early_is_damage)
                      es_cursor_next(c, &step, &values));
 }
 
-/** In the damaged index, a search from below finds a first step, but a search
- *  from above finds no last step. */
+/**
+ * In the damaged index, a search from the beginning finds a first step, but a
+ * search from the end finds no last step.
+ */
 TEST(steps_out_of_order_are_damage)
 {
     float values[6];

@@ -1,4 +1,7 @@
-/** Tests resuming runs, and the deduplication of events. */
+/**
+ * Tests resuming runs, and that an event with the same dedupe key is stored
+ * once.
+ */
 #include "tests/support/test.h"
 
 TEST(events_are_deduplicated_by_run)
@@ -44,8 +47,10 @@ TEST(events_are_deduplicated_by_run)
 
 #define UUID "00000000-1111-4222-8333-444444444444"
 
-/** Writes steps 0..n-1 of the run with UUID, with an event at each step, and
- *  ends the run as stopped. */
+/**
+ * Writes steps 0..n-1 of the run with the uuid UUID and an event at each step,
+ * and ends the run with the status stopped.
+ */
 static void write_part(const char *path, int64_t n)
 {
     int64_t run, series;
@@ -144,7 +149,7 @@ TEST(a_run_of_another_shape_is_not_resumed)
 {
     int64_t run;
     es_run_info info = es_run_of(
-        3, 2); /* the same number of heads in total, in another shape */
+        3, 2); /* as many heads in total, but another number of layers */
     info.uuid = UUID;
     write_part(run_db, 10);
     es_writer *w = es_open_writer(run_db);

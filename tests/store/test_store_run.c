@@ -1,4 +1,6 @@
-/** Tests the names, sizes and standard series of runs, and uuids and times. */
+/**
+ * Tests the names, sizes and standard series of runs, uuids and time stamps.
+ */
 #include "store/run.h"
 #include "tests/support/test.h"
 
@@ -88,8 +90,8 @@ TEST(time_is_now_in_utc)
 {
     char text[ES_TIME_SIZE];
     struct tm parsed = {0};
-    /* Uses clock_gettime(), because time() returns the time of the last tick
-       and may lag behind. */
+    /* Uses clock_gettime(), because time() may lag behind by one tick of the
+       kernel. */
     struct timespec before, after;
     clock_gettime(CLOCK_REALTIME, &before);
     es_time_now(text);

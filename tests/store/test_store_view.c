@@ -1,7 +1,7 @@
 /*
- * Tests readers of a file with a write-ahead log: they see a consistent state
- * while a writer is active, do not change the folder, and refuse companion
- * files that SQLite did not make.
+ * Tests readers of a file with a write-ahead log. They must see a consistent
+ * state while a writer is active, must not change the folder, and must refuse
+ * companion files that SQLite did not create.
  */
 #include "store/store_internal.h"
 #include "tests/support/await.h"
@@ -15,9 +15,10 @@
 
 enum { L = 16, H = 24, N = L * H };
 
-/** State shared with the writing process. */
+/** Memory that is shared with the writing process. */
 typedef struct progress {
-    volatile int64_t committed; /* steps; one more may be committed */
+    volatile int64_t committed; /* number of committed steps; one further step
+                                   may be committed, too */
     volatile int64_t goal; /* number of steps after which the writer pauses */
     volatile int stop;
 } progress;
@@ -31,8 +32,10 @@ static progress *share_progress(void)
     return p;
 }
 
-/** Writes steps up to the goal, which the parent may raise, until a stop is
- *  requested; exits without closing the file. */
+/**
+ * Writes steps until `committed` reaches the goal, then waits until the parent
+ * raises the goal or requests a stop. Exits without closing the file.
+ */
 static void write_steps(const char *path, progress *p)
 {
     int64_t run, series;
@@ -59,13 +62,14 @@ static void write_steps(const char *path, progress *p)
     _exit(status != ES_OK);
 }
 
-/** Starts a writer that continues from p->committed. */
+/** Starts a writer that continues at step p->committed. */
 static pid_t start_writer(const char *path, progress *p, int64_t goal)
 {
     p->goal = goal;
     pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends the writer if the test ends */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* kills the writer if the test
+                                             ends */
         write_steps(path, p);
     }
     return child;
@@ -90,8 +94,10 @@ static void leave_log(const char *path, int64_t n_steps)
     assert_true(es_file_exists_beside(path, "-wal"));
 }
 
-/** Fails unless the cursor returns complete steps from 0 on; returns their
- *  number. */
+/**
+ * Fails unless a cursor returns complete steps 0, 1, 2 and so on. Returns the
+ * number of steps.
+ */
 static int64_t count_whole_steps(es_reader *r)
 {
     es_series s;
@@ -111,8 +117,10 @@ static int64_t count_whole_steps(es_reader *r)
 
 /* --- with an active writer --------------------------------------------- */
 
-/** While the reader reads, the log is moved into the file and restarted many
- *  times. */
+/**
+ * While the reader reads, the writer moves the log into the file and restarts
+ * the log many times.
+ */
 TEST(each_read_sees_one_state_of_the_run)
 {
     progress *p = share_progress();
@@ -135,8 +143,10 @@ TEST(each_read_sees_one_state_of_the_run)
     munmap(p, sizeof *p);
 }
 
-/** Because another program holds a snapshot, the log grows beyond one page of
- *  its index. */
+/**
+ * Another program has a snapshot of the file, so the log cannot restart and
+ * grows until its index needs several pages.
+ */
 TEST(a_log_of_several_index_pages_is_read)
 {
     const char *log = es_folder_file(state, "run.db-wal");
@@ -152,7 +162,8 @@ TEST(a_log_of_several_index_pages_is_read)
     p->goal = 1700;
     es_await(p->committed == 1700);
     assert_int_equal(stat(log, &st), 0);
-    assert_true(st.st_size > 4200 * 4120); /* the first page has 4062 frames */
+    assert_true(st.st_size > 4200 * 4120); /* the first page of the index has
+                                              space for 4062 frames */
     es_reader *second = es_open_reader(run_db);
     assert_int_equal(count_whole_steps(second), 1700);
     es_reader_close(second);
@@ -161,8 +172,10 @@ TEST(a_log_of_several_index_pages_is_read)
     munmap(p, sizeof *p);
 }
 
-/** A reader of a crashed run builds a private index of the log. The writer that
- *  resumes the run must still respect the reader's locks. */
+/**
+ * After a crash, a reader builds a private index of the log. A writer that then
+ * resumes the run must respect the reader's locks.
+ */
 TEST(a_resuming_writer_keeps_the_frames_being_read)
 {
     es_series s;
@@ -353,7 +366,9 @@ TEST(a_log_without_its_run_file_is_refused)
 
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
-/** Simulates a power loss while the first page was being moved into the file.
+/**
+ * Simulates a power loss while the first page was being copied from the log
+ * into the file.
  */
 TEST(a_torn_first_page_is_read_from_the_log)
 {
@@ -374,7 +389,10 @@ TEST(a_torn_first_page_is_read_from_the_log)
     assert_int_equal(count_whole_steps(r), 30);
 }
 
-/** A log can contain changes that make a run file invalid. */
+/**
+ * The run file is valid without its log, but the log contains a change that
+ * makes it invalid.
+ */
 TEST(a_writer_checks_the_file_with_its_log_applied)
 {
     sqlite3 *handle = NULL;
@@ -391,12 +409,12 @@ TEST(a_writer_checks_the_file_with_its_log_applied)
         SQLITE_OK);
     assert_int_equal(sqlite3_close(handle), SQLITE_OK);
     AUTO_FREE unsigned char *before = es_file_read(run_db, &n);
-    es_assert_status(ES_EFORMAT, "it has a foreign trigger t",
+    es_assert_status(ES_EFORMAT, "it has an additional trigger t",
                      es_writer_open(&w, run_db, ES_FAST));
     AUTO_FREE unsigned char *after = es_file_read(run_db, &m);
     assert_int_equal(n, m);
-    assert_memory_equal(before, after,
-                        n); /* the log was not moved into the file */
+    assert_memory_equal(before, after, n); /* equal, because the log was not
+                                              moved into the file */
     assert_true(es_file_exists_beside(run_db, "-wal"));
 }
 

@@ -1,8 +1,13 @@
-/** Tests writing run files: values are stored bit by bit, and invalid arguments
- *  are refused. */
+/**
+ * Tests writing run files: values must be stored bit by bit, and invalid
+ * arguments must be refused.
+ */
 #include "tests/support/test.h"
 
-/** Opens a run of L layers with H heads and one head series. */
+/**
+ * Creates a run with n_layer layers, n_head heads per layer and one head
+ * series, and returns its writer.
+ */
 static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
                               int64_t *run, int64_t *series)
 {
@@ -64,7 +69,7 @@ TEST(unknown_is_null)
     int64_t run;
     es_writer *w = es_open_writer(run_db);
     es_run_info info = es_run_of(1, 1);
-    info.status = ES_RUN_FAILED; /* the status is ignored when a run begins */
+    info.status = ES_RUN_FAILED; /* must be ignored when a run begins */
     info.ended_at = "2020-01-02T03:04:05.678Z";
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
@@ -79,8 +84,10 @@ TEST(unknown_is_null)
     assert_string_equal(es_sqlite(run_db, "PRAGMA user_version"), "2");
 }
 
-/** The members of the run's configuration are kept, and ENTROPY_RUN_CONFIG adds
- *  missing members. */
+/**
+ * The run's configuration keeps its members, and ENTROPY_RUN_CONFIG adds
+ * members that it lacks.
+ */
 TEST(a_configuration_is_completed_by_the_environment)
 {
     static const char given[] =
@@ -116,8 +123,10 @@ TEST(a_configuration_is_completed_by_the_environment)
     }
 }
 
-/** Float32 bit patterns that a conversion to another type and back could
- *  change. */
+/**
+ * Bit patterns of float32 values that would change if they were converted to
+ * another type and back.
+ */
 static const uint32_t bits[] = {
     0x00000000, 0x80000000, 0x7f800000, 0xff800000,      0x7fc00000,
     0xffc00000, 0x7fc00001, 0x7f800001, 0xffbfffff,      0x7fffffff,
@@ -191,7 +200,7 @@ TEST(a_second_sample_replaces_the_first)
     es_assert_bits(back, second, 2);
 }
 
-/* Some of these steps compete for the same rowid. */
+/* Some of these steps would get the same rowid. */
 TEST(steps_come_in_any_order)
 {
     enum { N = 8 };
@@ -281,7 +290,8 @@ TEST(wrong_runs_are_refused)
         es_assert_status(ES_EARGUMENT, "a run cannot have",
                          es_writer_run(w, &run, &info, 0));
     }
-    es_run_info info = es_run_of(4096, 256); /* the largest allowed run */
+    es_run_info info = es_run_of(4096, 256); /* the maximum number of heads of a
+                                                run */
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     info.uuid = "short";
     es_assert_status(ES_EARGUMENT, "not a uuid",
@@ -319,7 +329,8 @@ TEST(a_series_of_another_shape_is_refused)
     es_assert_ok(es_writer_close(w));
     es_series s;
     AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
-    assert_string_equal(s.unit, "nats"); /* the first unit is kept */
+    assert_string_equal(s.unit, "nats"); /* the unit of the first declaration is
+                                            kept */
 }
 
 TEST(too_many_series_are_refused)
@@ -396,7 +407,8 @@ TEST(a_failed_write_fails_its_transaction)
     es_writer *w = open_series(run_db, 64, 64, &run, &series);
     es_assert_ok(es_write_values(w, series, 0, N));
     es_assert_ok(es_writer_begin(w));
-    es_reader_cap_memory(300 << 10); /* less memory than is already in use */
+    es_reader_cap_memory(300 << 10); /* the limit is lower than the memory that
+                                        is already in use */
     es_status status = ES_OK;
     while (status == ES_OK && step < 1000)
         status = es_write_values(w, series, step++, N);

@@ -1,8 +1,8 @@
-/* Handles SIGBUS, which means that another program truncated RUN.db-shm, the
- * index of the write-ahead log, which SQLite maps. The signal interrupts SQLite
- * while it accesses this memory, so the process has to end. All committed
- * frames are in the run file and its log, and the next program that opens them
- * rebuilds the index. */
+/* Handles SIGBUS, which occurs if another program has truncated RUN.db-shm, the
+ * index of the write-ahead log, which SQLite maps into memory. The signal
+ * interrupts SQLite while it accesses this memory, so the process has to end.
+ * All committed frames are in the run file and its log, and the next program
+ * that opens the run file rebuilds the index. */
 #include "hooks/recorder/process/session.h"
 
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The last words are composed in advance, because a signal handler cannot
- * format text. */
+/* The recorder's last message, prepared in advance because a signal handler
+ * cannot format text. */
 static es_ring *ring;
 static es_reply last;
 static char line[ES_MESSAGE_MAX + 32];

@@ -41,8 +41,8 @@ static es_status record_sample(es_session *session, const es_frame *frame)
     return ES_OK;
 }
 
-/* Sets *out to a copy of `text` and frees the string that a failed transaction
- * may have left there. */
+/* Sets *out to a copy of `text` and frees the earlier value of *out, which a
+ * failed transaction may have left. */
 static es_status copy(char **out, const char *text)
 {
     free(*out);
@@ -118,8 +118,8 @@ static es_status record_map(es_session *session, const es_frame *frame)
         es_writer_map(session->writer, session->run_id, &map, sent->values);
     if (status == ES_EARGUMENT)
         return fail_frame(session, frame);
-    if (status == ES_EFORMAT) { /* the file contains an unrelated table with
-                                   the name of a store's table */
+    if (status == ES_EFORMAT) { /* the file contains an unrelated table with the
+                                   name of the table for maps */
         session->tally.refused++;
         es_session_keep_trouble(session, status);
         return ES_OK;

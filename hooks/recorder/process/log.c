@@ -1,12 +1,13 @@
-/* Recovers when other programs damage the write-ahead log of a recording. A
- * truncated log loses its contents; a removed or renamed log loses nothing. In
- * both cases the run file is opened again. */
+/* Recovers when other programs damage the write-ahead log of a recording. If
+ * the log is truncated, its contents are lost; if it is removed or renamed,
+ * nothing is lost. In both cases the run file is opened again. */
 #include "hooks/recorder/process/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LOG_MOST ((int64_t)64 << 20) /* a larger log, in bytes, is reported */
+/* Log size in bytes above which a warning is given. */
+#define LOG_MOST ((int64_t)64 << 20)
 
 /* Opens the file, the run and its series again. The run and series get new ids
  * if their rows were in the lost log. */
@@ -65,8 +66,8 @@ es_status es_session_replace_log(es_session *session)
     return go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
-/* Starts a new file after the run file and its log have disappeared; all
- * committed frames are lost. */
+/* Starts a new file after the run file and its log have disappeared. All frames
+ * that were committed before are lost. */
 static void begin_anew(es_session *session)
 {
     char message[ES_MESSAGE_MAX];
@@ -84,7 +85,8 @@ static void begin_anew(es_session *session)
 }
 
 /* Checks whether the log was removed, moved or replaced. Nothing is lost if the
- * log's contents can be moved into the run file before the recorder dies. */
+ * log's contents can be moved into the run file while the recorder still has
+ * the log open. */
 static void look_for_name(es_session *session)
 {
     char message[ES_MESSAGE_MAX];

@@ -1,13 +1,14 @@
 /*
  * Main program of entropy-recorder, which owns a run file while a training
- * process records into it. es_recorder_open starts this program with a few
- * descriptors (wire.h); users do not start it.
+ * process records into it. es_recorder_open starts this program with a few open
+ * file descriptors (wire.h); users do not start it.
  *
- * The program ends when the trainer closes the run or dies, after all frames in
- * the ring are in the file. SIGTERM, SIGINT and SIGHUP mean that little time
- * remains: from then on each frame is committed at once, so that a later
- * SIGKILL loses nothing. These signals do not end the recorder, because a
- * trainer that got the same signal still has to push its last frames.
+ * The program ends when the trainer closes the run or dies, after it has
+ * written all frames of the ring into the file. SIGTERM, SIGINT and SIGHUP mean
+ * that little time remains: after such a signal each frame is committed at
+ * once, so that a later SIGKILL loses nothing. These signals do not end the
+ * recorder, because a trainer that got the same signal still has to push its
+ * last frames.
  */
 #include "hooks/recorder/process/session.h"
 
@@ -30,11 +31,12 @@ static const char usage[] =
     "usage: entropy-recorder -h | --help | -V | --version\n"
     "\n"
     "Writes a run file while a training program records into it. The training\n"
-    "program starts it through es_recorder_open; it ends with that program. A\n"
-    "file RUN.db.stop next to the run makes the training stop.\n";
+    "program starts entropy-recorder through es_recorder_open, and\n"
+    "entropy-recorder ends when the training program has ended. To stop the\n"
+    "training, create a file RUN.db.stop next to the run file.\n";
 
-/* Opens /dev/null as each missing standard stream, so that SQLite's files do
- * not get descriptors 0 to 2. */
+/* Opens /dev/null for each standard stream that is closed, so that SQLite's
+ * files do not get descriptors 0 to 2. */
 static void fill_streams(void)
 {
     int fd;
@@ -47,8 +49,8 @@ static void fill_streams(void)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* Reads the greeting. *data contains the strings of *hello and is freed by the
- * caller. */
+/* Reads and unpacks the greeting. The strings of *hello point into *data, which
+ * the caller must free. */
 static es_status read_hello(es_hello *hello, unsigned char **data)
 {
     struct stat file;

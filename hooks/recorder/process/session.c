@@ -12,13 +12,14 @@
 #include <time.h>
 
 #define BATCH_BYTES ((uint64_t)1 << 20)
-/* Milliseconds that a batch waits after its first frame. The value leaves time
- * for the commit to end within a second of that frame. */
+/* Milliseconds that a batch waits for further frames after its first frame. The
+ * rest of a second is left for the commit, so that a frame is committed within
+ * one second. */
 #define BATCH_MS 900
 #define LOCK_MS 2000
 #define RETRY_MS 1000
-#define LAST_TRIES 3 /* number of attempts after the trainer's end */
-#define LOOK_MS 1000 /* milliseconds between two checks of the files */
+#define LAST_TRIES 3 /* number of attempts after the trainer has ended */
+#define LOOK_MS 1000 /* milliseconds between two runs of look_around */
 
 es_status es_session_open_file(es_session *session)
 {
@@ -74,8 +75,9 @@ static es_status choose_place(es_session *session)
     return ES_OK;
 }
 
-/* Opens the file. The place is chosen again before each attempt, because a
- * fragment may be folded into the run file during the wait for the lock. */
+/* Opens the file. After each successful opening the place is chosen again,
+ * because a fragment may have been folded into the run file while this function
+ * waited for its lock. */
 static es_status open_place(es_session *session)
 {
     es_place *place = &session->place, now;
@@ -100,8 +102,9 @@ es_status es_session_open(es_session *session)
     if (status < 0)
         return status;
     session->ring.name = hello->path;
-    if (!hello->run.uuid) { /* chosen here instead of by the store, because
-                               the file may be opened again */
+    if (!hello->run.uuid) { /* created here instead of in the store, because the
+                               file may be opened again and must then get the
+                               same UUID */
         if ((status = es_uuid_make(session->uuid)) < 0)
             return status;
         hello->run.uuid = session->uuid;
@@ -113,7 +116,8 @@ es_status es_session_open(es_session *session)
                            hello->resume_step);
     if (status < 0)
         return status;
-    /* The product fits, because the store has checked the shape. */
+    /* The product of layers and heads does not overflow, because the store has
+     * checked both. */
     size_t heads =
         es_shape_values(ES_SHAPE_HEAD, hello->run.n_layer, hello->run.n_head);
     size_t size = heads * sizeof(float);
@@ -123,8 +127,8 @@ es_status es_session_open(es_session *session)
         return status;
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
-    /* If another program had opened an empty file of the same name before,
-     * SQLite may have removed the new file's log. */
+    /* If another program had an empty file of the same name open, SQLite may
+     * have removed the new file's log. */
     es_session_look_at_log(session);
     return session->writer ? ES_OK : (es_status)session->trouble.code;
 }
@@ -153,7 +157,7 @@ bool es_session_has_ended(const es_session *session)
            atomic_load(&session->watch.orphaned);
 }
 
-/* Releases the ring's space of the committed frames. */
+/* Releases the ring's space that the committed frames occupied. */
 static void release(es_session *session)
 {
     if (es_writer_is_settled(session->writer))
@@ -170,8 +174,8 @@ static es_status commit_batch(es_session *session)
     uint64_t start = ring->position;
     es_frame frame;
     es_status status = es_writer_begin(session->writer);
-    /* The condition is "!=" instead of "<", so that a corrupt head behind the
-     * position is noticed. */
+    /* The condition is "!=" instead of "<", so that a corrupt head which lies
+     * before the position is noticed. */
     while (status == ES_OK && ring->position != session->until &&
            ring->position - start < BATCH_BYTES)
         status = es_session_record(session, &frame);
@@ -190,8 +194,8 @@ static es_status commit_batch(es_session *session)
     return ES_OK;
 }
 
-/* Writes one frame in a separate transaction. A frame that the store refuses is
- * counted as refused. */
+/* Writes one frame in a separate transaction. If the store refuses the frame,
+ * counts it as refused. */
 static es_status commit_frame(es_session *session)
 {
     const es_session_tally before = session->tally;
@@ -217,9 +221,9 @@ static void complain(es_session *session)
     session->complained = true;
 }
 
-/* Retries `attempt` as long as the training continues, and a few times
- * afterwards. Meanwhile frames wait in the ring; once the ring is full, new
- * frames are dropped and counted. */
+/* Repeats `attempt` after failures that may pass, as long as the training
+ * continues and a few times after its end. Meanwhile frames wait in the ring;
+ * once the ring is full, new frames are dropped and counted. */
 static es_status insist(es_session *session,
                         es_status (*attempt)(es_session *session))
 {
@@ -264,8 +268,8 @@ static es_status drain(es_session *session)
     es_status status = ES_OK;
     uint64_t start = session->ring.position + 1;
     session->until = es_ring_head(&session->ring);
-    /* The loop also ends without progress, because `until` is never reached if
-     * the head was corrupt for a moment. */
+    /* The loop also ends if an iteration reads nothing, because the position
+     * never reaches `until` if the ring's head was corrupt for a moment. */
     while (status == ES_OK && !session->corrupt &&
            session->ring.position != session->until &&
            session->ring.position != start) {
@@ -327,7 +331,7 @@ static void look_for_stop(es_session *session)
         return;
     session->stop_passed = true;
     es_ring_request_stop(&session->ring);
-    /* The request is passed on even if the event cannot be written. */
+    /* The trainer gets the request even if the event cannot be written. */
     (void)!es_session_note(
         session, "stop", ES_SEVERITY_INFO,
         line[0] ? line : "a stop of the training was requested", NULL);
@@ -347,7 +351,7 @@ static void look_around(es_session *session)
 }
 
 /* Sleeps until a frame arrives, then until enough frames for a transaction have
- * arrived or BATCH_MS have passed. */
+ * arrived or BATCH_MS have passed. Returns earlier if the bell rings. */
 static void gather(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
@@ -366,8 +370,8 @@ void es_session_serve(es_session *session)
     session->look = es_now_ms() - LOOK_MS;
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
-        /* Checked before reading frames: after the end no further frame can
-         * enter the ring. */
+        /* The end is checked before the frames are read, because after the end
+         * no further frame can enter the ring. */
         bool last = es_session_has_ended(session);
         es_status status = drain(session);
         if (status < 0)
@@ -439,8 +443,8 @@ static es_status write_end(es_session *session)
 }
 
 /* Moves all commits from the log into the run file. Other programs that read
- * the log may prevent this; the log then stays next to the file, which also
- * counts as success. */
+ * the log may prevent this; the log then stays next to the file, and the
+ * function succeeds. */
 static es_status seal(es_session *session)
 {
     es_status status = es_writer_settle(session->writer);
@@ -455,25 +459,26 @@ static es_status end_run(es_session *session)
 {
     int n_opened;
     es_status status;
-    do { /* repeated if the log that contained the run's end was lost */
+    do { /* repeated if the log was lost after the run's end had been written
+            into it */
         n_opened = session->n_opened;
         status = insist(session, write_end);
         if (status < 0)
             return status;
         status = insist(session, seal);
     } while (status == ES_OK && session->n_opened != n_opened);
-    /* On a full disk everything is in the log, which stays. The contents are
-     * lost only if the log was removed or renamed while a reader keeps it
-     * open. */
+    /* If the disk is full, the log stays next to the file and contains
+     * everything. The contents are lost only if the log was removed or
+     * renamed. */
     if (status < 0 &&
         (!session->writer || es_writer_log_is_away(session->writer)))
         session->tally.committed = session->safe;
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/* Folds the fragment into the run file. If this fails, nothing is lost, because
- * the run stays in the fragment. If another recording already continues the
- * fragment, that recording folds it later. */
+/* Copies the fragment's run into the run file and removes the fragment. If this
+ * fails, nothing is lost, because the run stays in the fragment. If another
+ * recording already continues the fragment, that recording copies it later. */
 static void fold(const es_session *session)
 {
     es_status status = ES_OK;

@@ -1,10 +1,10 @@
 /**
  * Runs one recording, which moves frames from the ring into the run file.
  *
- * A batch of frames is one transaction, which is committed at most a second
- * after its first frame arrived, or when it contains 1 MiB. Only then is the
- * batch's space in the ring released, so that the frames of a failed
- * transaction can be read again.
+ * A batch of frames is written in one transaction, which is committed at most a
+ * second after the batch's first frame arrived, or when the batch contains 1
+ * MiB. The batch's space in the ring is released only after the commit, so that
+ * the frames of a failed transaction can be read again.
  */
 #ifndef ES_SESSION_H
 #define ES_SESSION_H
@@ -43,51 +43,51 @@ typedef struct es_session {
     char uuid[ES_UUID_SIZE];
     int64_t run_id;
     es_session_tally tally;
-    uint64_t safe; /* value of tally.committed when the whole log was last
+    uint64_t safe; /* value of tally.committed when all of the log was last
                       moved into the file */
     int n_opened;  /* number of times that the file was opened again */
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
     size_t payload_size;
-    uint64_t until;    /* ring position at which the current batch ends at
-                          the latest */
-    uint64_t reached;  /* ring position of the end of the last batch, even if
-                          writing it failed */
+    uint64_t until;    /* ring position at which the current batch must end */
+    uint64_t reached;  /* ring position of the end of the last batch, including
+                          a batch whose transaction failed */
     es_reply trouble;  /* first problem of the recording; code ES_OK if there
                           was no problem */
     bool corrupt;      /* true once the ring is corrupt and cannot be read
                           further */
-    bool complained;   /* true if the current failure was printed on standard
-                          error */
-    int late_tries;    /* number of failures since the trainer's end */
+    bool complained;   /* true if the current failure has already been printed
+                          on standard error */
+    int late_tries;    /* number of failures since the trainer ended */
     bool stop_passed;  /* true once a stop request was passed to the trainer */
     bool log_reported; /* true once a log that keeps growing was reported */
     int64_t look;      /* time of the last call of look_around */
 } es_session;
 
 /**
- * Opens the file and the run. The members ring, watch and hello must be set.
- * Waits a little for another writer to end, because the old recorder of a
- * trainer that was killed and restarted at once may still be closing the file.
+ * Opens the file and the run. The members ring, watch and hello must be set. If
+ * another writer has locked the file, waits a little for its end, because the
+ * earlier recorder of a trainer that was killed and restarted at once may still
+ * be closing the file.
  */
 es_status es_session_open(es_session *session) ES_MUST_USE;
 
 /**
- * Records until the trainer closes the run or dies. The first failure is left
- * in session->trouble.
+ * Records until the trainer closes the run or dies. On return, session->trouble
+ * contains the first failure.
  */
 void es_session_serve(es_session *session);
 
 /**
- * Writes the run's status and closes the file. The first failure of the
- * recording, with its message, is left in session->trouble.
+ * Writes the run's status and closes the file. On return, session->trouble
+ * contains the first failure of the recording, with its message.
  */
 void es_session_finish(es_session *session);
 
 /**
- * Installs a handler for SIGBUS that leaves last words in the ring and ends the
- * process with exit code 3. Must be called once, after the file has been
- * opened.
+ * Installs a handler for SIGBUS that leaves a last message for the trainer in
+ * the ring and ends the process with exit code 3. Must be called once, after
+ * the file has been opened.
  */
 void es_session_catch_bus(es_session *session);
 
@@ -98,8 +98,8 @@ void es_session_catch_bus(es_session *session);
 void es_session_free(es_session *session);
 
 /**
- * Opens the file with es_writer_open, and waits a little if another writer is
- * just ending.
+ * Opens the file with es_writer_open. If another writer has locked the file,
+ * waits a little for its end.
  */
 es_status es_session_open_file(es_session *session) ES_MUST_USE;
 
@@ -112,12 +112,15 @@ bool es_session_has_ended(const es_session *session);
  */
 void es_session_keep_trouble(es_session *session, es_status code);
 
-/** Writes an event at the run's last step. `data` may be NULL. */
+/** Writes an event at the highest step recorded so far. `data` may be NULL. */
 es_status es_session_note(es_session *session, const char *kind,
                           es_severity severity, const char *message,
                           const char *data) ES_MUST_USE;
 
-/** Writes an event at the run's last step with the data {"NAME":NUMBER}. */
+/**
+ * Writes an event at the highest step recorded so far with the data
+ * {"NAME":NUMBER}.
+ */
 es_status es_session_note_number(es_session *session, const char *kind,
                                  es_severity severity, const char *message,
                                  const char *name, int64_t number) ES_MUST_USE;
@@ -136,14 +139,15 @@ es_status es_session_replace_log(es_session *session) ES_MUST_USE;
 void es_session_look_at_log(es_session *session);
 
 /**
- * Empties a log that cannot be restarted because of readers, unless the ring is
- * filling up.
+ * Empties a write-ahead log that has become large because readers always keep
+ * it in use. Does nothing if the ring is filling up, because it may have to
+ * wait for readers.
  */
 void es_session_tend_log(es_session *session);
 
 /**
  * Reads the next frame and writes it into the file, in the current transaction
- * or, without one, in a separate transaction.
+ * or, if none is open, in a separate transaction.
  *
  *   frame  output: header of the frame
  *

@@ -1,6 +1,7 @@
-/* Runs a thread that waits for events which end or hurry a recording: signals
- * and the trainer's death, which it detects by pidfd, socket and mapping of the
- * ring. The thread only sets flags and rings the bell. */
+/* Runs a thread that waits for the events which must wake the recorder: a
+ * signal, or the trainer's death. The thread detects the trainer's death by the
+ * pidfd, by the socket, and by checking whether the trainer still maps the
+ * ring. It only sets flags and wakes the recorder. */
 #include "hooks/recorder/process/watch.h"
 #include "analyzer/base/kernel.h"
 #include "hooks/recorder/wire.h"
@@ -18,14 +19,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Milliseconds between two checks of a trainer whose socket has ended. */
+/* Milliseconds between two checks whether a trainer lives whose socket has
+ * ended or who passed no pidfd. */
 #define REVISIT_MS 1000
 
 /*
  * The thread's list of robust futexes, with one entry. If the thread dies while
- * `owner` contains its id, the kernel replaces the id by FUTEX_OWNER_DIED. The
- * list is in private memory; only the word `owner` is in memory that the
- * trainer might overwrite.
+ * the ring's word `owner` contains the thread's id, the kernel replaces the id
+ * by FUTEX_OWNER_DIED. The list is in private memory; only the word `owner` is
+ * in memory that the trainer might overwrite.
  */
 static struct robust_list entry;
 static struct robust_list_head list;
@@ -36,15 +38,16 @@ void es_watch_own(es_ring *ring)
     list.list.next = &entry;
     entry.next = &list.list;
     list.futex_offset = (long)((intptr_t)owner - (intptr_t)&entry);
-    /* If this fails, a push notices the recorder's death only when the ring is
-     * full. */
+    /* If this call fails, a push notices the recorder's death only when the
+     * ring is full. */
     syscall(SYS_set_robust_list, &list, sizeof list);
     atomic_store(owner, (uint32_t)es_kernel_thread());
 }
 
 /* Returns true if the trainer maps the ring. Compares device and inode, because
  * the ring is not a memfd on every kernel. Also returns true if the trainer's
- * maps cannot be read; its death is then noticed by other means. */
+ * maps cannot be read; the trainer's death is then noticed by the pidfd or the
+ * pid. */
 static bool trainer_maps_ring(pid_t trainer)
 {
     char path[64], line[512];
@@ -90,8 +93,7 @@ static void *watch_thread(void *argument)
     bool looks = !is_pidfd(ES_FD_TRAINER);
     struct pollfd fds[] = {
         {.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
-        {.fd = ES_FD_CONTROL, .events = 0}, /* only the end of the connection
-                                               counts */
+        {.fd = ES_FD_CONTROL, .events = 0}, /* only POLLHUP is awaited */
         {.fd = watch->signals, .events = POLLIN},
         {.fd = watch->end, .events = POLLIN}};
     bool detached = false;

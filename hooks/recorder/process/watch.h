@@ -1,6 +1,6 @@
 /**
- * Informs the recorder of the trainer's death and the trainer of the recorder's
- * death, and lets signals reach a sleeping recorder.
+ * Tells the recorder when the trainer dies and the trainer when the recorder
+ * dies, and wakes a sleeping recorder when a signal arrives.
  */
 #ifndef ES_WATCH_H
 #define ES_WATCH_H
@@ -11,37 +11,39 @@
 
 /**
  * Makes the calling thread the owner of the ring. The kernel changes the word
- * `owner` as soon as the thread dies for any reason, and the training process
- * sees the change without a system call. Must be called once per process.
+ * `owner` in the ring as soon as the thread dies for any reason; the training
+ * process reads the word without a system call. Must be called once per
+ * process.
  */
 void es_watch_own(es_ring *ring);
 
 /**
- * The state of the watching thread. The thread is needed because the recording
- * sleeps on a futex and cannot wait for anything else.
+ * The state of the thread that watches the trainer. A thread is needed because
+ * the recorder sleeps on a futex and cannot wait for a descriptor at the same
+ * time.
  */
 typedef struct es_watch {
-    es_ring *ring; /* ring whose bell the thread rings */
+    es_ring *ring; /* ring whose consumer the thread wakes */
     pid_t trainer;
-    bool is_child; /* true if the recorder is a child of the trainer; it then
-                      gets a new parent when the trainer dies */
+    bool is_child; /* true if the recorder is a child of the trainer; its parent
+                      then changes when the trainer dies */
     int signals;   /* signalfd */
     int end;       /* eventfd, set by es_watch_stop to end the thread */
     pthread_t thread;
     _Atomic bool orphaned; /* true once the trainer has died or has unmapped
                               the ring */
-    _Atomic bool hurried;  /* true once a signal has announced that little
-                              time remains */
+    _Atomic bool hurried;  /* true once SIGTERM, SIGINT or SIGHUP has arrived,
+                              so that little time remains */
 } es_watch;
 
 /**
- * Blocks SIGTERM, SIGINT and SIGHUP and starts the thread, which watches
- * ES_FD_TRAINER and ES_FD_CONTROL.
+ * Blocks SIGTERM, SIGINT and SIGHUP and starts the thread, which watches the
+ * descriptors ES_FD_TRAINER and ES_FD_CONTROL.
  *
- * If the socket ends, the trainer may merely have closed every descriptor that
- * it did not know. Recording therefore continues as long as the trainer lives
- * and maps the ring; a program that replaces the trainer by exec does not map
- * the ring.
+ * If the socket ES_FD_CONTROL ends, the trainer may merely have closed every
+ * descriptor that it had not opened itself. Recording therefore continues as
+ * long as the trainer lives and maps the ring. A program that has replaced the
+ * trainer by exec does not map the ring.
  *
  * If ES_FD_TRAINER is not a pidfd, the trainer's death is noticed within a
  * second instead of at once.
