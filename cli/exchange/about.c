@@ -1,6 +1,6 @@
-/* The comment lines of a text file that describe its run, and the same members
-   as JSON. One table defines the members for writing, reading and JSON. Escapes
-   preserve every byte of a name. */
+/* Reads and writes the comment lines of a text file that describe its run, and
+   writes the same members as JSON. One table defines the members for all three.
+   Escapes preserve every byte of a name. */
 #include "cli/exchange/about.h"
 
 #include "analyzer/base/checked.h"
@@ -78,7 +78,7 @@ static es_status set_text(es_about *about, const member *m, const char *text)
 {
     /* Files are untrusted: limit the memory that repeated keys consume. */
     if (about->n_owned == 4 * N_MEMBERS)
-        return es_fail(ES_EFORMAT, "%s occurs too often", m->key);
+        return es_fail(ES_EFORMAT, "key '%s' occurs too often", m->key);
     char *copy;
     es_status status;
     if ((status = es_grow(&about->owned, about->n_owned + 1,
@@ -108,8 +108,8 @@ static size_t plain_length(const char *text)
     return 0;
 }
 
-/* Writes `text` with escapes. A blank at either end and each character in
-   `also` are escaped too. */
+/* Writes `text` and escapes invalid UTF-8, control characters, backslashes, a
+   blank at either end, and each character in `also`. */
 static void put_escaped(FILE *out, const char *text, const char *also,
                         bool double_quotes)
 {
@@ -165,8 +165,8 @@ static bool starts(const char *text, const char *prefix)
 void es_column_print(FILE *out, const char *name, es_phase phase)
 {
     bool quote = strpbrk(name, ",;\"") != NULL;
-    /* Spreadsheets treat a leading = + - @ as a formula, so such a name gets a
-       prefix. */
+    /* Spreadsheets treat a cell that begins with = + - @ as a formula, so a
+       name that begins with one of these gets the prefix "train:". */
     bool explain = !*name || strchr("=+-@'", *name) || starts(name, "eval:") ||
                    starts(name, "train:");
     if (quote)
@@ -180,7 +180,8 @@ void es_column_print(FILE *out, const char *name, es_phase phase)
         fputc('"', out);
 }
 
-/* Changes "Entropy" to the standard spelling "entropy". */
+/* If the name differs from that of a standard series only in case ("Entropy"),
+   changes it to the standard spelling ("entropy"). */
 static void spell_as_standard(char *name)
 {
     es_series_line line;

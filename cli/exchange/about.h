@@ -1,6 +1,7 @@
 /**
- * The description of a run in a text file: "# key: value" lines before the
- * first line of data, written by export and read back by import.
+ * Reads and writes the description of a run in a text file. The description
+ * consists of lines "# key: value" before the first line of data. Export writes
+ * these lines, and import reads them back.
  *
  *     # name: baseline
  *     # n_layer: 12
@@ -19,9 +20,9 @@
 
 #define ES_MAX_TEXT_SERIES ES_MAX_SERIES
 
-/** One series of a text file. */
+/** A series that a text file declares or contains. */
 typedef struct es_text_series {
-    char *name, *unit; /* unit may be NULL: unknown */
+    char *name, *unit; /* unit is NULL if unknown */
     es_phase phase;
     es_shape shape;
 } es_text_series;
@@ -40,20 +41,20 @@ void es_about_init(es_about *about);
 void es_about_free(es_about *about);
 
 /**
- * Reads one line that begins with '#'.
+ * Reads a line that begins with '#' into `about`.
  *
  * Returns ES_OK, also for a comment; ES_EFORMAT if the value of a known key is
  * invalid (the caller adds the position to the message); ES_ENOMEM.
  */
 es_status es_about_read(es_about *about, const char *line) ES_MUST_USE;
 
-/** Sets a member, such as "config"; ignores an unknown key. Returns ES_OK;
- *  ES_EFORMAT; ES_ENOMEM. */
+/** Sets the member `key`, such as "config"; ignores an unknown key. Returns
+ *  ES_OK; ES_EFORMAT; ES_ENOMEM. */
 es_status es_about_set(es_about *about, const char *key,
                        const char *value) ES_MUST_USE;
 
-/** Replaces members of `about` by the known (not NULL or ES_UNKNOWN) members of
- *  `given`. Returns ES_OK or ES_ENOMEM. */
+/** Copies the known members of `given`, which are not NULL or ES_UNKNOWN, to
+ *  `about`. Returns ES_OK or ES_ENOMEM. */
 es_status es_about_override(es_about *about,
                             const es_run_info *given) ES_MUST_USE;
 
@@ -69,13 +70,14 @@ void es_about_put(es_json_writer *json, const es_run_info *info);
 /**
  * Prints a series as the header of a column: its name, preceded by "eval:" if
  * `phase` is evaluation, or by "train:" if the name alone would be ambiguous.
- * The header is escaped as above, and quoted where CSV requires it.
+ * Escapes the name like the names in the description, and quotes the header
+ * where CSV requires it.
  */
 void es_column_print(FILE *out, const char *name, es_phase phase);
 
-/** Parses a header cell whose quotes are already removed. The caller frees
- *  *name; *phase changes only if the cell has a prefix. Returns ES_OK,
- *  ES_EFORMAT (no name), ES_ENOMEM. */
+/** Parses the header cell of a column into *name and *phase; the quotes must
+ *  already be removed. The caller frees *name; *phase changes only if the cell
+ *  has a prefix. Returns ES_OK, ES_EFORMAT (no name), ES_ENOMEM. */
 es_status es_column_parse(char **name, es_phase *phase,
                           const char *text) ES_MUST_USE;
 

@@ -1,5 +1,6 @@
-/* Splits a CSV line in place at separators, and removes quotes and blanks. The
-   parsers of import use it; messages name the file, the line and the column. */
+/* Splits a CSV line in place at separators, and removes quotes and blanks.
+   Messages name the file, the line and the column. The parsers of import use
+   this. */
 #include "cli/exchange/cells.h"
 
 #include <stdarg.h>
@@ -58,7 +59,8 @@ static char *skip_blanks(const es_cells *cells, char *next)
     return next;
 }
 
-/* Moves to the next cell; `next` points to the end of the current cell. */
+/* Moves to the next cell. `next` points to the end of the current cell, where
+   the separator is, if any. */
 static void step_over(es_cells *cells, char *next)
 {
     if (cells->separator == ' ')

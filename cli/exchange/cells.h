@@ -1,4 +1,5 @@
-/** The cells of one line of CSV (RFC 4180, but without newlines in cells). */
+/** Reads the cells of one CSV line (RFC 4180, but cells contain no
+ *  newlines). */
 #ifndef ES_CELLS_H
 #define ES_CELLS_H
 
@@ -8,15 +9,18 @@ typedef struct es_cells {
     const char *file;    /* file name for messages; borrowed */
     size_t line, column; /* position of the last cell, counted from 1 */
     char separator;
-    char *next, *end; /* next cell (NULL after the last one); end of the line */
+    char *next, *end; /* start of the next cell (NULL after the last cell), and
+                         end of the line */
 } es_cells;
 
 /** Returns the separator of a line: ',' if the line contains a comma, else ';',
- *  else a tab, else a blank, which stands for one or more blanks. */
+ *  else a tab if it contains one, else a blank. One or more blanks then
+ *  separate two cells. */
 char es_cells_separator(const es_line *line);
 
-/** Begins a line. es_cells_next will modify its text. Returns ES_OK; ES_EFORMAT
- *  (the line is longer than ES_LINE_MAX, or contains a NUL byte). */
+/** Prepares to read the cells of `line`. es_cells_next modifies the text of the
+ *  line. Returns ES_OK; ES_EFORMAT (the line is longer than ES_LINE_MAX, or
+ *  contains a NUL byte). */
 es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
                          char separator) ES_MUST_USE;
 

@@ -1,7 +1,7 @@
 /* Finds runs that several input files of a merge contain. All files are opened
-   one after another to list their runs; files that contain such a run are
-   opened again to count its samples. No file stays open, because a merge may
-   have thousands of inputs. */
+   one after another to list their runs. The files that contain a copy of a run
+   are then opened again to count the samples of the copies. No file stays open,
+   because a merge may have thousands of inputs. */
 #include "cli/exchange/copies.h"
 
 #include "analyzer/base/checked.h"
@@ -29,8 +29,9 @@ static es_status count_series(int64_t *n, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** Counts the readable samples of a run; if `readable` is false, counts all
- *  samples without reading their values. */
+/** Counts the samples of a run in *n. If `readable` is true, counts only
+ *  samples that can be read and are not entirely missing; else counts all,
+ *  without reading their values. */
 static es_status count(int64_t *n, es_reader *reader, size_t run, bool readable)
 {
     const size_t n_series = es_reader_n_series(reader, run);
@@ -104,8 +105,8 @@ es_status es_copy_goes_on(bool *out, es_reader *reader, size_t run,
 typedef struct indexed_run {
     char uuid[ES_UUID_SIZE];
     size_t path, run;  /* indices */
-    int64_t n_samples; /* readable samples; counted only if the run has
-                          copies */
+    int64_t n_samples; /* number of readable samples; counted only if the run
+                          has copies */
     bool has_copies, is_left_out;
 } indexed_run;
 
@@ -120,7 +121,7 @@ static int compare_uuid(const void *a, const void *b)
     return strcmp(x->uuid, y->uuid);
 }
 
-/** Appends the runs of a reader. */
+/** Appends the runs of `reader`, the file with index `path`, to the index. */
 static es_status append_runs(es_run_index *index, es_reader *reader,
                              size_t path)
 {
@@ -210,8 +211,9 @@ static void mark_copies(es_copies *copies)
             order[i - 1]->has_copies = order[i]->has_copies = true;
 }
 
-/** Counts the readable samples of a run. A fragment does not count as a
- *  copy. */
+/** Counts the readable samples of a run that has copies. If the run is a
+ *  fragment of a distributed run, clears has_copies instead, because fragments
+ *  share their uuid without being copies. */
 static es_status count_one(indexed_run *one, es_reader *reader)
 {
     es_fragment fragment = {0};

@@ -10,12 +10,11 @@ typedef struct es_copies es_copies;
 /**
  * Finds copies and chooses which one to keep. Copies are runs with the same
  * uuid that are not fragments (store/join/fragment.h). The copy with the most
- * readable samples is chosen; of equal copies, the first.
+ * readable samples is chosen; if several have as many, the first of them.
  *
  *   paths  (n) files; unreadable files are skipped
  *
- * Reads the samples of runs that have copies, and no others. Returns ES_OK or
- * ES_ENOMEM.
+ * Reads only the samples of runs that have copies. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_copies_find(es_copies **out, char *const *paths,
                          size_t n) ES_MUST_USE;
@@ -33,21 +32,24 @@ typedef struct es_run_index es_run_index;
 /** Indexes the current runs of a reader. Returns ES_OK or ES_ENOMEM. */
 es_status es_run_index_make(es_run_index **out, es_reader *reader) ES_MUST_USE;
 
-/** Returns false if the reader has no run with that uuid. */
+/** Sets *run to the index of the run with this uuid. Returns false if the
+ *  indexed file has no such run. */
 bool es_run_index_find(size_t *run, const es_run_index *index,
                        const char *uuid);
 
 void es_run_index_free(es_run_index *index); /* index may be NULL */
 
-/** Sets *out to true if the run has more readable samples than the other run.
- *  Samples that contain only missing values are not counted. Returns the same
- *  statuses as es_cursor_next. */
+/** Compares two copies of a run. Sets *out to true if `run` of `reader` has
+ *  more readable samples than `other_run` of `other`. Samples that contain only
+ *  missing values are not counted. Returns the same statuses as
+ *  es_cursor_next. */
 es_status es_copy_has_more(bool *out, es_reader *reader, size_t run,
                            es_reader *other, size_t other_run) ES_MUST_USE;
 
-/** Sets *out to true if a series of the run continues after the last step of
- *  that series in the other run, or if the other run lacks the series. Returns
- *  the same statuses as es_reader_series. */
+/** Compares two copies of a run. Sets *out to true if a series of `run` in
+ *  `reader` has steps after the last step of that series in `other_run` of
+ *  `other`, or if `other_run` lacks the series. Returns the same statuses as
+ *  es_reader_series. */
 es_status es_copy_goes_on(bool *out, es_reader *reader, size_t run,
                           es_reader *other, size_t other_run) ES_MUST_USE;
 

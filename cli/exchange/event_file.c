@@ -95,7 +95,8 @@ static es_status find_head(es_event_reader *reader, es_line_reader *lines,
     } while (status == ES_OK &&
              (!es_event_begins(head) || load_64(head) > ES_EVENT_MAX));
     if (status == ES_DONE)
-        reader->cut = false; /* it ends with a damaged record */
+        reader->cut = false; /* the bytes at the end were counted as a damaged
+                                record, not as a truncated one */
     return status;
 }
 
@@ -146,8 +147,8 @@ typedef struct message {
 typedef struct field {
     uint64_t number;
     enum wire wire;
-    uint64_t value; /* for wire types VARINT and FIXED */
-    message bytes;  /* if BYTES */
+    uint64_t value; /* the number of a field of wire type VARINT or FIXED */
+    message bytes;  /* the content of a field of wire type BYTES */
 } field;
 
 static es_status broken(void)
@@ -193,7 +194,7 @@ static es_status take_field(message *from, field *out)
             return broken();
         out->bytes = (message){from->at, from->at + n};
         break;
-    default: /* groups do not occur in an Event */
+    default: /* The wire types of groups do not occur in an Event. */
         return broken();
     }
     from->at += n;
@@ -249,7 +250,8 @@ static void set_double(value *out, uint64_t bits)
     out->has_number = true;
 }
 
-/* Reads the only element of a tensor: packed, unpacked or as tensor_content. */
+/* Reads the only element of a tensor, which may be packed, unpacked or stored
+   in tensor_content. */
 static void take_element(value *out, const field *f)
 {
     bool is_double = out->dtype == DT_DOUBLE;
@@ -438,7 +440,8 @@ static void put_field(es_event_builder *b, uint64_t number, const void *bytes,
     put_bytes(b, bytes, n);
 }
 
-/* Appends a message to another one as a field, then frees the message. */
+/* Appends a message to `b` as a field with the given number, then frees the
+   message. */
 static void put_message(es_event_builder *b, uint64_t number,
                         es_event_builder *part)
 {

@@ -18,13 +18,13 @@
 
 #include "cli/exchange/lines.h"
 
-/** Tag of the text event in which export describes the run; its text has the
- *  lines of cli/exchange/about.h. */
+/** Tag of the text event in which export describes the run. The text consists
+ *  of "# key: value" lines (cli/exchange/about.h). */
 #define ES_EVENT_ABOUT_TAG "entropy-scan/run"
 
 /* --- reading ---------------------------------------------------------------*/
 
-#define ES_EVENT_MAX (64 << 20) /* maximum bytes of a record */
+#define ES_EVENT_MAX (64 << 20) /* maximum size of a record in bytes */
 
 /** State of a reader of records. Zero-initialise it before the first record;
  *  free it with es_event_reader_free. */
@@ -32,9 +32,9 @@ typedef struct es_event_reader {
     unsigned char *bytes; /* (n) current record */
     size_t n, capacity;
     size_t number;    /* number of the current record, counted from 1 */
-    size_t n_damaged; /* skipped records; any bytes between two sound records
-                         count as one */
-    bool cut;         /* the file ends within a record */
+    size_t n_damaged; /* number of skipped records; all damaged bytes between
+                         two valid records count as one record */
+    bool cut;         /* true if the file ends within a record */
 } es_event_reader;
 
 void es_event_reader_free(es_event_reader *reader);
@@ -45,26 +45,27 @@ void es_event_reader_free(es_event_reader *reader);
 es_status es_event_reader_next(es_event_reader *reader,
                                es_line_reader *lines) ES_MUST_USE;
 
-/** Returns true if these 12 bytes are the header of a record. */
+/** Returns true if the 12 bytes at `bytes` are the header of a record. */
 bool es_event_begins(const unsigned char *bytes);
 
-/** Callbacks for the contents of a record. All pointers passed to them are
- *  borrowed. */
+/** Callbacks for the contents of a record. They borrow all pointers that they
+ *  receive. */
 typedef struct es_event_handler {
     void *user;
-    /** Called for a number. */
+    /** Called for each scalar value. */
     es_status (*scalar)(void *user, int64_t step, const char *tag, float value);
-    /** Called for a text of n bytes. */
+    /** Called for each text value, which has n bytes. */
     es_status (*text)(void *user, const char *tag, const char *text, size_t n);
-    /** Called for SessionLog START: samples at `step` and later are invalid. */
+    /** Called when training restarted at `step` (SessionLog START): the earlier
+     *  samples at `step` and later are invalid. */
     es_status (*restart)(void *user, int64_t step);
     bool refused; /* true if a callback failed; false if the record is
                      invalid */
 } es_event_handler;
 
-/** Calls the handler for each supported content of a record, in order. Returns
- *  ES_OK; ES_EFORMAT (not an Event; the message has no position); otherwise the
- *  status of the callback. */
+/** Calls the handler for each scalar, text and restart in the current record,
+ *  in order. Returns ES_OK; ES_EFORMAT (not an Event; the message has no
+ *  position); otherwise the status of the callback. */
 es_status es_event_each(const es_event_reader *reader,
                         es_event_handler *handler) ES_MUST_USE;
 

@@ -82,8 +82,8 @@ es_export_column *es_export_find(const es_export *e, const es_series *series)
 
 static void print_head(const es_export *e)
 {
-    fputs("# entropy-scan " ES_VERSION " export. Empty cell, no sample. "
-          "NA, missing.\n",
+    fputs("# entropy-scan " ES_VERSION " export. An empty cell "
+          "means no sample; NA means a missing value.\n",
           e->out);
     es_about_print(e->out, &e->info);
     for (size_t i = 0; i < e->n_columns; i++)

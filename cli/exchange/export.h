@@ -25,7 +25,8 @@ typedef struct es_export_options {
  *   out   the caller checks this stream for errors
  *
  * Returns ES_OK; ES_ENOTFOUND (unknown series; the message lists the series of
- * the run); ES_EFORMAT, ES_EIO (damaged); ES_ENOMEM. Holds one step in memory.
+ * the run); ES_EFORMAT, ES_EIO (damaged); ES_ENOMEM. Keeps one step in memory
+ * at a time.
  */
 es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;
@@ -46,10 +47,10 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
  * Writes an event file of TensorBoard with the scalars entropy/layer_03/head_07
  * and entropy/layer_03/mean (mean of the measured heads; NaN if a head is NaN).
  * A series x of layers is written as x/layer_03, a series x of the run as x.
- * Evaluation adds the prefix eval/. A missing value has no scalar. The first
- * record describes the run; import reads the file back. Every event has the
- * start time of the run, since a run file stores no other times. Parameters and
- * returns are those of es_export_csv.
+ * Names of the evaluation phase have the prefix eval/. A missing value has no
+ * scalar. The first record describes the run, so that import can read the file
+ * back. Every event has the start time of the run, since a run file stores no
+ * other times. Parameters and returns are those of es_export_csv.
  */
 es_status es_export_events(FILE *out, es_reader *reader, size_t run,
                            const es_export_options *options) ES_MUST_USE;
@@ -57,11 +58,11 @@ es_status es_export_events(FILE *out, es_reader *reader, size_t run,
 /**
  * Writes an uncompressed NPZ file for numpy. Each series with samples is a
  * float32 array (n, L, H), (n, L) or (n) with the same bits as in the run file;
- * its steps are the int64 array steps/NAME, (n). Evaluation adds the prefix
- * eval/. run.json describes the run. Attention maps are the arrays
- * attention_map/layer_S (n, L, S, S) and head_S (n, L, H, S, S). Parameters and
- * returns are those of es_export_csv; also returns ES_EUSAGE if an array has
- * 4 GiB or more.
+ * its steps are the int64 array steps/NAME, (n). Names of the evaluation phase
+ * have the prefix eval/. run.json describes the run. Attention maps are the
+ * arrays attention_map/layer_S (n, L, S, S) and head_S (n, L, H, S, S).
+ * Parameters and returns are those of es_export_csv; also returns ES_EUSAGE if
+ * an array has 4 GiB or more.
  */
 es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;

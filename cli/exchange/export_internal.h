@@ -7,7 +7,7 @@
 #include "store/map.h"
 
 typedef struct es_export_column {
-    es_series series; /* strings are borrowed from the reader */
+    es_series series; /* its strings are borrowed from the reader */
     float *values;    /* (series.n_values) values of the current step; NULL
                          before the first sample */
     bool present;     /* true if the current step has a sample */
@@ -28,7 +28,8 @@ es_status es_export_begin(es_export *e, FILE *out, es_reader *reader,
                           const es_export_options *options) ES_MUST_USE;
 void es_export_end(es_export *e);
 
-#define ES_EXPORT_MAPS "attention_map" /* name for --series */
+/** The name that selects attention maps with --series. */
+#define ES_EXPORT_MAPS "attention_map"
 
 /** Returns true if the options select attention maps. */
 bool es_export_wants_maps(const es_export_options *options);

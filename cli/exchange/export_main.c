@@ -22,7 +22,8 @@ typedef struct arguments {
                       jsonl */
     size_t n_inputs;
     es_paths found;      /* freed by es_inputs_free */
-    size_t n_unreadable; /* files and folders; each has been reported */
+    size_t n_unreadable; /* number of unreadable files and folders, each of
+                            which has been reported */
     const char *output, *run;
     char **names; /* (n_names) */
     size_t n_names;
@@ -111,10 +112,11 @@ static es_status check(arguments *given)
                                    &given->found, &given->n_unreadable)) < 0)
         return status;
     if (given->format != JSONL && given->n_inputs > 1)
-        return es_fail(ES_EUSAGE,
-                       "%s: %zu run files, but %s needs one: name one, or use "
-                       "--format=jsonl",
-                       first, given->n_inputs, formats[given->format]);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: %zu run files, but format %s needs exactly one: name "
+            "one file, or use --format=jsonl",
+            first, given->n_inputs, formats[given->format]);
     given->content.names = (const char *const *)given->names;
     given->content.n_names = given->n_names;
     return es_output_check_text(given->output, given->inputs, given->n_inputs);
@@ -130,7 +132,7 @@ static bool is_run(const es_run_info *info, size_t number, const char *wanted)
            (info->uuid && strcmp(wanted, info->uuid) == 0);
 }
 
-/* Finds the runs to export: *first up to, but not including, *end. */
+/* Chooses the runs to export, whose indices are in [*first, *end). */
 static es_status choose(size_t *first, size_t *end, const arguments *given,
                         es_reader *reader)
 {

@@ -38,8 +38,9 @@ static float value_of(const float *values, int64_t i)
 /* --- long CSV -------------------------------------------------------------*/
 
 /* Prints a map as a comment "# attention_map: eval 300 2 - 32 128: 0.5 NA ...":
-   phase, step, layer, head ("-" means the mean of heads), cells per side,
-   tokens per side; then the weights, query by query. */
+   the phase, step, layer, head ("-" for the mean over heads), number of cells
+   per side and number of tokens per side, followed by the weights, query by
+   query. */
 static es_status print_map(void *user, const es_map *map, const float *values)
 {
     const walk *w = user;

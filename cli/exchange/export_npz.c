@@ -27,7 +27,8 @@ typedef struct member {
 typedef struct archive {
     FILE *out;
     uint64_t offset;
-    member *members; /* (n) the last member is still being written */
+    member *members; /* (n) finished members, then the member that is being
+                        written */
     size_t n;
 } archive;
 
@@ -141,7 +142,9 @@ static es_status end_archive(archive *a)
 
 /* --- arrays ----------------------------------------------------------------*/
 
-/* Prints "eval/name.npy"; writes bytes that are not valid UTF-8 as %XX. */
+/* Prints the name of the file with a series in the archive, such as
+   eval/loss.npy, after `before`. If the series' name is not valid UTF-8, its
+   bytes above 127 are written as %XX. */
 static void name_of(char *out, const es_series *series, const char *before)
 {
     bool utf8 = es_text_is_utf8(series->name, strlen(series->name));
@@ -235,8 +238,8 @@ static es_status put_series(archive *a, es_reader *reader,
 
 /* --- attention maps --------------------------------------------------------*/
 
-/* Maps that form one array: they share the phase and size, and all belong to
-   layers or all to heads. */
+/* An array of attention maps of the same phase and size. Either all maps belong
+   to heads, or all are means over the heads of a layer. */
 typedef struct map_array {
     es_phase phase;
     bool of_heads;
@@ -345,7 +348,8 @@ static es_status put_map_array(map_arrays *m, es_reader *reader, size_t run)
         return status;
     put_header(m->to, "<f4", shape);
     m->step = ES_UNKNOWN;
-    end_step(m); /* This sets all values to missing. */
+    end_step(m); /* sets all values to missing, and writes nothing before the
+                    first map */
     if ((status = es_reader_maps(reader, run, put_map, m)) < 0)
         return status;
     end_step(m);

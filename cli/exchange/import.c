@@ -47,11 +47,12 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
 /* --- detecting the format ------------------------------------------------*/
 
 typedef struct guess {
-    bool any;        /* a line is not blank */
-    bool is_long;    /* the first line is the header of a long CSV */
-    bool is_wide;    /* the first line is another header with a step column */
-    bool is_number;  /* the first cell of the first line is a number */
-    bool separators; /* the first line has separators */
+    bool any;        /* true if a line that is not blank was found */
+    bool is_long;    /* true if the first line is the header of a long CSV */
+    bool is_wide;    /* true if the first line is any other header with a step
+                        column */
+    bool is_number;  /* true if the first cell of the first line is a number */
+    bool separators; /* true if the first line has commas, semicolons or tabs */
     bool is_log;
     bool is_history;
 } guess;
@@ -80,7 +81,8 @@ static void look_at_first(guess *out, const es_line_reader *lines,
             break;
         out->is_long = out->is_wide && i == 0 && strcasecmp(text, "layer") == 0;
     }
-    /* If the step column is missing, the parser of wide tables reports it. */
+    /* With --step-key, a file with separators is a wide table, whose parser
+       reports a missing step column. */
     out->is_wide = out->is_wide || (options->step_key && out->separators &&
                                     !out->is_number && !out->is_history);
 }
@@ -96,7 +98,8 @@ static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
                    name, name);
 }
 
-/* Refuses known formats that no parser reads, by their first bytes. */
+/* Refuses formats that import does not support, which it recognises by the
+   first bytes. */
 static es_status refuse_others(es_line_reader *lines)
 {
     static const struct {

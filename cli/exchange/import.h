@@ -1,7 +1,7 @@
 /**
- * Parsers of text files written by other programs or by export. They pass the
- * run to the callbacks of a sink and do not use run files: one sink writes
- * a run file, another only counts samples.
+ * Parses text files written by other programs or by export. The parsers pass
+ * the run to the callbacks of a sink and do not access run files: one sink
+ * writes a run file, another only counts samples.
  *
  * Messages name the file, the line and the column: the number of the cell in a
  * CSV, the number of the character in a log.
@@ -22,8 +22,8 @@
 #define ES_STEP_KEYS_MAX 160
 
 typedef enum es_import_format {
-    ES_IMPORT_MATRIX,  /* L text lines of H numbers: one step of one series of
-                          heads */
+    ES_IMPORT_MATRIX,  /* one step of a series of heads, as L text lines of H
+                          numbers */
     ES_IMPORT_LONG,    /* CSV with the header step,layer,head,SERIES... */
     ES_IMPORT_LOG,     /* text with lines "Step s - Layer l: v" */
     ES_IMPORT_HISTORY, /* one JSON object per line, with a step and named
@@ -54,18 +54,18 @@ typedef struct es_import_sink {
     es_status (*sample)(void *user, size_t series, int64_t step,
                         const float *values, size_t n);
 
-    /** Called when the log was resumed: samples at `step` and later are
-     *  invalid. */
+    /** Called when the input shows that training was resumed at `step`: the
+     *  samples passed so far at `step` and later are invalid. */
     es_status (*again)(void *user, int64_t step);
 
-    /** Called for an attention map with values (S,S), see store/map.h. NULL
-     *  skips maps. */
+    /** Called for an attention map with values (S,S), see store/map.h. If NULL,
+     *  maps are skipped. */
     es_status (*map)(void *user, const es_map *map, const float *values);
 } es_import_sink;
 
 typedef struct es_import_options {
-    const es_run_info *given; /* its known members replace those of the file;
-                                 NULL for none */
+    const es_run_info *given; /* description of the run whose known members
+                                 replace those of the file; may be NULL */
     const char *name;         /* name of the run if the file has none; may be
                                  NULL */
     const char *series;       /* name of the series of a matrix or log; usually
@@ -73,12 +73,12 @@ typedef struct es_import_options {
     es_phase phase;           /* phase of a matrix, a log, and long CSV columns
                                  without a phase prefix */
     int64_t step;             /* step number of a matrix */
-    const char *tags;         /* pattern for names in a history, table or event
-                                 file; takes precedence over those of
-                                 cli/exchange/tags.h; NULL for none */
-    const char *step_key;     /* step member of a history, or step column of a
-                                 wide table; NULL: one of the names in
-                                 import_steps.h */
+    const char *tags; /* pattern for names in a history, table or event file,
+                         which takes precedence over the patterns of
+                         cli/exchange/tags.h; may be NULL */
+    const char *step_key; /* name of the step member of a history, or of the
+                             step column of a wide table; if NULL, one of the
+                             usual names (import_steps.h) is chosen */
 } es_import_options;
 
 /**
@@ -86,8 +86,8 @@ typedef struct es_import_options {
  * record length and its checksum; a history with '{'; a long CSV with a header
  * step,layer,...; a wide table with another header that has a step column; a
  * matrix with a number. A file that contains a log line anywhere is a log. Any
- * other file whose lines have separators counts as a matrix, whose parser then
- * reports the error.
+ * other file whose lines have separators is treated as a matrix, so that the
+ * parser of matrices reports the error.
  *
  * Returns ES_OK; ES_EFORMAT (empty, an SQLite file, or an unknown format);
  * ES_EIO.
@@ -98,26 +98,30 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines,
 /** Results of an import, to be shown to the user. */
 typedef struct es_import_report {
     size_t n_samples;
-    size_t n_ignored;  /* skipped: log lines that do not match, rows without a
-                          step */
-    size_t n_names;    /* names skipped because the layer or head is too large,
-                          or the name exceeds ES_TAG_MAX bytes */
-    size_t n_replaced; /* values given more than once; the last one is used */
-    size_t n_again;    /* number of restarts: the steps went back, or an event
-                          file reported a restart */
-    size_t n_damaged;  /* skipped records of an event file */
-    size_t n_cut;      /* 1 if the last line or record is incomplete, and
-                          therefore skipped; else 0 */
-    size_t n_above;    /* entropies (series named entropy*, in nats) that are
-                          finite and above `ceiling` */
-    float largest;     /* largest entropy above `ceiling` */
-    double ceiling;    /* ln(ctx); NaN if the context is unknown */
-    char step_key[ES_STEP_KEY_MAX];    /* the chosen step member, if there were
-                                          several candidates; else "" */
-    char other_keys[ES_STEP_KEYS_MAX]; /* the other candidates, as "'a', 'b'" */
-    char tags[ES_TAG_MAX]; /* suggested --tags for unknown names that look like
-                              entropies of heads; else "" */
-    char tag[ES_TAG_MAX];  /* an example of these unknown names */
+    size_t n_ignored; /* number of skipped log lines that do not match, or of
+                         skipped rows without a step */
+    size_t n_names; /* number of names skipped because the layer or head is too
+                       large, or the name exceeds ES_TAG_MAX bytes */
+    size_t n_replaced; /* number of values given more than once, of which the
+                          last is used */
+    size_t n_again; /* number of restarts, where the steps decreased or an event
+                       file reported a restart */
+    size_t n_damaged; /* number of damaged records of an event file, which were
+                         skipped */
+    size_t n_cut;     /* 1 if the last line or record is incomplete, and
+                         therefore skipped; else 0 */
+    size_t n_above; /* number of entropies (series named entropy*, in nats) that
+                       are finite and above `ceiling` */
+    float largest;  /* largest entropy above `ceiling` */
+    double ceiling; /* ln(ctx); NaN if the context is unknown */
+    char step_key[ES_STEP_KEY_MAX];    /* name of the chosen step counter if the
+                                          file has several; else "" */
+    char other_keys[ES_STEP_KEYS_MAX]; /* names of the other step counters, as
+                                          "'a', 'b'" */
+    char tags[ES_TAG_MAX]; /* suggested value of --tags if unknown names look
+                              like entropies of heads; else "" */
+    char tag[ES_TAG_MAX];  /* one of the unknown names that look like entropies
+                              of heads */
 } es_import_report;
 
 /**
@@ -129,12 +133,13 @@ typedef struct es_import_report {
  * ES_ENOMEM; otherwise the status of a callback.
  *
  * A sample has a value for every layer and head, so a short text can make a
- * large run. All samples together may take ES_IMPORT_BYTES, or ES_IMPORT_TIMES
- * the size of the text if that is more; beyond that ES_EFORMAT is returned.
+ * large run. If the samples together exceed ES_IMPORT_BYTES and also
+ * ES_IMPORT_TIMES the size of the text, ES_EFORMAT is returned.
  *
- * Memory: the whole matrix, history or event file; one step of a log or a long
- * CSV. A long CSV is read twice (first for L, H and the shapes); its steps must
- * not decrease, but the rows of a step may be in any order.
+ * Keeps the complete matrix, history, wide table or event file in memory, but
+ * only one step of a log or a long CSV. A long CSV is read twice (first for L,
+ * H and the shapes); its steps must not decrease, but the rows of a step may be
+ * in any order.
  */
 es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           es_import_format format,

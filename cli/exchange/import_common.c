@@ -1,6 +1,6 @@
 /* Functions that the parsers of import share. They read the next line with
-   content and the numbers in cells, begin the run, and pass on samples within
-   the size limit. */
+   content, read numbers from cells, begin the run, and pass samples to the sink
+   as long as these stay within the size limit. */
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
@@ -36,7 +36,8 @@ es_status es_import_next(es_import *import, es_line *out)
     }
 }
 
-/* Reads a decimal comma, as in "1,5", if cells are not separated by commas. */
+/* Reads a number with a decimal comma, such as "1,5". Returns false if commas
+   separate the cells. */
 static bool has_decimal_comma(float *out, const es_cells *cells,
                               const char *text)
 {
@@ -65,8 +66,8 @@ es_status es_import_number(float *out, const es_cells *cells, const char *text)
 es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high)
 {
-    /* Table libraries write indices as floating-point numbers if a column has
-       missing values. */
+    /* Accept "3.0", because table libraries write indices as floating-point
+       numbers if a column has missing values. */
     size_t n = strcspn(text, ".");
     const char *fraction = text[n] ? text + n + 1 : "";
     if (fraction[strspn(fraction, "0")])
@@ -137,15 +138,17 @@ es_status es_import_check_growth(es_import *import, size_t n)
         return ES_OK;
     if (import->largest_line)
         snprintf(line, sizeof line, "line %zu", import->largest_line);
-    return es_fail(ES_EFORMAT,
-                   "%s: %lld layers of %lld heads, from %s: %llu KiB of text "
-                   "would take more than %d MiB: check these numbers",
-                   es_line_reader_name(import->lines), (long long)info->n_layer,
-                   (long long)info->n_head, line,
-                   (unsigned long long)(text >> 10), ES_IMPORT_BYTES >> 20);
+    return es_fail(
+        ES_EFORMAT,
+        "%s: %lld layers of %lld heads, from %s: the samples of %llu "
+        "KiB of text would take more than %d MiB: check the "
+        "numbers of layers and heads",
+        es_line_reader_name(import->lines), (long long)info->n_layer,
+        (long long)info->n_head, line, (unsigned long long)(text >> 10),
+        ES_IMPORT_BYTES >> 20);
 }
 
-/* Counts entropies above the ceiling, with a tolerance for rounding to
+/* Counts entropies above the ceiling. A tolerance allows for rounding to
    float32. */
 static void count_above(es_import_report *report, const float *values, size_t n)
 {

@@ -156,8 +156,8 @@ es_status es_import_unpack(bool *is_document, es_line_reader **lines)
         es_alloc(&quoted, ES_JSON_QUOTED_SIZE(strlen(text)), 1, "a document");
     if (status == ES_OK)
         document = parse(quoted, text, &error);
-    /* A file that is not a JSON document may still be JSON lines whose last
-       line is truncated. */
+    /* A file that cannot be parsed as one JSON document may still contain JSON
+       lines of which the last is truncated. */
     if (status == ES_OK && document) {
         *is_document = true;
         status = replace(lines, document);

@@ -1,7 +1,8 @@
-/* Parses TensorBoard event files. Reads the file twice: first the names, and
-   the description of the run that export writes; then the numbers. A record
-   that is incomplete at the end of the file ends the input. Records that are
-   damaged, or not an Event, are skipped and counted. */
+/* Parses TensorBoard event files. Reads the file twice. The first pass collects
+   the names and the description of the run, which export writes; the second
+   pass reads the numbers. An incomplete record at the end of the file is
+   skipped. Records that are damaged, or do not contain an Event, are skipped
+   and counted. */
 #include "cli/exchange/event_file.h"
 #include "cli/exchange/import_scalars.h"
 
@@ -33,7 +34,7 @@ static es_status fail_record(const events *e, es_status status)
                    es_message());
 }
 
-/* Reads the description of the run that export writes as a text event. */
+/* Reads the description of the run, which export writes as a text event. */
 static es_status take_about(void *user, const char *tag, const char *text,
                             size_t n)
 {

@@ -1,12 +1,13 @@
-/* Parses histories: one JSON object per line with a step and named numbers, as
-   written by W&B exports, by the callback of llm-internal-medicine
-   (internal_medicine.jsonl: global_step, qk_stats/layer_3/...), and by most
-   training loops. Reads the file three times: to choose the step member, to
-   collect the names, and to read the numbers. NaN and Infinity may be spelled
-   as in Python; a number beyond float32 becomes infinite, as in a training run
-   that records it. A line is skipped and counted if its step is
-   negative or not an integer, or if a number exceeds double. A list of lists is
-   a series of heads. */
+/* Parses histories, which have one JSON object per line with a step and named
+   numbers, as written by W&B exports, by the callback of llm-internal-medicine
+   (internal_medicine.jsonl, with members such as global_step and
+   qk_stats/layer_3/...), and by most training loops. Reads the file three
+   times, first to choose the step member, then to collect the names, and last
+   to read the numbers. NaN and Infinity may be spelled as in Python; a number
+   beyond float32 becomes infinite, as in a training run that records it. A line
+   is skipped and counted if its step is negative or not an integer, or if a
+   number exceeds the range of double. A list of lists is read as a series with
+   a value for each head. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 
@@ -30,9 +31,9 @@ typedef struct history {
     es_step_keys keys;
     const char *step_key;          /* name of the step member; set after the
                                       pass STEPS */
-    size_t n_attention, n_numbers; /* counts in the current line, in the pass
-                                      STEPS: numbers of heads and layers; all
-                                      numbers */
+    size_t n_attention, n_numbers; /* in the pass STEPS, how many numbers of the
+                                      current line belong to heads or layers,
+                                      and how many there are in total */
     json_t *places;                /* maps each name to true if it belongs to a
                                       layer */
     char *copy;                    /* (ES_LINE_MAX * 2) the current line, made
@@ -60,7 +61,7 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
     json_error_t error;
     *beyond = false;
     if (line->cut) {
-        fail_line(h, "is longer than 1 MiB%s", "");
+        fail_line(h, "the line is longer than 1 MiB%s", "");
         return NULL;
     }
     if (strlen(line->text) != line->n) {
@@ -69,7 +70,7 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
     }
     es_json_quote_words(h->copy, line->text);
     json_t *json = json_loads(h->copy, 0, &error);
-    /* A hash or a seed may exceed the range of a 64-bit integer. */
+    /* Integers beyond 64 bits, such as hashes or seeds, are read as doubles. */
     if (!json && json_error_code(&error) == json_error_numeric_overflow)
         json = json_loads(h->copy, JSON_DECODE_INT_AS_REAL, &error);
     if (!json && json_error_code(&error) == json_error_numeric_overflow) {
@@ -88,8 +89,8 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
 
 /* --- numbers ---------------------------------------------------------------*/
 
-/* Reads a number, null, or a word such as NaN that Python's json module
-   writes. */
+/* Reads a number, null (a missing value), or a word such as NaN that Python's
+   json module writes. Returns false for any other value. */
 static bool is_number(const json_t *json, float *out)
 {
     static const struct {
@@ -124,7 +125,8 @@ static bool is_step_key(const history *h, const char *key)
     return given ? strcmp(key, given) == 0 : es_step_key_of(key) >= 0;
 }
 
-/* Returns false for W&B's internal members, such as _runtime and _timestamp. */
+/* Returns false for the step member and for W&B's internal members, such as
+   _runtime and _timestamp, which are not imported. */
 static bool is_wanted(const history *h, const char *key)
 {
     return key[0] && key[0] != '_' && !is_step_key(h, key);
@@ -151,8 +153,8 @@ static es_status take_number(history *h, const char *key, const json_t *json)
     return ES_OK;
 }
 
-/* Reads a list of lists: each inner list is a layer, its numbers are heads.
-   Skips other lists, such as histograms. */
+/* Reads a list of lists, in which each inner list is a layer and contains a
+   number for each head. Skips other lists, such as histograms. */
 static es_status take_heads(history *h, const char *key, const json_t *rows)
 {
     size_t layer, head;
@@ -236,7 +238,9 @@ static es_status take_line(history *h, json_t *object)
     if (json_is_object(json_object_get(object, "run")) &&
         json_is_array(json_object_get(object, "series")))
         return fail_line(
-            h, "is a JSON line of export, but import only reads its CSV%s",
+            h,
+            "is a JSON line of export, but import only reads the CSV of "
+            "export%s",
             ": use entropy-scan export --format csv");
     if (h->pass == STEPS)
         return count_steps(h, object);

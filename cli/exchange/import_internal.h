@@ -12,13 +12,14 @@ typedef struct es_import {
     const es_import_sink *sink;
     es_import_report *report;
     es_about about;
-    bool begun;          /* true once the sink's `begin` was called; later
-                            description comments are ignored */
-    size_t largest_line; /* number of the text line that determined L or H; 0: a
-                            comment did */
+    bool begun; /* true once the sink's `begin` was called; comments that
+                   describe the run are ignored from then on */
+    size_t largest_line; /* number of the text line with the largest layer or
+                            head, which determined L or H; 0 if a comment or
+                            option declared larger values */
     uint64_t bytes;      /* size in bytes of all samples so far */
-    bool bounded[ES_MAX_TEXT_SERIES]; /* true for series whose values ln(ctx)
-                                         should bound */
+    bool bounded[ES_MAX_TEXT_SERIES]; /* true for series of entropies, whose
+                                         values should not exceed ln(ctx) */
 } es_import;
 
 es_status es_import_matrix(es_import *import) ES_MUST_USE;
@@ -28,11 +29,12 @@ es_status es_import_history(es_import *import) ES_MUST_USE;
 es_status es_import_events(es_import *import) ES_MUST_USE;
 es_status es_import_wide(es_import *import) ES_MUST_USE;
 
-/** Returns true if the name of a wide table's column is that of a step column:
- *  --step-key if given, otherwise a usual name in any case. */
+/** Returns true if `name`, a column of a wide table, is the column of the
+ *  steps, either because it equals the value of --step-key or, without this
+ *  option, because it is a usual name of a step column, in any case. */
 bool es_import_is_step(const es_import_options *options, const char *name);
 
-/** Sets *out to true if the file begins like an event file; then rewinds. */
+/** Sets *out to true if the file begins like an event file, then rewinds it. */
 es_status es_import_events_match(bool *out, es_line_reader *lines) ES_MUST_USE;
 
 /**
@@ -59,8 +61,8 @@ es_status es_import_number(float *out, const es_cells *cells,
 es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high) ES_MUST_USE;
 
-/** Calls the sink's `begin`. L and H are the given values, or larger if the
- *  file or the caller declares more. Returns ES_EFORMAT if the declared
+/** Calls the sink's `begin`. L and H are n_layer and n_head, or larger if the
+ *  file or an option declares larger values. Returns ES_EFORMAT if the declared
  *  values are smaller, or if L*H is too large. */
 es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
                           const es_text_series *series,
@@ -71,13 +73,14 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
 es_status es_import_sample(es_import *import, size_t series, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
 
-/** The two halves of es_import_sample. The first checks the size limit for n
- *  more values; the second passes a sample to the sink without that check. */
+/** es_import_sample consists of these two steps. es_import_check_growth checks
+ *  the size limit for n more values. es_import_hand_on passes a sample to the
+ *  sink without a check. */
 es_status es_import_check_growth(es_import *import, size_t n) ES_MUST_USE;
 es_status es_import_hand_on(es_import *import, size_t series, int64_t step,
                             const float *values, size_t n) ES_MUST_USE;
 
-/** Start of each number in a log line "Step s - Layer l: v". */
+/** Pointers to the three numbers in a log line "Step s - Layer l: v". */
 typedef struct es_log_line {
     const char *step, *layer, *value;
 } es_log_line;

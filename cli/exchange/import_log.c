@@ -1,6 +1,7 @@
-/* Parses logs: text of any kind that contains lines with "Step s - Layer l: v".
-   The training run may have been resumed. Reads the file twice: first for the
-   number of layers, then for the values. */
+/* Parses logs, which are texts of any kind that contain lines with "Step s -
+   Layer l: v". If the steps go back, training was resumed, and the sink is told
+   to drop the later steps. Reads the file twice: first for the number of
+   layers, then for the values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -44,7 +45,8 @@ static bool match_at(es_log_line *out, const char *c)
 
 bool es_import_log_match(es_log_line *out, const char *line)
 {
-    /* An entry may begin anywhere, since a progress bar may precede it. */
+    /* An entry may begin anywhere in the line, since a progress bar may precede
+       it. */
     for (const char *c = line; (c = strcasestr(c, "step")); c++)
         if ((c == line || !isalnum((unsigned char)c[-1])) && match_at(out, c))
             return true;
@@ -79,7 +81,8 @@ typedef struct entry {
     float value;
 } entry;
 
-/* Reads the next line that has an entry; counts the skipped lines. */
+/* Reads the next line that has a log entry, and counts the lines skipped before
+   it. */
 static es_status next_entry(es_import *import, entry *out)
 {
     es_line line;
@@ -118,7 +121,7 @@ static es_status count_layers(es_import *import, int64_t *n_layer)
     if (!*n_layer)
         return es_fail(
             ES_EFORMAT,
-            "%s: none of its %zu lines has the form 'Step 100 - Layer 0: 2.5'",
+            "%s: no line (of %zu) has the form 'Step 100 - Layer 0: 2.5'",
             es_line_reader_name(import->lines), import->report->n_ignored);
     import->report->n_ignored = 0;
     return es_line_reader_rewind(import->lines);

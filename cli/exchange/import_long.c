@@ -1,6 +1,6 @@
-/* Parses long CSV: step,layer,head,SERIES... Reads the file twice: first for
-   the number of layers and heads and the shapes of the series, then for the
-   values. Holds one step in memory at a time. */
+/* Parses long CSV, whose header is step,layer,head,SERIES... Reads the file
+   twice, first for the number of layers and heads and the shapes of the series,
+   then for the values. Keeps one step in memory at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import_internal.h"
@@ -9,13 +9,13 @@
 #include <strings.h>
 
 enum {
-    N_KEYS = 3, /* key columns: step, layer, head */
+    N_KEYS = 3, /* number of key columns, which are step, layer and head */
     MAX_COLUMNS = ES_MAX_TEXT_SERIES,
-    MAX_STEP_VALUES = 1 << 24 /* maximum number of values per step (64 MiB),
-                                 over all series */
+    MAX_STEP_VALUES = 1 << 24 /* maximum number of values per step, summed over
+                                 all series (64 MiB) */
 };
 
-/* Value of `shape_line` if a comment declared the shape. */
+/* Value of column.shape_line if a comment declared the shape. */
 #define ANNOUNCED SIZE_MAX
 
 typedef struct column {
@@ -23,7 +23,8 @@ typedef struct column {
     size_t shape_line; /* number of the line that determined the shape; 0 if the
                           shape is unknown */
     size_t index;      /* index in the list passed to the sink */
-    size_t offset, n;  /* place of this series in table.values */
+    size_t offset, n;  /* index of the first value of this series in
+                          table.values, and number of values */
     bool present;      /* true if the current step has a value */
 } column;
 
@@ -32,23 +33,24 @@ typedef struct table {
     const char *file;
     char separator;
     size_t n_columns, n_rows;
-    int64_t n_layer, n_head; /* largest found so far; later those of the run */
+    int64_t n_layer, n_head; /* largest numbers found so far; after the first
+                                pass, those of the run */
 
-    /* The current step. */
     int64_t step;
     bool open;
     float *values;       /* all series of the step, one after another */
-    unsigned char *seen; /* 1 for each value that the file gives */
+    unsigned char *seen; /* 1 if the value has been read */
     column columns[MAX_COLUMNS];
 } table;
 
-/* Step, layer, head and shape that a row's keys determine. */
+/* Step, layer and head of a row, and the shape of series that these keys
+   imply. */
 typedef struct place {
     int64_t step, layer, head;
     es_shape shape;
 } place;
 
-/* Callbacks of a pass over the file. */
+/* Callbacks that one pass over the file applies to rows and cells. */
 typedef struct pass {
     es_status (*row)(table *t, const es_cells *cells, const place *position);
     /* called for each cell that is not empty */
@@ -79,7 +81,8 @@ static bool is_same(const es_text_series *a, const es_text_series *b)
     return a->phase == b->phase && strcmp(a->name, b->name) == 0;
 }
 
-/* Applies the comment before the header that describes this series, if any. */
+/* Sets the shape and unit of a column if a comment before the header declares
+   them. */
 static void describe(column *target, es_about *about)
 {
     for (size_t i = 0; i < about->n_series; i++) {
@@ -244,7 +247,7 @@ static es_status survey_cell(table *t, const es_cells *cells,
             cells, "%.80s: has a value for a %s, but was declared for a %s",
             name, here, there);
     return es_cells_fail(
-        cells, "%.80s: has a value for a %s, but line %zu has one for a %s",
+        cells, "%.80s: has a value for a %s, but line %zu has a value for a %s",
         name, here, target->shape_line, there);
 }
 
@@ -334,7 +337,8 @@ static es_status value_cell(table *t, const es_cells *cells,
         index = (size_t)position->layer;
     if (position->shape == ES_SHAPE_HEAD)
         index = index * (size_t)t->n_head + (size_t)position->head;
-    /* The first pass has checked this, so the file has changed since then. */
+    /* The first pass checked the shape, layer and head of every cell, so the
+       file has changed since then if one does not fit. */
     if (position->shape != target->series.shape || !target->n ||
         position->layer >= t->n_layer || position->head >= t->n_head)
         return es_cells_fail(cells, "the file was changed while it was read");

@@ -145,12 +145,12 @@ static es_status check(const arguments *given)
                                         (char *const *)&given->input, 1);
 }
 
-/* Returns "heat" for "maps/heat.csv"; the caller frees the string. */
+/* Returns the file name without folder and extension: "heat" for
+   "maps/heat.csv". The caller frees the string. */
 static char *stem_of(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* a folder's path may end with a
-                                           slash */
+    while (n > 1 && path[n - 1] == '/') /* slash after a folder */
         n--;
     const char *slash = memrchr(path, '/', n);
     char *stem = strcmp(path, "-") == 0
@@ -175,8 +175,8 @@ static void report_run(const arguments *given, const es_imported *about)
                   (long long)about->n_layer, (long long)about->n_head,
                   about->what ? about->what : formats[about->format]);
     if (*report->step_key)
-        es_print_note("%s: steps are taken from '%s', not from %s: choose with "
-                      "--step-key",
+        es_print_note("%s: the steps come from '%s', not from %s: to choose "
+                      "another counter, use --step-key",
                       given->input, report->step_key, report->other_keys);
     if (*report->tags)
         es_print_note("%s: no name is a known entropy of heads: to read names "
@@ -188,25 +188,26 @@ static void report_run(const arguments *given, const es_imported *about)
                       given->input, report->ceiling, report->n_above,
                       (double)report->largest);
     if (report->n_ignored)
-        es_print_note("%s: lines without an entry or a step, skipped: %zu",
+        es_print_note("%s: skipped lines without a log entry or a step: %zu",
                       given->input, report->n_ignored);
     if (report->n_names)
-        es_print_note("%s: names that are too long, or with a layer or head "
-                      "above %d, skipped: %zu",
+        es_print_note("%s: skipped names that are too long, or have a layer or "
+                      "head above %d: %zu",
                       given->input, ES_MAX_LAYERS - 1, report->n_names);
     if (report->n_damaged)
-        es_print_note("%s: damaged records, skipped: %zu", given->input,
+        es_print_note("%s: skipped damaged records: %zu", given->input,
                       report->n_damaged);
     if (report->n_cut)
-        es_print_note("%s: the last line or record is incomplete, and skipped",
+        es_print_note("%s: the incomplete last line or record was skipped",
                       given->input);
     if (report->n_replaced)
         es_print_note(
             "%s: values given more than once, of which the last is used: %zu",
             given->input, report->n_replaced);
     if (report->n_again)
-        es_print_note("%s: restarts, which invalidate later steps: %zu",
-                      given->input, report->n_again);
+        es_print_note(
+            "%s: restarts, which replace the later steps before them: %zu",
+            given->input, report->n_again);
 }
 
 static int import_main(int argc, char **argv)

@@ -23,8 +23,7 @@ static es_status take_number(int64_t *out, const char **at, int64_t low,
     char text[24];
     size_t n;
     const char *word = next_word(at, &n);
-    if (n > 0 && word[n - 1] == ':') /* a colon ends the numbers before the
-                                        values */
+    if (n > 0 && word[n - 1] == ':') /* end of the numbers */
         n--;
     snprintf(text, sizeof text, "%.*s", n < 23 ? (int)n : 23, word);
     return es_int_parse(out, text, low, high);
@@ -61,7 +60,7 @@ static es_status take_values(float *values, const char *at, int64_t n)
         size_t length;
         const char *word = next_word(&at, &length);
         if (!length)
-            return es_fail(ES_EFORMAT, "has %lld values, not %lld",
+            return es_fail(ES_EFORMAT, "has %lld values instead of %lld",
                            (long long)i, (long long)n);
         if (length == 2 && memcmp(word, "NA", 2) == 0)
             values[i] = es_missing();

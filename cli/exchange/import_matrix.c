@@ -1,12 +1,13 @@
-/* Parses a matrix: one text line per layer with one number per head. The matrix
-   is one step of one series. */
+/* Parses a matrix, which has one text line per layer with one number per head.
+   The matrix is one step of one series. */
 #include "analyzer/base/checked.h"
 #include "cli/exchange/import_internal.h"
 
 #include <string.h>
 
 typedef struct matrix {
-    float *values; /* (n_rows,n_columns) complete rows, then the current row */
+    float *values; /* (n_rows, n_columns) numbers of the complete rows, followed
+                      by those of the current row */
     size_t n, capacity, n_rows, n_columns;
     char separator;
 } matrix;
@@ -37,8 +38,9 @@ static es_status read_row(matrix *m, const char *file, const es_line *line)
            (status = es_cells_next(&cells, &text)) == ES_OK) {
         float value;
         if (m->n_rows && cells.column > m->n_columns)
-            return es_cells_fail(&cells, "the rows above have %zu numbers",
-                                 m->n_columns);
+            return es_cells_fail(
+                &cells, "the row is too long: the rows above have %zu numbers",
+                m->n_columns);
         if (!m->n && !*text)
             return es_cells_fail(
                 &cells, "the first cell is empty: a matrix has no header and "

@@ -1,7 +1,7 @@
 /* Converts the folder of an MLflow run to an event file. The file
    RUN/metrics/NAME has a line "time value step" for each number; NAME may
-   contain slashes. The files are read by name, so steps arrive out of order; an
-   event file allows this. */
+   contain slashes. The files are read one after another, so the steps of the
+   event file are not sorted, which the parser of event files allows. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"
@@ -29,7 +29,8 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* Reads "1700000000000 2.5 10"; older versions of MLflow omit the step. */
+/* Reads a line such as "1700000000000 2.5 10", which has the time, the value
+   and the step; older versions of MLflow omit the step. */
 static bool read_line(double *time, float *value, int64_t *step, char *line)
 {
     char *rest = NULL;
@@ -62,7 +63,8 @@ static es_status add_file(folder *to, const char *path, const char *tag)
         number++;
         if (!read_line(&time, &value, &step, line)) {
             if (!is_whole && feof(in))
-                break; /* The line is truncated: its writer was interrupted. */
+                break; /* The last line is incomplete, because the program that
+                          wrote the file was interrupted. */
             status =
                 es_fail(ES_EFORMAT,
                         "%s: line %zu: expected time, value and step of MLflow",

@@ -1,5 +1,5 @@
-/** Opens the input of import. Formats without a parser are first converted to a
- *  format that has a parser. */
+/** Opens the input of import. MLflow folders and JSON documents are first
+ *  converted to formats that have a parser. */
 #ifndef ES_IMPORT_OPEN_H
 #define ES_IMPORT_OPEN_H
 
@@ -17,9 +17,9 @@
 es_status es_import_open(es_line_reader **out, const char **what,
                          const char *path) ES_MUST_USE;
 
-/** If the file is one JSON document, replaces *lines by a reader of its rows as
- *  JSON lines. Returns ES_OK, also for any other file; ES_EFORMAT; ES_EIO;
- *  ES_ENOMEM. */
+/** If the file is a single JSON document, replaces *lines by a reader of the
+ *  same rows as JSON lines. Returns ES_OK, also for any other file; ES_EFORMAT;
+ *  ES_EIO; ES_ENOMEM. */
 es_status es_import_unpack(bool *is_document,
                            es_line_reader **lines) ES_MUST_USE;
 

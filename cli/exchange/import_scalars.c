@@ -1,6 +1,6 @@
-/* Collects named numbers into samples, with a hash table of names, and for each
-   series an array of samples sorted by step. Most numbers arrive in that
-   order. */
+/* Collects named numbers into samples. A hash table contains the names, and
+   each series has an array of samples sorted by step. Most numbers arrive
+   sorted by step, so they are appended. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/tag_guess.h"
 
@@ -11,26 +11,29 @@
 
 enum { NO_SERIES = -1 };
 
-/* A name, with the series, layer and head of its numbers. */
+/* A name in the file, and the series, layer and head that its numbers belong
+   to. */
 typedef struct name {
     char *tag;
-    int series; /* index of the series; NO_SERIES if the numbers are skipped */
+    int series; /* index of the series; NO_SERIES if numbers of this name are
+                   skipped */
     int64_t layer, head;
     es_layer_kind kind; /* kind of the layer's attention */
-    bool is_mtp;        /* true if `layer` counts from first_mtp */
+    bool is_mtp;        /* true for a multi-token prediction layer, whose number
+                           place_mtp may shift */
 } name;
 
 typedef struct sample {
     int64_t step;
-    float *values; /* (n_values) of the series */
+    float *values; /* (series.n_values) */
 } sample;
 
 typedef struct series {
     es_text_series text;
-    sample *samples; /* (n) by step */
+    sample *samples; /* (n) sorted by step */
     size_t n, capacity;
     size_t n_values;
-    size_t next; /* index of the next sample for the sink */
+    size_t next; /* index of the next sample to pass to the sink */
 } series;
 
 struct es_scalars {
@@ -120,8 +123,8 @@ static es_status make_space(es_scalars *scalars)
     return ES_OK;
 }
 
-/* If no series belongs to heads, guesses the --tags for names that look like
-   entropies of heads. */
+/* If no series has values of heads, guesses a --tags pattern for names that
+   look like entropies of heads. */
 static es_status guess_tags(const es_scalars *scalars)
 {
     es_import_report *report = scalars->import->report;
@@ -191,8 +194,9 @@ static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
     return ES_OK;
 }
 
-/* Returns true if the tag cannot be read at all. Means over heads that export
-   writes are not lost, since they follow from the heads. */
+/* Returns true if the tag cannot be parsed, so that its numbers are lost.
+   Returns false for means over heads that export wrote: these are skipped as
+   well, but can be computed from the heads. */
 static bool is_lost(const es_scalars *scalars, const char *tag)
 {
     es_tag_rules rules = *scalars->rules;
@@ -242,7 +246,8 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
     return ES_OK;
 }
 
-/* Sets the unit of a series if a comment of the file gives one. */
+/* Sets the unit of a series if the description in the file contains the
+   unit. */
 static es_status describe(es_scalars *scalars, es_text_series *target)
 {
     const es_about *about = &scalars->import->about;
@@ -255,8 +260,8 @@ static es_status describe(es_scalars *scalars, es_text_series *target)
     return status;
 }
 
-/* Renames a series of the run, such as "entropy", if a series of heads or
-   layers has the same name. */
+/* Appends the shape to the name of a series, as in "entropy (run)", if a series
+   with more values per step (of layers or heads) has the same name. */
 static es_status set_apart(const es_scalars *scalars, es_text_series *target)
 {
     char text[ES_MAX_NAME + 1];
@@ -275,9 +280,9 @@ static es_status set_apart(const es_scalars *scalars, es_text_series *target)
     return es_copy_text(&target->name, text);
 }
 
-/* Numbers the MTP layers. They keep their numbers if these follow the decoder's
-   layers; if a decoder layer has the same number, they are moved after the
-   decoder. */
+/* Numbers the multi-token prediction (MTP) layers. If the lowest of their
+   numbers is also the number of a decoder layer, all MTP layers are renumbered
+   to follow the decoder. Otherwise, they keep their numbers. */
 static es_status place_mtp(es_scalars *scalars)
 {
     if (!scalars->end_mtp)
@@ -297,8 +302,8 @@ static es_status place_mtp(es_scalars *scalars)
     return ES_OK;
 }
 
-/* Adds "layers" (the kinds of the layers, and which are MTP layers) to the
-   run's configuration, if the names give this and the file has no
+/* If the file has no configuration, and the names of the numbers contain the
+   kinds of layers or MTP layers, writes both to the list "layers" of the run's
    configuration. */
 static es_status describe_layers(es_scalars *scalars)
 {
@@ -459,7 +464,8 @@ void es_scalars_void(es_scalars *scalars, int64_t step)
         drop(&scalars->list[i], find_step(&scalars->list[i], step));
 }
 
-/* Finds the lowest step of all samples that still have to be passed on. */
+/* Finds the lowest step of the samples that have not been passed to the sink
+   yet. Returns false if no such samples remain. */
 static bool find_next(const es_scalars *scalars, int64_t *step)
 {
     bool any = false;

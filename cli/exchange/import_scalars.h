@@ -3,8 +3,8 @@
  * parsers of event files, histories and wide tables first add all names, then
  * the numbers.
  *
- * If the same name and step occur twice, the later number counts. Holds the
- * whole run in memory.
+ * If the same name and step occur twice, the later number is used. The complete
+ * run is kept in memory.
  */
 #ifndef ES_IMPORT_SCALARS_H
 #define ES_IMPORT_SCALARS_H
@@ -25,12 +25,14 @@ void es_scalars_free(es_scalars *scalars); /* scalars may be NULL */
 es_status es_scalars_name(es_scalars *scalars, const char *tag,
                           size_t place) ES_MUST_USE;
 
-/** Begins the run after the last name was added. Returns ES_OK; ES_EFORMAT (no
- *  name was added); ES_ENOMEM; otherwise the status of es_import_begin. */
+/** Begins the run. All names must have been added before. Returns ES_OK;
+ *  ES_EFORMAT (no name was added); ES_ENOMEM; otherwise the status of
+ *  es_import_begin. */
 es_status es_scalars_begin(es_scalars *scalars) ES_MUST_USE;
 
-/** Adds a number. Returns ES_OK; ES_EFORMAT (the run would be much larger than
- *  the text); ES_EIO (the name is new, so the file has changed); ES_ENOMEM. */
+/** Adds a number with the name `tag`. Returns ES_OK; ES_EFORMAT (the run would
+ *  be much larger than the text); ES_EIO (the tag was not added by
+ *  es_scalars_name, so the file has changed); ES_ENOMEM. */
 es_status es_scalars_put(es_scalars *scalars, const char *tag, int64_t step,
                          float value) ES_MUST_USE;
 

@@ -1,15 +1,15 @@
 /* Chooses the counter that provides the steps. Loggers write their own counter
    in addition to the step of the training run (W&B's _step counts calls); a row
-   may have either, and the two cannot be mixed. The parsers of named numbers
-   count how many numbers each counter would give, and use a single counter for
-   the whole file. */
+   may have one or the other, and steps of the two counters cannot be mixed. The
+   parsers of named numbers count how many numbers could be imported with each
+   counter, and use a single counter for the complete file. */
 #include "cli/exchange/import_steps.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* In order of preference: counters of the training loop, then those of
-   loggers. */
+/* Usual names of counters, in order of preference. Counters of the training
+   loop precede those of loggers. */
 static const char *const names[ES_STEP_KEYS] = {
     "trainer/global_step", "train/global_step", "global_step", "step", "_step"};
 

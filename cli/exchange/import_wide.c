@@ -1,9 +1,10 @@
-/* Parses wide tables: CSV with a step column and a column for each number, as
-   written by Lightning's CSVLogger, W&B's charts and TensorBoard. Column names
-   are tags, as in a history. Reads the file up to three times: to choose the
-   step column if there are several candidates, to find the columns that have
-   numbers, and to read the numbers. Empty cells and text are skipped; a row
-   whose step is not a non-negative integer is skipped and counted. */
+/* Parses wide tables, which are CSV files with a step column and a column for
+   each named number, as written by Lightning's CSVLogger, W&B's charts and
+   TensorBoard. Column names encode series, layer and head like the names in a
+   history. Reads the file up to three times, first to choose the step column if
+   there are several candidates, then to find the columns that have numbers, and
+   last to read the numbers. Empty cells and text are skipped; a row whose step
+   is not a non-negative integer is skipped and counted. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 
@@ -153,8 +154,8 @@ static es_status choose_steps(wide *w)
     return ES_OK;
 }
 
-/* Returns false for columns of times, which TensorBoard and W&B write next to
-   the numbers. */
+/* Returns false for the step column, the column "Wall time" of TensorBoard, and
+   W&B's internal columns, such as _runtime. */
 static bool is_wanted(const wide *w, size_t column)
 {
     const char *name = w->names[column];
@@ -194,7 +195,8 @@ static es_status take_row(wide *w, const es_line *line)
     es_status status = es_cells_begin(&cells, file, line, w->separator);
     if (status != ES_OK)
         return status;
-    /* Splitting modifies the line, so the step is read from a copy. */
+    /* Splitting modifies the line, and the line is split twice, so the step is
+       read from a copy. */
     if ((status = es_copy_text(&text, line->text)) < 0)
         return status;
     copy.text = text;

@@ -1,5 +1,5 @@
-/* Writes the run that a parser of import passes on to a run file, which appears
-   whole or not at all. */
+/* Writes a run file from the run that a parser of import passes to its sink.
+   The run file appears either complete or not at all. */
 #include "cli/exchange/import_write.h"
 
 #include "analyzer/base/checked.h"
@@ -8,7 +8,7 @@
 #include "cli/output/progress.h"
 #include "store/map.h"
 
-/* The sink of the parsers, which writes to a temporary run file. */
+/* State of the sink that writes the parsed run to a temporary run file. */
 typedef struct target {
     es_writer *writer;
     es_imported *about;

@@ -14,10 +14,10 @@ typedef struct es_imported {
 } es_imported;
 
 /**
- * Reads the text file `input` ("-": standard input) and writes the run file
- * `output`, which appears whole or not at all.
+ * Reads the text file `input`, or standard input for "-", and writes the run
+ * file `output`, which appears either complete or not at all.
  *
- *   format   NULL to detect the format by content
+ *   format   format of the input; NULL to detect the format by content
  *   quiet    if true, no progress is printed
  *
  * Returns ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.

@@ -1,5 +1,5 @@
-/* Reads the lines of a text file, with any line ends, into a buffer of fixed
-   size. The parsers of import and the readers of a sweep's files use this. */
+/* Reads the lines of a text file, with any line endings, into a buffer of fixed
+   size. The parsers of import and the readers of sweep files use this. */
 #include "cli/exchange/lines.h"
 
 #include "analyzer/base/checked.h"
@@ -20,8 +20,8 @@ struct es_line_reader {
     size_t number;
     uint64_t bytes;
     void (*watch)(uint64_t bytes); /* called after each read; may be NULL */
-    bool after_cr;                 /* the last line ended with CR, so an LF that
-                                      follows is skipped */
+    bool after_cr; /* true if the last line ended with CR, so that an LF after
+                      the CR is skipped */
     size_t start, end;
     unsigned char block[BLOCK];
 };
@@ -180,7 +180,8 @@ static bool take(es_line_reader *lines, es_line *line)
     return end != NULL;
 }
 
-/* Moves to the first byte of the next line, after the LF of a CR LF pair. */
+/* Moves to the first byte of the next line. If the last line ended with CR LF,
+   skips the LF. */
 static es_status start_line(es_line_reader *lines)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-/** Reads text files line by line, with any line ends. */
+/** Reads text files line by line, with any line endings. */
 #ifndef ES_LINES_H
 #define ES_LINES_H
 
@@ -7,14 +7,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_LINE_MAX (1 << 20) /* maximum bytes of a line */
+#define ES_LINE_MAX (1 << 20) /* maximum size of a line in bytes */
 
 typedef struct es_line_reader es_line_reader;
 
-/** One line, without its line end. */
+/** A line without its line ending. */
 typedef struct es_line {
-    char *text; /* (n) bytes, which may include 0, then a terminating 0; the
-                   caller may modify them until the next line is read */
+    char *text; /* (n) bytes, which may include NUL, followed by a terminating
+                   NUL; the caller may modify the text until the next line is
+                   read */
     size_t n;
     size_t number; /* from 1 */
     bool cut;      /* true if the line was cut at ES_LINE_MAX bytes */
@@ -22,16 +23,16 @@ typedef struct es_line {
 
 /**
  * Opens a regular file, or standard input for "-". Standard input is first
- * copied to a temporary file, since the parsers read everything twice.
+ * copied to a temporary file, since most parsers read their input twice.
  *
  * Returns ES_OK; ES_EIO (no such file, a directory, a FIFO, no permission).
  */
 es_status es_line_reader_open(es_line_reader **out,
                               const char *path) ES_MUST_USE;
 
-/** Same as es_line_reader_open, but reads a stream that can be rewound. The
- *  reader owns the stream, also on failure. `name` is used in messages;
- *  borrowed. */
+/** Same as es_line_reader_open, but reads `stream`, which must support
+ *  rewinding. The reader owns the stream, also on failure. `name` is used in
+ *  messages; borrowed. */
 es_status es_line_reader_new(es_line_reader **out, FILE *stream,
                              const char *name) ES_MUST_USE;
 
@@ -40,7 +41,8 @@ const char *es_line_reader_name(const es_line_reader *lines);
 
 /**
  * Reads the next line. A line ends at LF, CR LF or a lone CR (progress bars);
- * the last line may have no end. A byte order mark of UTF-8 is skipped.
+ * the last line of the file may lack a line ending. A byte order mark of UTF-8
+ * is skipped.
  *
  * Returns ES_OK; ES_DONE; ES_EIO; ES_EFORMAT (UTF-16).
  */
@@ -56,11 +58,12 @@ es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
  *  if the size is unknown. */
 uint64_t es_line_reader_size(const es_line_reader *lines);
 
-/** Sets a function that is called with es_line_reader_bytes after each read. */
+/** Sets a function that is called after each read with the number of bytes read
+ *  so far (es_line_reader_bytes). */
 void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes));
 
-/** Returns the number of bytes read since the first line. This includes up to
- *  64 KiB that were read ahead. */
+/** Returns the number of bytes read since the start of the file, including up
+ *  to 64 KiB that were read ahead. */
 uint64_t es_line_reader_bytes(const es_line_reader *lines);
 
 /** Returns to the first line. Returns ES_OK, ES_EIO or ES_EFORMAT (UTF-16). */

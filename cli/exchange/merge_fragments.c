@@ -1,6 +1,6 @@
-/* Collects and joins fragments for merge. Fragments wait, with open readers,
-   until all inputs have been read, because the fragments of a run may come in
-   any order. */
+/* Collects and joins fragments for merge. Fragments are kept, with open
+   readers, until all inputs have been read, because the fragments of a run may
+   be in any inputs. */
 #include "cli/exchange/merge_fragments.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,7 @@ typedef struct waiting {
     es_fragment fragment;
     bool is_over; /* true once the fragment was joined, skipped or failed */
     bool is_joined;
-    bool is_complete; /* true if all ranks of its run are present */
+    bool is_complete; /* true if all ranks of the fragment's run are present */
 } waiting;
 
 struct es_fragments {
@@ -74,8 +74,8 @@ static void print_gap(void *user, const char *line)
         es_print_note("%s: %s", es_reader_path(about->first->reader), line);
 }
 
-/** Collects the waiting fragments of one run in *run (n), which the caller
- *  frees. */
+/** Collects the fragments that belong to the same run as `first` in the array
+ *  *run (n), which the caller frees. */
 static es_status take_run(es_fragments *fragments, const waiting *first,
                           es_fragment **run, size_t *n)
 {
@@ -112,9 +112,10 @@ static void mark_joined(es_fragments *fragments, const char *uuid,
     }
 }
 
-/** Skips the fragments of a run that another input contains already joined. If
- *  the fragments have later steps than the joined run, merge fails, because
- *  these steps would be lost; the message recommends to omit the joined run. */
+/** Skips the fragments of a run because another input contains the same run
+ *  already joined. If a fragment has later steps than the joined run, counts
+ *  the run as incomplete, because these steps are lost; the message recommends
+ *  to omit the joined run. */
 static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
                           bool quiet, es_merged *merged)
 {
@@ -138,8 +139,9 @@ static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
     if (status == ES_OK && beyond) {
         merged->n_incomplete++;
         es_print_note(
-            "%s: continues after the end of run %s, which another input "
-            "contains already joined: omit that input, and name all fragments",
+            "%s: has steps after the end of run %s, whose fragments are "
+            "already "
+            "joined in another input: omit that input and name all fragments",
             es_reader_path(beyond->reader), run->info.uuid);
     } else if (status == ES_OK && !quiet) {
         es_print_note("%s: run %s is already joined: its fragments are skipped",
@@ -203,8 +205,9 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
     return status;
 }
 
-/** Sets *out to false if a joined fragment of the same rank and run has at
- *  least as many samples as `found`, else to true. */
+/** Sets *out to true if `found`, a fragment of the file to be replaced, would
+ *  be lost. It is not lost if a joined fragment of the same rank and run has at
+ *  least as many samples. */
 static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
                                   const es_fragment *found)
 {
@@ -224,7 +227,7 @@ static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
     return status;
 }
 
-/** Returns true if this merge joined the run anew, but without all its
+/** Returns true if this merge joined the run again, but without some of its
  *  ranks. */
 static bool is_run_lost(const es_fragments *fragments, const char *uuid)
 {

@@ -1,5 +1,6 @@
-/** Collects the fragments among the inputs of merge from all files, then joins
- *  them run by run. */
+/** Collects the fragments in the inputs of merge, then joins them run by run. A
+ *  fragment is the part of a run that one rank of distributed training
+ *  recorded. */
 #ifndef ES_MERGE_FRAGMENTS_H
 #define ES_MERGE_FRAGMENTS_H
 
@@ -11,9 +12,10 @@ typedef struct es_fragments es_fragments;
 /** Results of a merge. */
 typedef struct es_merged {
     size_t n_runs;       /* runs written */
-    size_t n_failed;     /* files that could not be merged */
-    size_t n_incomplete; /* joined runs that lack ranks, plus fragments that do
-                            not fit or could not be read completely */
+    size_t n_failed;     /* number of files that could not be merged */
+    size_t n_incomplete; /* number of joined runs that lack ranks, plus number
+                            of fragments that do not fit or could not be read
+                            completely */
 } es_merged;
 
 /** Creates an empty collection. Returns ES_OK or ES_ENOMEM. */
@@ -25,8 +27,9 @@ es_status es_fragments_make(es_fragments **out) ES_MUST_USE;
 es_status es_fragments_add(es_fragments *fragments, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
-/** Takes ownership of a reader whose fragments were added, also on failure.
- *  Returns `status`, or ES_ENOMEM. */
+/** Keeps a reader whose fragments were added open until es_fragments_free.
+ *  Takes ownership of the reader, also on failure. Returns `status`, or
+ *  ES_ENOMEM. */
 es_status es_fragments_keep(es_fragments *fragments, es_reader *reader,
                             es_status status) ES_MUST_USE;
 
@@ -35,8 +38,8 @@ es_status es_fragments_keep(es_fragments *fragments, es_reader *reader,
  * reported, counted and omitted.
  *
  *   handler  called for each joined run, with a reader of the output
- *   quiet    if true, gaps are not printed
- *   merged   the function adds its counts to these
+ *   quiet    if true, steps that some ranks lack are not reported
+ *   merged   counts of the merge so far, which the function increases
  *
  * Returns ES_OK; otherwise a failure to write the output.
  */
@@ -48,9 +51,10 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
  * Checks whether a run of the file that will be replaced would be lost.
  *
  *   is_fragment  set to true if the run is a fragment
- *   lost         set to true if the run would be lost: it is a fragment that no
- *                joined run contains with at least as many samples; or it is a
- *                joined run that this merge joined anew without all its ranks
+ *   lost         set to true if the run would be lost: either the run is a
+ *                fragment, and no joined run contains this fragment with at
+ *                least as many samples; or the run is a joined run, and this
+ *                merge joined the run again without some of its ranks
  *
  * Returns ES_OK; errors of es_fragment_read.
  */

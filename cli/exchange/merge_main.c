@@ -139,8 +139,8 @@ static void count_sample(size_t n_bytes)
     es_progress_line_add(n_bytes);
 }
 
-/* Returns the size of a file in bytes; 0 if it is unknown, in which case the
-   reader reports the reason later. */
+/* Returns the size of a file in bytes, or 0 if the size cannot be read. The
+   error is reported when the file is opened. */
 static uint64_t size_of(const char *path)
 {
     const es_stamp stamp = es_stamp_of(path);
@@ -157,7 +157,8 @@ typedef struct merging {
     es_merged *merged;
 } merging;
 
-/* Copies a run. A fragment is kept until all inputs have been read. */
+/* Copies a run, or, if the run is a fragment, keeps the fragment until all
+   inputs have been read. */
 static es_status merge_run(merging *m, es_reader *reader, size_t run,
                            bool *is_fragment)
 {
@@ -167,7 +168,7 @@ static es_status merge_run(merging *m, es_reader *reader, size_t run,
     if (status == ES_DONE)
         status = es_merge_run(m->writer, reader, run, &m->merged->n_runs,
                               &skipped, add_row, count_sample);
-    if (skipped) { /* this run is new since es_copies_find */
+    if (skipped) { /* the run was added to the file after es_copies_find */
         es_print_note(
             "%s: a run was added during the merge, and is omitted: merge again",
             es_reader_path(reader));
@@ -214,8 +215,8 @@ static es_status merge_one(merging *m, size_t input)
     return status;
 }
 
-/* Merges all inputs. An input that fails is reported and counted, and the
-   others are merged. */
+/* Merges all inputs. If an input cannot be read, reports and counts the failure
+   and continues with the next input. */
 static es_status merge_all(merging *m)
 {
     const arguments *given = m->given;
@@ -246,8 +247,8 @@ static es_status merge_all(merging *m)
     return status;
 }
 
-/* Sets *out to true if a run of the replaced file is absent from the new file,
-   or has fewer samples there. */
+/* Sets *out to true if a run of the file to be replaced is missing from the new
+   file, or has fewer samples in the new file. */
 static es_status is_lost(bool *out, const merging *m, es_reader *old,
                          size_t run, es_reader *made, const es_run_index *index)
 {
@@ -282,8 +283,8 @@ static es_status count_lost(size_t *n_lost, const merging *m, es_reader *old)
     return status;
 }
 
-/* Checks that the new file contains every run and every sample of the file that
-   it replaces. */
+/* Checks that the new file contains every run of the file to be replaced, with
+   at least as many samples. */
 static es_status check_replaced(const merging *m)
 {
     const char *path = m->given->output;

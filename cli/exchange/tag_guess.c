@@ -1,7 +1,7 @@
 /* Guesses which numbers in a name are the layer and the head. In a name with
    two numbers, the first is the layer and the second the head, unless the words
-   before them indicate otherwise. In a name with more numbers, the two that
-   differ between names are chosen. */
+   before them indicate otherwise. In a name with more than two numbers, the
+   layer and the head are the two numbers that differ between names. */
 #include "cli/exchange/tag_guess.h"
 
 #include <ctype.h>
@@ -9,11 +9,11 @@
 
 enum { MAX_NUMBERS = 8 };
 
-/* Start and end of each number in a name. */
+/* Offset and number of digits of each number in a name. */
 typedef struct numbers {
     size_t at[MAX_NUMBERS], n_digits[MAX_NUMBERS];
-    size_t n; /* number of numbers; MAX_NUMBERS + 1 if there are more than
-                 MAX_NUMBERS */
+    size_t n; /* how many numbers the name has; MAX_NUMBERS + 1 if there are
+                 more than MAX_NUMBERS */
 } numbers;
 
 static bool is_digit(char c)
@@ -43,8 +43,8 @@ static numbers find_numbers(const char *tag)
     return found;
 }
 
-/* Returns true if the name contains "entropy", "Entropies", or the word
-   "ent". */
+/* Returns true if the name contains "entrop" in any case, as in "Entropies", or
+   "ent" as a separate word. */
 static bool is_of_entropy(const char *tag)
 {
     if (strcasestr(tag, "entrop"))
@@ -65,8 +65,8 @@ static bool is_plain(const char *tag)
     return true;
 }
 
-/* Marks the numbers of `a` that differ from those of `b`, if the names are
-   otherwise equal. */
+/* Marks the numbers of name `a` that differ from the numbers of name `b`, if
+   the names are otherwise equal. */
 static void compare(bool *differs, const char *a, const numbers *of_a,
                     const char *b)
 {
@@ -104,8 +104,8 @@ static int word_before(const char *tag, size_t at)
     return tolower((unsigned char)tag[at]);
 }
 
-/* Chooses the numbers of the layer and the head. If the name has one number,
-   chooses only the layer. */
+/* Chooses which numbers of the name are the layer and the head. If the name has
+   only one number, this number is the layer. */
 static void choose(size_t *layer, size_t *head, const char *tag,
                    const numbers *of, const bool *differs)
 {
@@ -121,8 +121,8 @@ static void choose(size_t *layer, size_t *head, const char *tag,
     if (n != 2 || word_before(tag, of->at[chosen[0]]) != 'h')
         return;
     const int second = word_before(tag, of->at[chosen[1]]);
-    if (second == 'l' || second == 'b') { /* head first: head3.layer0,
-                                             h3.block0 */
+    if (second == 'l' || second == 'b') { /* the head precedes the layer, as in
+                                             head3.layer0 or h3.block0 */
         *layer = chosen[1];
         *head = chosen[0];
     }
@@ -146,8 +146,9 @@ static bool print_pattern(char out[ES_TAG_MAX], const char *tag,
     return n < ES_TAG_MAX;
 }
 
-/* Returns the alphabetically first entropy name with two or more numbers;
-   otherwise the first with one number; NULL if no entropy name has a number. */
+/* Returns the alphabetically first entropy name with two or more numbers.
+   Without such a name, returns the first entropy name with one number, or NULL
+   if no entropy name has a number. */
 static const char *find_example(const char *const *tags, size_t n)
 {
     const char *found = NULL;

@@ -4,14 +4,15 @@
 
 #include "cli/exchange/tags.h"
 
-#define ES_TAG_GUESS_MAX 128 /* bytes; longer names are ignored */
+/** Maximum size of a name in bytes; longer names are ignored. */
+#define ES_TAG_GUESS_MAX 128
 
 /**
  * Derives the pattern "attn_ent_b{layer}_{head}" from attn_ent_b0_0,
  * attn_ent_b0_1, ...
  *
- *   out   the pattern, for es_tag_rules
- *   tag   one of `tags`, from which the pattern was derived; borrowed
+ *   out   the pattern, to be used as es_tag_rules.pattern
+ *   tag   the element of `tags` from which the pattern was derived; borrowed
  *   tags  (n) names; NULL elements are skipped
  *
  * Returns false if no name looks like an entropy and contains a number.

@@ -1,6 +1,6 @@
 /* Parses the tags of scalars: matches patterns with {layer}, {head} and
    {series} by backtracking, which is cheap because the length of tags is
-   limited. Also writes the tags of export. */
+   limited. Also writes the tags that export uses. */
 #include "cli/exchange/tags.h"
 
 #include "analyzer/base/text.h"
@@ -131,10 +131,10 @@ static bool copy_name(es_tag *out, const char *text, size_t n, bool escaped)
     return k > 0;
 }
 
-/* Removes the attention prefix from a name of qk_stats, and returns the kind of
-   attention that the prefix stands for. Full attention includes compressed keys
-   (MLA) and a single key head (MQA); sparse attention combines windows with
-   compressed or selected keys. */
+/* Removes the prefix that denotes the kind of attention, such as swa_, from the
+   name of a metric in qk_stats, and returns this kind. Full attention includes
+   compressed keys (MLA) and a single key head (MQA); sparse attention combines
+   windows with compressed or selected keys. */
 static es_layer_kind take_kind(const char **name)
 {
     static const struct {
@@ -150,9 +150,9 @@ static es_layer_kind take_kind(const char **name)
     return ES_LAYER_UNKNOWN;
 }
 
-/* Translates names of llm-internal-medicine to the standard series with the
-   same meaning: mean of the row entropies, largest logit, weight of the first
-   key. */
+/* Translates a name of llm-internal-medicine to the standard series with the
+   same meaning: entropy_avg is the mean of the row entropies, max the largest
+   logit, and sink the attention weight of the first key. */
 static bool name_monitor(es_tag *out, const match *found)
 {
     static const struct {
@@ -187,8 +187,8 @@ const char *es_tag_without_phase(es_phase *phase, const char *tag)
     return tag;
 }
 
-/* Matches the pattern that the user gave. If the pattern has no {series}, the
-   rules name the series. */
+/* Matches the tag with the pattern that the user gave. If the pattern has no
+   {series}, the series has the name in the rules. */
 static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
 {
     *out = (match){.layer = -1, .head = -1};
@@ -208,7 +208,7 @@ static bool find_match(match *out, const char *tag, const char *plain,
 {
     static const struct {
         const char *pattern;
-        bool is_ours; /* true: only export writes such tags */
+        bool is_ours; /* true if export writes tags of this pattern */
         bool is_mtp;
     } known[] = {
         {"{series}/layer_{layer}/head_{head}", true, false},
@@ -234,7 +234,8 @@ static bool find_match(match *out, const char *tag, const char *plain,
                 : matches(out, known[i].pattern, plain))
             return true;
     }
-    /* Any other tag is a number of the run, and keeps its name. */
+    /* Any other tag becomes a series of the run (one number per step) of the
+       same name. */
     *out = (match){
         .series = tag, .n_series = strlen(tag), .layer = -1, .head = -1};
     return *tag;
@@ -253,7 +254,8 @@ bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
     if (!find_match(&found, tag, plain, rules))
         return false;
     if (found.monitor && rules->is_ours)
-        return false; /* a mean that export writes; import ignores it */
+        return false; /* the tag is a mean over heads that export wrote, which
+                         import ignores */
     if (found.layer >= ES_MAX_LAYERS || found.head >= ES_MAX_HEADS)
         return false;
     out->shape = found.head >= 0    ? ES_SHAPE_HEAD

@@ -1,5 +1,6 @@
-/** Parses tags: names of single numbers in records of other tools, such as
- *  attn.3.head.7.entropy, which encode a series, layer and head. */
+/** Parses tags. A tag is the name of a single number in the records of another
+ *  tool, such as attn.3.head.7.entropy, and encodes a series, layer and
+ *  head. */
 #ifndef ES_TAGS_H
 #define ES_TAGS_H
 
@@ -7,7 +8,7 @@
 #include "store/run.h"
 #include <stdio.h>
 
-#define ES_TAG_MAX 512 /* maximum bytes of a tag */
+#define ES_TAG_MAX 512 /* maximum size of a tag in bytes */
 
 /** Series, layer and head that a tag encodes. */
 typedef struct es_tag {
@@ -16,8 +17,8 @@ typedef struct es_tag {
     es_shape shape;
     int64_t layer, head; /* 0 if the shape has no layer or head */
     es_layer_kind kind;  /* kind of the layer's attention */
-    bool is_mtp; /* true for a multi-token prediction layer; these are numbered
-                    after the decoder's layers, or separately */
+    bool is_mtp; /* true for a multi-token prediction layer, which may be
+                    numbered after the decoder's layers or separately from 0 */
 } es_tag;
 
 /** Rules by which the tags of a file are parsed. */
@@ -26,12 +27,13 @@ typedef struct es_tag_rules {
                             "h{layer}.{head}" or one with {series}; NULL for
                             none */
     const char *series;  /* name of the series if the pattern has no {series} */
-    bool is_ours;        /* true if es_tag_print wrote the tags */
+    bool is_ours; /* true if export wrote the file, so its tags are those of
+                     es_tag_print */
 } es_tag_rules;
 
-/** Checks a pattern. Returns ES_OK, or ES_EUSAGE: the pattern has neither
- *  {layer} nor {series}, has {head} without {layer}, repeats a placeholder, or
- *  contains another brace. */
+/** Checks a pattern. Returns ES_OK. Returns ES_EUSAGE if the pattern has
+ *  neither {layer} nor {series}, has {head} without {layer}, repeats a
+ *  placeholder, or contains another brace. */
 es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
 
 /**
@@ -60,7 +62,7 @@ bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules);
  *  accordingly. Returns the rest of the tag. */
 const char *es_tag_without_phase(es_phase *phase, const char *tag);
 
-/** Prints a tag that es_tag_parse can read back, as UTF-8. Invalid bytes and
+/** Prints a tag in UTF-8 that es_tag_parse can read back. Invalid bytes and
  *  separators in a name are written as %XX. If `mean` is true, prints the tag
  *  of the mean over the layer's heads. */
 void es_tag_print(FILE *out, const es_tag *tag, bool mean);

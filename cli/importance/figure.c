@@ -1,6 +1,6 @@
-/* Draws the figure of entropy-scan importance: a group of bars for each
+/* Draws the figure of entropy-scan importance. It has a group of bars for each
  * setting, with a bar for each outcome. The height of a bar is the strength of
- * association between setting and outcome. */
+ * the association between the setting and the outcome. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
@@ -9,11 +9,13 @@
 
 #include <math.h>
 
-/* Number of settings that are drawn, strongest first. */
+/* Maximum number of settings that are drawn. The settings with the strongest
+   associations are drawn first. */
 #define SETTINGS_MOST 12
 
-/* Formats the strength of an association: "+0.83*" for a setting that is a
- * number, "0.62" for a category; "*" marks p < 0.05. */
+/* Formats the strength of the association with outcome k, as "+0.83" for a
+ * setting that is a number, or "0.62" for a category. "*" is appended if p <
+ * 0.05. */
 static void print_strength(char out[16], const es_important *setting, int k)
 {
     const double strength = setting->by[k].strength;
@@ -29,7 +31,7 @@ static void print_strength(char out[16], const es_important *setting, int k)
                  fabs(strength), mark);
 }
 
-/* Returns true if any setting has a bar for outcome k. */
+/* Returns true if the association of outcome k with any setting is known. */
 static bool is_known(const es_importance *importance, int k)
 {
     for (size_t i = 0; i < importance->n; i++)

@@ -1,6 +1,7 @@
 /**
  * Implements `entropy-scan importance`, which measures how strongly the
- * settings in which runs differ are associated with how the runs ended.
+ * settings in which runs differ are associated with the outcomes of the runs,
+ * such as the final perplexity.
  *
  * `--json`, schema 1:
  *
@@ -11,8 +12,8 @@
  *
  * Settings are sorted by their largest strength. "strength" is Spearman's rank
  * correlation for a number, and eta squared of ranks for a category
- * (analyzer/statistics/inference.h); p_holm is adjusted for all settings and
- * outcomes. Unknown values are null, and "reason" gives the cause.
+ * (analyzer/statistics/inference.h). "p_holm" is p, adjusted for all settings
+ * and outcomes. Unknown values are null, and "reason" contains the reason.
  */
 #ifndef ES_IMPORTANCE_H
 #define ES_IMPORTANCE_H
@@ -23,26 +24,27 @@
 #include "cli/runs/settings.h"
 
 typedef enum es_run_outcome {
-    ES_OUTCOME_QUALITY,    /* final perplexity on held-out data, or final
-                              loss */
+    ES_OUTCOME_QUALITY,    /* final perplexity on held-out data, or final loss
+                              without evaluations */
     ES_OUTCOME_OVERLOADED, /* share of overloaded heads */
     ES_OUTCOME_COLLAPSED,  /* share of collapsed heads */
-    ES_OUTCOME_NAN,        /* step of the first NaN; infinite for a run
-                              without a NaN */
+    ES_OUTCOME_NAN,        /* step of the first NaN; infinity for a run without
+                              a NaN */
     ES_N_OUTCOMES
 } es_run_outcome;
 
 /** A setting in which the runs differ, with its associations. */
 typedef struct es_important {
-    const char *key; /* name of the setting; comes from a run file: escape
-                        before printing */
+    const char *key; /* name of the setting from a run file, so it must be
+                        escaped before printing */
     bool number;
     size_t n_values;
     es_association by[ES_N_OUTCOMES];
     double p_holm[ES_N_OUTCOMES];
 } es_important;
 
-/** The runs, outcomes and settings. A struct of zeros is empty. */
+/** The data of an analysis: runs, outcomes and settings. A struct of zeros is
+ *  empty. */
 typedef struct es_importance {
     es_run_summary **runs; /* (n_runs) */
     size_t n_runs;
@@ -89,10 +91,10 @@ es_status es_importance_print(const es_importance *importance,
 void es_importance_print_json(const es_importance *importance, FILE *stream);
 
 /**
- * Prints and draws the importance of settings in run files, like the verb
- * `importance`.
+ * Prints and draws the importance of settings in run files, like `entropy-scan
+ * importance`.
  *
- *   rules    rules for judging; NULL: default thresholds
+ *   rules    rules for judging; NULL for the default thresholds
  *   picture  path of the PNG to write; not written if no setting has a bar
  *
  * Returns ES_OK, ES_EIO or ES_ENOMEM. Does nothing and returns ES_OK if the
@@ -104,8 +106,8 @@ es_status es_importance_of_files(char *const *paths, size_t n,
                                  const char *picture) ES_MUST_USE;
 
 /**
- * Draws bars by setting. Returns the statuses of es_bars_draw, or ES_ENOTFOUND
- * if no setting has a bar.
+ * Draws a group of bars for each setting. Returns the statuses of es_bars_draw,
+ * or ES_ENOTFOUND if no association is known.
  */
 es_status es_importance_draw(es_picture **out, const es_importance *importance,
                              const es_figure_style *style) ES_MUST_USE;

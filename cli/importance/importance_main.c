@@ -1,5 +1,6 @@
-/* entropy-scan importance: shows which settings are associated with how runs
- * ended, as a table, JSON or bars. */
+/* Implements the command line of entropy-scan importance, which outputs the
+ * settings that are associated with the outcomes of runs, as a table, JSON or a
+ * figure with bars. */
 #include "cli/importance/importance.h"
 
 #include "analyzer/base/checked.h"
@@ -34,23 +35,26 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(arguments, json)},
-    {"figure", 0, "NAME", "draw the strengths as bars by setting",
+    {"figure", 0, "NAME",
+     "draw a figure of the strengths, with bars for each "
+     "setting",
      ES_OPT_CHOICE(arguments, figure, figures), .value = "none",
      .expects = "importance"},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     ES_RECURSIVE_OPTION,
     {"output", 'o', "FILE",
-     "where to write table, JSON or figure (-: standard output)",
+     "file for the table, JSON or figure (-: standard output)",
      ES_OPT_TEXT(arguments, output), .value = "-"},
-    {"format", 0, "FORMAT", "png, svg or pdf (by FILE's ending)",
+    {"format", 0, "FORMAT", "png, svg or pdf (by the extension of FILE)",
      ES_OPT_CALL(arguments, format, read_format)},
     {"size", 0, "WxH",
-     "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
+     "size in pixels (PNG) or points (SVG, PDF), or such as 89x60mm, "
+     "3.25x2.5in",
      ES_OPT_CALL(arguments, look, read_size)},
     {"for", 0, "MEDIUM",
-     "width for a paper's column or page, or a slide; icml: its column, "
-     "neurips: its text (screen: as wide as the content needs)",
+     "width of the picture: column, page, slide, icml (one column), neurips "
+     "(text width) or screen, which is as wide as the content needs (screen)",
      ES_OPT_CHOICE(arguments, look.medium, es_media),
      .expects = ES_MEDIA_EXPECTED},
     {"title", 0, "TEXT", "title above the picture",
@@ -131,8 +135,8 @@ static es_status add_run(es_importance *to, es_reader *reader, size_t run,
     return es_run_settings_read(summary, reader, run);
 }
 
-/* Adds the runs of a file. A run that cannot be read is reported and
- * skipped. */
+/* Adds the runs of a file. Reports, counts and skips runs that cannot be
+ * read. */
 static es_status add_file(es_importance *to, size_t *n_failed,
                           const char *input, const es_summary_options *wanted)
 {
@@ -206,8 +210,7 @@ es_status es_importance_of_files(char *const *paths, size_t n,
               stream);
         status = es_importance_print(&importance, stream);
     } else if (status == ES_ENOTFOUND) {
-        n = 0; /* the association could not be measured: nothing is printed
-                  or drawn */
+        n = 0; /* no association could be measured, so draw nothing */
         status = ES_OK;
     }
     if (status == ES_OK && n > 0)

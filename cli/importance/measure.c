@@ -1,4 +1,4 @@
-/* Measures the influence of settings: computes the outcomes of each run, and
+/* Measures the importance of settings. Computes the outcomes of each run, and
  * the association of each setting with each outcome. */
 #include "cli/importance/importance.h"
 
@@ -32,8 +32,7 @@ const char *es_outcome_title(const es_importance *importance,
 double es_important_most(const es_important *setting)
 {
     double most = 0;
-    for (int k = 0; k < ES_N_OUTCOMES; k++) /* fmax ignores a strength that
-                                               is NaN */
+    for (int k = 0; k < ES_N_OUTCOMES; k++) /* fmax ignores NaN */
         most = fmax(most, fabs(setting->by[k].strength));
     return most;
 }
@@ -108,7 +107,7 @@ typedef struct measuring {
     const es_run_setting **values; /* (n_runs,n_differences) values of the
                                       settings */
     size_t n_differences;
-    double *x, *y, *space;          /* workspaces of n_runs, n_runs and 3
+    double *x, *y, *space;          /* workspaces for n_runs, n_runs and 3
                                        n_runs values */
     size_t *group, *chosen, *order; /* (n_runs) */
 } measuring;
@@ -119,8 +118,8 @@ static const es_run_setting *value_of(const measuring *m, size_t run,
     return m->values[run * m->n_differences + difference];
 }
 
-/* Assigns a group number to each distinct value of a setting. Runs that lack
- * the setting form a separate group. */
+/* Assigns runs to groups by their value of a setting, in m->group. Runs that
+ * lack the setting form a separate group. Returns the number of groups. */
 static size_t find_groups(const measuring *m, size_t difference)
 {
     size_t n = 0;
@@ -135,8 +134,8 @@ static size_t find_groups(const measuring *m, size_t difference)
     return n;
 }
 
-/* Measures the association of a setting with an outcome over the runs that have
- * the outcome and, if the setting is a number, also the setting. */
+/* Measures the association of a setting with an outcome. Uses only runs that
+ * have the outcome and, if the setting is a number, also have the setting. */
 static void associate(es_association *out, const measuring *m,
                       size_t difference, bool number, size_t n_groups,
                       const double *outcome)
@@ -237,7 +236,7 @@ es_status es_importance_measure(es_importance *importance)
     measure_settings(&m);
     if (importance->n == 0)
         status = es_fail(ES_ENOTFOUND,
-                         "importance: the %zu runs differ in no setting except "
+                         "importance: the %zu runs have equal settings except "
                          "the seed and where they ran",
                          importance->n_runs);
     else

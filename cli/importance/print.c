@@ -1,4 +1,5 @@
-/* Prints the table of entropy-scan importance, its notes, and --json. */
+/* Prints the results of entropy-scan importance as a table with notes, or as
+   JSON. */
 #include "cli/importance/importance.h"
 
 #include "analyzer/base/json_write.h"
@@ -26,8 +27,8 @@ static void put_association(es_sheet *sheet, const char *title,
         es_sheet_put(sheet, "p", "%.2g", p);
 }
 
-/* Prints notes that explain each "-": the outcome does not vary, or too few
- * runs have the outcome. */
+/* Prints notes that explain each "-" in the table, such as an outcome that is
+ * the same in all runs, or that too few runs have. */
 static void note_unknown(const es_importance *importance, FILE *stream)
 {
     for (int k = 0; k < ES_N_OUTCOMES; k++) {
@@ -36,7 +37,8 @@ static void note_unknown(const es_importance *importance, FILE *stream)
             n_reasons[importance->settings[i].by[k].reason]++;
         const char *title = es_outcome_title(importance, (es_run_outcome)k);
         if (n_reasons[ES_REASON_FEW])
-            fprintf(stream, "%s -: known for fewer than three runs\n", title);
+            fprintf(stream, "%s -: fewer than three runs have this outcome\n",
+                    title);
         if (n_reasons[ES_REASON_CONSTANT] && k == ES_OUTCOME_NAN &&
             isinf(importance->outcomes[k][0]))
             fprintf(stream, "%s -: no run has a NaN\n", title);
@@ -59,7 +61,7 @@ static void print_notes(const es_importance *importance, FILE *stream)
             importance->n_runs,
             es_outcome_title(importance, ES_OUTCOME_QUALITY), n_finite);
     fputs("overloaded, collapsed: shares of heads near their ceiling, near 0; "
-          "NaN at: step of the first NaN; runs without one count as latest\n"
+          "NaN at: step of the first NaN; runs without a NaN rank last\n"
           "with a sign: Spearman's rank correlation; without: eta squared of "
           "ranks, for categories\n"
           "p: by permuting the runs, adjusted for all settings and outcomes by "

@@ -33,8 +33,8 @@ static const char *next_of(const char *cell)
     return cell + strlen(cell) + 1;
 }
 
-/* Sets each column's width to the width of its widest cell; 0 if the column is
- * hidden. */
+/* Sets the width of each column to that of its widest cell, or to 0 if the
+ * column is hidden. */
 static void measure(es_sheet *sheet)
 {
     for (size_t i = 0; i < sheet->n_columns; i++) {
@@ -175,8 +175,8 @@ void es_sheet_free(es_sheet *sheet)
     free(sheet->rows);
 }
 
-/* Provides space for one more element. No capacity is stored: it is the next
- * power of two of the number of elements. */
+/* Provides space for one more element. The array grows whenever the number of
+ * elements is a power of two, so its capacity need not be stored. */
 static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
 {
     if (sheet->status == ES_OK && (n & (n - 1)) == 0)
@@ -212,8 +212,8 @@ static void add_column(es_sheet *sheet, const char *title, bool right)
         sheet->status = ES_ENOMEM;
 }
 
-/* Appends the next cell of the row; does nothing after a failure. text is NULL
- * if the caller ran out of memory. */
+/* Appends the next cell of the row. Does nothing if an earlier call failed.
+ * `text` is NULL if the caller ran out of memory. */
 static void append(es_sheet *sheet, const char *title, bool right,
                    const char *text)
 {
@@ -224,7 +224,8 @@ static void append(es_sheet *sheet, const char *title, bool right,
         sheet->status = ES_ENOMEM;
     else if (sheet->n_rows == 1)
         add_column(sheet, title, right);
-    /* Doubles the capacity until the text fits. */
+    /* The capacity is the smallest 256 * 2^k that is large enough, so it need
+       not be stored. Grow the text if this capacity exceeds the current one. */
     for (size_t size = 256; sheet->status == ES_OK; size *= 2)
         if (sheet->n_text + n <= size) {
             if (size == 256 ? sheet->n_text == 0 : sheet->n_text <= size / 2)

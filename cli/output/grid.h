@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 typedef struct es_table_options {
-    int width;   /* width of the terminal in columns; 0 if the output is not
-                    a terminal, where nothing is shortened */
+    int width;   /* width of the terminal in columns; 0 if the output is not a
+                    terminal, so that names are not shortened */
     bool colour; /* true if severities are coloured */
 } es_table_options;
 
@@ -41,17 +41,17 @@ typedef struct es_grid_row {
 const char *es_share_print(char text[8], size_t n, size_t n_all);
 
 /**
- * A table that is built cell by cell. A cell of the first row also adds its
- * column; all rows must have the same cells in the same order. After a failure
- * the sheet keeps the status, and nothing is printed. A struct of zeros is an
- * empty sheet. A sheet takes little more memory than its text.
+ * A table that is built cell by cell. Adding a cell to the first row also adds
+ * the cell's column; all rows must have the same cells in the same order. After
+ * a failure, `status` stays set, and nothing is printed. A struct of zeros is
+ * an empty sheet. A sheet needs little more memory than the text of its cells.
  */
 typedef struct es_sheet {
     es_grid_column *columns; /* (n_columns) columns, with titles owned by the
                                 sheet */
     es_grid_row *rows;       /* (n_rows) */
-    char *text;              /* (n_text) cells row by row, each
-                                NUL-terminated */
+    char *text;              /* (n_text) text of all cells, row by row; each
+                                cell is NUL-terminated */
     size_t n_columns, n_rows, n_text;
     es_status status;
 } es_sheet;
@@ -65,8 +65,8 @@ void es_sheet_free(es_sheet *sheet);
 es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows);
 
 /**
- * Begins the next row. colour: escape sequence that colours the last column, or
- * NULL.
+ * Begins the next row. `colour` is the escape sequence that colours the row's
+ * last column, or NULL.
  */
 void es_sheet_begin_row(es_sheet *sheet, const char *colour);
 
@@ -83,9 +83,10 @@ void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...);
 ES_PRINTF(3, 4)
 void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt,
                        ...);
-/** Escapes and appends a name; "-" for NULL and "". */
+/** Escapes a name and appends it. Appends "-" for NULL and "". */
 void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name);
-/** Appends a number with four digits, "NaN", or "-" for a missing value. */
+/** Appends a number with four digits; "NaN" for a NaN, "-" for a missing
+ *  value. */
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value);
 /** Appends n of n_all as a percentage; "-" if n_all is 0. */
 void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
@@ -94,14 +95,14 @@ void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
 void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value);
 
 /**
- * Prints the table. Returns ES_OK, or the first failure of building the sheet,
- * after which nothing is printed.
+ * Prints the table. If building the sheet failed, prints nothing and returns
+ * the first failure; otherwise returns ES_OK.
  */
 es_status es_sheet_print(es_sheet *sheet, FILE *stream,
                          const es_table_options *options) ES_MUST_USE;
 
-/** Returns the width of the table if names are shortened to at most `shortest`
- *  columns; 0 after a failure. */
+/** Returns the width of the table in screen columns if names are shortened to
+ *  at most `shortest` columns; 0 if building the sheet failed. */
 size_t es_sheet_width(es_sheet *sheet, size_t shortest);
 
 #endif

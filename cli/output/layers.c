@@ -1,8 +1,10 @@
-/* Formats the layers that a flag concerns as text for tables and alerts. */
+/* Formats the list of layers in which a flag is active as text for tables and
+   alerts. */
 #include "cli/output/layers.h"
 
-/* Appends the marked layers of `kind` as ranges, with `before` in front of the
- * first range. Returns true if any layers were appended. */
+/* Appends the layers of `kind` for which `layers` is true, as ranges, with
+ * `before` in front of the first range. Returns true if any layers were
+ * appended. */
 static bool append_ranges(es_text *to, const char *before,
                           const es_layers *known, es_layer_kind kind,
                           const bool *layers, size_t n)

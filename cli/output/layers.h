@@ -6,13 +6,13 @@
 #include "store/layers.h"
 
 /**
- * Appends the marked layers, such as " L0-2,9". If their kinds are known,
- * layers of the same kind are grouped, " L0-4 window, L5 full"; a single layer
- * is followed by its module's name, " L3 window model.layers.3.self_attn",
- * escaped for a terminal.
+ * Appends the layers for which `layers` is true, as in " L0-2,9". If the kinds
+ * of the layers are known, layers of the same kind are grouped, as in " L0-4
+ * window, L5 full". A single layer is followed by the name of its module,
+ * escaped for a terminal, as in " L3 window model.layers.3.self_attn".
  *
  *   known   descriptions of the run's layers, or NULL
- *   layers  (n + 1) true for each listed layer; the last element is false
+ *   layers  (n + 1) true for each layer to append; the last element is false
  */
 void es_layers_append(es_text *to, const es_layers *known, const bool *layers,
                       size_t n);

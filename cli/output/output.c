@@ -1,5 +1,6 @@
-/* Writes output files, which appear whole or not at all, even if a signal ends
- * the process; and checks the path at which an output is to be written. */
+/* Writes output files, which appear complete or not at all, even if a signal
+ * ends the process. Also checks the path at which an output is to be
+ * written. */
 #include "cli/output/output.h"
 
 #include "analyzer/base/checked.h"
@@ -20,8 +21,9 @@ struct es_output {
     char *path; /* path that the user gave */
 };
 
-/* Endings of the files that a signal handler must remove: the temporary file,
- * SQLite's files next to it, and the writer's lock file. */
+/* Suffixes of the files that a signal handler must remove, which are the
+ * temporary file, the files that SQLite creates next to it, and the writer's
+ * lock file. */
 static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
 enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
 static char temporaries[N_ENDINGS][PATH_MAX];
@@ -37,8 +39,8 @@ static void remove_temporaries(int first)
 static void remove_and_die(int number)
 {
     remove_temporaries(0);
-    raise(number); /* the default action, which SA_RESETHAND has restored,
-                      ends the process */
+    raise(number); /* SA_RESETHAND has restored the default action, which ends
+                      the process */
 }
 
 /* Handles SIGBUS, which means that another program has truncated the -shm file
@@ -62,8 +64,8 @@ void es_output_catch_signals(void)
                      before;
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < 3; i++)
-        /* signals that nohup or a shell's background job ignores stay
-         * ignored */
+        /* signals that are already ignored, by nohup or in a background job,
+         * stay ignored */
         if (sigaction(fatal[i], NULL, &before) == 0 &&
             before.sa_handler != SIG_IGN)
             sigaction(fatal[i], &action, NULL);
@@ -71,8 +73,8 @@ void es_output_catch_signals(void)
     signal(SIGPIPE, SIG_DFL);
 }
 
-/* Blocks the fatal signals while a temporary file exists whose name the signal
- * handler does not know yet. */
+/* Blocks the signals that end the process. The caller unblocks them when the
+ * signal handler knows the name of the temporary file. */
 static void hold_signals(sigset_t *before)
 {
     sigset_t held;
@@ -172,8 +174,8 @@ void es_output_abandon(es_output *output)
     if (!output)
         return;
     es_outfile_abandon(output->file);
-    remove_temporaries(0); /* SQLite keeps the temporary file's log if it
-                              could not checkpoint the log */
+    remove_temporaries(0); /* also the log, which SQLite keeps if it could not
+                              checkpoint it */
     forget(output);
 }
 
@@ -206,8 +208,9 @@ es_status es_output_check(const char *path, char *const *inputs,
     return ES_OK;
 }
 
-/* Refuses an existing path that could not be examined, since the file might be
- * one that must not be replaced. Opening the output reports other errors. */
+/* Returns an error if errno means that an existing file could not be examined,
+ * since the file might be one that must not be replaced. Other errors are
+ * reported when the output is opened. */
 static es_status check_seen(const char *path)
 {
     switch (errno) {
@@ -254,8 +257,8 @@ es_status es_output_check_run_file(const char *path)
     char name[PATH_MAX];
     struct stat about;
     es_status status;
-    /* Refuses a leftover log, because SQLite would apply it to a new file with
-     * the name of the log's database. */
+    /* Reject the path if the log of an earlier database with this name exists,
+     * because SQLite would apply the log to the new file. */
     for (int i = 0; i < 2; i++) {
         if (snprintf(name, sizeof name, "%s%s", path, logs[i]) >= PATH_MAX)
             continue;

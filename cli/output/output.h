@@ -23,13 +23,14 @@ typedef struct es_output es_output;
  */
 void es_output_catch_signals(void);
 
-/** Same as es_outfile_open, but at most one output may be open at a time. */
+/** Same as es_outfile_open, but signals remove the temporary file, and at most
+ *  one output may be open at a time. */
 es_status es_output_open(es_output **out, FILE **stream,
                          const char *path) ES_MUST_USE;
 
 /**
  * Opens an output that is a run file, and a writer for its temporary file. The
- * caller closes or abandons first the writer, then the output.
+ * caller must close or abandon the writer before the output.
  *
  * Returns ES_OK; ES_EUSAGE if `path` cannot be replaced atomically, such as
  * standard output; errors of es_outfile_open and es_writer_open.
@@ -38,8 +39,9 @@ es_status es_output_open_run(es_output **out, es_writer **writer,
                              const char *path) ES_MUST_USE;
 
 /**
- * Adds the output's path to the message of a writer's failure, since the writer
- * only knows the path of the temporary file. Returns `status`.
+ * If `status` is the failure of a writer, adds the path of the output to its
+ * message, because the writer only knows the path of the temporary file.
+ * Returns `status`.
  */
 es_status es_output_status(const es_output *output, es_status status);
 
@@ -53,8 +55,8 @@ es_status es_output_close(es_output *output) ES_MUST_USE;
 void es_output_abandon(es_output *output); /* output may be NULL */
 
 /**
- * Closes the output if status is ES_OK, and abandons it otherwise. Returns
- * `status`, or the failure of closing.
+ * Closes the output if `status` is ES_OK, and abandons it otherwise. Returns
+ * `status`, or the error of closing the output.
  */
 es_status es_output_finish(es_output *output, es_status status) ES_MUST_USE;
 
@@ -69,15 +71,17 @@ es_status es_output_check(const char *path, char *const *inputs,
                           size_t n_inputs) ES_MUST_USE;
 
 /**
- * Checks the path of a text or picture like es_output_check. Also returns
- * ES_EUSAGE if `path` is a database, which is probably a run that took hours.
+ * Checks the path of an output that is a text or picture, like es_output_check.
+ * Also returns ES_EUSAGE if `path` is a database, which is probably a run file
+ * that took hours to record.
  */
 es_status es_output_check_text(const char *path, char *const *inputs,
                                size_t n_inputs) ES_MUST_USE;
 
 /**
- * Checks if a run file may be written at `path`. Allowed are a path without a
- * file, an empty file, and a run file without a log that no process is writing.
+ * Checks if a run file may be written at `path`. This is allowed if no file
+ * exists, if the file is empty, or if the file is a run file that has no log
+ * and that no process is writing.
  *
  * Returns ES_OK; ES_EIO if `path` is any other file, which must not be
  * replaced; ES_ELOCKED if a process is writing the run file.

@@ -83,8 +83,9 @@ char *es_display_number(char *out, double value)
                   : es_double_print(out, value);
 }
 
-/* Combining marks and East Asian wide characters of Unicode, by block. The
- * tables replace the C library's wcwidth, which needs a locale, because the
+/* Ranges of Unicode characters whose width on a terminal is not 1: combining
+ * marks (0) and East Asian wide characters (2). The table is used instead of
+ * wcwidth of the C library, whose results depend on the locale, because the
  * installed locales differ between machines. */
 typedef struct range {
     uint32_t first, last;
@@ -147,7 +148,8 @@ size_t es_display_width(const char *text)
     return ascii + width_of(end, strlen(end));
 }
 
-/* Returns the offset of the first character that would exceed `columns`. */
+/* Returns the offset in bytes of the first character that does not fit in
+   `columns` columns. */
 static size_t offset_at(const char *text, size_t length, size_t columns)
 {
     size_t i = 0, used = 0, width;
@@ -170,7 +172,8 @@ void es_display_shorten(char *text, size_t width)
         return;
     size_t head = offset_at(text, length, kept - kept / 2);
     size_t tail = offset_at(text, length, total - kept / 2);
-    /* drops a wide character that straddles the cut, so that the tail fits */
+    /* If the cut is in the middle of a wide character, drop the character, so
+       that the tail fits. */
     while (width_of(text + tail, length - tail) > kept / 2)
         tail += next_character(&ignored, text + tail, length - tail);
     if (tail < head + n_dots)

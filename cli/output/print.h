@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/** Escapes and prints text; prints nothing if memory is short. */
+/** Escapes and prints a text. Prints nothing if memory is exhausted. */
 void es_print_escaped(FILE *out, const char *text, es_escape kind);
 
 /**
- * Prints a formatted note as "entropy-scan: TEXT" on a line of standard error,
+ * Prints a formatted note as a line "entropy-scan: TEXT" on standard error,
  * escaped for a terminal.
  */
 void es_print_note(const char *fmt, ...) ES_PRINTF(1, 2);
@@ -26,7 +26,7 @@ void es_print_note(const char *fmt, ...) ES_PRINTF(1, 2);
 void es_print_failure(void);
 
 /**
- * Setting of --color. With AUTO, es_colour_suits decides if text is coloured.
+ * Values of --color. With AUTO, es_colour_suits decides if text is coloured.
  */
 typedef enum es_colours {
     ES_COLOURS_AUTO,
@@ -40,13 +40,13 @@ bool es_print_has_colour(FILE *stream);
 
 /**
  * Returns `text` escaped for `kind`, or "" if `text` is NULL; the caller frees
- * the string. Returns NULL and sets the message if memory is short.
+ * the string. Returns NULL and sets the error message if memory is exhausted.
  */
 char *es_display_escape(const char *text, es_escape kind);
 
 /**
- * Returns the number of columns that UTF-8 text takes on a terminal. A byte
- * that is not valid UTF-8 takes one column.
+ * Returns the width of a UTF-8 text on a terminal in columns. A byte that is
+ * not valid UTF-8 has a width of one column.
  */
 size_t es_display_width(const char *text);
 
@@ -64,7 +64,7 @@ void es_display_shorten(char *text, size_t width);
  */
 char *es_display_number(char *out, double value);
 
-/** Sorts the n names. Returns true if any two are equal. */
+/** Sorts the n names. Returns true if any two names are equal. */
 bool es_names_repeat(const char **names, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* The line of progress; a process has only one. */
+/* Implements the progress line. A process has at most one progress line. */
 #include "cli/output/progress.h"
 
 #include "analyzer/base/kernel.h"
@@ -13,8 +13,7 @@ static uint64_t n_done;
 void es_progress_line_begin(bool quiet, const char *verb, const char *object,
                             const char *unit, uint64_t total)
 {
-    char text[40] = ""; /* short enough to leave screen columns for the
-                           counts */
+    char text[40] = ""; /* truncated to leave screen columns for the counts */
     const char *slash = object ? strrchr(object, '/') : NULL;
     es_progress_line_end();
     n_done = 0;

@@ -8,11 +8,12 @@
 #include "analyzer/base/progress.h"
 
 /**
- * Begins a progress line "VERB OBJECT: ..." that replaces the previous line.
+ * Begins a progress line of the form "VERB OBJECT: ...", and ends the previous
+ * progress line.
  *
- *   quiet   true: nothing is drawn
- *   verb    borrowed
- *   object  path of a file, whose last part is shown, or NULL
+ *   quiet   if true, nothing is printed
+ *   verb    what the operation does; borrowed
+ *   object  path of a file, of which the file name is printed, or NULL
  *   unit    ES_PROGRESS_BYTES, or a noun for the counted objects; borrowed
  *   total   total amount; 0 if unknown
  */
@@ -21,8 +22,8 @@ void es_progress_line_begin(bool quiet, const char *verb, const char *object,
 
 /**
  * es_progress_line_set sets the amount that is done, es_progress_line_add
- * increases it. A smaller amount than before begins another pass, and the rate
- * is measured from then on.
+ * increases it. If the amount is smaller than before, a new pass begins, and
+ * the rate is measured from this time on.
  */
 void es_progress_line_set(uint64_t done);
 void es_progress_line_add(uint64_t more);

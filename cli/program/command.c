@@ -32,7 +32,7 @@ static const es_named_text environment[] = {
     {"NO_COLOR", "text is not coloured"},
     {"FORCE_COLOR", "text is coloured even if the output is not a terminal; "
                     "NO_COLOR takes precedence"},
-    {"TERM, COLORTERM", "what the terminal can display"},
+    {"TERM, COLORTERM", "type of the terminal, and whether it has colours"},
     {"LC_ALL, LC_CTYPE, LANG", "whether the terminal displays UTF-8"},
     {"XDG_STATE_HOME",
      "folder in which watch records the alerts that it has delivered"},
@@ -46,9 +46,10 @@ static const es_named_text files[] = {
      "RUN.db --views prints views of it; entropy-scan-run(5), which "
      "entropy-scan help run-file prints, describes the tables"},
     {"RUN.esf",
-     "a fragment: what is recorded on a file system that several hosts share "
-     "(nfs, lustre, ...), or with --store fragment; it is read like a run "
-     "file, also while it is written; merge converts it to a run file"},
+     "a fragment, which a training run records instead of a run file on a file "
+     "system that several hosts share (nfs, lustre, ...), or with --store "
+     "fragment; it is read like a run file, also while it is written; merge "
+     "converts it to a run file"},
     {"RUN.db-wal, RUN.db-shm", "part of a run file while it is written"},
     {"RUN.db.stop", "created by watch --stop: requests that the training stop"},
     {"$XDG_STATE_HOME/entropy-scan/watch",

@@ -1,5 +1,6 @@
 /**
- * Declares the verbs of entropy-scan and the options that several verbs have.
+ * Declares the verbs (subcommands) of entropy-scan, and the options that
+ * several verbs have.
  *
  * A verb consists of an es_command in a source file of its module and an entry
  * in ES_VERBS.
@@ -10,8 +11,8 @@
 #include "analyzer/base/help.h"
 
 /**
- * All verbs, in the order of the help. `scan` is what the program does without
- * a verb.
+ * All verbs (subcommands), in the order of the help. `scan` stands for the
+ * program without a verb.
  */
 #define ES_VERBS(verb)                                                         \
     verb(scan) verb(summarise) verb(import) verb(export) verb(merge)           \
@@ -24,15 +25,17 @@ ES_VERBS(ES_DECLARE_VERB)
 extern const es_program es_scan_program;
 
 /**
- * Topic "run-file" of the verb `help`, which prints the manual page
+ * Topic of `entropy-scan help run-file`, which prints the manual page
  * entropy-scan-run(5).
  */
 extern const es_topic es_run_file_topic;
 
-/** Tag of those options of a scan that the verb `summarise` also has. */
+/** Tag of the options that both `entropy-scan RUN.db` and `entropy-scan
+ *  summarise` have. */
 #define ES_SUMMARY_TAG (1u << 30)
 
-/** Last row of every table of options: --help. */
+/** Row of the option --help, which is the last row of every table of
+ *  options. */
 #define ES_HELP_OPTION                                                         \
     {                                                                          \
         "help", 'h', NULL, "print this and exit", .type = ES_OPTION_END,       \
@@ -56,7 +59,7 @@ extern const es_topic es_run_file_topic;
     }
 
 /**
- * Row of --recursive, which is accepted but has no effect, because folders are
+ * Row of the option --recursive, which has no effect, because folders are
  * always searched recursively.
  */
 #define ES_RECURSIVE_OPTION                                                    \
@@ -92,14 +95,14 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv) ES_MUST_USE;
 
 /**
- * Returns the number of columns of the terminal on standard output; 80 if
- * standard output is not a terminal.
+ * Returns the width in columns of the terminal to which standard output is
+ * written, or 80 if standard output is not a terminal.
  */
 int es_command_width(void);
 
 /**
- * Returns the exit code of the program for `status`. Prints the message first
- * if `status` is an error.
+ * Returns the exit code of the program for `status`. If `status` is an error,
+ * prints the error message.
  */
 int es_command_exit(es_status status);
 

@@ -1,6 +1,6 @@
-/* Main program of entropy-scan: runs the verb that the first word names or,
- * without a verb, scans the given run files. Each module defines its verb as an
- * es_command. */
+/* Main program of entropy-scan. Runs the verb (subcommand) that the first word
+ * of the command line names. Without a verb, scans the given run files. Each
+ * module defines its verb as an es_command. */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
 #include "store/postgresql/postgres.h"
@@ -10,20 +10,21 @@
 #include <signal.h>
 #include <string.h>
 
-/* Flushes standard output after the verb has ended, because help and version
- * are printed without checking for errors. Returns `code`, or the exit code of
- * a failed write. */
+/* Flushes standard output before the program ends, and reports a write error,
+ * because the help and the version are printed without checking for errors.
+ * Returns `code`, or the exit code of a write error if `code` is 0. */
 static int check_stdout(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     if (code != 0)
-        return code; /* a failure has been reported already */
+        return code; /* the failure has been reported before */
     return es_command_exit(
         es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno)));
 }
 
-/* Removes the first n characters of text. */
+/* Removes the first n bytes of `text`, and overwrites the free bytes at its end
+   with zeros. */
 static void cut_out(char *text, size_t n)
 {
     const size_t left = strlen(text + n);
@@ -31,9 +32,9 @@ static void cut_out(char *text, size_t n)
     memset(text + left, '\0', n);
 }
 
-/* Removes a password from an argument that is not a PostgreSQL URL of this
- * program: a URL of another scheme, or a connection string of libpq such as
- * "host=... password=...". */
+/* Removes the password from an argument that this program does not parse as a
+ * PostgreSQL URL. Such an argument may be a URL with another scheme, or a
+ * connection string of libpq such as "host=... password=...". */
 static void hide_other_password(char *text)
 {
     char *user = strstr(text, "://"), *at = strrchr(text, '@');
@@ -66,7 +67,7 @@ static es_status hide_passwords(int argc, char **argv)
 int main(int argc, char **argv)
 {
     es_output_catch_signals();
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then
+    signal(SIGXFSZ, SIG_IGN); /* so that a write beyond the file size limit
                                  fails and is reported */
     es_reader_cap_memory((size_t)64 << 20);
     const es_status status = hide_passwords(argc, argv);

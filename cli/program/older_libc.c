@@ -1,7 +1,7 @@
 /* Defines arc4random_buf for glibc older than 2.36. The portable build (`make
  * portable-programs`) targets glibc 2.28, but links Debian's static libraries,
- * which call this function; entropy-scan itself does not. The file compiles to
- * nothing if libc has the function. */
+ * which call this function; entropy-scan itself does not call it. If libc has
+ * the function, this file defines nothing. */
 #include <features.h>
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
-/* Prints the description of the run file, generated from the tables of the
- * store, series and flags, for entropy-scan help run-file; with --man, as the
- * manual page entropy-scan-run(5). */
+/* Implements entropy-scan help run-file, which prints the description of the
+ * run file. The description is generated from the tables of the store, of
+ * series and of flags. With --man, it is printed as the manual page
+ * entropy-scan-run(5). */
 #include "analyzer/base/manual.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -15,8 +16,8 @@
 #define NAME "entropy-scan-run"
 #define SUMMARY "run file of entropy-scan: an SQLite database of one training"
 
-/* The output of the description: roff if `man` is true, otherwise plain
- * text. */
+/* State of printing the description, as roff if `man` is true, otherwise as
+ * plain text. */
 typedef struct page {
     FILE *out;
     bool man;
@@ -42,7 +43,8 @@ static void put_paragraph(const page *p, const char *text)
     fputc('\n', p->out);
 }
 
-/* Prints lines without reflowing them. */
+/* Prints lines with their line breaks, which roff would otherwise not
+   preserve. */
 static void put_lines(const page *p, const char *text)
 {
     fputs(p->man ? ".PP\n.RS 4\n.nf\n" : "\n", p->out);
@@ -72,7 +74,8 @@ static void put_tables(const page *p)
     char ids[128];
     put_title(p, "TABLES");
     snprintf(ids, sizeof ids,
-             "application_id is 0x%X (\"ENTR\"), user_version the schema: %d.",
+             "application_id is 0x%X (\"ENTR\"); user_version is the schema: "
+             "%d.",
              (unsigned)ES_APPLICATION_ID, ES_SCHEMA_VERSION);
     put_paragraph(p, ids);
     put_paragraph(

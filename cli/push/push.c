@@ -1,6 +1,7 @@
-/* Pushes files in rounds. Finds the files that have changed, and pushes them in
- * several threads, each with a separate connection. Each thread takes one file
- * after the other; small files are collected and pushed in one transaction. */
+/* Pushes run files into the database in rounds. Each round finds the files that
+ * have changed, and pushes them in several threads, each with a separate
+ * connection. Each thread takes one file after the other; small files are
+ * collected and pushed in one transaction. */
 #include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,22 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK 0.1 /* seconds; longer than a tick of any file system's clock */
-/* Maximum size of a group of small files in bytes. */
+/* Time in seconds, longer than a clock tick of any file system. */
+#define TICK 0.1
+/* Size in bytes from which a group of small files is pushed. */
 #define GROUP_BYTES (8 << 20)
 
 typedef struct push {
     es_pusher *pusher;
     const es_push_options *options;
     es_push_result *result;
-    void *files;        /* known files by path; a tree of tsearch */
+    void *files;        /* tree of tsearch with all known files, sorted by
+                           path */
     bool is_first;      /* true in the first round */
     es_push_file *todo; /* (n_todo) files of this round */
     size_t n_todo;
-    pthread_mutex_t lock; /* protects the members below, known files, notes
-                             and damage reports */
+    pthread_mutex_t lock; /* protects the members below, the known files, notes
+                             on standard error, and damage reports */
     size_t next, n_ended;
-    es_status status; /* failure that ends the round */
+    es_status status; /* failure that ends the round; ES_OK without a failure */
     char failure[ES_MESSAGE_MAX];
 } push;
 
@@ -56,8 +59,8 @@ static es_push_known *know(push *p, const char *path)
 }
 
 /**
- * Puts the files that have changed since their last push on the list of this
- * round.
+ * Lists the files to push in this round, which are new or have changed since
+ * their last push.
  */
 static es_status choose(push *p, const es_paths *paths)
 {
@@ -91,8 +94,8 @@ typedef struct worker {
 } worker;
 
 /**
- * Takes the next file from the list; NULL if no file remains or the round must
- * end.
+ * Takes the next file from the list of the round. Returns NULL if no file
+ * remains or a failure ends the round.
  */
 static es_push_file *take(push *p)
 {
@@ -176,8 +179,8 @@ static void *work(void *user)
     return NULL;
 }
 
-/* Runs a worker in a thread. If the thread gets no connection, the other
- * threads do its work. */
+/* Runs a worker in a thread. If the thread cannot connect to the database, the
+ * other threads push all files. */
 static void *begin_work(void *user)
 {
     worker *w = user;
@@ -209,8 +212,8 @@ static es_status check_ranks(push *p)
 
 /* --- rounds --------------------------------------------------------------- */
 
-/* Runs the workers of a round and waits for them; the first worker runs in the
- * calling thread. */
+/* Runs the workers of a round and waits until they end. The first worker runs
+ * in the calling thread. */
 static es_status push_all(push *p)
 {
     worker *workers;
@@ -247,7 +250,7 @@ static es_status push_round(push *p)
     es_status status = es_paths_expand(
         &paths, &n_unreadable, p->options->inputs, p->options->n_inputs);
     if (status < 0 && p->options->follow && !p->is_first)
-        status = ES_OK; /* with --follow, missing files may reappear */
+        status = ES_OK; /* the files may reappear in a later round */
     p->result->files = paths.n;
     p->result->failed = n_unreadable;
     p->status = ES_OK;

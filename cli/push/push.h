@@ -11,29 +11,29 @@
 typedef struct es_push_options {
     char *const *inputs; /* (n_inputs) run files and folders; borrowed */
     size_t n_inputs;
-    const es_rules_file *rules; /* the user's rules for finding alerts;
+    const es_rules_file *rules; /* rules of the user, by which alerts are found;
                                    borrowed */
     bool has_rules, quiet, follow;
-    int jobs;    /* number of threads, each with a connection */
-    double poll; /* seconds between two rounds, with follow */
-    double keep; /* days after which runs are deleted from the database; 0:
-                    never */
+    int jobs;    /* number of threads, each with a separate connection */
+    double poll; /* seconds between two rounds if `follow` is true */
+    double keep; /* age in days after which runs are deleted from the database;
+                    0 to keep all runs */
 } es_push_options;
 
 typedef struct es_push_result {
     es_push_counts counts;
-    uint64_t files, failed; /* files of the last round; `failed` includes
-                               unreadable folders */
-    uint64_t old;           /* number of runs that were too old for `keep`
-                               and not pushed */
+    uint64_t files, failed; /* numbers of files and of failed files in the last
+                               round; `failed` includes unreadable folders */
+    uint64_t old;           /* number of runs that were not pushed because they
+                               are older than `keep` days */
     int64_t deleted;        /* number of runs that were deleted because of
                                `keep` */
 } es_push_result;
 
 /**
- * Pushes the inputs. A file that fails is reported on standard error and
- * counted, and the other files are pushed. A lost connection is retried for six
- * seconds, or without limit if options->follow is true.
+ * Pushes the inputs. If a file fails, reports the failure on standard error,
+ * counts it, and continues with the other files. If the connection is lost,
+ * retries for six seconds, or without limit if options->follow is true.
  *
  * Returns ES_OK; ES_EIO or another error of the database or of a folder in
  * `inputs`; ES_ENOTFOUND if there is no run file; ES_ENOMEM.

@@ -1,5 +1,5 @@
-/* Pushes the runs and alerts of one file, with retries if the database is
- * unreachable, or several small files in one transaction. */
+/* Pushes the runs and alerts of one file, or of several small files in one
+ * transaction. Retries if the database is unreachable. */
 #include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -163,9 +163,9 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 
 /* --- one run -------------------------------------------------------------- */
 
-/* Records that a run is a rank. All ranks of a distributed training have the
- * same uuid, and only the run that joins them can be pushed. Returns ES_DONE if
- * the run is not a rank. */
+/* If a run is a rank of a distributed training, records this in `file`. All
+ * ranks have the same uuid, and only the run that joins them can be pushed.
+ * Returns ES_DONE if the run is not a rank. */
 static es_status note_rank(es_push_file *file, size_t run)
 {
     es_run_info info;
@@ -266,8 +266,8 @@ es_status es_push_file_open(es_push_file *file)
     file->place = realpath(file->path, NULL);
     if (!file->place)
         return es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
-    /* The ending is removed, so that a fragment and the run file made from it
-     * count as the same source. */
+    /* Remove the file extension, so that a fragment and the run file made from
+     * it have the same path in the database. */
     char *end = strrchr(file->place, '.');
     if (end && es_path_is_run(end))
         *end = '\0';

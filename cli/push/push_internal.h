@@ -5,14 +5,16 @@
 #include "cli/push/push.h"
 #include "cli/runs/tree.h"
 
-/* Maximum number of small files that are open at once. */
+/* Maximum number of small files that a worker keeps open and pushes
+   together. */
 #define ES_PUSH_GROUP 32
 
-/** One of several parallel workers, each with a separate connection. */
+/** A worker, which pushes files through its own connection. Several workers run
+ *  in parallel. */
 typedef struct es_push_worker {
     es_pusher *pusher;
     const es_push_options *options;
-    es_push_result result; /* results counted by this worker */
+    es_push_result result; /* counts of what this worker has pushed */
 } es_push_worker;
 
 /** A run whose judging continues at the next push of its file. */
@@ -43,11 +45,12 @@ typedef struct es_push_file {
     es_stamp stamp;
     es_push_known *known; /* borrowed */
     es_reader *reader;
-    char *place; /* absolute path without .db or .esf; owned */
+    char *place; /* absolute path of the file without .db or .esf; owned */
     es_push_source source;
     bool is_pushed; /* true once the file was pushed in a group */
-    /* True if the file is a rank of a distributed training. A rank is not
-     * pushed, which is not a failure if the database has the joined run. */
+    /* True if the file is a rank of a distributed training. A rank is never
+     * pushed. This is only reported as a failure if the database lacks the
+     * joined run. */
     bool is_rank;
     char uuid[ES_UUID_SIZE];
     int64_t last_step;
@@ -64,16 +67,17 @@ es_status es_push_file_runs(es_push_worker *worker,
 bool es_push_file_is_small(const es_push_file *file);
 
 /**
- * Pushes n files, at most ES_PUSH_GROUP, in one transaction. Sets is_pushed in
- * the files that were pushed successfully.
+ * Pushes n files, at most ES_PUSH_GROUP, in one transaction. Sets is_pushed of
+ * each file that was pushed successfully.
  */
 void es_push_file_group(es_push_worker *worker, es_push_file *const *files,
                         size_t n);
 
 /**
- * Checks a rank after all files of the round were pushed. Returns ES_OK if the
- * database has the joined run; ES_EFORMAT if the joined run is missing or ends
- * at an earlier step.
+ * Checks if the database has the joined run of a file that is a rank. Called
+ * after all files of the round have been pushed. Returns ES_OK if the database
+ * has the joined run; ES_EFORMAT if the joined run is missing or ends at an
+ * earlier step than the rank.
  */
 es_status es_push_file_check_rank(es_pusher *pusher,
                                   const es_push_file *file) ES_MUST_USE;

@@ -1,5 +1,5 @@
-/* entropy-scan push: parses the command line of a push into a PostgreSQL
- * database, and prints the results. */
+/* Implements the command line of entropy-scan push, which pushes runs into a
+ * PostgreSQL database, and prints the results. */
 #include "analyzer/base/json_write.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MOST_CONNECTIONS 4 /* maximum default number of connections */
+/* Maximum number of connections if --jobs is not given. */
+#define MOST_CONNECTIONS 4
 
 typedef struct arguments {
     es_push_options push;
@@ -49,7 +50,7 @@ static const es_option options[] = {
      .expects = "a number from 1 to 64"},
     {"rules", 0, "FILE",
      "also find alerts by the thresholds and rules in FILE; its collapse head "
-     "threshold defines low heads",
+     "threshold also defines the heads that sample.low counts",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     {"json", 0, NULL, "print the results as a JSON object",
      ES_OPT_FLAG(arguments, json)},
@@ -160,8 +161,9 @@ static void print_text(const es_push_result *r, const char *to)
                   (unsigned long long)c->samples, (unsigned long long)c->events,
                   (unsigned long long)c->alerts);
     if (r->old || r->deleted)
-        es_print_note("%s: runs too old to push: %llu, deleted: %lld", to,
-                      (unsigned long long)r->old, (long long)r->deleted);
+        es_print_note(
+            "%s: runs not pushed because of --keep: %llu, deleted: %lld", to,
+            (unsigned long long)r->old, (long long)r->deleted);
 }
 
 static double now(void)
@@ -187,9 +189,10 @@ static int push(arguments *given)
     given->push.has_rules = es_rules_file_is_set(&given->rules);
     es_status status = es_postgres_url_read(&url, given->to);
     if (status == ES_OK && (url.where || url.run))
-        status =
-            es_fail(ES_EUSAGE, "--to %s: where and run only apply to reading",
-                    url.shown);
+        status = es_fail(
+            ES_EUSAGE,
+            "--to %s: remove where= and run=, which only select runs to read",
+            url.shown);
     if (status == ES_OK)
         status =
             es_pusher_open(&pusher, &url, given->rules.flags.collapse_head);

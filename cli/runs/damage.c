@@ -1,6 +1,7 @@
-/* Collects damaged samples and rows, by file. A program may read a file several
-   times, and different samples each time. The notes outlive the readers, so
-   that each file gets one line and each sample counts once. */
+/* Collects damaged samples and rows, by file. A program may open a file several
+   times, and read different samples each time. The collected notes outlive the
+   readers, so that the program reports each file in one line and counts each
+   sample once. */
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
@@ -22,15 +23,15 @@ typedef struct damaged_file {
 static struct {
     damaged_file *files; /* (n) */
     size_t n;
-    bool accepted, incomplete; /* --salvage was given; notes are missing because
-                                  memory ran out */
+    bool accepted, incomplete; /* true if --salvage was given; true if notes are
+                                  missing because memory ran out */
 } notes;
 
 /* --- noting -------------------------------------------------------------- */
 
 static damaged_file *file_of(const char *path)
 {
-    for (size_t i = notes.n; i-- > 0;) /* usually the last file matches */
+    for (size_t i = notes.n; i-- > 0;) /* the last file usually matches */
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
     damaged_file new = {.n = 0};
@@ -96,7 +97,7 @@ void es_damage_close(es_reader *reader)
 {
     const es_event *events;
     size_t n_events;
-    if (reader && es_reader_n_runs(reader)) /* this call also lists lost
+    if (reader && es_reader_n_runs(reader)) /* es_reader_events also lists lost
                                                frames */
         (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
@@ -144,7 +145,8 @@ static void print_file(const damaged_file *file, const char *remedy)
                                    : at->is_lost  ? &lost
                                    : at->n_frames ? &frame
                                                   : &sample;
-        if (!*first || first == &lost) /* for `lost`, the last event counts */
+        if (!*first || first == &lost) /* the last event about lost frames is
+                                          reported */
             *first = at;
         n_frames += at->is_lost ? 0 : at->n_frames;
         n_lost += at->is_lost ? at->n_frames : 0;

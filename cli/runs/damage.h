@@ -1,23 +1,24 @@
 /**
- * Damaged samples and rows of all files that a program reads, and damaged
- * frames of fragments. Samples and frames are shown as missing values; these
- * functions collect them, report them, and turn them into the exit code.
+ * Collects damaged samples and rows of all files that a program reads, and
+ * damaged frames of fragments; reports the damage, and determines the exit
+ * code. The outputs treat the values of damaged samples and frames as missing.
  */
 #ifndef ES_DAMAGE_H
 #define ES_DAMAGE_H
 
 #include "store/reader.h"
 
-/** Adds a damaged sample to the notes of a file, once. NULL as sample means
- *  that a part of the file could not be read. The notes are global; call from
- *  one thread at a time. */
+/** Notes that a sample of a file is damaged, or, if `sample` is NULL, that a
+ *  part of the file could not be read. Repeated notes of the same sample count
+ *  once. The notes are global; call from one thread at a time. */
 void es_damage_note(const char *path, const es_damaged *sample);
 
 /** Notes the damaged samples that the reader has found, and whether a part of a
- *  fragment could not be read; then closes the reader. NULL is allowed. */
+ *  fragment could not be read. Then closes the reader, which may be NULL. */
 void es_damage_close(es_reader *reader);
 
-/** Accepts damage (--salvage): it no longer makes the program fail. */
+/** Accepts damage, as --salvage requests, so that es_damage_exit returns the
+ *  code that it receives. */
 void es_damage_accept(void);
 
 /** Prints a line for each file with new damage since the last call. */

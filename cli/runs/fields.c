@@ -1,7 +1,8 @@
-/* The table of fields: one row per value of a run that the outputs show. A
-   field is a member of es_run_summary, whose type determines the field's type,
-   or a function of the summary. To add a field, add a row. A field has two rows
-   if two outputs show it at different places or under different names. */
+/* Defines the table of fields, which has one row per value of a run that the
+   outputs contain. A field is a member of es_run_summary, whose type determines
+   the field's type, or a function of the summary. To add a field, add a row. A
+   field has two rows if two outputs contain the field at different places or
+   under different names. */
 #include "cli/runs/fields.h"
 
 #include "analyzer/base/value.h"
@@ -31,7 +32,8 @@ static int64_t severity(const es_run_summary *run)
     return run->judged ? (int64_t)es_summary_severity(run) : ES_UNKNOWN;
 }
 
-/* Returns the modelled costs, converted to GB or minutes. */
+/* Returns the modelled cost and its interval, converted from bytes to GB or
+   from seconds to minutes. */
 static es_modelled shown_cost(es_cost_kind kind, const es_run_summary *run)
 {
     const es_modelled cost = es_cost_predict(kind, &run->model);

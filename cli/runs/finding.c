@@ -15,7 +15,8 @@
 typedef struct bytes {
     bool writing;
     unsigned char *data; /* (n) owned while writing, borrowed while reading */
-    size_t n, at;        /* size in bytes; number of bytes read so far */
+    size_t n, at;        /* size of `data` in bytes, and number of bytes read so
+                            far */
     size_t capacity;
     es_status status; /* first failure, after which all calls do nothing */
 } bytes;
@@ -341,8 +342,8 @@ typedef struct envelope {
 es_status es_finding_write(FILE *stream, const es_finding *finding)
 {
     bytes b = {.writing = true};
-    es_finding copy = *finding; /* not modified; the functions take no const
-                                   pointer */
+    es_finding copy = *finding; /* The functions do not modify the finding, but
+                                   have no const parameter. */
     pass_finding(&b, &copy, finding->run ? finding->run->rules : NULL);
     if (b.status == ES_OK) {
         const envelope head = {.n = b.n, .crc = es_crc32c(0, b.data, b.n)};

@@ -24,7 +24,7 @@ typedef enum es_finding_kind {
     ES_N_FINDING_KINDS
 } es_finding_kind;
 
-/** One finding. Members that its kind does not use are zero. */
+/** A finding. Members that the kind of the finding does not use are zero. */
 typedef struct es_finding {
     es_finding_kind kind;
     es_run_summary *run; /* summary; free it with es_summary_free; its rules are
@@ -42,11 +42,11 @@ typedef struct es_finding {
     es_phase phase;
 } es_finding;
 
-/** Frees the members of a finding; NULL is allowed. */
+/** Frees the members of a finding, which may be NULL. */
 void es_finding_clear(es_finding *finding);
 
-/** Writes a finding; the caller keeps ownership of it and checks the stream for
- *  errors. Returns ES_OK or ES_ENOMEM. */
+/** Writes a finding. The caller keeps ownership of the finding, and checks the
+ *  stream for errors. Returns ES_OK or ES_ENOMEM. */
 es_status es_finding_write(FILE *stream, const es_finding *finding) ES_MUST_USE;
 
 /**
@@ -61,9 +61,9 @@ es_status es_finding_write(FILE *stream, const es_finding *finding) ES_MUST_USE;
 es_status es_finding_read(es_finding *out, FILE *stream,
                           const es_rules_file *rules) ES_MUST_USE;
 
-/** Returns the first line of a stream that is stored in a file: it identifies
- *  the build. Programs that return the same line can read each other's
- *  streams. */
+/** Returns the first line of a file that stores a stream of findings. The line
+ *  identifies the build of the program. Programs for which this function
+ *  returns the same line can read each other's streams. */
 const char *es_finding_head(void);
 
 #endif

@@ -21,14 +21,15 @@ size_t es_gather_processors(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return (size_t)CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a cpu_set_t
-                                                     can hold */
+    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* cpu_set_t is too small for
+                                                     all CPUs */
     return n > 0 ? (size_t)n : 1;
 }
 
 /* --- one input ------------------------------------------------------------*/
 
-/* Opens an input, with the runs that it has now; fails if it has no run. */
+/* Opens an input file and fixes the list of its runs. Fails if the file has no
+   run. */
 static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
     *n_runs = 0;
@@ -122,7 +123,7 @@ static void write_end(void *stream)
 {
     const es_finding finding = {.kind = ES_FINDING_END};
     (void)!es_finding_write(stream, &finding);
-    fflush(stream); /* so that the reader of the pipe gets all findings now */
+    fflush(stream); /* lets the reader of the pipe get all findings now */
 }
 
 es_gather_sink es_gather_to(FILE *stream)
@@ -188,8 +189,8 @@ es_status es_gather_from(FILE *stream, const es_gather_job *job, size_t i)
 typedef struct worker {
     const es_gather_job *job;
     es_process process;
-    FILE *pipe;           /* findings of the process; NULL: the caller reads the
-                             files itself */
+    FILE *pipe;           /* findings of the process; NULL if the caller reads
+                             the files itself */
     int out;              /* file descriptor of the writing end of the pipe */
     size_t first, stride; /* this worker reads the inputs first, first + stride,
                              ... */
@@ -214,8 +215,9 @@ static int work(void *argument)
     return ferror(stream) || fclose(stream) != 0;
 }
 
-/* Starts a process that reads its inputs from `first` on. If that fails,
-   w->pipe is NULL, and the caller reads the files itself. */
+/* Starts a process that reads the inputs first, first + stride, ... If the
+   process cannot be started, w->pipe is NULL, and the caller reads the files
+   itself. */
 static void start(worker *w, size_t first)
 {
     int ends[2];
@@ -238,16 +240,17 @@ static void stop(worker *w, char *reason, size_t size)
         return;
     fclose(w->pipe);
     w->pipe = NULL;
-    /* The process ends without a signal: it has written everything, or writing
-       fails because its pipe is closed. */
+    /* The process ends without a signal, either because it has written
+       everything, or because writing to the closed pipe fails. */
     es_process_wait(&end, &w->process, -1);
     es_process_free(&w->process);
     if (reason)
         es_process_end_text(reason, size, &end);
 }
 
-/* Passes on the findings of input i. If its process died, this input fails, and
-   a new process continues with the next input. */
+/* Passes the findings of input i to the sink. If the process that was reading
+   the input has died, reports the input as failed, and a new process continues
+   with the next input. */
 static void read_from(worker *w, size_t i)
 {
     char reason[64];

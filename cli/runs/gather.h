@@ -8,10 +8,10 @@
 
 #include "cli/runs/finding.h"
 
-/** With fewer files than this, the calling process reads all of them. */
+/** With fewer files than this number, the calling process reads all files. */
 #define ES_GATHER_FEW 32
 
-/** Callbacks that receive the findings; borrowed. */
+/** Callbacks that receive the findings of a job. The job borrows `user`. */
 typedef struct es_gather_sink {
     void *user;
     /** Called before the findings of input i. May be NULL. */
@@ -41,10 +41,11 @@ typedef struct es_gather_job {
     char *const *inputs; /* (n_inputs) files */
     size_t n_inputs;
     const es_summary_options *options;
-    bool settings;      /* if true, the settings of each run are read too */
-    bool readers;       /* if true, sink.run needs a reader, so one process
-                           reads all files */
-    size_t n_processes; /* maximum number of processes; 0: one per CPU */
+    bool settings;      /* true if the settings of each run are to be read
+                           too */
+    bool readers;       /* true if sink.run needs a reader, so that the calling
+                           process reads all files itself */
+    size_t n_processes; /* maximum number of processes; 0 for one per CPU */
     es_gather_sink sink;
 } es_gather_job;
 
@@ -64,8 +65,9 @@ es_gather_sink es_gather_to(FILE *stream);
  * Reads the findings of input `i` from a stream and passes them to the job's
  * sink.
  *
- * Returns ES_OK; ES_DONE if the stream ends before this input; ES_EFORMAT or
- * ES_ENOMEM, after the findings before the failure have been passed on.
+ * Returns ES_OK; ES_DONE if the stream ends before this input. Returns
+ * ES_EFORMAT if the stream is invalid, or ES_ENOMEM; the sink has then received
+ * the findings before the failure.
  */
 es_status es_gather_from(FILE *stream, const es_gather_job *job,
                          size_t i) ES_MUST_USE;

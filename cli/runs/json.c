@@ -57,8 +57,9 @@ void es_json_advice(es_json_writer *json, const char *name,
     es_json_write_end(json, "}");
 }
 
-/* Writes a flag. If `by_name` is true, writes only the name of its advice, for
-   a page that contains the advice of each kind elsewhere. */
+/* Writes a flag. If `by_name` is true, writes only the name of the flag's
+   advice instead of the text, because the caller writes the text of each kind
+   once elsewhere. */
 static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads,
                      bool by_name)
 {

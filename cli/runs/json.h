@@ -1,5 +1,6 @@
 /**
- * `--json`: one object, written while the runs are read.
+ * Writes the output of `--json`. It is a single object, which is written while
+ * the runs are read:
  *
  *     {"schema":2,"max":{"policy","value"},
  *      "runs":[{the fields of cli/runs/fields.c,
@@ -54,13 +55,12 @@ typedef struct es_json {
 } es_json;
 
 /** Begins the document. `observed` is the upper edge m of the bands that all
- *  runs share; it is ignored under policies with a separate m for each run,
- *  where "value" is null. */
+ *  runs share, and becomes "value" of "max". Under policies with a separate m
+ *  for each run, `observed` is ignored, and "value" is null. */
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 void es_json_run(es_json *json, const es_run_summary *summary);
-/** Writes the JSON object of a run as one line, without a document around
- *  it. */
+/** Writes the JSON object of a run as a separate line, as --jsonl requires. */
 void es_json_line(FILE *stream, const es_run_summary *summary);
 /** Writes an object {"causes","remedies","sources":[..]}; null if `info` is
  *  NULL. */
@@ -69,12 +69,13 @@ void es_json_advice(es_json_writer *json, const char *name,
 /** Closes the array "runs"; returns the writer, with which the caller adds
  *  members after the array. */
 es_json_writer *es_json_end_runs(es_json *json);
-/** Writes the member "rules" if a rules file is used; `rules` may be NULL. */
+/** Writes the member "rules". If `rules` is NULL, because no rules file is
+ *  used, writes nothing. */
 void es_json_rules(es_json *json, const es_rules_file *rules);
 void es_json_end(es_json *json);
 
-/** Writes the member "fractions": the share of heads in each band; all null if
- *  there are no heads. */
+/** Writes the member "fractions", the share of heads in each band. All elements
+ *  are null if there are no heads. */
 void es_json_fractions(es_json_writer *json, const es_bands *bands);
 
 #endif

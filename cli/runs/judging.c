@@ -18,11 +18,11 @@ typedef struct batch {
     size_t n, run;
 } batch;
 
-/* Position of a reading in a series, and the current sample. */
+/* Reading position in one series, and the current sample. */
 typedef struct stream {
     es_cursor *cursor;  /* NULL if the run does not have the series */
-    const batch *added; /* source of the samples; NULL: the cursor is the
-                           source */
+    const batch *added; /* source of the samples; NULL if the samples come from
+                           the cursor */
     size_t next;        /* index of the next sample in `added` */
     bool live;
     size_t n_values;
@@ -36,8 +36,8 @@ typedef struct feed {
     es_phase phase;
     es_judge_series role; /* OTHER: the flag judge does not need the series */
     bool compared; /* true if a rule compares the series with the baseline */
-    size_t n;      /* number of values per sample; 0: the run does not have the
-                      series */
+    size_t n;      /* number of values per sample; 0 if the run does not have
+                      the series */
     bool begun;    /* true once a sample was judged; `done` is then set */
     int64_t done;  /* step of the newest judged sample */
     uint64_t hash; /* hash of the values at step `done` */
@@ -163,8 +163,8 @@ es_status es_judging_open(es_judging **out, const es_judging_options *options)
     if (status < 0)
         return status;
     j->options = *options;
-    /* Evaluation samples describe a trained model, so the run counts as
-       complete. */
+    /* Evaluation samples describe a trained model, so the run is judged like a
+       completed run. */
     if (options->phase == ES_PHASE_EVAL)
         j->options.run.is_open_ended = false;
     if ((status = make_judges(j)) < 0 || (status = make_feeds(j)) < 0) {
@@ -221,7 +221,7 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
     es_status status =
         es_reader_find(reader, run, wanted->name, wanted->phase, &series);
     if (status == ES_ENOTFOUND)
-        return ES_OK; /* without the series, its flags and rules never hold */
+        return ES_OK; /* flags and rules never hold without their series */
     if (status < 0)
         return status;
     out->n_values = series.n_values;
@@ -254,7 +254,7 @@ static es_status open_compared(feed *from, es_reader *baseline)
                    from->baseline.n_values, from->own.n_values);
 }
 
-/* Refuses a rule that can never hold. */
+/* Returns an error for a rule that can never hold. */
 static es_status check_rule(es_judging *j, const es_rule *rule)
 {
     const stream *own = &want(j, rule->series, phase_of(rule))->own;
@@ -262,7 +262,7 @@ static es_status check_rule(es_judging *j, const es_rule *rule)
     if (own->cursor && !es_rule_fits(rule, &j->options.run, n))
         return es_fail(ES_EUSAGE,
                        "rule %s: aggregate %s does not fit %s, which has %zu "
-                       "value%s per step: choose another",
+                       "value%s per step: choose another aggregate",
                        rule->name, es_rule_aggregate_name(rule->aggregate),
                        rule->series, n, n == 1 ? "" : "s");
     return ES_OK;
@@ -282,8 +282,8 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
         const stream *own = &from->own;
         if (!from->begun)
             continue;
-        /* The last judged sample must still exist unchanged; it is not judged
-           again. */
+        /* The last judged sample must still exist unchanged. It is skipped,
+           since it was judged before. */
         if (!own->live || own->step != from->done || hash_of(own) != from->hash)
             return ES_DONE;
         if ((status = advance(&from->own)) < 0)
@@ -309,8 +309,8 @@ static es_status push(es_judging *j, feed *from)
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
-    if (j->rules) { /* rules need the baseline's sample of this step before the
-                       run's sample */
+    if (j->rules) { /* The rules need the baseline's sample of a step before the
+                       run's sample. */
         while (baseline->live && baseline->step < own->step)
             if ((status = advance(baseline)) < 0)
                 return status;
@@ -378,8 +378,8 @@ done:
     return status;
 }
 
-/* Returns true if the appended samples of a feed continue its judged samples,
-   in order and with the same shape. */
+/* Returns true if the samples in `added` continue the judged samples of this
+   series, with increasing steps and the same shape. */
 static bool goes_on(const feed *from, const batch *added)
 {
     int64_t last = from->done;

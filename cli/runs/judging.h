@@ -1,7 +1,8 @@
 /**
- * Judges a run: passes its samples to the judge of the flags and to the rules
- * of a rules file. A finished run is read once; a growing run is read
- * repeatedly, each time from the end of the last reading, with the same result.
+ * Judges a run by passing its samples to the judge of the flags and to the
+ * rules of a rules file. A finished run is read once. A growing run is read
+ * repeatedly, each time from the end of the last reading; the final result is
+ * the same.
  */
 #ifndef ES_JUDGING_H
 #define ES_JUDGING_H
@@ -12,17 +13,17 @@
 
 typedef struct es_judging_options {
     es_judge_run run;
-    es_phase phase;             /* phase that flags judge; each rule names its
-                                   phase */
-    const es_rules_file *rules; /* borrowed until closing; NULL: default
+    es_phase phase;             /* phase in which flags are judged; each rule
+                                   names its own phase */
+    const es_rules_file *rules; /* borrowed until closing; if NULL, default
                                    thresholds and no rules */
-    es_episode_handler *flag;   /* called for episodes of flags; NULL: judge
-                                   only rules */
+    es_episode_handler *flag;   /* called for episodes of flags; if NULL, only
+                                   rules are judged */
     es_rule_handler *rule;
     void *user;
-    bool growing; /* if true, the run will be read again; handlers are called
-                     when an episode opens or its severity rises, not when it
-                     ends */
+    bool growing; /* true if the run will be read again; handlers are then
+                     called when an episode opens or its severity rises, not
+                     when it ends */
 } es_judging_options;
 
 typedef struct es_judging es_judging;
@@ -38,11 +39,11 @@ es_status es_judging_open(es_judging **out,
  *
  *   reader  reader of the same file, opened or refreshed since the last reading
  *
- * Returns ES_OK; ES_DONE: samples that were already judged no longer exist, for
- * example because the run was resumed from an earlier step, so the caller must
- * start again; ES_EUSAGE: a rule does not fit its series, or the baseline does
- * not fit the run; ES_EFORMAT, ES_EIO, ES_ENOMEM. After any status but ES_OK,
- * only es_judging_close is allowed.
+ * Returns ES_OK; ES_DONE if samples that were already judged no longer exist,
+ * for example because the run was resumed from an earlier step, so that the
+ * caller must judge the run again from the start; ES_EUSAGE if a rule does not
+ * fit its series, or the baseline does not fit the run; ES_EFORMAT, ES_EIO,
+ * ES_ENOMEM. After any status but ES_OK, only es_judging_close is allowed.
  */
 es_status es_judging_read(es_judging *judging, es_reader *reader,
                           size_t run) ES_MUST_USE;
@@ -52,16 +53,16 @@ es_status es_judging_read(es_judging *judging, es_reader *reader,
  * result as es_judging_read, but without a reader. Samples of other runs are
  * skipped.
  *
- * Returns ES_OK; ES_DONE: nothing was judged, and the caller must read the
- * samples with es_judging_read, because nothing was read before, a series is
- * new or its steps decrease, or a rule compares with a baseline; ES_ENOMEM,
- * with the same consequences as in es_judging_read.
+ * Returns ES_OK. Returns ES_DONE if nothing was judged and the caller must call
+ * es_judging_read instead, because the run was not read before, a series is
+ * new, the steps of a series decrease, or a rule compares with a baseline.
+ * Returns ES_ENOMEM, after which only es_judging_close is allowed.
  */
 es_status es_judging_add(es_judging *judging, size_t run,
                          const es_growth_sample *samples, size_t n) ES_MUST_USE;
 
-/** Returns true if the series of rule `rule` has had a sample; until then the
- *  rule cannot hold. */
+/** Returns true if the series of rule `rule` has had a sample. A rule cannot
+ *  hold before the first sample of its series. */
 bool es_judging_heard(const es_judging *judging, size_t rule);
 
 /** Returns the number of values, NaN or infinite, that rule `rule` could not
@@ -71,8 +72,8 @@ uint64_t es_judging_nonfinite(const es_judging *judging, size_t rule);
 /** Returns the step of the most recently judged sample. For use in handlers. */
 int64_t es_judging_step(const es_judging *judging);
 
-/** Ends the run. Calls the handlers for results that depend on the end of the
- *  run. */
+/** Ends the judging of the run. Calls the handlers for flags and rules whose
+ *  result depends on the end of the run. */
 void es_judging_finish(es_judging *judging);
 
 void es_judging_close(es_judging *judging); /* judging may be NULL */

@@ -1,7 +1,7 @@
-/* Creates the labels of runs. Chooses the fewest settings that distinguish the
-   runs: repeatedly adds the setting that separates the most runs until none
-   separates more, then drops settings that later ones made redundant. Runs
-   whose labels are still equal get names, file names and numbers. */
+/* Creates the labels of runs. Chooses few settings that distinguish the runs:
+   repeatedly adds the setting that separates the most runs until no setting
+   separates more, then drops the settings that became redundant. Labels that
+   are still equal are extended by the run's name, file name and number. */
 #include "cli/runs/labels.h"
 
 #include "analyzer/base/checked.h"
@@ -31,12 +31,13 @@ typedef struct maker {
     bool *unused;                  /* (n,n_keys) true if the setting belongs to
                                       a part, such as EReg, that the run
                                       lacks */
-    uint32_t *classes;             /* (n_keys,n) number of each run's value:
-                                      equal values have equal numbers */
+    uint32_t *classes;             /* (n_keys,n) index that identifies each
+                                      run's value; equal values have equal
+                                      indices */
     bool *chosen;                  /* (n_keys) */
     holding *holdings;             /* (n) */
-    uint64_t *joint;               /* (n) number of each run's combination of
-                                      chosen settings */
+    uint64_t *joint;               /* (n) index that identifies each run's
+                                      combination of chosen settings */
     uint64_t *space, *sorted;      /* (n) each */
 } maker;
 
@@ -46,8 +47,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Replaces each of n numbers by its rank among the distinct numbers; returns
-   how many distinct numbers there are. */
+/* Replaces each of n numbers by its rank among the distinct numbers. Returns
+   the number of distinct numbers. */
 static size_t rank(uint64_t *numbers, uint64_t *sorted, size_t n)
 {
     size_t n_distinct = 0;
@@ -70,8 +71,8 @@ static int by_value(const void *a, const void *b)
                                  ((const holding *)b)->value);
 }
 
-/* Numbers the values of setting k: runs with equal values get the same
-   number. */
+/* Assigns a number to each run's value of setting k; equal values get equal
+   numbers. */
 static void classify(maker *m, size_t k)
 {
     uint32_t *classes = m->classes + k * m->n, class = 0;
@@ -84,8 +85,8 @@ static void classify(maker *m, size_t k)
     }
 }
 
-/* Numbers the combinations of `base` (n) and setting k in m->space; returns how
-   many different combinations there are. */
+/* Assigns a number to each run's combination of `base` (n) and setting k, in
+   m->space. Returns the number of different combinations. */
 static size_t combine(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -93,8 +94,8 @@ static size_t combine(const maker *m, const uint64_t *base, size_t k)
     return rank(m->space, m->sorted, m->n);
 }
 
-/* Numbers the runs' combinations of all chosen settings in m->joint; returns
-   how many different combinations there are. */
+/* Assigns a number to each run's combination of all chosen settings, in
+   m->joint. Returns the number of different combinations. */
 static size_t join_chosen(maker *m)
 {
     size_t n_distinct = 1;
@@ -108,8 +109,9 @@ static size_t join_chosen(maker *m)
     return n_distinct;
 }
 
-/* Chooses settings until no further one separates more runs. Considers only the
-   seed if `seed` is true, otherwise only the other settings. */
+/* Chooses settings until no further setting separates more runs. If `seed` is
+   true, considers only the seed; otherwise considers all settings except the
+   seed. */
 static void take(maker *m, bool seed)
 {
     for (;;) {
@@ -135,8 +137,9 @@ static bool is_arch(const es_difference *key)
     return strcmp(key->key, "arch") == 0;
 }
 
-/* Some settings are ambiguous alone: the strength of EReg refers to a sum over
-   tokens or to a mean. If one of such a pair is chosen, chooses both. */
+/* Chooses both settings of a pair if one of them was chosen, because one alone
+   would be ambiguous. For example, the strength of EReg refers to a sum or to a
+   mean over tokens. */
 static void choose_pairs(maker *m)
 {
     static const char *const pairs[][2] = {{"lambda", "ereg_reduce"}};
@@ -170,9 +173,9 @@ static void choose(maker *m)
 
 /* --- settings of parts ----------------------------------------------------*/
 
-/* Returns true if setting k belongs to a part that some run has, and has the
-   same value in all runs without the part. Labels of these runs then omit
-   it. */
+/* Returns true if setting k belongs to a part, such as EReg, that some run has,
+   and all runs without the part have the same value. Labels of runs without the
+   part then omit the setting. */
 static bool is_idle(const maker *m, size_t k)
 {
     const char *key = m->differences[k].key;
@@ -207,7 +210,7 @@ static void drop_unused(maker *m)
 
 /* --- writing --------------------------------------------------------------*/
 
-/* A label under construction; the text is owned by the caller. */
+/* State of writing a label; the caller owns the text. */
 typedef struct writing {
     FILE *stream;
     char *text;
@@ -285,7 +288,7 @@ static bool is_known(const char *text)
     return text && *text;
 }
 
-/* Prints the file name without its folder and extension. */
+/* Prints the file name of `path` without folder and extension. */
 static void put_file(FILE *stream, const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
@@ -307,9 +310,10 @@ static bool is_arch_alone(const maker *m)
     return true;
 }
 
-/* Prints the chosen settings of run i. If only the architecture was chosen and
-   `named` is true, prints the name instead. If the result is empty, prints the
-   architecture, the name or the file. */
+/* Prints the chosen settings of run i. If `named` is true, prints the run's
+   name after the settings, or instead of them if only the architecture was
+   chosen. If the result would be empty, prints the architecture, the name or
+   the file. */
 static void put_label(writing *to, const maker *m, size_t i, bool named)
 {
     const es_run_summary *run = m->runs[i];
@@ -381,7 +385,8 @@ static bool find_alike(bool *alike, entry *entries, char *const *labels,
     return any;
 }
 
-/* Sets named[i] to true if runs that share label i have different names. */
+/* Sets named[i] to true if the runs with the same label as run i have different
+   names. */
 static void find_named(bool *named, const bool *alike, const entry *entries,
                        const maker *m)
 {
@@ -406,7 +411,8 @@ static es_status rewrite(char **label, const maker *m, size_t i, bool plain,
     return write_label(label, m, i, plain, named, last);
 }
 
-/* Replaces a label by `prefix` and `text`, shortened to ES_LABEL_COLUMNS. */
+/* Replaces a label by `prefix` followed by `text`, shortened to
+   ES_LABEL_COLUMNS. */
 static es_status replace(char **label, const char *prefix, const char *text)
 {
     size_t size = strlen(prefix) + strlen(text) + 1;
@@ -440,9 +446,9 @@ static size_t common_length(char *const *labels, const entry *entries,
     return same;
 }
 
-/* Replaces labels whose shortened forms are equal by the part of the whole
-   label that begins at the first difference. `entries` is sorted by the
-   shortened forms. */
+/* If shortened labels are equal, replaces each by the part of its full label in
+   `whole` that begins at the first difference. `entries` is sorted by the
+   shortened labels. */
 static es_status shorten_start(char **labels, char *const *whole,
                                const bool *alike, const entry *entries,
                                size_t n)
@@ -475,9 +481,9 @@ static es_status add_places(char **labels, char *const *whole,
     return status;
 }
 
-/* Shortens long labels in the middle. Labels that become equal then show the
-   part from the first difference on; if they are still equal, they begin with
-   the number of the run. */
+/* Shortens long labels in the middle. If labels become equal, they are replaced
+   by the part of the full label from the first difference on. If labels are
+   still equal, they get the number of the run as a prefix. */
 static es_status shorten(char **labels, bool *alike, entry *entries, size_t n)
 {
     char **whole = NULL;
@@ -523,7 +529,7 @@ static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
     return shorten(out->plain, alike, entries, m->n);
 }
 
-/* Allocates the arrays of the maker; the differences must already be set. */
+/* Allocates the arrays of `m`, whose differences must already be set. */
 static es_status prepare(maker *m)
 {
     const size_t n = m->n, n_keys = m->n_keys;

@@ -1,15 +1,15 @@
 /**
- * Labels of runs that are shown together: each label shows what distinguishes
- * its run from the others.
+ * Creates labels for runs that appear in one table or figure. A label contains
+ * the settings that distinguish its run from the other runs.
  *
  * Runs of several architectures are labelled by the architecture; runs of the
- * same architecture by the fewest settings that distinguish all of them, with
- * the seed only if needed: "SM+LN+G, γ = 0.05, seed 2". A label omits settings
- * of EReg or SM(t) if its run does not use that part and all runs without the
- * part agree in the setting. If settings do not suffice, the label adds the
- * name of the run, then the file name, then the number of the run. A label
- * longer than ES_LABEL_COLUMNS is shortened in the middle. All labels of a set
- * are distinct.
+ * same architecture by the fewest settings that distinguish all these runs, as
+ * in "SM+LN+G, γ = 0.05, seed 2". The seed is included only if needed. A label
+ * omits a setting of EReg or SM(t) if the run does not use this part of the
+ * model and all runs without the part have the same value. If settings do not
+ * suffice, the label adds the name of the run, then the file name, then the
+ * number of the run. A label longer than ES_LABEL_COLUMNS is shortened in the
+ * middle. All labels in an es_run_labels are distinct.
  */
 #ifndef ES_RUN_LABELS_H
 #define ES_RUN_LABELS_H
@@ -18,7 +18,7 @@
 
 #define ES_LABEL_COLUMNS 64
 
-/** The labels of n runs. A zero-initialised set is empty. */
+/** The labels of n runs. A zero-initialised es_run_labels is empty. */
 typedef struct es_run_labels {
     size_t n;
     char **text;  /* (n) typeset for figures: "γ = 0.05, lr = 10⁻³"; not
@@ -31,7 +31,7 @@ typedef struct es_run_labels {
  * Creates the labels of n runs.
  *
  *   out   the caller frees it with es_run_labels_free, also after a failure
- *   runs  (n) summaries with settings, in the order in which they are shown; a
+ *   runs  (n) summaries with settings, in the order of the table or figure; a
  *         single run is labelled by its architecture, or by its name if the
  *         architecture is unknown
  *
@@ -43,9 +43,9 @@ es_status es_run_labels_make(es_run_labels *out,
 
 void es_run_labels_free(es_run_labels *labels);
 
-/** Returns the value of a setting as figures show it: a number such as "10⁻³",
- *  or the setting's text. The result is `out` (ES_SETTING_TEXT_MAX bytes) or
- *  the setting's text. */
+/** Returns the value of a setting, typeset for figures. A number, such as
+ *  "10⁻³", is written to `out` (ES_SETTING_TEXT_MAX bytes), which is returned.
+ *  For other settings, returns the setting's text. */
 #define ES_SETTING_TEXT_MAX 96
 const char *es_run_setting_typeset(char *out, const es_run_setting *setting);
 

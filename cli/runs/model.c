@@ -1,5 +1,5 @@
-/* Reads the cost model of a run from the columns and the configuration of its
-   file. Tables, figures and the verb cost use it. */
+/* Reads the inputs of the cost model from the columns and the configuration of
+   a run. Tables, figures and `entropy-scan cost` use this. */
 #include "cli/runs/model.h"
 
 #include <math.h>

@@ -7,16 +7,16 @@
 #include "store/reader.h"
 
 /**
- * Reads the model: architecture, L, H, d, T and V from the run; the MLP
- * multiplier m ("mlp_mult"; 4 if absent) and "final_norm" from its
- * configuration.
+ * Reads the model of a run. The architecture and the sizes L, H, d, T and V
+ * come from the run's columns; the MLP multiplier m ("mlp_mult"; 4 if absent)
+ * and "final_norm" come from its configuration.
  *
  *   user  subject of messages, such as "a figure of FLOPs"
  *
- * Returns ES_OK; V is below 1 if it is unknown. Returns ES_ENOTFOUND if the
- * architecture cannot be parsed, or if d or T is unknown: the message reports
- * the missing value, and the sizes in *out are not set. Otherwise returns the
- * errors of es_reader_run.
+ * Returns ES_OK; V is below 1 if the vocabulary size is unknown. Returns
+ * ES_ENOTFOUND if the architecture cannot be parsed, or if d or T is unknown:
+ * the message reports the missing value, and the sizes in *out are not set.
+ * Otherwise returns the errors of es_reader_run.
  */
 es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
                             const char *user) ES_MUST_USE;

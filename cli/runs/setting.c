@@ -1,4 +1,4 @@
-/* Settings of a run: finds settings by key, compares them, and frees them. */
+/* Finds the settings of a run by key, compares settings, and frees them. */
 #include "cli/runs/setting.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ const es_run_setting *es_run_settings_find(const es_run_settings *settings,
                        : NULL;
 }
 
-/* Returns true if `key` is a nested key that ends in the name, as
+/* Returns true if `key` is a nested key whose last part is `name`, as in
    "a.b.NAME". */
 static bool ends_in(const char *key, const char *name)
 {

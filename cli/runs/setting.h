@@ -1,17 +1,19 @@
-/** Settings of a run by key: its own fields and members of its configuration.
- *  cli/runs/settings.h reads them. */
+/** Settings of a run, found by key. A setting is a field of the run or a member
+ *  of its configuration. The functions of cli/runs/settings.h read the
+ *  settings. */
 #ifndef ES_RUN_SETTING_H
 #define ES_RUN_SETTING_H
 
 #include "store/reader.h"
 
-/** Maximum number of members of a configuration that are kept; if there are
- *  more, `cut` is set. */
+/** Maximum number of settings that are kept for a run; if there are more,
+ *  es_run_settings.cut is true. */
 #define ES_SETTINGS_MOST 4096
 
 /** One setting of a run; owns its strings. */
 typedef struct es_run_setting {
-    char *key, *text; /* formatted like an es_config_member */
+    char *key, *text; /* key and value, formatted like those of an
+                         es_config_member */
     es_config_kind kind;
     double number;
     size_t order; /* position among the settings of the run */
@@ -27,14 +29,14 @@ typedef struct es_run_settings {
 void es_run_setting_clear(es_run_setting *setting);
 void es_run_settings_free(es_run_settings *settings);
 
-/** Returns the setting with the key, borrowed; NULL if the run has no such
- *  setting. */
+/** Returns the setting with the given key, borrowed; NULL if the run has no
+ *  setting with this key. */
 const es_run_setting *es_run_settings_find(const es_run_settings *settings,
                                            const char *key);
 
 /** Returns the first setting after `after` (or the first of all if `after` is
- *  NULL) that is nested and named `name`, such as "optimizer.lr" for "lr".
- *  Borrowed; NULL if there is no further one. */
+ *  NULL) that is nested and named `name`, such as "optimizer.lr" for "lr". The
+ *  result is borrowed; NULL if no further setting matches. */
 const es_run_setting *es_run_settings_inner(const es_run_settings *settings,
                                             const char *name,
                                             const es_run_setting *after);

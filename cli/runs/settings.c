@@ -21,18 +21,19 @@ static const char *const incidental_keys[] = {
     "record_every", "run_name",         "slurm_job", "threads",
 };
 
-/* The path of the data is incidental if the checksum of the tokens is known. */
+/* The setting "data", a path, is incidental if the run also has the checksum of
+   its tokens. */
 #define DATA "data"
 #define CHECKSUM "tokens_checksum"
 
 /* --- reading --------------------------------------------------------------*/
 
-#define COLUMNS_MOST 12 /* maximum number of columns in tables */
+#define COLUMNS_MOST 12 /* maximum number of settings in table columns */
 
 static es_status append(es_run_settings *to, const es_config_member *member)
 {
-    /* Capacities are powers of two and thus follow from the number of
-       elements. */
+    /* The array grows whenever the number of elements is a power of two, so its
+       capacity need not be stored. */
     const size_t n = to->n;
     es_status status = ES_OK;
     if ((n & (n - 1)) == 0)
@@ -94,9 +95,9 @@ es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
     if ((status = es_reader_config_each(reader, index, append_member, to)) < 0)
         return status;
     qsort(to->list, to->n, sizeof *to->list, by_key);
-    /* Settings with equal keys are in their original order. The run's field is
-       kept if there is one, otherwise the last member, as most JSON parsers
-       do. */
+    /* Keep one setting per key. Settings with equal keys are in their original
+       order. If a field of the run has the key, the field is kept; otherwise,
+       the last member is kept, as in most JSON parsers. */
     size_t kept = 0;
     for (size_t i = 0; i < to->n; i++) {
         es_run_setting *next = &to->list[i];
@@ -179,7 +180,7 @@ static es_status list_keys(es_difference **out, size_t *n,
     return ES_OK;
 }
 
-/* Returns true if the runs have different values of a key; also sets
+/* Returns true if the runs differ in the setting `key`. Also sets
    key->number. */
 static bool differs(es_difference *key, const es_run_summary *const *runs,
                     size_t n_runs)
@@ -212,7 +213,7 @@ es_status es_run_differences(es_difference **out, size_t *n_found,
     for (size_t i = 0; i < n; i++) {
         list[i].incidental = is_incidental(list[i].key, runs, n_runs);
         list[i].seed = strcmp(list[i].key, "seed") == 0;
-        if (list[i].seed) /* The seed comes last. */
+        if (list[i].seed) /* the seed is listed last */
             list[i].order = SIZE_MAX;
     }
     if (n > 0)

@@ -1,7 +1,8 @@
-/* Reads the summary of a run: identity, the shown sample, losses, bands, and
-   the flags that cli/runs/judging.c finds in all samples. Keeps the first
-   ES_FLAGS_KEPT episodes of each kind; later episodes extend the last kept one.
-   A series that is neither shown nor judged gives only its newest value. */
+/* Reads the summary of a run, which consists of its identity, the selected
+   sample, losses, bands, and the flags that cli/runs/judging.c finds in all
+   samples. Keeps the first ES_FLAGS_KEPT episodes of each kind; later episodes
+   are merged into the last kept episode. Of series that are neither selected
+   nor judged, only the newest value is read. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -51,7 +52,7 @@ double es_peak_of(double a, double b)
     return fmax(a, b); /* ignores a NaN */
 }
 
-/* Finds the series to show, in the first allowed phase in which it has
+/* Finds the selected series, in the first allowed phase in which the series has
    samples. */
 static es_status find_series(es_series *out, es_reader *reader, size_t run,
                              const es_summary_options *options)
@@ -110,7 +111,8 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
     if (series.n_values != 1 || series.last_step == ES_UNKNOWN)
         return ES_OK;
     if (series.last_step < step)
-        step = series.last_step; /* avoids reading all samples up to `step` */
+        step = series.last_step; /* so that not all samples up to `step` must be
+                                    read */
     status = es_reader_sample(reader, &series, step, out, 1, &found);
     if (status != ES_ENOTFOUND)
         return status;
@@ -271,7 +273,7 @@ void es_summary_set_max(es_run_summary *summary, double observed)
     size_t n = summary->n_rows * summary->n_columns;
     summary->m = es_max_value(&summary->max, observed, summary->peak,
                               summary->ceiling, ctx_of(summary));
-    /* Without their upper edge m, values cannot be assigned to bands. */
+    /* Values cannot be assigned to bands if the upper edge m is unknown. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
     /* A value of m that the user gives is in nats, not relative to a
        ceiling. */
@@ -283,20 +285,20 @@ void es_summary_set_max(es_run_summary *summary, double observed)
 
 /* --- flags ----------------------------------------------------------------*/
 
-/* Collects episodes. Keeps the first failure, because a callback cannot stop
-   the judge. */
+/* State of collecting episodes. Stores the first failure, because a callback
+   cannot stop the judge. */
 typedef struct collector {
     es_run_summary *summary;
     const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */
-    size_t *n_of_kind, *newest; /* (n_kinds) for each kind of flag, then for
-                                   each rule: number of episodes, and index of
-                                   the newest */
-    size_t n_heads;             /* total number of heads that the kept flags
-                                   list */
+    size_t *n_of_kind, *newest; /* (n_kinds) number of episodes, and index of
+                                   the newest episode; one element for each kind
+                                   of flag, followed by one for each rule */
+    size_t n_heads;             /* total number of heads in the lists of the
+                                   kept flags */
     es_status status;
 } collector;
 
-/* Adds the indices of the set marks to an ascending list. */
+/* Adds the indices of the non-zero elements of `marks` to an ascending list. */
 static es_status list_marks(uint32_t **list, size_t *n_list,
                             const unsigned char *marks, size_t n_marks)
 {
@@ -326,8 +328,8 @@ static es_status append_flag(collector *to, size_t kind,
                              const es_episode *episode)
 {
     es_run_summary *summary = to->summary;
-    /* Capacities are powers of two and thus follow from the number of
-       elements. */
+    /* The array grows whenever the number of elements is a power of two, so its
+       capacity need not be stored. */
     const size_t n = summary->n_flags;
     es_status status = ES_OK;
     if ((n & (n - 1)) == 0)
@@ -366,7 +368,8 @@ static void collect(collector *to, size_t kind, const es_episode *episode)
         return;
     es_flag *flag = &summary->flags[to->newest[kind]];
     if (to->n_of_kind[kind] == n_of_kind) {
-        /* The newest flag of the kind also represents this episode. */
+        /* No further flag is kept, so merge the episode into the newest flag of
+           its kind. */
         if (episode->stands || episode->severity > flag->severity)
             flag->severity = episode->severity;
         flag->stands = flag->stands || episode->stands;
@@ -464,7 +467,7 @@ done:
 
 /* --- damage ---------------------------------------------------------------*/
 
-/* Returns true if flags or rules need this series. */
+/* Returns true if flags or rules use this series. */
 static bool is_judged(const es_run_summary *summary, const char *series,
                       es_phase phase)
 {
@@ -476,8 +479,8 @@ static bool is_judged(const es_run_summary *summary, const char *series,
     return judged;
 }
 
-/* Returns true if the damaged sample, or a sample lost with the damaged frames,
-   may be the last one of a series that flags or rules need. */
+/* Returns true if the damaged sample, or a sample in the damaged frames, may be
+   the last sample of a series that flags or rules use. */
 static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
                                const es_damaged *sample)
 {
@@ -503,7 +506,8 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
     const es_event *events;
     size_t n_events;
     /* es_reader_events also makes the reader list lost frames. Events that
-       cannot be read count as damage. */
+       cannot be read are listed as damage, so ES_EFORMAT is not an error
+       here. */
     es_status status = es_reader_events(reader, run, &events, &n_events);
     if (status < 0 && status != ES_EFORMAT)
         return status;

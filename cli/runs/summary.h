@@ -1,11 +1,11 @@
 /**
- * The data that entropy-scan shows of one run at one step, computed once for
- * the table, JSON, CSV and figures.
+ * The summary of a run contains the data about one run at one step that the
+ * table, JSON, CSV and figures display. It is computed once.
  *
  * Under the policy `observed`, the bands of a run depend on the other runs:
  * load all runs, set the upper edge m of their bands to the largest value of
- * all runs with es_summary_set_max, then print. A run that cannot be loaded is
- * not shown.
+ * all runs with es_summary_set_max, then print. Runs that cannot be loaded are
+ * omitted.
  */
 #ifndef ES_SUMMARY_H
 #define ES_SUMMARY_H
@@ -21,7 +21,7 @@
 #include <stdio.h>
 
 typedef enum es_phase_choice {
-    ES_PHASE_ANY, /* train; or eval if only that phase has samples */
+    ES_PHASE_ANY, /* train, or eval if only the evaluation phase has samples */
     ES_PHASE_ONLY_TRAIN,
     ES_PHASE_ONLY_EVAL
 } es_phase_choice;
@@ -29,9 +29,9 @@ typedef enum es_phase_choice {
 typedef struct es_summary_options {
     const char *series; /* "entropy"; borrowed */
     es_phase_choice phase;
-    int64_t step; /* step to show, or ES_STEP_FIRST or ES_STEP_LAST */
+    int64_t step; /* step to summarise, or ES_STEP_FIRST or ES_STEP_LAST */
     es_max max;
-    const es_rules_file *rules; /* borrowed, also by the summaries; NULL:
+    const es_rules_file *rules; /* borrowed, also by the summaries; if NULL,
                                    default thresholds and no rules */
     bool without_flags; /* if true, only one sample is read, and flags are not
                            judged */
@@ -42,8 +42,8 @@ typedef struct es_summary_options {
 void es_summary_options_default(es_summary_options *out);
 
 /**
- * Checks the options. Returns ES_OK, or ES_EUSAGE if the options contradict
- * each other: the policies ceiling and logT only apply to entropies.
+ * Checks the options. Returns ES_OK, or ES_EUSAGE if the policy is ceiling or
+ * logT, which only apply to entropies, and the series is not an entropy.
  */
 es_status
 es_summary_options_check(const es_summary_options *options) ES_MUST_USE;
@@ -58,13 +58,13 @@ typedef struct es_flag {
     int64_t onset, last;
     int64_t reported;          /* step at which the episode could first be
                                   reported, after it had lasted long enough */
-    int64_t collapse_reported; /* for a NaN: `reported` of the collapse that was
-                                  active when the NaN occurred; -1 if none
-                                  was */
+    int64_t collapse_reported; /* for a NaN, `reported` of the collapse that was
+                                  active when the NaN occurred; -1 if no
+                                  collapse was active */
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */
     size_t n_layers;
-    uint32_t *heads; /* (n_heads) each is layer * H + head; ascending */
+    uint32_t *heads; /* (n_heads) layer * H + head of each head, ascending */
     size_t n_heads;
 } es_flag;
 
@@ -85,7 +85,8 @@ typedef struct es_run_summary {
     size_t n_in_file; /* number of runs in the file */
     char *uuid;
     char *name;         /* from the file, so it must be escaped for output */
-    char *arch;         /* from the file, like name; NULL if unknown */
+    char *arch;         /* from the file, so it must be escaped for output; NULL
+                           if unknown */
     const char *status; /* "running", "finished", "failed", "stopped", or
                            "interrupted", which means that the file says
                            running, but no process on this machine is writing to
@@ -101,20 +102,20 @@ typedef struct es_run_summary {
     int64_t planned_steps;               /* ES_UNKNOWN if not recorded */
     int64_t last_step;     /* last step of the run; ES_UNKNOWN without
                               samples */
-    bool is_open_ended;    /* see es_judge_run */
+    bool is_open_ended;    /* true if the final number of steps is unknown */
     double common_ceiling; /* ceiling in nats for layers that have no separate
                               ceiling; NaN if unknown */
     es_layers *described;  /* names, kinds and ceilings of layers; NULL if
                               unknown */
-    es_cost_model model;   /* has no sizes if they are unknown; costs are then
-                              NaN */
+    es_cost_model model;   /* model for predicting costs; without sizes if they
+                              are unknown, so that costs are NaN */
 
     char *series, *unit; /* name and unit of `values` */
     es_shape shape;
     es_phase phase; /* phase of values, loss and ppl */
     int64_t step;   /* step of `values` */
-    float *values;  /* (n_rows,n_columns): (L,H), (L,1) or (1,1), depending on
-                       the shape */
+    float *values;  /* (n_rows,n_columns), which is (L,H), (L,1) or (1,1)
+                       depending on the shape of the series */
     size_t n_rows, n_columns;
     es_summary *layers; /* (n_rows) statistics of each row */
 
@@ -122,37 +123,39 @@ typedef struct es_run_summary {
        include a regulariser; ppl = exp(ce), or exp(loss) if ce was not
        recorded. */
     float loss, ppl;
-    float eval_loss, eval_ppl; /* loss and ppl on held-out data, whichever phase
-                                  is shown; under ES_STEP_LAST the newest values
-                                  of the run, since the last evaluation follows
-                                  the last step */
+    float eval_loss, eval_ppl; /* loss and ppl on held-out data, independent of
+                                  `phase`; with ES_STEP_LAST, the newest values
+                                  of the run, because the last evaluation
+                                  follows the last step */
 
-    double ceiling; /* nats; ln(T!)/T for a causal head, otherwise the largest
-                       ceiling of the run's heads; NaN if unknown */
+    double ceiling; /* ceiling in nats: ln(T!)/T for causal heads, otherwise the
+                       largest ceiling of the run's heads; NaN if unknown */
     float *scaled;  /* `values`, scaled from each head's ceiling to `ceiling`,
-                       for peak and bands (es_judge_run_scale); NULL: use
-                       `values` */
+                       from which peak and bands are computed
+                       (es_judge_run_scale); if NULL, `values` are used */
     double peak;    /* largest finite value; NaN if no value is finite */
     es_max max;     /* policy of m */
     double m;       /* upper edge of the bands; NaN if unknown */
     es_bands bands; /* bands of a series of heads; for other series n_heads is
                        0 */
 
-    bool judged;                /* false if without_flags */
+    bool judged;                /* true if flags were judged */
     const es_rules_file *rules; /* borrowed from the options */
     bool *heard; /* (rules->n) true if the series of the rule has a sample; NULL
                     without rules, or if not judged */
     uint64_t *nonfinite; /* (rules->n) number of values, NaN or infinite, that
-                            the rule could not compare; NULL like heard */
+                            the rule could not compare; NULL if `heard` is
+                            NULL */
     bool checksums;      /* true if the file has checksums */
     es_damaged *damaged; /* (n_damaged) damaged samples among those that were
-                            read, by step; shown as missing */
+                            read, sorted by step; their values are missing */
     size_t n_damaged;
     bool end_damaged; /* true if the newest sample of a judged series is
-                         damaged, so that other flags may be active */
-    es_flag *flags;   /* (n_flags) all episodes of the run by onset, then kind:
-                         flags in the shown phase, rules in the phase that each
-                         rule names */
+                         damaged, so that flags that are not listed may be
+                         active */
+    es_flag *flags;   /* (n_flags) all episodes of the run, sorted by onset and
+                         kind; flags are judged in `phase`, rules in the phase
+                         that each rule names */
     size_t n_flags;
     es_run_settings settings; /* empty until es_run_settings_read */
 } es_run_summary;
@@ -165,13 +168,14 @@ typedef struct es_run_summary {
  * The bands and their upper edge m are computed; under `observed`, m is the
  * peak of this run until es_summary_set_max is called. The first ES_FLAGS_KEPT
  * episodes of each kind are kept, or fewer if the kept episodes list
- * ES_FLAG_HEADS_KEPT heads in total; later episodes extend the last kept one of
- * their kind, including the gaps between them.
+ * ES_FLAG_HEADS_KEPT heads in total; later episodes are merged into the last
+ * kept episode of their kind, which then includes the gaps between the
+ * episodes.
  *
- * Returns ES_OK; ES_ENOTFOUND: no such series, sample or step (the message
- * lists the existing ones); ES_EFORMAT, ES_EIO: the run is damaged (other runs
- * of the file may be intact); ES_EUSAGE, also if a rule's aggregate does not
- * fit its series; ES_ENOMEM.
+ * Returns ES_OK; ES_ENOTFOUND if the series, sample or step does not exist (the
+ * message lists those that exist); ES_EFORMAT or ES_EIO if the run is damaged
+ * (other runs of the file may be intact); ES_EUSAGE, also if a rule's aggregate
+ * does not fit its series; ES_ENOMEM.
  */
 es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
                           const es_summary_options *options) ES_MUST_USE;
@@ -182,8 +186,9 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 void es_summary_free(es_run_summary *summary); /* summary may be NULL */
 
 /** Reads the newest perplexity on held-out data; the result is missing if
- *  nothing was recorded. Same as eval_ppl of a summary, but works for runs that
- *  lack the series to show. Returns the same statuses as es_summary_load. */
+ *  nothing was recorded. The result is the same as eval_ppl of a summary, but
+ *  the run need not have the selected series. Returns the same statuses as
+ *  es_summary_load. */
 es_status es_summary_eval_ppl(float *out, es_reader *reader,
                               size_t run) ES_MUST_USE;
 
@@ -191,15 +196,15 @@ es_status es_summary_eval_ppl(float *out, es_reader *reader,
 double es_peak_of(double a, double b);
 
 /** Sets the bands and their upper edge m. `observed` is the largest peak of all
- *  shown runs (es_peak_of). */
+ *  loaded runs (es_peak_of). */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
 /** Returns a description of the run for the flag judge; its ceilings are
  *  borrowed from the summary. */
 es_judge_run es_summary_judged(const es_run_summary *summary);
 
-/** Returns true if the ceiling is unknown, so that overload and collapse
- *  relative to the ceiling are not judged. */
+/** Returns true if the ceiling is unknown. In this case, the flags that are
+ *  defined relative to the ceiling (overload and collapse) are not judged. */
 bool es_summary_lacks_ceiling(const es_run_summary *summary);
 
 /** Returns the largest possible mean entropy of the layer's heads, in nats; NaN
@@ -224,17 +229,19 @@ void es_summary_note_config(const es_run_summary *summary);
 /** Returns true if a flag of severity error or above is active. */
 bool es_summary_alarms(const es_run_summary *summary);
 
-/** Returns true if the run was judged to its end, and no flag is active. */
+/** Returns true if the run was judged, none of its newest samples is damaged,
+ *  and no flag is active. */
 bool es_summary_is_ok(const es_run_summary *summary);
 
 /**
  * Prints the active flags, worst first: "collapse L9-11 (critical); overload
- * (error)". If the kinds of the layers are known, they are included: "overload
- * L0-4 window, L5 full (error)"; a single layer also gets the name of its
- * module. A NaN after a collapse reads "nan L0-11 (critical, 35 steps after
- * collapse)". If no flag is active, prints "ok"; "ok (no ctx)" if the ceiling
- * is unknown; "unknown (damaged)" if the newest samples are damaged; or "-" if
- * the run was not judged. Returns the length like snprintf.
+ * (error)". If the kinds of the layers are known, they are included, as in
+ * "overload L0-4 window, L5 full (error)"; a single layer is followed by the
+ * name of its module. A NaN after a collapse is printed as "nan L0-11
+ * (critical, 35 steps after collapse)". If no flag is active, prints "ok"; "ok
+ * (no ctx)" if the ceiling is unknown; "unknown (damaged)" if the newest
+ * samples are damaged; or "-" if the run was not judged. Returns the length
+ * like snprintf.
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);
@@ -244,9 +251,9 @@ size_t es_summary_print_flags(char *out, size_t size,
 es_status es_summary_copy_flags(char **out,
                                 const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the line about m, the upper edge of the bands: its value if all runs
- *  share the same m, its policy, the unit, and the series unless it is entropy.
- *  Unit and series are escaped. */
+/** Prints the line about m, the upper edge of the bands. It contains the value
+ *  of m if all runs share the same m, the policy, the unit, and the name of the
+ *  series unless it is entropy. Unit and series are escaped. */
 void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series);
 

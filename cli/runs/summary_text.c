@@ -1,5 +1,5 @@
-/* Creates the strings about a run: its active flags, its layers, and the line
-   about the upper edge m of the bands. */
+/* Creates texts about a run: the list of active flags, the description of the
+   layers, and the line about the upper edge m of the bands. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -22,14 +22,14 @@ const es_flag_info *es_flag_advice(const es_flag *flag)
     return flag->rule ? NULL : es_flag_info_at(flag->kind);
 }
 
-/* Appends the active flags of a kind or rule, if `severity` is their highest
-   severity, with the layers (L <= ES_MAX_LAYERS) of all their episodes:
-   "overload L0-2,9-11 (error)". */
+/* Appends one entry for the active flags of a kind or rule, with the layers of
+   all their episodes, as in "overload L0-2,9-11 (error)". Appends nothing
+   unless `severity` is the highest severity of these flags. */
 static void append_kind(es_text *to, const es_run_summary *summary,
                         es_severity severity, es_flag_kind kind,
                         const es_rule *rule)
 {
-    bool layers[ES_MAX_LAYERS + 1]; /* the last element stays false */
+    bool layers[ES_MAX_LAYERS + 1]; /* the last element is always false */
     const size_t n_layers = (size_t)summary->n_layer;
     es_severity highest = ES_SEVERITY_NONE;
     memset(layers, 0, (n_layers + 1) * sizeof *layers);
@@ -190,7 +190,8 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
 
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
 {
-    for (size_t i = 0; i < summary->n_flags; i++) { /* sorted by onset */
+    for (size_t i = 0; i < summary->n_flags; i++) { /* the flags are sorted by
+                                                       onset */
         const es_flag *flag = &summary->flags[i];
         if (flag->kind == ES_FLAG_NAN)
             return flag->collapse_reported < 0

@@ -1,5 +1,5 @@
-/* Symbols of quantities for figures, looked up by the name that configurations
-   and series use. */
+/* Contains the symbols of quantities for figures. The function finds a symbol
+   by the name that configurations and series use for the quantity. */
 #include "cli/runs/labels.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Stores curves over steps in constant memory, for --tui, the curves of
-   cli/figures and the report. The points are in an array of slots; whenever the
-   array is full, every JOIN neighbouring slots are merged into one. */
+   cli/figures and the report. An array of slots contains the points. Whenever
+   the array is full, groups of JOIN neighbouring slots are merged into one slot
+   each. */
 #include "cli/runs/trace.h"
 
 #include "analyzer/base/checked.h"
@@ -8,13 +9,14 @@
 
 enum {
     JOIN = 4
-}; /* number of slots merged at once; a merged slot gives up to 3 points and
-      must replace at least 3 */
+}; /* number of slots merged into one; at least 3, because a merged slot is
+      drawn as up to 3 points */
 
 /* Values of one curve within a slot. */
 typedef struct span {
-    float low, high; /* smallest and largest finite value; the value itself if
-                        count is 1; missing without a finite value */
+    float low, high; /* smallest and largest finite value; missing if no value
+                        is finite; both are the value itself, finite or not, if
+                        count is 1 */
     bool broken;     /* true if some value is NaN or infinite */
 } span;
 
@@ -25,8 +27,8 @@ typedef struct slot {
 } slot;
 
 struct es_trace {
-    size_t n_lines, capacity, n, width; /* width: number of steps in a full
-                                           slot */
+    size_t n_lines, capacity, n, width; /* `width` is the number of steps in a
+                                           full slot */
     slot *slots;                        /* (capacity) */
     span *spans;                        /* (capacity,n_lines) */
 };
@@ -73,7 +75,7 @@ void es_trace_free(es_trace *trace)
 static void add_span(span *to, const span *from)
 {
     to->broken = to->broken || from->broken;
-    /* Only finite numbers are compared, since low may be NaN. */
+    /* compare only finite numbers, because `low` may be NaN */
     if (!isfinite(from->low))
         return;
     if (!isfinite(to->low)) {

@@ -1,6 +1,6 @@
-/* Finds run files below folders, for all verbs, and takes stamps of run files,
-   for the live view and for watch. A stamp includes the write-ahead log (-wal),
-   because a writer appends to the log first. */
+/* Finds run files below folders, for all commands, and takes stamps of run
+   files, from which the live view and `watch` detect changes. A stamp includes
+   the write-ahead log (-wal), because a writer appends to the log first. */
 #include "cli/runs/tree.h"
 
 #include "analyzer/base/checked.h"
@@ -21,8 +21,8 @@
 es_status es_paths_add(es_paths *to, const char *path)
 {
     es_status status = ES_OK;
-    /* Capacities are powers of two and thus follow from the number of
-       elements. */
+    /* The array grows whenever the number of elements is a power of two, so its
+       capacity need not be stored. */
     if ((to->n & (to->n - 1)) == 0)
         status = es_grow(&to->paths, to->n ? 2 * to->n : 1, sizeof *to->paths,
                          "paths");
@@ -40,7 +40,7 @@ void es_paths_free(es_paths *paths)
     *paths = (es_paths){0};
 }
 
-/* Folders still to be visited, as a stack: the next folder is the last one. */
+/* State of a walk through folders. `left` is a stack of the paths to visit. */
 typedef struct walk {
     es_paths left;
     es_paths *files, *folders; /* results; `folders` may be NULL */
@@ -62,8 +62,9 @@ static es_status fail_unread(const char *path)
                    path, strerror(errno));
 }
 
-/* Lists a folder completely or fails. fts is not used, because it ignores
-   errors while reading a folder, which would hide runs. */
+/* Adds the entries of a folder to the paths to visit, or fails. The fts
+   functions are not used, because they ignore errors while reading a folder, so
+   that runs could be missed. */
 static es_status open_folder(walk *w, const char *folder)
 {
     struct dirent **entries = NULL;
@@ -99,7 +100,8 @@ static es_status visit(walk *w, const char *path)
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     if (lstat(path, &about) != 0)
-        return errno == ENOENT ? ES_OK /* the entry has just been removed */
+        return errno == ENOENT ? ES_OK /* the entry was removed after the folder
+                                          was listed */
                                : fail_unread(path);
     if (S_ISDIR(about.st_mode))
         return open_folder(w, path);

@@ -1,7 +1,7 @@
-/* Prints annotations for GitHub Actions. A workflow command is a line of a log
-   that terminals also show, so control bytes are escaped as for a terminal. In
-   addition, "%" is escaped in the message, and "%", ":" and "," in the
-   properties. */
+/* Prints annotations for GitHub Actions. An annotation is a line in the log of
+   a workflow. Terminals also display such logs, so control bytes are escaped as
+   for a terminal. In addition, "%" is escaped in the message, and "%", ":" and
+   "," in the properties. */
 #include "cli/scan/github.h"
 
 #include "cli/output/print.h"

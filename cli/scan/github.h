@@ -1,14 +1,15 @@
-/** Prints the findings of --check as annotations that GitHub Actions shows next
- *  to a change. */
+/** Prints the findings of --check as annotations, which GitHub Actions displays
+ *  next to the changed files. */
 #ifndef ES_GITHUB_H
 #define ES_GITHUB_H
 
 #include "cli/runs/summary.h"
 
 /**
- * Prints one workflow command, ::error, ::warning or ::notice, with the run's
- * file and its active flags; prints nothing if their severity is below `least`.
- * Syntax: docs.github.com/actions, "Workflow commands".
+ * Prints one annotation (the workflow command ::error, ::warning or ::notice)
+ * with the run's file and its active flags. Prints nothing if the highest
+ * severity of these flags is below `least`. Syntax: docs.github.com/actions,
+ * "Workflow commands".
  *
  * Returns ES_OK or ES_ENOMEM. The caller checks the stream for write errors.
  */

@@ -1,9 +1,9 @@
-/* Runs a scan as an array of Slurm tasks. Part k of n covers a range of the
-   files and stores their findings in the format in which the processes of
-   es_gather pass them. The parts are joined one after another, so memory does
-   not grow with their number. A part is written whole or not at all; its
-   existence is the only sign that its task succeeded, and the state that Slurm
-   reports appears only in messages. */
+/* Runs a scan as an array of Slurm tasks. Task k covers a range of the files,
+   and writes its findings to a file, the part k, in the format that the
+   processes of es_gather use. The parts are joined one after another, so memory
+   does not grow with the number of parts. A part appears complete or not at
+   all. A task has succeeded if its part exists; the state that Slurm reports is
+   only used in messages. */
 #include "cli/scan/parts.h"
 
 #include "analyzer/base/checked.h"
@@ -24,9 +24,11 @@
 #include <unistd.h>
 
 #define JOB_NAME "entropy-summarise"
-#define LIST_MOST ((size_t)1 << 30) /* bytes */
-#define TROUBLE_MOST 20             /* maximum failures of squeue in a row */
-#define LATE_MS 3000 /* ms until a file written on another node is visible */
+#define LIST_MOST ((size_t)1 << 30) /* maximum size of the list in bytes */
+/* Maximum number of consecutive failures of squeue. */
+#define TROUBLE_MOST 20
+/* Maximum delay in ms until a file written on another node is visible. */
+#define LATE_MS 3000
 
 typedef struct work_file {
     char path[PATH_MAX];
@@ -37,7 +39,7 @@ static work_file file_of(const es_scan_options *options, const char *name)
     work_file file;
     if (snprintf(file.path, sizeof file.path, "%s/%s", options->work, name) >=
         (int)sizeof file.path)
-        file.path[0] = '\0'; /* An empty path cannot be opened. */
+        file.path[0] = '\0'; /* opening an empty path fails */
     return file;
 }
 
@@ -54,8 +56,8 @@ static size_t n_parts(const es_scan_options *options)
     return n < options->n_inputs ? n : options->n_inputs;
 }
 
-/* Returns the index of the first file of part k. The part ends before
-   first_of(k + 1). */
+/* Returns the index of the first file of part k. The last file of part k is
+   first_of(k + 1) - 1. */
 static size_t first_of(const es_scan_options *options, size_t k)
 {
     const size_t n = n_parts(options), each = options->n_inputs / n;
@@ -85,9 +87,10 @@ static void sleep_ms(long ms)
 /* --- the folder of --work
    -------------------------------------------------- */
 
-/* Writes text to path; if the file already has this content, only sets *same.
-   If `busy` is not NULL, a job is using the file: fails with this message
-   instead of changing the file. */
+/* Writes `text` to the file `path`, unless the file already has this content.
+   Sets *same to true if it has. If `busy` is not NULL, a job is using the file;
+   the function then fails with the message `busy` instead of changing the
+   file. */
 static es_status write_text(bool *same, const char *path, const char *text,
                             size_t n, const char *busy)
 {
@@ -111,7 +114,7 @@ static es_status write_text(bool *same, const char *path, const char *text,
     return es_outfile_close(file);
 }
 
-/* Prints the content of a file of the work folder. */
+/* Type of functions that print the content of a file in the work folder. */
 typedef es_status printer(FILE *stream, const es_scan_options *options);
 
 static es_status write_file(bool *same, const es_scan_options *options,
@@ -131,7 +134,8 @@ static es_status write_file(bool *same, const es_scan_options *options,
     return status;
 }
 
-/* Each name ends with a NUL, because it may contain any other byte. */
+/* Prints the names of the run files. Each name ends with a NUL, because names
+   may contain any other byte. */
 static es_status print_list(FILE *stream, const es_scan_options *options)
 {
     for (size_t i = 0; i < options->n_inputs; i++)
@@ -155,8 +159,8 @@ static es_status find_places(char self[PATH_MAX], char here[PATH_MAX],
     return ES_OK;
 }
 
-/* The script repeats the command line in the folder where it was given, so that
-   each task uses the same options. */
+/* Prints the batch script. The script repeats the command line in the current
+   folder, so that each task uses the same options. */
 static es_status print_script(FILE *stream, const es_scan_options *options)
 {
     char self[PATH_MAX], here[PATH_MAX], work[PATH_MAX];
@@ -185,9 +189,10 @@ static es_status print_script(FILE *stream, const es_scan_options *options)
     return ES_OK;
 }
 
-/* Creates the work folder, its list and its script, and removes parts that
-   belong to another list or script. `busy` is the error message if the folder
-   must not change; otherwise NULL. */
+/* Creates the work folder, the list of run files and the batch script. If the
+   list or the script has changed, removes the existing parts. `busy` is NULL,
+   or the error message if the folder must not change because a job is using
+   it. */
 static es_status prepare(const es_scan_options *options, const char *busy)
 {
     bool same_list = false, same_script = false;
@@ -231,15 +236,16 @@ void es_parts_remove(const es_scan_options *options)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(file_of(options, names[i]).path);
-    rmdir(options->work); /* fails if other logs remain */
+    rmdir(options->work); /* fails if the folder contains logs of earlier
+                             jobs */
 }
 
 /* --- the job --------------------------------------------------------------*/
 
-/* QUEUE_HAS means that Slurm's queue contains a task of the job whose part is
-   missing, QUEUE_LEFT that it contains none. A task whose part exists may stay
-   in the queue, but writes nothing more. QUEUE_UNKNOWN means that squeue did
-   not answer. */
+/* State of a job. QUEUE_HAS means that Slurm's queue contains a task whose part
+   is missing. QUEUE_LEFT means that the queue contains no such task; tasks
+   whose parts exist may still be in the queue, but will not write anything.
+   QUEUE_UNKNOWN means that squeue did not answer. */
 typedef enum queue { QUEUE_UNKNOWN, QUEUE_LEFT, QUEUE_HAS } queue;
 
 static queue state_of(const char *lines, const es_scan_options *options)
@@ -270,12 +276,13 @@ static queue look_into_queue(char *reason, size_t size,
     if (answer.code == 0)
         state = state_of(answer.text, options);
     else if (strstr(answer.trouble, "Invalid job id"))
-        state = QUEUE_LEFT; /* Slurm has forgotten the ended job */
+        state = QUEUE_LEFT; /* Slurm no longer knows the job, so it has ended */
     free(answer.text);
     return state;
 }
 
-/* Prints the missing parts as "--array=0,3,5". */
+/* Prints the numbers of the missing parts as an option of sbatch,
+   "--array=0,3,5". */
 static es_status print_array(char **out, const es_scan_options *options)
 {
     size_t n = 0;
@@ -299,8 +306,8 @@ static es_status submit(int64_t *job, const es_scan_options *options)
     char *array = NULL, **argv = NULL, number[32];
     size_t n = 0;
     bool same;
-    const size_t n_missing = count_missing(options); /* before tasks write
-                                                        parts */
+    const size_t n_missing = count_missing(options); /* counted before tasks
+                                                        write parts */
     es_status status = es_alloc(&argv, (size_t)options->n_slurm_words + 6,
                                 sizeof *argv, "a command line");
     if (status < 0 || (status = print_array(&array, options)) < 0)
@@ -318,7 +325,8 @@ static es_status submit(int64_t *job, const es_scan_options *options)
     status = write_text(&same, file_of(options, "job").path, number,
                         strlen(number), NULL);
     if (!options->quiet)
-        es_print_note("%s: job %" PRId64 " of Slurm: %zu of %zu parts",
+        es_print_note("%s: job %" PRId64
+                      " of Slurm: %zu of %zu parts submitted",
                       options->work, *job, n_missing, n_parts(options));
 done:
     free(array);
@@ -326,8 +334,8 @@ done:
     return status;
 }
 
-/* Waits until all parts exist, or Slurm's queue has no task that could write a
-   missing part. */
+/* Waits until all parts exist, or until Slurm's queue has no task that could
+   write a missing part. */
 static es_status wait_for(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options);
@@ -359,8 +367,8 @@ static es_status wait_for(const es_scan_options *options, int64_t job)
 
 /* --- the state of a failed task ------------------------------------------ */
 
-/* Reads the state of a task, such as "TIMEOUT", from scontrol; *out is empty if
-   Slurm has forgotten the task. */
+/* Reads the state of a task, such as "TIMEOUT", from scontrol. *out is empty if
+   Slurm no longer knows the task. */
 static void read_state(char out[32], int64_t job, size_t k)
 {
     char program[] = "scontrol", verb[] = "show", kind[] = "job", line[] = "-o",
@@ -399,7 +407,8 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
         read_state(state, job, k);
         snprintf(log, sizeof log, "slurm-%" PRId64 "_%zu.out", job, k);
         const work_file file = file_of(options, log);
-        if (access(file.path, R_OK) != 0) /* no log: task never began */
+        if (access(file.path, R_OK) != 0) /* without a log, the task never
+                                             began */
             es_print_note("task %" PRId64 "_%zu of Slurm left the queue before "
                           "it began: there is no %s: %s",
                           job, k, file.path, remedy_of(state));
@@ -440,8 +449,9 @@ es_status es_parts_submit(const es_scan_options *options)
 
 /* --- parts ----------------------------------------------------------------*/
 
-/* Prints the first line of a part, so that only the same build, with the same
-   list of files, accepts the part. */
+/* Prints the first line of a part. It identifies the build, the part and the
+   number of files, so that only the same build, with as many files, accepts the
+   part. */
 static void print_head(FILE *stream, const es_scan_options *options, size_t k)
 {
     fprintf(stream, "%.90s%zu of %zu, %zu files\n", es_finding_head(), k,
@@ -451,8 +461,8 @@ static void print_head(FILE *stream, const es_scan_options *options, size_t k)
 static es_status fail_part(const es_scan_options *options, size_t k)
 {
     return es_fail(ES_EFORMAT,
-                   "%s: not a part of this summary by this version: remove it, "
-                   "and repeat the command",
+                   "%s: belongs to another summary or version of entropy-scan: "
+                   "remove it, and repeat the command",
                    part_of(options, k).path);
 }
 
@@ -497,7 +507,7 @@ es_status es_parts_join(const es_scan_options *options,
 
 /* --- a task ---------------------------------------------------------------*/
 
-/* Reads the file names from the list; they point into *text, which the caller
+/* Reads the list of file names. The names point into *text, which the caller
    frees. */
 static es_status read_list(char **text, char ***names, size_t *n,
                            const es_scan_options *options)

@@ -2,9 +2,9 @@
  * Runs a scan as an array of Slurm tasks: `summarise DIR --slurm`. The folder
  * of `--work` contains the list of the files, the batch script, the job's
  * number, the findings of each task (part-K) and its log (slurm-JOB_K.out). If
- * an attempt fails, the next one reuses the existing parts, unless the list or
- * the command line has changed. The folder is removed after all parts have been
- * joined.
+ * an attempt fails, the next attempt reuses the existing parts, unless the list
+ * or the command line has changed. The folder is removed after all parts have
+ * been joined.
  */
 #ifndef ES_SCAN_PARTS_H
 #define ES_SCAN_PARTS_H
@@ -15,24 +15,24 @@
 /**
  * Submits the tasks whose parts are missing, and waits for them.
  *
- * Returns ES_OK if all parts exist; ES_ENOTFOUND: sbatch is not installed;
- * ES_EIO: sbatch failed, a task wrote no part (a line on standard error for
- * each), or the folder cannot be written; ES_ELOCKED: the job of an earlier
- * attempt is still running; ES_EUSAGE; ES_ENOMEM.
+ * Returns ES_OK if all parts exist; ES_ENOTFOUND if sbatch is not installed;
+ * ES_EIO if sbatch failed, if tasks wrote no part (reported with one line per
+ * task on standard error), or if the folder cannot be written; ES_ELOCKED if
+ * the job of an earlier attempt is still running; ES_EUSAGE; ES_ENOMEM.
  */
 es_status es_parts_submit(const es_scan_options *options) ES_MUST_USE;
 
 /** Passes the findings of all parts to the job's sink, in the order of the
- *  job's inputs. Returns ES_OK; ES_EIO; ES_EFORMAT: a file is not a part of
+ *  job's inputs. Returns ES_OK; ES_EIO; ES_EFORMAT if a file is not a part of
  *  this summary; ES_ENOMEM. */
 es_status es_parts_join(const es_scan_options *options,
                         const es_gather_job *job) ES_MUST_USE;
 
-/** Removes the files that es_parts_submit and its tasks created, and the
+/** Removes the files that es_parts_submit and its tasks created, and the work
  *  folder. */
 void es_parts_remove(const es_scan_options *options);
 
-/** Runs one task: summarises the files of part `options->part` and writes the
+/** Runs one task: summarises the files of part `options->part` and writes this
  *  part. Returns ES_OK; ES_EIO, ES_EFORMAT, ES_ENOMEM. */
 es_status es_parts_run(const es_scan_options *options) ES_MUST_USE;
 

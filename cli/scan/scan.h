@@ -1,5 +1,5 @@
-/** Options of a scan: which runs the command line selects, and how they are
- *  shown. */
+/** Options of a scan, which determine the runs to read and how they are
+ *  output. */
 #ifndef ES_SCAN_H
 #define ES_SCAN_H
 
@@ -22,17 +22,17 @@ typedef enum es_text_kind {
  *  some figures also has the tag 1 << figure for each of these figures. */
 #define ES_SCAN_PICTURE_TAG (1u << 31)
 
-#define ES_SCAN_TASKS_MOST 1000 /* Slurm's default limit is 1001 */
+#define ES_SCAN_TASKS_MOST 1000 /* below Slurm's default limit of 1001 */
 
 /** Options of a scan. Strings are borrowed from argv. */
 typedef struct es_scan_options {
     char **inputs; /* (n_inputs) run files, after folders were expanded; has
                       capacity for the baseline */
     size_t n_inputs;
-    size_t n_unreadable; /* number of folders that cannot be read; each has been
+    size_t n_unreadable; /* number of unreadable folders, which have been
                             reported */
-    es_paths found;      /* owns the files found in folders; `inputs` points
-                            into it */
+    es_paths found;      /* owns the paths found in folders, to which `inputs`
+                            points */
     es_where where;
     es_order order;
     es_summary_options summary;
@@ -41,31 +41,32 @@ typedef struct es_scan_options {
     es_text_kind text;
     const char *text_file; /* "-": standard output */
     bool quiet;
-    es_severity check; /* least severity for exit code 1; NONE: always exit 0 */
+    es_severity check; /* lowest severity that causes exit code 1; NONE for exit
+                          code 0 in every case */
     int check_format;  /* 0: table; 1: github */
-    bool tui, follow;  /* draw on the terminal instead of printing a table */
+    bool tui, follow;  /* draw on the terminal; redraw as the runs grow */
     bool compare, trends;
-    bool best_first;       /* with --compare: print only configurations, best
-                              first */
+    bool best_first;       /* with --compare, print only configurations, the
+                              best first */
     const char *baseline;  /* file given by --baseline; NULL without a
                               baseline */
     size_t baseline_input; /* index of the baseline in `inputs` */
     bool baseline_added;   /* true if the baseline was not among the inputs, and
                               was appended to them */
 
-    /* As given on the command line; es_scan_judge derives the members above
-       from these. */
+    /* Options as given on the command line. es_scan_judge derives the members
+       above from the following members. */
     bool json, jsonl, csv;
     const char *output; /* NULL if no -o was given */
     es_format format;
-    int64_t n_processes; /* maximum number of processes that read; 0: one per
-                            CPU */
+    int64_t n_processes; /* maximum number of processes that read files; 0 for
+                            one per CPU */
     bool slurm;          /* if true, Slurm tasks read the files
                             (cli/scan/parts.h) */
     int64_t n_tasks;     /* maximum number of Slurm tasks */
-    const char *work;    /* folder of the Slurm tasks */
+    const char *work;    /* folder for the files of the Slurm tasks */
     int64_t part;        /* number of the part that this process writes; -1 if
-                            it is not a task */
+                            the process is not a Slurm task */
     char **words;        /* (n_words) command line for the tasks, borrowed */
     char **slurm_words;  /* (n_slurm_words) options for sbatch, borrowed */
     int n_words, n_slurm_words;
@@ -89,7 +90,7 @@ es_status es_scan_options_default(es_scan_options *out,
  * Parses and checks the command line.
  *
  *   out      freed with es_scan_options_free, also after a failure
- *   command  the scan without a verb, or the verb summarise
+ *   command  the command that is run: a scan, or `summarise`
  *
  * Returns ES_OK; ES_DONE (--help or --version was printed); ES_EUSAGE;
  * ES_ENOMEM.
@@ -98,8 +99,9 @@ es_status es_scan_options_parse(es_scan_options *out, const es_command *command,
                                 int argc, char **argv) ES_MUST_USE;
 
 /**
- * Checks options that depend on each other: refuses contradictions, determines
- * the file of each output, and expands folders. Completes *options.
+ * Checks options that depend on each other: rejects contradictory options,
+ * determines the file of each output, and expands folders. Stores the results
+ * in *options.
  *
  * Returns ES_OK; ES_EUSAGE; ES_ENOTFOUND or ES_EIO for a folder; ES_ENOMEM.
  */
@@ -108,9 +110,10 @@ es_status es_scan_judge(es_scan_options *options) ES_MUST_USE;
 void es_scan_options_free(es_scan_options *options);
 
 /**
- * Shows the runs, and prints a message for each failure. Returns the exit code.
+ * Reads the runs, writes all outputs, and prints a message for each failure.
+ * Returns the exit code.
  *
- *   options  completed by es_scan_judge (es_scan_options_parse calls it)
+ *   options  options from es_scan_options_parse, which has called es_scan_judge
  */
 int es_scan_run(const es_scan_options *options);
 

@@ -1,5 +1,5 @@
-/* Checks options of a scan that depend on each other: refuses contradictions,
-   determines the file of each output, and expands folders. */
+/* Checks options of a scan that depend on each other: rejects contradictory
+   options, determines the file of each output, and expands folders. */
 #include "cli/scan/scan.h"
 
 #include "analyzer/base/text.h"
@@ -16,7 +16,8 @@ static bool has(const es_scan_options *options, const char *name)
     return es_options_has(&es_scan_command, options->given, name);
 }
 
-/* Appends the baseline to the inputs if it is not among them. */
+/* Finds the baseline among the inputs, or appends it to the inputs if it is
+   missing. */
 static void place_baseline(es_scan_options *to)
 {
     size_t i = 0;
@@ -26,7 +27,7 @@ static void place_baseline(es_scan_options *to)
         i++;
     to->baseline_input = i;
     to->baseline_added = i == to->n_inputs;
-    if (to->baseline_added) /* the array has space for it */
+    if (to->baseline_added) /* the array has space for the baseline */
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
 }
 
@@ -56,8 +57,8 @@ static es_status choose_text(es_scan_options *to)
     return ES_OK;
 }
 
-/* Assigns -o: to JSON or CSV; otherwise to the figures without a file name;
-   otherwise to the table. */
+/* Determines which output the option -o names. It is JSON or CSV if either is
+   written, otherwise the figures without a file name, otherwise the table. */
 static es_status place_output(es_scan_options *to)
 {
     es_format format;
@@ -69,8 +70,9 @@ static es_status place_output(es_scan_options *to)
                        es_format_of_path(&format, to->output) &&
                        !es_path_is_folder(to->output)
                    ? es_fail(ES_EUSAGE,
-                             "-o %s: several figures: name a folder, or a .pdf "
-                             "with one page for each, or --figure a+b",
+                             "-o %s: cannot contain several figures: name a "
+                             "folder, or a .pdf with one page for each, or "
+                             "use --figure a+b",
                              to->output)
                    : ES_OK;
     if (to->text == ES_TEXT_NONE)
@@ -80,8 +82,8 @@ static es_status place_output(es_scan_options *to)
     return ES_OK;
 }
 
-/* Omits the table if a picture goes to standard output. Refuses two outputs
-   with the same name, and an output that would overwrite an input. */
+/* Omits the table if a picture is written to standard output. Rejects two
+   outputs with the same name, and an output that would overwrite an input. */
 static es_status check_places(es_scan_options *to)
 {
     const char *places[ES_N_PICTURES + 2];
@@ -97,7 +99,8 @@ static es_status check_places(es_scan_options *to)
     for (int i = 0; i <= ES_N_PICTURES + 1; i++) {
         for (int j = 0; j < i; j++)
             if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
-                return es_fail(ES_EUSAGE, "%s: two outputs have this name",
+                return es_fail(ES_EUSAGE,
+                               "%s: two outputs have this name: rename one",
                                strcmp(places[i], "-") == 0 ? "standard output"
                                                            : places[i]);
         if (places[i] && (status = es_output_check_text(places[i], to->inputs,
@@ -107,7 +110,7 @@ static es_status check_places(es_scan_options *to)
     return ES_OK;
 }
 
-/* Refuses an option that applies to none of the drawn figures. */
+/* Rejects options that apply to none of the drawn figures. */
 static es_status check_users(const es_scan_options *to)
 {
     char names[128];
@@ -127,8 +130,8 @@ static es_status check_users(const es_scan_options *to)
                            "--%s applies only to pictures: add --heatmap, "
                            "--curves or --figure",
                            option->name);
-        for (int k = 0; k < ES_N_FIGURES; k++) { /* lists figures: "curves, nans
-                                                    or loss" */
+        for (int k = 0; k < ES_N_FIGURES; k++) { /* list the figures as "curves,
+                                                    nans or loss" */
             unsigned later = figures & ~((2u << k) - 1);
             if (figures & (1u << k))
                 es_text_append(&list, "%s%s", es_figure_name((es_figure_kind)k),
@@ -155,7 +158,7 @@ static es_status check_users(const es_scan_options *to)
 }
 
 /* Replaces folders by the run files below them. If a folder contains the
-   appended baseline, the baseline is removed from the end. */
+   baseline that place_baseline appended, removes the appended copy. */
 static es_status find_inputs(es_scan_options *to)
 {
     size_t i = 0;
@@ -182,7 +185,8 @@ static bool is_absent(const char *path)
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Verbs that users know from other programs, and the equivalent command. */
+/* Verbs (first words of a command line) that users know from other programs,
+   and the equivalent command. */
 static const char *const verbs_of_others[][2] = {
     {"show", "entropy-scan RUN.db"},
     {"view", "entropy-scan RUN.db"},
@@ -225,8 +229,8 @@ static es_status check_first(const char *word)
                           word);
 }
 
-/* Refuses "--heatmap x.png", which means --heatmap=x.png, before a picture is
-   written under another name. */
+/* Rejects "--heatmap x.png", where x.png would be an input and the picture
+   would get another name. The user probably means --heatmap=x.png. */
 static es_status check_picture_names(const es_scan_options *to)
 {
     const es_option *picture = NULL;
@@ -291,8 +295,8 @@ es_status es_scan_judge(es_scan_options *to)
     place_baseline(to);
     if ((status = choose_text(to)) != ES_OK)
         return status;
-    /* A JSON line is printed before the later runs are read, when the largest
-       value of all runs is still unknown. */
+    /* With --jsonl, the line of a run is printed before the later runs are
+       read, so the largest value of all runs is not known yet. */
     if (to->jsonl && !has(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
     if ((status = place_output(to)) != ES_OK ||
@@ -302,5 +306,6 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->part < 0 ? find_inputs(to) : ES_OK; /* a task reads its list */
+    return to->part < 0 ? find_inputs(to) : ES_OK; /* a Slurm task reads its
+                                                      inputs from the list */
 }

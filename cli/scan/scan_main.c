@@ -1,8 +1,9 @@
-/* Implements entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Each
-   file is read once, by several processes if there are many files. Under the
-   policy `observed`, a table, JSON or CSV begins only when the largest value of
-   all runs is known: the first summaries wait in memory, the others in a
-   temporary file. Pictures, --sort and --compare need all runs at once. */
+/* Implements entropy-scan RUN.db..., which outputs runs as a table, JSON, CSV
+   or pictures, and checks them. Each file is read once, by several processes if
+   there are many files. Under the policy `observed`, the largest value of all
+   runs must be known before a table, JSON or CSV can be written. Until then,
+   the first summaries wait in memory, and the others in a temporary file.
+   Pictures, --sort and --compare need all runs at once. */
 #include "analyzer/base/checked.h"
 #include "cli/compare/compare.h"
 #include "cli/output/output.h"
@@ -27,8 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Limits of the summaries that wait in memory: number of runs, and total number
-   of values. */
+/* Maximum number of summaries that wait in memory, and maximum number of values
+   in all these summaries. */
 enum { KEPT_MOST = 64, KEPT_VALUES_MOST = 1 << 18 };
 
 typedef struct scan {
@@ -36,26 +37,29 @@ typedef struct scan {
     double observed;         /* largest value of all runs */
     size_t input;            /* index of the current input */
 
-    es_run_summary **kept; /* (n_kept) runs for pictures and the comparison, or
-                              waiting until the largest value is known */
+    es_run_summary **kept; /* (n_kept) runs that pictures or the comparison
+                              need, or that wait until the largest value is
+                              known */
     size_t n_kept, n_kept_values;
-    FILE *waiting;             /* temporary file with later summaries that wait;
-                                  NULL if not used */
+    FILE *waiting;             /* temporary file with the summaries that wait
+                                  but are not in `kept`; NULL if not used */
     es_comparison *comparison; /* NULL without --compare */
     es_trends *trends;         /* NULL without --trends */
-    size_t n_shown, n_failed;  /* number of shown runs; number of failed runs
-                                  and files */
-    size_t n_left_out;         /* number of runs that --where excludes; included
-                                  in n_shown */
-    es_members_seen seen;      /* names of members in --where and --sort, and
-                                  which were found */
+    size_t n_shown, n_failed;  /* number of runs that were read; number of runs
+                                  and files that failed */
+    size_t n_left_out;         /* number of runs that --where excludes; also
+                                  counted in n_shown */
+    es_members_seen seen;      /* members of configurations that --where and
+                                  --sort name, and which of them were found */
     int output_code;           /* exit code of the first output that failed */
     es_severity highest;       /* highest severity of the active flags of all
                                   inputs */
     struct heard {
-        bool any;           /* a run has a sample of the rule's series */
+        bool any;           /* true if some run has a sample of the rule's
+                               series */
         uint64_t nonfinite; /* number of NaN and infinite values in all runs */
-    } * heard;              /* (rules->n) for each rule; NULL without rules */
+    } * heard;              /* (rules->n) one element for each rule; NULL
+                               without rules */
 
     es_output *output;
     FILE *stream;
@@ -93,7 +97,8 @@ static es_status add_text(scan *s, const es_run_summary *summary)
         es_json_run(&s->json, summary);
     } else if (s->options.text == ES_TEXT_JSON_LINES) {
         es_json_line(s->stream, summary);
-        fflush(s->stream); /* a reader of the pipe gets each run at once */
+        fflush(s->stream); /* so that a program that reads a pipe gets each run
+                              immediately */
     } else if (s->options.text == ES_TEXT_CSV) {
         status = es_csv_run(s->stream, summary);
     } else if (s->options.text == ES_TEXT_GITHUB) {
@@ -138,7 +143,8 @@ static es_status end_text(scan *s)
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* Reports and counts a failure; the other runs are still shown. */
+/* Reports and counts a failure to read a run or file. The scan then continues
+   with the other runs. */
 static void report_failure(scan *s)
 {
     es_print_failure();
@@ -162,9 +168,9 @@ static bool is_left_out(const scan *s, const es_run_summary *summary)
     return !is_baseline(s) && !es_where_holds(&s->options.where, summary);
 }
 
-/* Checks that each member that --where and --sort name exists in some run. A
-   plain name without a match is an error, since it is probably misspelled;
-   "config.KEY" without a match only causes a note. */
+/* Checks that each configuration member that --where or --sort names exists in
+   some run. If no run has a member KEY, the name "KEY" is an error, since it is
+   probably misspelled, but "config.KEY" only causes a note. */
 static es_status check_members(const scan *s)
 {
     const es_status status =
@@ -182,8 +188,8 @@ static bool keeps_runs(const scan *s)
            es_figures_any(&s->options.figures);
 }
 
-/* Begins the progress line of a pass over many files; shows none if text is
-   printed to a terminal during the pass. */
+/* Begins the progress line of a pass over many files, unless text is printed on
+   a terminal during the pass. */
 static void begin_pass(const scan *s, const char *verb)
 {
     const es_text_kind text = s->options.text;
@@ -238,7 +244,7 @@ static es_status let_wait(scan *s, es_run_summary **run)
     return status;
 }
 
-/* Keeps a run for pictures, --sort and --compare; sets *run to NULL. */
+/* Keeps a run for pictures, --sort and --compare, and sets *run to NULL. */
 static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
                               size_t index)
 {
@@ -252,7 +258,7 @@ static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
     return status;
 }
 
-/* The run callback of es_gather_sink; owns `run`. */
+/* Callback es_gather_sink.run, which owns `run`. */
 static es_status take_run(void *user, es_run_summary *run, es_reader *reader,
                           size_t index)
 {
@@ -331,7 +337,8 @@ static es_status read_inputs(scan *s)
 
 /* --- outputs --------------------------------------------------------------*/
 
-/* Reports the failure of an output; the other outputs are still written. */
+/* If an output failed, prints the error and records the exit code. The other
+   outputs are still written. */
 static void note_output(scan *s, es_status status)
 {
     int code = status < 0 ? es_command_exit(status) : 0;
@@ -364,8 +371,8 @@ static es_status print_together(scan *s)
     return end_text(s);
 }
 
-/* Shows the kept runs; since all are kept, their largest value is known. Writes
-   pictures first, because the reader of the table may close its pipe early. */
+/* Writes the outputs that need all runs at once. Writes pictures first, because
+   the program that reads the table from a pipe may close the pipe early. */
 static es_status show_together(scan *s)
 {
     es_status status = read_inputs(s);
@@ -480,8 +487,9 @@ static es_status show_runs(scan *s)
                            "rules")) < 0)
         return status;
     note_output(s, keeps_runs(s) ? show_together(s) : show_one_by_one(s));
-    /* A rule never holds if its series is missing or its values are NaN; report
-       this, since the name may be misspelled. */
+    /* A rule never holds if its series is missing or all values of the series
+       are NaN. Report such rules, since the name of the series may be
+       misspelled. */
     for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
         const es_rule *rule = &s->options.rules.rules[i];
         const struct heard *heard = &s->heard[i];

@@ -1,6 +1,6 @@
-/* Defines the options of a scan, entropy-scan RUN.db..., and of the verb
-   summarise, and parses the command line. scan_judge.c checks options that
-   depend on each other. */
+/* Defines the options of entropy-scan RUN.db... and of entropy-scan summarise,
+   and parses the command line. scan_judge.c checks options that depend on each
+   other. */
 #include "cli/scan/scan.h"
 
 #include "analyzer/base/checked.h"
@@ -35,8 +35,8 @@ static es_status set_heads(es_figure_options *figures, const char *value)
                    value);
 }
 
-/* Reads --heatmap[=FILE] and the other options that draw a figure;
-   option->least is the kind of figure. */
+/* Reads an option that draws a figure, such as --heatmap[=FILE]. option->least
+   is the kind of figure. */
 static es_status read_picture(void *field, const es_option *option,
                               const char *value, const char *where)
 {
@@ -66,8 +66,8 @@ ES_OPTION_READER(read_order, es_order_parse)
 
 /* --- the table ------------------------------------------------------------*/
 
-/* Each list has the names in the order of its enum: es_heads_spread,
-   es_grouping, es_cost. */
+/* Names of the values of enums, in the order of each enum (es_heads_spread,
+   es_grouping, es_cost). */
 static const char *const spreads[] = {"none", "range", "quartiles", NULL};
 static const char *const groupings[] = {"none", "seed", NULL};
 static const char *const check_formats[] = {"table", "github", NULL};
@@ -75,7 +75,7 @@ static const char *const costs[] = {"flops",   "params", "communication",
                                     "latency", "tokens", NULL};
 
 /* Tags of an option: PICTURE for options of pictures, OF(figure) for options of
-   certain figures, SUMMARY for options that the verb summarise also has. */
+   certain figures, SUMMARY for options that entropy-scan summarise also has. */
 #define PICTURE ES_SCAN_PICTURE_TAG
 #define OF(figure) (1u << ES_FIGURE_##figure)
 #define SUMMARY ES_SUMMARY_TAG
@@ -239,14 +239,14 @@ static const es_option table[] = {
     {"follow", 0, NULL,
      "with --tui: redraw as the runs grow, until they end; q quits, left and "
      "right move the step, space returns to live, s switches the series, up "
-     "and down the run",
+     "and down switch the run",
      ES_OPT_FLAG(es_scan_options, follow)},
     {"quiet", 'q', NULL, "print no table, only errors",
      ES_OPT_FLAG(es_scan_options, quiet), .tags = SUMMARY},
     {"output", 'o', "FILE",
-     "file for JSON or CSV; without these, for the figure that has no FILE; "
-     "otherwise for the table (-: standard output); for several figures: a "
-     "folder, or a PDF with one page per figure",
+     "file for JSON or CSV; without these, file for the figure that has no "
+     "FILE (for several figures, a folder, or a PDF with one page per figure); "
+     "otherwise file for the table (-: standard output)",
      ES_OPT_TEXT(es_scan_options, output), .tags = SUMMARY},
     {"check", 0, "[SEVERITY]",
      "exit 1 if a flag of this severity or above is active at the last step: "
@@ -266,8 +266,8 @@ static const es_option table[] = {
      .type = ES_OPTION_END},
 };
 
-/* Returns the index of "--", after which the options of sbatch follow if
-   --slurm is given; argc if there is no "--". */
+/* Returns the index of "--" if --slurm is given before it; the options of
+   sbatch follow "--". Returns argc otherwise. */
 static int find_slurm_words(int argc, char **argv)
 {
     bool slurm = false;

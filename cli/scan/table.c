@@ -1,4 +1,4 @@
-/* Prints the table of runs and the CSV of runs: one column for each field of
+/* Prints runs as a table or as CSV. Both have one column for each field of
    cli/runs/fields.c that is marked for the output, in the order of the fields.
    The table omits columns in which no run has a value, so the text of its cells
    is stored until all runs have been added. */
@@ -16,8 +16,8 @@ struct es_table {
     es_table_options options;
     es_sheet sheet;           /* one column per field, including hidden ones */
     size_t name;              /* index of the column of run names */
-    bool no_ctx, interrupted; /* true if some run has no ctx, or was
-                                 interrupted */
+    bool no_ctx, interrupted; /* true if some run has no context length; true if
+                                 some run was interrupted */
     bool scaled;              /* true if the bands of some run refer to the
                                  ceiling of each head */
     bool several_files;
@@ -29,10 +29,10 @@ struct es_table {
                                      first run */
     char *series, *unit;          /* series and unit of the first run; NULL
                                      before the first run */
-    char *layers;                 /* lines about the runs' layers; may be
-                                     NULL */
-    size_t n_layers, n_described; /* length of `layers` in bytes; number of runs
-                                     it describes */
+    char *layers;                 /* text that describes the runs' layers, one
+                                     line per run; may be NULL */
+    size_t n_layers, n_described; /* length of `layers` in bytes, and number of
+                                     runs with a description */
     bool stands[ES_N_FLAG_KINDS + 1]; /* true if a run has this flag active;
                                          indexed like es_flag_info_at */
 };
@@ -105,8 +105,8 @@ static void put_field(es_sheet *to, const es_field *field,
         es_sheet_put(to, title, "%.4g", number);
 }
 
-/* Returns true if the file name without extension is the name: "a" and
-   "runs/a.db". */
+/* Returns true if `name` is the file name of `path` without folder and
+   extension, as "a" is for "runs/a.db". */
 static bool is_named_as_file(const char *name, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -125,7 +125,7 @@ static const char *colour_of(const es_run_summary *summary)
     return es_summary_is_ok(summary) ? "\033[32m" : "\033[33m";
 }
 
-/* Appends a line about the layers of the run, for the first 8 runs only. */
+/* Appends a line that describes the run's layers, for at most 8 runs. */
 static es_status add_layers(es_table *table, const es_run_summary *run)
 {
     enum { MOST = 8 };
@@ -178,7 +178,7 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
          (field = es_field_next(field, ES_FIELD_IN_TABLE)); column++) {
         const bool file = field->kind == ES_FIELD_FILE;
         put_field(sheet, field, run);
-        if (sheet->status < 0) /* keep only complete rows */
+        if (sheet->status < 0) /* remove the incomplete row */
             return es_sheet_take_back(sheet, n_rows);
         es_grid_column *shown = &sheet->columns[column];
         if (n_rows == 0) {
@@ -210,8 +210,8 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
 
 /* --- printing -------------------------------------------------------------*/
 
-/* Prints the line "causes and remedies: entropy-scan explain collapse
-   overload". */
+/* Prints the command that explains the active flags, as in "causes and
+   remedies: entropy-scan explain collapse overload". */
 static void print_pointer(const es_table *table, FILE *stream)
 {
     const char *before = "causes and remedies: entropy-scan explain";
@@ -239,7 +239,8 @@ es_status es_table_print(es_table *table, FILE *stream)
         return status;
     for (size_t i = 0; i < sheet->n_rows; i++)
         names[i] = es_sheet_cell(sheet, i, table->name);
-    /* Shows the file column if the names do not identify the runs. */
+    /* The table has the file column only if the names do not identify the
+       runs. */
     if (es_names_repeat(names, sheet->n_rows) ||
         (table->several_files && table->unlike_file))
         for (const es_field *field = NULL;
@@ -305,7 +306,8 @@ static es_status print_value(FILE *stream, const es_field *field,
     if (field->type == ES_FIELD_MEASURED) {
         float value = es_field_measured(field, summary);
         if (isnan(value) && !es_is_missing(value))
-            value = NAN; /* Only export keeps the payload of a NaN. */
+            value = NAN; /* CSV does not contain the payload of a NaN, which
+                            only export preserves */
         fputs(es_float_print(text, value), stream);
     } else if (field->type == ES_FIELD_INTEGER) {
         const int64_t value = es_field_integer(field, summary);

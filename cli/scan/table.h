@@ -10,21 +10,21 @@ typedef struct es_table es_table;
 es_status es_table_new(es_table **out,
                        const es_table_options *options) ES_MUST_USE;
 
-/** Adds a row. Copies the text of its cells and does not keep the summary,
- *  whose m must be final. */
+/** Adds a row with the text of the run's fields. The upper edge m of the
+ *  summary must be final. The table does not keep the summary. */
 es_status es_table_add(es_table *table,
                        const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the aligned rows, followed by m and its policy; prints nothing if no
- *  run was added. The caller checks the stream for errors. Returns ES_OK or
- *  ES_ENOMEM. */
+/** Prints the aligned rows, followed by a line with the upper edge m of the
+ *  bands and its policy. Prints nothing if no run was added. The caller checks
+ *  the stream for errors. Returns ES_OK or ES_ENOMEM. */
 es_status es_table_print(es_table *table, FILE *stream) ES_MUST_USE;
 
 void es_table_free(es_table *table); /* table may be NULL */
 
-/* CSV has one row per run under a fixed header. A missing number is an empty
-   field; other values that are not finite are written NaN, inf and -inf. The
-   caller checks the stream for errors. */
+/* Prints the header of the CSV output, which has one row per run. A missing
+   number is an empty field; other values that are not finite are written as
+   NaN, inf and -inf. The caller checks the stream for errors. */
 
 void es_csv_header(FILE *stream);
 /** Prints the CSV row of a run. Returns ES_OK or ES_ENOMEM. */

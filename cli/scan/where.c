@@ -52,12 +52,13 @@ static es_status find_criterion(es_criterion *out, const char *option,
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Pairs: a relation as other languages write it, and the form used here. */
+/* Pairs of a relation as written in other languages and the equivalent relation
+   of --where. */
 static const char *const others[][2] = {
     {"==", "="}, {"=<", "<="}, {"=>", ">="}, {"<>", "!="}, {"!==", "!="}};
 
-/* Parses the relation that begins at text[n_name]; sets *n_sign to the
-   relation's length. */
+/* Parses the relation that begins at text[n_name], and sets *n_sign to the
+   length of the relation. */
 static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
                                size_t n_name)
 {
@@ -231,7 +232,8 @@ bool es_where_reads(const es_where *where)
 
 /* --- order ----------------------------------------------------------------*/
 
-/* Ranks numbers before text, and text before missing values. */
+/* Returns the rank of a setting for sorting: 0 for a number, 1 for text, and 2
+   for a missing value or NaN. */
 static int rank_of(const es_run_setting *setting)
 {
     if (setting && setting->kind == ES_CONFIG_NUMBER)

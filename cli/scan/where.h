@@ -1,5 +1,5 @@
-/** Implements --where 'arch=SM* lr<0.01', which selects the runs to show, and
- *  --sort eval_ppl, which sorts them. */
+/** Implements --where, which selects runs, as in --where 'arch=SM* lr<0.01',
+ *  and --sort, which sorts runs, as in --sort eval_ppl. */
 #ifndef ES_WHERE_H
 #define ES_WHERE_H
 
@@ -8,10 +8,10 @@
 #define ES_WHERE_MOST 16
 #define ES_WHERE_TEXT 128
 
-/** The value by which runs are selected or sorted: a field, or a member of the
- *  configuration, which is named "config.lr", or "lr" if no field has that
- *  name. If a run has no member with exactly this name, the name also matches a
- *  nested member, such as "optimizer.lr". */
+/** The value by which runs are selected or sorted. It is either a field or a
+ *  member of the configuration. The member lr is named "config.lr", or "lr" if
+ *  no field is named lr. If a run has no member with exactly this name, the
+ *  name also matches a nested member, such as "optimizer.lr". */
 typedef struct es_criterion {
     const es_field *field; /* NULL if `key` names a member of the
                               configuration */
@@ -22,8 +22,9 @@ typedef struct es_criterion {
 /** One condition: a criterion, a relation and a value. */
 typedef struct es_condition {
     es_criterion by;
-    unsigned relation;        /* bits of the relations that satisfy the
-                                 condition (run's value to given value) */
+    unsigned relation;        /* bits of the relations between the run's value
+                                 and the given value that satisfy the
+                                 condition */
     char text[ES_WHERE_TEXT]; /* the given value */
     double number;            /* the given value as a number; NaN if it is not a
                                  number */
@@ -39,19 +40,20 @@ typedef struct es_where {
  * Parses conditions separated by blanks, and appends them.
  *
  * The fields are those of cli/runs/fields.c. Text is compared by = and !=;
- * "flag" equals the kind of any active flag, or "ok" if none is active, or
- * "unknown" if in addition the newest samples are damaged. Numbers are compared
- * by all relations; "severity" is 0 to 4, or none to critical. A member of the
- * configuration may be a number in one run and text in another: text satisfies
- * only = and !=, a missing member only !=.
+ * "flag" equals the kind of any active flag. Without active flags, it equals
+ * "ok", or "unknown" if the newest samples are damaged. Numbers are compared by
+ * all relations; "severity" is 0 to 4, or none to critical. A member of the
+ * configuration may be a number in one run and text in another: text can only
+ * satisfy = and !=, a missing member only !=.
  *
- * Returns ES_OK; ES_EUSAGE: the message reports the expected syntax.
+ * Returns ES_OK; ES_EUSAGE if the text is invalid (the message reports the
+ * expected syntax).
  */
 es_status es_where_parse(es_where *to, const char *text) ES_MUST_USE;
 
-/** Returns true if the run meets all conditions. NaN and missing numbers
- *  satisfy only !=. If es_where_reads returns true, the run's settings must
- *  have been read. */
+/** Returns true if the run meets all conditions. NaN and missing numbers only
+ *  satisfy the relation !=. If es_where_reads returns true, the run's settings
+ *  must have been read. */
 bool es_where_holds(const es_where *where, const es_run_summary *run);
 
 /** Returns true if a condition refers to a member of the configuration. */
@@ -72,9 +74,9 @@ es_status es_order_parse(es_order *out, const char *text) ES_MUST_USE;
 
 /**
  * Compares two runs like a qsort callback. NaN and missing values come last in
- * either direction. Returns 0 for equal runs, whose order the caller decides.
- * For a member of the configuration, numbers come first, then text in strcmp
- * order, then runs without the member. The runs' settings must have been read.
+ * either direction. Returns 0 if the order does not distinguish the runs. For a
+ * member of the configuration, numbers come first, then text in strcmp order,
+ * then runs without the member. The runs' settings must have been read.
  */
 int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b);
@@ -83,30 +85,32 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
  * A name that no run has is probably misspelled, and a name that matches two
  * nested members is ambiguous; both are known after all runs have been read. */
 
-/** The members of configurations that match a name. */
+/** The members of configurations that a name in --where or --sort matches. */
 typedef struct es_member_seen {
-    bool exact;                   /* true if a run has a member with exactly
+    bool exact;                   /* true if some run has a member with exactly
                                      this name */
-    char names[2][ES_WHERE_TEXT]; /* matching nested members; truncated */
-    int n;                        /* number of `names`, at most 2 */
+    char names[2][ES_WHERE_TEXT]; /* names of the first two different nested
+                                     members that match, truncated */
+    int n;                        /* number of elements in `names` */
 } es_member_seen;
 
-/** Matches of the names in --where and --sort. Zero-initialise it before the
- *  first run. */
+/** Matches of all names in --where and --sort. The caller initialises this
+ *  struct with zeros before the first run. */
 typedef struct es_members_seen {
     es_member_seen where[ES_WHERE_MOST], order;
-    size_t n; /* runs seen */
+    size_t n; /* number of runs seen */
 } es_members_seen;
 
-/** Records which names match members of a run, whose settings must have been
- *  read. */
+/** Records which names match members of the run. The run's settings must have
+ *  been read. */
 void es_members_see(es_members_seen *seen, const es_where *where,
                     const es_order *order, const es_run_summary *run);
 
-/** Reports a name that no run has. Returns ES_OK, also if no run was seen;
- *  ES_EUSAGE, with a message that lists the fields, for the first unknown name,
- *  or ES_ENOTFOUND if that name was given as "config.KEY"; ES_EUSAGE if a name
- *  matches two different nested members. */
+/** Checks that each name matches a member in some run. Returns ES_OK if all
+ *  names match, or if no run was seen. For a name without a match, returns
+ *  ES_ENOTFOUND if it was given as "config.KEY", otherwise ES_EUSAGE with a
+ *  message that lists the fields. Returns ES_EUSAGE if a name matches two
+ *  different nested members. */
 es_status es_members_check(const es_members_seen *seen, const es_where *where,
                            const es_order *order) ES_MUST_USE;
 

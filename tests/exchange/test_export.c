@@ -99,7 +99,7 @@ static void write_run(const es_run_info *info, uint32_t seed)
                 es_shape_values(table[i].shape, info->n_layer, info->n_head);
             if (next_random(&random) % 4 == 0)
                 continue;
-            /* A sample may contain only missing values. */
+            /* One sample in eight contains only missing values. */
             bool none = next_random(&random) % 8 == 0;
             for (size_t v = 0; v < n; v++)
                 values[v] = none ? es_missing() : random_value(&random);
@@ -270,7 +270,9 @@ static void assert_json_sample(const json_t *line, es_reader *reader)
     const char *name = json_string_value(json_object_get(line, "series"));
     json_t *value = json_object_get(line, "value");
     es_status status = ES_ENOTFOUND;
-    /* JSON replaces the invalid bytes of the only name that is not UTF-8. */
+    /* The only name that is not valid UTF-8 is table[7].name, which begins with
+       'a'. Its invalid bytes are replaced in JSON, so recognise the name by its
+       first letter. */
     for (size_t i = 0; status != ES_OK && i < N_SERIES; i++) {
         if (strcmp(name, table[i].name) == 0 || name[0] == 'a')
             status = es_reader_find(

@@ -76,8 +76,8 @@ static void test_import__a_malformed_matrix_is_refused(void **state)
     assert_refused(
         "1,2,3\n4,5\n",
         "f: line 2, column 3: a number is missing: the rows above have 3");
-    assert_refused("1,2\n\n3,4,5\n",
-                   "f: line 3, column 3: the rows above have 2 numbers");
+    assert_refused("1,2\n\n3,4,5\n", "f: line 3, column 3: the row is too "
+                                     "long: the rows above have 2 numbers");
     assert_refused("1,2\n3,4x\n", "f: line 2, column 2: '4x' is not a number");
     assert_refused("1.x,2\n", "f: line 1, column 1: '1.x' is not a number");
     assert_refused("1,1e39\n",
@@ -204,7 +204,8 @@ static void test_import__a_long_csv_of_other_programs_is_read(void **state)
                    "f: line 2, column 4: '1.000,5' is not a number");
 }
 
-/* Lightning, W&B's charts and TensorBoard write such tables. */
+/* Wide tables have a step column and a column for each named number, as written
+   by Lightning, W&B's charts and TensorBoard. */
 static void test_import__a_wide_table_is_read(void **state)
 {
     (void)state;
@@ -272,7 +273,7 @@ static void test_import__a_malformed_long_csv_is_refused(void **state)
         {"5,0,0,1,\n4,0,0,2,\n", "f: line 3, column 3: step 4 comes after step "
                                  "5: sort the rows by step"},
         {"5,0,0,1,\n5,0,,2,\n", "f: line 3, column 4: e: has a value for a "
-                                "layer, but line 2 has one for a head"},
+                                "layer, but line 2 has a value for a head"},
     };
     char text[512];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -320,8 +321,8 @@ static void test_import__a_log_is_read(void **state)
                  "L3 H1 layer:train:entropy\n0@10 2.5 _ NaN\n0@20 _ 1e-3 _\n");
     assert_int_equal(calls_report.n_ignored, 2);
     assert_int_equal(calls_report.n_samples, 2);
-    /* If a line occurs twice, the later value counts; a step that goes back is
-       a restart. */
+    /* If a step and layer occur twice, the later value is used. If the steps go
+       back, training was restarted. */
     assert_calls("Step 1 - Layer 0: 1\nStep 1 - Layer 0: 2\n"
                  "Step 3 - Layer 0: 3\nStep 2 - Layer 0: 4\n",
                  "L1 H1 layer:train:entropy\n0@1 2\n0@3 3\nagain 2\n0@2 4\n");
@@ -345,8 +346,8 @@ static void test_import__a_malformed_log_is_refused(void **state)
 
 /* --- robustness ----------------------------------------------------------- */
 
-/* Writes a random word at a random place of text (n), over up to two bytes;
-   returns the new length. */
+/* Replaces up to two bytes at a random position of `text` (n bytes) by a random
+   word. Returns the new length. */
 static size_t mutate(char *text, size_t n, uint32_t *random)
 {
     static const char *const pieces[] = {
@@ -421,7 +422,8 @@ static void test_import__mutated_files_do_not_crash(void **state)
 /* --- limits
    ---------------------------------------------------------------- */
 
-/* Parses n lines of one series: `fmt` with the numbers from 0 to n - 1. */
+/* Parses the header `head` and n lines, which are `fmt` with the numbers from 0
+   to n - 1. */
 static es_status parse_lines(const char *head, const char *fmt, int n)
 {
     char *text;
@@ -451,9 +453,10 @@ static void test_import__a_small_text_cannot_make_a_large_run(void **state)
 {
     (void)state;
     const char *header = "step,layer,head,entropy\n";
-    assert_too_large("f: 1024 layers of 1024 heads, from line 2: 1 KiB of text "
-                     "would take more than 256 MiB",
-                     header, "%d,1023,1023,1.5\n", 65);
+    assert_too_large(
+        "f: 1024 layers of 1024 heads, from line 2: the samples of 1 "
+        "KiB of text would take more than 256 MiB",
+        header, "%d,1023,1023,1.5\n", 65);
     assert_too_large("f: 4096 layers of 256 heads, from comments: ",
                      "# n_layer: 4096\n# n_head: 256\n"
                      "step,layer,head,entropy\n",
@@ -461,7 +464,8 @@ static void test_import__a_small_text_cannot_make_a_large_run(void **state)
     assert_too_large(
         "f: 4096 layers of 1 heads, from line 1: ", "Step 0 - Layer 4095: 1\n",
         "Step %d - Layer 4095: 1\n", 20000);
-    /* Files of a single head of a model may have any number of steps. */
+    /* A file with a single head of a large model may have any number of steps,
+       since the limit grows with the size of the text. */
     es_status status = parse_lines(header, "%d,47,47,1.5\n", 20000);
     assert_int_equal(status, ES_OK);
     assert_int_equal(calls_report.n_samples, 20000);

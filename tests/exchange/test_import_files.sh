@@ -39,11 +39,11 @@ cat >steps.jsonl <<'END'
 {"_step": 2, "trainer/global_step": 10, "entropy/L0H0": 2}
 END
 output 'a note names the counter chosen for the steps' \
-    "steps.jsonl: steps are taken from 'trainer/global_step', not from '_step': choose with --step-key" \
+    "steps.jsonl: the steps come from 'trainer/global_step', not from '_step': to choose another counter, use --step-key" \
     sh -c '"$0" import steps.jsonl -o steps.db 2>&1' "$scan"
 check 'the steps come from the counter of the training run' heads steps.db '0,0,0,1 10,0,0,2'
 choose_other() {
-    "$scan" import steps.jsonl -o steps.db --step-key _step 2>&1 | grep -q 'steps are' && return 1
+    "$scan" import steps.jsonl -o steps.db --step-key _step 2>&1 | grep -q 'the steps come' && return 1
     heads steps.db '0,0,0,1 2,0,0,2'
 }
 check '--step-key selects another counter' choose_other
@@ -100,7 +100,7 @@ check 'the folder of an MLflow run is imported' reads mlruns/0/abc/ 'an MLflow f
 check 'the metrics folder of an MLflow run is imported' reads mlruns/0/abc/metrics 'an MLflow folder' "$mlflow"
 check 'the run is named after the MLflow folder' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
     grep -q "^# name: abc$"' "$scan"
-exits 'any other folder is refused, with advice which folder to name' 3 \
+exits 'any other folder is refused, and the message says which folder to name' 3 \
     "mlruns: is a folder: for MLflow name the folder of a run, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
     "$scan" import mlruns -o no.db
 printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
@@ -110,17 +110,17 @@ exits 'an invalid line of an MLflow metric is reported with its position' 3 'abc
 # --- unsupported files: the message names the format and a remedy
 refused() { # NAME REGEX TEXT: the file is what printf makes of TEXT
     printf "$3" >other.file
-    exits "$1" 3 "other.file: $2" "$scan" import other.file -o no.db
+    exits "import refuses $1" 3 "other.file: $2" "$scan" import other.file -o no.db
 }
 refused "W&B's own log" "is W&B's own log of a run \(.wandb\): run wandb sync, then .* import --help" \
     ':W&B\xe1\xbe\0\x01\x02\x03\x04'
 pointer='version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n'
 refused 'a pointer of Git LFS' 'a Git LFS pointer, not the file: run git lfs pull' "$pointer"
-exits 'a pointer of Git LFS on standard input' 3 'standard input: a Git LFS pointer' \
+exits 'import refuses a pointer of Git LFS on standard input' 3 'standard input: a Git LFS pointer' \
     sh -c '"$0" import - -o no.db <other.file' "$scan"
 exits 'entropy-train recognises a Git LFS pointer as weights' 3 'other.file: a Git LFS pointer' \
     "$train" probe --init other.file --data none.tok -o no.db
-exits 'a Git LFS pointer given as run file' 3 'other.file: a Git LFS pointer' "$scan" other.file
+exits 'a Git LFS pointer is refused as a run file' 3 'other.file: a Git LFS pointer' "$scan" other.file
 refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
 refused 'a compressed file' 'is compressed: decompress it with gunzip' '\x1f\x8b\x08\0'
 check 'a refused file writes no run file' test ! -e no.db

@@ -1,6 +1,6 @@
 /* Tests the import of named numbers from tags of other tools, JSON lines and
-   event files: which names are recognised, and which input is refused at which
-   position. */
+   event files. Checks which names are recognised, which input is refused, and
+   which position the error message reports. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/event_file.h"
@@ -205,9 +205,9 @@ static void test_history__files_of_llm_internal_medicine_are_read(void **state)
                  "3@50 _ _ _ 2\n");
 }
 
-/* A prefix of the name gives the attention of the layer. MTP layers, which
-   predict later tokens, keep numbers after the decoder's, or are moved
-   there. */
+/* A prefix of the name, such as swa_, determines the kind of the layer's
+   attention. Multi-token prediction (MTP) layers are numbered after the
+   decoder's layers, and are renumbered if necessary. */
 static void test_history__kinds_of_attention_are_kept(void **state)
 {
     (void)state;
@@ -300,8 +300,8 @@ static void test_history__skipped_names_are_counted(void **state)
                    "exceed 4095");
 }
 
-/* The rows are evaluations before the first step, rows of other metrics, and a
-   number that overflows. */
+/* Skipped are rows whose step is negative, missing or not an integer, as
+   loggers write for other metrics, and a row with a number that overflows. */
 static void test_history__rows_without_a_step_are_skipped(void **state)
 {
     (void)state;
@@ -313,9 +313,9 @@ static void test_history__rows_without_a_step_are_skipped(void **state)
     assert_int_equal(calls_report.n_ignored, 6);
 }
 
-/* One counter gives the steps of the whole file: the one whose rows have the
-   most numbers of heads, or, among equals, that of the training loop before
-   that of the logger. */
+/* A single counter provides the steps of the complete file. Import chooses the
+   counter whose rows have the most numbers of heads. If several have as many,
+   the counter of the training loop precedes that of the logger. */
 static void test_history__one_of_several_counters_is_chosen(void **state)
 {
     (void)state;
@@ -376,7 +376,7 @@ static void test_history__errors_name_the_line(void **state)
                    "f: line 2: not a JSON object");
     assert_refused("{\"run\":{},\"series\":[]}\n",
                    "f: line 1: is a JSON line of export, but import only reads "
-                   "its CSV: use entropy-scan export --format csv");
+                   "the CSV of export: use entropy-scan export --format csv");
 }
 
 /* Two distant heads imply samples that are much larger than the text. */
@@ -396,7 +396,7 @@ static void test_history__a_few_bytes_cannot_make_gigabytes(void **state)
 
 /* --- event files -----------------------------------------------------------*/
 
-static long events_size; /* size of the whole file in bytes */
+static long events_size; /* size of the complete file in bytes */
 
 /* Parses the first n bytes of an event file with three steps, after flipping a
    bit of the byte at `changed`. */
@@ -525,8 +525,8 @@ static uint32_t masked(const void *bytes, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* TensorFlow 2 writes a scalar as a tensor: in tensor_content, in float_val
-   (packed or not), or as a double; the step comes before or after the
+/* TensorFlow 2 writes a scalar as a tensor. Its value may be in tensor_content,
+   in float_val (packed or not), or a double. The step may precede or follow the
    summary. */
 static void test_events__scalars_in_tensors_are_read(void **state)
 {
@@ -542,7 +542,7 @@ static void test_events__scalars_in_tensors_are_read(void **state)
         "cB\x07\x08\x01-\x00\x00 @",
         "\x10\x09*\x13\n\x11\n\x01"
         "dB\x0c\x08\x02\"\x08\x00\x00\x00\x00\x00\x00\x04@",
-        /* -1e300, which float32 cannot hold */
+        /* -1e300, which is beyond the range of float32 */
         "\x10\x0a*\x13\n\x11\n\x01"
         "dB\x0c\x08\x02\"\x08\x9cu\x00\x88<\xe4\x37\xfe",
     };

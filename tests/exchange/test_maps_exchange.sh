@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Attention maps keep every bit when they are exported as text or arrays and
-# imported again; error messages name the line.
+# Checks that attention maps keep every bit when they are exported as text or
+# arrays and imported again, and that error messages about malformed maps name
+# the line.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -75,14 +76,14 @@ check 'NPZ has one array for layers and one for heads' arrays
 broken() { # SED REGEX: a malformed map is an error that names its line
     sed "$1" "$dir/run.csv" >"$dir/bad.csv"
     rm -f "$dir/bad.db"
-    exits "$2" 3 "bad.csv: line [0-9]+: an attention map: .*$2" \
+    exits "a malformed map is refused: $2" 3 "bad.csv: line [0-9]+: an attention map: .*$2" \
         "$scan" import "$dir/bad.csv" -o "$dir/bad.db" -q
-    check "$2: nothing is written" [ ! -e "$dir/bad.db" ]
+    check "a malformed map writes no run file: $2" [ ! -e "$dir/bad.db" ]
 }
 broken 's/^# attention_map: eval 5 1 0 4/# attention_map: eval 5 9 0 4/' '9'
 broken 's/^# attention_map: eval 5 1 0 4/# attention_map: eval 5 1 0 65/' '65'
 broken 's/^# attention_map: eval 5 1 0 4/# attention_map: test 5 1 0 4/' 'neither train nor eval'
-broken '$s/ [^ ]*$//' '15 values, not 16'
+broken '$s/ [^ ]*$//' '15 values instead of 16'
 broken '$s/$/ 1/' 'more than 16 values'
 broken '$s/[^ ]*$/x/' 'x'
 finish

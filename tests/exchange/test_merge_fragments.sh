@@ -35,7 +35,7 @@ fragment run.rank1.db $a 1 2 0 3 30 0 5
 exits 'missing steps of a rank that died early are reported' 0 \
     'run.*db: rank 1: lacks 1 of 3 training steps, from step 10 to step 10' \
     "$scan" merge run.db run.rank1.db -o all.db
-same_text 'means are weighted by rows; a step of one rank uses this rank' \
+same_text 'means are weighted by rows; a step that only one rank has is copied from this rank' \
     '0,0,0,2.5, 10,1,2,1,' "$(rows all.db | sed -n '3p;$p' | paste -sd' ')"
 same_text 'the loss is the mean over ranks' '0,,,,1 5,,,,1 10,,,,0.5' \
     "$(rows all.db | grep ',,,,' | paste -sd' ')"
@@ -64,7 +64,7 @@ cp run.rank1.db copy.db
 exits 'a run with two fragments of one rank is refused' 3 'copy.db: rank 1 of run .* is also in run.rank1.db|none.db: not written' \
     "$scan" merge run.db run.rank1.db copy.db -o none.db
 check 'a merge whose only run is refused writes no file' test ! -e none.db
-exits 'the other runs of such a merge are written' 4 'rank 1 of run' \
+exits 'if the fragments of one run do not fit, the other runs are written' 4 'rank 1 of run' \
     "$scan" merge run.db run.rank1.db copy.db stage.db stage.rank1.db -o some.db
 output 'the merged file omits fragments that do not fit' '^1$' sh -c '"$0" some.db --csv | grep -c "^some.db"' "$scan"
 fragment over.db $a 1 2 1 3 30 0 5
@@ -73,7 +73,7 @@ exits 'fragments with overlapping heads are refused' 3 'layers 1 to 2, heads 0 t
 fragment other.db $b 1 2 0 3 30 0
 exits 'fragments of other runs are not joined' 4 'other.db: ranks 0 of 2: no fragment' \
     "$scan" merge run.db other.db -o apart.db
-output 'fragments of two runs stay two runs' '^2$' sh -c '"$0" apart.db --csv | grep -c "^apart.db"' "$scan"
+output 'fragments of two runs are not joined to one run' '^2$' sh -c '"$0" apart.db --csv | grep -c "^apart.db"' "$scan"
 
 # --- no rank may be lost
 exits 'a fragment is not replaced by other fragments' 3 'run.db: 1 of its runs are missing from the inputs' \
@@ -81,7 +81,7 @@ exits 'a fragment is not replaced by other fragments' 3 'run.db: 1 of its runs a
 cp all.db kept.db
 exits 'a joined run is not replaced by one with fewer ranks' 3 'kept.db: 1 of its runs' \
     "$scan" merge run.db -o kept.db
-check ' refused merge leaves the joined run unchanged' cmp all.db kept.db
+check 'a refused merge leaves the joined run unchanged' cmp all.db kept.db
 cp run.db whole.db
 check 'a fragment among the inputs may be replaced by its joined run' \
     "$scan" merge whole.db run.rank1.db -o whole.db
@@ -91,9 +91,9 @@ output 'the joined run has the samples of its fragments' '^0,0,0,2.5$' sh -c '"$
 fragment long.db $a 0 2 0 1 10 0 5 10 15
 fragment long.rank1.db $a 1 2 0 3 30 0 5 10 15
 exits 'fragments that continue after an already joined run are reported' 4 \
-    'long.rank1.db: continues after the end of run .*: omit that input' \
+    'long.rank1.db: has steps after the end of run .*: omit that input' \
     "$scan" merge kept.db run.db long.rank1.db -o beyond.db
-check 'without the joined run, the fragments are joined anew' "$scan" merge long.db long.rank1.db -o kept.db
+check 'the fragments are joined again if the joined run is omitted' "$scan" merge long.db long.rank1.db -o kept.db
 exits 'a joined run is not replaced by one with fewer samples' 3 'kept.db: 1 of its runs .* or have fewer samples' \
     "$scan" merge run.db run.rank1.db -o kept.db
 output 'a refused merge keeps the samples of the joined run' '^15,0,0,2.5$' sh -c '"$0" export kept.db --series entropy' "$scan"

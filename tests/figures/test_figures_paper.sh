@@ -93,7 +93,7 @@ check 'a PDF is reproducible' sh -c 'cp all.pdf 1.pdf && "$@" -q -o all.pdf && c
 mkdir folder.pdf
 check 'a folder named like a PDF is used as a folder' figures -q -o folder.pdf
 check 'the folder has a file for each figure' test -s folder.pdf/a-bands.png
-exits 'only a PDF can have several figures' 2 'all.png: several figures: name a folder, or a .pdf' figures -o all.png
+exits 'only a PDF can have several figures' 2 'all.png: cannot contain several figures: name a folder, or a .pdf' figures -o all.png
 check 'no folder is made instead' test ! -e all.png
 exits 'one PDF for two outputs is refused' 2 'x.pdf: two outputs' "$scan" a.db --figure bands,curves,heatmap -o x.pdf --heatmap=x.pdf
 exits 'a PDF that would replace a run is refused' 2 'run.pdf: (is a database|is both input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"

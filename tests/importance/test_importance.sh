@@ -75,7 +75,7 @@ exits 'two runs are too few' 3 'needs at least three runs that differ in a setti
     "$scan" importance tree/run1.db tree/run2.db
 mkdir same
 cp tree/run1.db same/1.db && cp tree/run1.db same/2.db && cp tree/run1.db same/3.db
-exits 'runs of one configuration are refused' 3 'the 3 runs differ in no setting' "$scan" importance same
+exits 'runs of one configuration are refused' 3 'the 3 runs have equal settings except the seed' "$scan" importance same
 echo broken >tree/broken.db
 exits 'a file that is not a run file is reported, and the others are shown' 4 'broken\.db: ' "$scan" importance tree
 rm tree/broken.db

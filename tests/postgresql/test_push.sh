@@ -133,7 +133,7 @@ sqlite3 $old "UPDATE run SET ended_at = '2024-05-06T07:08:09.000Z', started_at =
 psql -qc "SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run WHERE name = 'run 3'" >/dev/null
 "$scan" push -q files --to "$postgres_url"
 same_text 'a run is in the partition of its month' 24 "$(sql 'SELECT count(*) FROM entropy_scan.sample_2024_05')"
-exits '--keep deletes old runs' 0 'runs too old to push: 1, deleted: 1' "$scan" push files --keep 30 --to "$postgres_url"
+exits '--keep deletes old runs' 0 'runs not pushed because of --keep: 1, deleted: 1' "$scan" push files --keep 30 --to "$postgres_url"
 same_text '--keep drops the partition of a month without runs' '5|' "$(sql "SELECT count(*), to_regclass('entropy_scan.sample_2024_05') FROM entropy_scan.run")"
 exits 'a deleted run is pushed again without --keep' 0 '1 new run' "$scan" push files --to "$postgres_url"
 output 'a run that is pushed again is complete' 'the same$' runs compare files
@@ -144,7 +144,7 @@ exits 'a newer schema is refused' 3 'schema 2 is newer than this program.s 1: up
 psql -qc 'UPDATE entropy_scan.about SET schema = 1'
 exits 'a missing --to is a usage error' 2 'no database to push to: add --to' "$scan" push files
 exits 'a missing file is a usage error' 2 'no run files to push' "$scan" push --to "$postgres_url"
-exits 'a URL with conditions is refused' 2 'where and run only apply to reading' \
+exits 'a URL with conditions is refused' 2 'remove where= and run=, which only select runs to read' \
     "$scan" push files --to "$postgres_url?where=name%3D%27x%27"
 exits 'an unreachable server is named' 3 'postgresql://es@127.0.0.1:1/runs: .*refused' \
     "$scan" push files --to postgresql://es@127.0.0.1:1/runs

@@ -165,7 +165,7 @@ check 'sql of a folder has the rows of its files' \
 check 'export accepts a folder, with and without -r' same_bytes "$scan" export --format jsonl
 check 'export of a folder has the runs of its files' \
     test "$("$scan" export --format jsonl sweep | grep -c '"run":')" = 4
-exits 'a format for one run refuses a folder with several' 2 'sweep: 4 run files, but csv needs one' "$scan" export sweep
+exits 'a format for one run refuses a folder with several' 2 'sweep: 4 run files, but format csv needs exactly one' "$scan" export sweep
 exits 'export of a folder with a broken file exports the others' 4 'none.db' \
     sh -c 'mkdir -p mixed && cp sweep/zero.db mixed && echo x >mixed/none.db && "$0" export --format jsonl mixed -o mixed.jsonl' "$scan"
 check 'the exported runs of such a folder are complete' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"

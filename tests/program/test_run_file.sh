@@ -26,7 +26,7 @@ for table in run series sample event; do
 text, sql = (open(name).read() for name in sys.argv[1:])
 sys.exit(sql not in text)' "$dir/text" "$dir/sql"
 done
-output 'the page has the schema number of run files' "user_version the schema: $(sqlite3 -readonly "$run" \
+output 'the page has the schema number of run files' "user_version is the schema: $(sqlite3 -readonly "$run" \
     'PRAGMA user_version')\." cat "$dir/text"
 output 'the page has the application id of run files' "application_id is 0x$(printf %X "$(sqlite3 -readonly "$run" \
     'PRAGMA application_id')") " cat "$dir/text"

@@ -48,8 +48,8 @@ fi
 "$scan" summarise tree --slurm >out 2>err
 same_text 'eight tasks give the exit code of one process' "$code" "$?"
 same_text 'eight tasks print the same as one process' "$(cat here)" "$(cat out)"
-same_text 'eight tasks report the file that failed' "$(cat here.err)" "$(grep -v 'job [0-9]* of Slurm: 8 of 8 parts$' err)"
-file_has 'the job is reported' err '^entropy-scan: summary.parts: job [0-9]* of Slurm: 8 of 8 parts$'
+same_text 'eight tasks report the file that failed' "$(cat here.err)" "$(grep -v 'job [0-9]* of Slurm: 8 of 8 parts submitted$' err)"
+file_has 'the job is reported' err '^entropy-scan: summary.parts: job [0-9]* of Slurm: 8 of 8 parts submitted$'
 check 'the work folder is removed' test ! -e summary.parts
 for kind in --json --csv --jsonl '--sort=-max --max ceiling' "--where max>3 --csv"; do
     # shellcheck disable=SC2086
@@ -65,7 +65,7 @@ code=$?
 same_text 'tasks use the rules file of --check' "$code" "$?"
 check 'the table shows the flags of rules' cmp one many
 "$scan" summarise tree/a/run1.db tree/a/run2.db --slurm >many 2>err
-file_has 'no more tasks than files are submitted' err ' 2 of 2 parts$'
+file_has 'no more tasks than files are submitted' err ' 2 of 2 parts submitted$'
 
 # --- failures
 exits 'a failure of sbatch is reported with the message of sbatch' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
@@ -97,7 +97,7 @@ check 'a failed attempt writes no output' test ! -e table
 same_text 'a failed attempt keeps seven parts' 7 "$(parts)"
 "$scan" tree --csv >one 2>/dev/null
 "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'repeating the command submits the missing parts' err ' 1 of 8 parts$'
+file_has 'repeating the command submits the missing parts' err ' 1 of 8 parts submitted$'
 check 'the second attempt has the output of one process' cmp one table
 rm -f table
 
@@ -129,12 +129,12 @@ with_parts
 run tree/z.db 2
 "$scan" tree --csv >one 2>/dev/null
 "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'parts are not reused after a file was added' err ' 8 of 8 parts$'
+file_has 'parts are not reused after a file was added' err ' 8 of 8 parts submitted$'
 check 'the output includes the added file' cmp one table
 with_parts
 rm -f table
 printf '\377' | dd of=summary.parts/part-2 bs=1 seek=200 conv=notrunc status=none
-exits 'a modified part is refused' 3 'summary.parts/part-2: not a part of this summary by this version: remove it' \
+exits 'a modified part is refused' 3 'summary.parts/part-2: belongs to another summary or version of entropy-scan: remove it' \
     "$scan" summarise tree --slurm --csv -o table
 check 'a modified part writes no output' test ! -e table
 rm summary.parts/part-2
@@ -146,7 +146,7 @@ printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep
     "$(command -v sbatch)" >fake/sbatch
 chmod +x fake/*
 PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'only the removed part is read again' err ' 1 of 8 parts$'
+file_has 'only the removed part is read again' err ' 1 of 8 parts submitted$'
 check 'the repeated attempt has the output of one process' cmp one table
 
 # Real Slurm limits are minutes long, so scripts replace Slurm's programs and
