@@ -9,7 +9,10 @@
 #include "store/layers.h"
 #include "store/ledger.h"
 
-/** Receives an alert; any result other than ES_OK ends the reading. */
+/**
+ * Receives an alert. If the result is not ES_OK, the reader reports no further
+ * alerts.
+ */
 typedef es_status es_alert_handler(void *user, const es_alert *alert);
 
 /**

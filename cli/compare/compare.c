@@ -39,8 +39,9 @@ void es_comparison_free(es_comparison *comparison)
 
 /* --- one run --------------------------------------------------------------*/
 
-/* Finds the loss series from which perplexity is computed. Like the summary,
- * excludes regularisers. Returns ES_ENOTFOUND if the run was not evaluated. */
+/* Finds the series from which perplexity is computed: the held-out
+ * cross-entropy or, if the run lacks it, the held-out loss. Returns
+ * ES_ENOTFOUND if the run was not evaluated. */
 static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
 {
     static const char *const names[] = {"ce", "loss"};
@@ -56,8 +57,8 @@ static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
     return es_fail(ES_ENOTFOUND, "%s: no evaluation", es_reader_path(reader));
 }
 
-/* Reads the evaluations up to the summary's step, or all evaluations of the run
- * if `last` is ES_STEP_LAST. */
+/* Reads the evaluations up to the step `last`, or all evaluations of the run if
+ * `last` is ES_STEP_LAST. */
 static es_status read_evaluations(es_compared *to, es_reader *reader,
                                   size_t run, int64_t last)
 {
@@ -97,7 +98,7 @@ static void find_onsets(es_compared *to)
         const es_flag *flag = &to->summary->flags[i]; /* flags are sorted by
                                                          onset */
         if (flag->rule)
-            continue; /* flags of the user's rules are not compared */
+            continue; /* rules of the user have no column in a comparison */
         es_onset *onset = &to->onsets[flag->kind];
         onset->n_episodes++;
         onset->stands = onset->stands || flag->stands;
@@ -116,7 +117,8 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
     const size_t n_values = summary->n_rows * summary->n_columns;
     if (baseline && summary->n_in_file > 1)
         return es_fail(ES_EUSAGE,
-                       "%s: a baseline is a single run, and this file has %zu",
+                       "%s: a baseline is a single run, but this file has %zu "
+                       "runs",
                        summary->path, summary->n_in_file);
     es_status status;
     if ((status = es_grow(&comparison->runs, comparison->n_runs + 1,
@@ -169,8 +171,8 @@ static es_status put_in_order(es_comparison *comparison,
 
 /* --- configurations -------------------------------------------------------*/
 
-/* Groups the runs by configuration, and labels each configuration by its first
- * run. */
+/* Groups the runs by configuration, and makes the labels of the configurations
+ * from their first runs. */
 static es_status group_runs(es_comparison *comparison)
 {
     const size_t n = comparison->n_runs;
@@ -198,8 +200,8 @@ done:
     return status;
 }
 
-/* Summarises the runs of a configuration. final, best, losses: workspace for
- * n_runs values each. */
+/* Summarises the runs of a configuration. The arrays final, best and losses are
+ * workspace for n_runs values each. */
 static void summarise(es_comparison *comparison, size_t index, float *final,
                       float *best, float *losses)
 {
@@ -211,8 +213,9 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
         const float loss = run->summary->loss, ppl = run->final.ppl;
         if (run->configuration != index)
             continue;
-        /* A run whose final loss is not finite counts as NaN, even if its last
-         * evaluation was finite, and has no best perplexity either. */
+        /* If the final loss of a run is not finite, its final perplexity is
+         * NaN, even if the last evaluation was finite, and its best perplexity
+         * is missing. */
         final[n] = isfinite(loss) || es_is_missing(loss) || es_is_missing(ppl)
                        ? ppl
                        : loss;
@@ -289,8 +292,8 @@ static es_compare_number of_float(float value)
     return (es_compare_number){.value = value, .missing = es_is_missing(value)};
 }
 
-/* Returns the mean of a summary. Without finite values, the mean is NaN if
- * there were non-finite values, else missing. */
+/* Returns the mean of a summary. If the summary has no finite values, the mean
+ * is NaN if it has non-finite values, else missing. */
 static es_compare_number of_mean(const es_summary *summary)
 {
     return (es_compare_number){.value = summary->mean,

@@ -3,10 +3,11 @@
  * held-out data, the onsets of their flags, and the distances between their
  * entropies. Runs that differ only in the seed form a configuration.
  *
- * Settings are the run's own columns (arch, n_layer, ..., seed) and the members
- * of its configuration. Settings that describe where or how a run was made, but
- * not what was trained (out, threads, ...), are incidental; like the seed, they
- * do not distinguish configurations.
+ * Settings are the columns that describe a run (arch, n_layer, ..., seed) and
+ * the members of the run's configuration. Settings that describe where or how a
+ * run was made, but not what was trained (out, threads, ...), are incidental:
+ * two runs that differ only in the seed and in incidental settings belong to
+ * the same configuration.
  *
  * A comparison needs a few times the memory of one sample per run, independent
  * of the number of steps.
@@ -21,8 +22,8 @@
 typedef struct es_comparison es_comparison;
 
 /**
- * Creates an empty comparison. `options` is borrowed and contains the step of
- * the summaries. Returns ES_OK or ES_ENOMEM.
+ * Creates an empty comparison. `options` is borrowed and contains the step at
+ * which runs are summarised. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_comparison_new(es_comparison **out,
                             const es_summary_options *options) ES_MUST_USE;
@@ -35,7 +36,8 @@ void es_comparison_free(es_comparison *comparison); /* comparison may be NULL */
  *   reader, run  source of the run, whose evaluations are read now
  *   summary      summary of the run, judged and with settings; borrowed until
  *                the comparison is freed
- *   baseline     true if the other runs are compared with this one
+ *   baseline     true if this run is the baseline, with which the others are
+ *                compared
  *
  * Returns ES_OK; ES_EUSAGE if the baseline is in a file with several runs;
  * ES_EFORMAT or ES_EIO if the file is damaged; ES_ENOMEM. On failure the run is
@@ -49,7 +51,7 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
  * Completes the comparison. Must be called once, after the last run was added
  * and the maximum m (analyzer/heads/bands.h) of all summaries is final.
  *
- *   order     summaries of all runs in the order in which they are shown
+ *   order     summaries of all runs, in the order in which the tables list them
  *   baseline  path of the file that should contain the baseline, or NULL
  *
  * Returns ES_OK; ES_ENOTFOUND if no baseline was added; ES_EARGUMENT if `order`
@@ -67,9 +69,9 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options) ES_MUST_USE;
 
 /**
- * Prints only the configurations, best first: by held-out perplexity or,
- * without evaluations, by the last loss; values that are not finite come last.
- * Otherwise like es_comparison_print.
+ * Like es_comparison_print, but prints only the table of configurations, best
+ * first. They are ranked by held-out perplexity or, without evaluations, by the
+ * last loss; configurations with a value that is not finite come last.
  */
 es_status es_comparison_print_best(const es_comparison *comparison,
                                    FILE *stream,
@@ -108,17 +110,19 @@ es_status es_comparison_print_best(const es_comparison *comparison,
  * "error" are the steps of the first episode and of the first episode of
  * severity error or above. "distance" is the distance to the run "reference",
  * which is the baseline or, without a baseline, the first run. "relative" is
- * present if there is a baseline; in a configuration, it refers to the
+ * present if there is a baseline; in a configuration, "relative" refers to the
  * configuration of the baseline, whose number is "to". "distances" is null if
- * there are more than ES_COMPARE_MATRIX_MOST runs, and p is null without a
- * baseline; a null element means that a run has no finite value.
+ * there are more than ES_COMPARE_MATRIX_MOST runs, and "p" is null without a
+ * baseline. An element of "distances" is null if either run has no finite
+ * value.
  *
  * "interval" is the 95 % interval of the mean of "final". "evidence" is present
  * in every configuration except that of the baseline.
- * analyzer/statistics/inference.h defines the p; the p of a distance is
- * computed by exchanging layers. "_holm" values are adjusted for the number of
- * runs or configurations. A "reason" explains why a statistic of the
- * perplexities is missing. The caller checks the stream for errors.
+ * analyzer/statistics/inference.h defines the tests that give each p; the p of
+ * a distance comes from a permutation test that exchanges layers. Members
+ * ending in "_holm" are p adjusted for the number of runs or configurations. A
+ * "reason" explains why a statistic of the perplexities is missing. The caller
+ * checks the stream for errors.
  */
 void es_comparison_json(const es_comparison *comparison, es_json_writer *json);
 

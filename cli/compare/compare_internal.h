@@ -31,22 +31,25 @@ typedef struct es_delay {
 /** A run of the comparison and its results. */
 typedef struct es_compared {
     const es_run_summary *summary;
-    es_evaluation final, best; /* last evaluation, and the first with the
-                                  smallest finite perplexity */
+    es_evaluation final, best; /* the last evaluation, and the evaluation with
+                                  the smallest finite perplexity (the first of
+                                  several) */
     size_t n_evals, nonfinite_evals;
     es_onset onsets[ES_N_FLAG_KINDS];
 
-    float *sorted; /* (n_rows * n_columns) sorted values of the sample, for
-                      `entropy` */
+    float *sorted; /* (n_rows * n_columns) values of the heads in ascending
+                      order; `entropy` summarises them */
     es_distribution entropy;
-    double ks, wasserstein; /* KS and Wasserstein distance to the reference
-                               run; NaN if either run has no finite values */
-    double p, p_holm;       /* p of `ks` by exchanging layers, and p adjusted
-                               for all runs by Holm's method; NaN for the
-                               reference run */
+    double ks, wasserstein; /* Kolmogorov-Smirnov and Wasserstein distances to
+                               the reference run; NaN if either run has no
+                               finite values */
+    double p, p_holm;       /* p of `ks` in a permutation test that exchanges
+                               layers, and this p adjusted for the number of
+                               runs by Holm's method; NaN for the reference
+                               run */
     size_t configuration;
     float outcome; /* final perplexity; NaN if the final loss is not finite;
-                      may be missing */
+                      es_missing() without evaluations */
 } es_compared;
 
 /**
@@ -54,13 +57,15 @@ typedef struct es_compared {
  * baseline.
  */
 typedef struct es_evidence {
-    es_means_test ppl;                /* tests of the final perplexities over
-                                         seeds */
+    es_means_test ppl;                /* tests of the seeds' final
+                                         perplexities */
     double welch_holm, permuted_holm; /* p of Welch's test and of the
-                                         permutation test, adjusted for all
-                                         configurations by Holm's method */
-    double ks, p, p_holm; /* distance of the entropies, its p by exchanging
-                             layers between all seeds, and the adjusted p */
+                                         permutation test, adjusted for the
+                                         number of configurations by Holm's
+                                         method */
+    double ks, p, p_holm; /* distance between the entropies, its p in a
+                             permutation test that exchanges layers between all
+                             seeds, and this p adjusted by Holm's method */
 } es_evidence;
 
 /**
@@ -68,31 +73,33 @@ typedef struct es_evidence {
  * settings.
  */
 typedef struct es_configuration {
-    size_t first, n;        /* index of the first run, and number of runs */
-    es_summary final, best; /* perplexities over the runs; in `final`, a run
-                               whose loss is not finite at the end counts as
-                               NaN; `best` excludes such runs */
-    es_summary loss;        /* last training losses over the runs; may
-                               contain NaN */
-    es_bands bands;         /* bands of the heads of all runs together */
+    size_t first, n;        /* index of the configuration's first run, and
+                               number of its runs */
+    es_summary final, best; /* final and best perplexities of the runs; a run
+                               whose last loss is not finite has the final
+                               perplexity NaN and is excluded from `best` */
+    es_summary loss;        /* last training losses of the runs; may contain
+                               NaN */
+    es_bands bands;         /* distribution of the heads of all runs over the
+                               bands */
     es_mean mean;           /* mean of the finite values of `final`, with its
                                interval */
-    es_evidence evidence;   /* NaN without a baseline, and for the
-                               configuration of the baseline */
+    es_evidence evidence;   /* all values are NaN without a baseline, and for
+                               the configuration of the baseline */
 } es_configuration;
 
 struct es_comparison {
-    int64_t step;      /* step of the summaries */
+    int64_t step;      /* step at which the runs are summarised */
     es_compared *runs; /* (n_runs) */
     size_t n_runs;
     bool has_baseline;
-    size_t reference; /* index of the baseline run, or 0 */
+    size_t reference; /* index of the baseline run; 0 without a baseline */
 
     es_difference *differences; /* (n_differences) settings in which runs
-                                   differ, in the order shown */
+                                   differ, in the order of the tables */
     size_t n_differences;
-    const es_run_setting **values;      /* (n_runs, n_differences) values of
-                                           these settings; NULL if the run
+    const es_run_setting **values;      /* (n_runs, n_differences) values of the
+                                           differing settings; NULL if the run
                                            lacks the setting */
     es_run_labels labels;               /* labels of the runs */
     es_run_labels configuration_labels; /* labels of the configurations */
@@ -109,16 +116,16 @@ typedef struct es_compare_number {
 
 /** Differences of a run or configuration from the baseline. */
 typedef struct es_relative {
-    es_compare_number final, best;       /* difference of perplexities in per
-                                            cent */
-    es_compare_number bands[ES_N_BANDS]; /* difference in percentage points */
+    es_compare_number final, best;       /* differences of the perplexities in
+                                            per cent */
+    es_compare_number bands[ES_N_BANDS]; /* differences in percentage points */
     es_compare_number balanced;
     es_delay later[ES_N_FLAG_KINDS];
 } es_relative;
 
 /**
- * Fills in the test results of all runs and configurations. Returns ES_OK or
- * ES_ENOMEM.
+ * Computes the statistical tests of all runs and configurations. Returns ES_OK
+ * or ES_ENOMEM.
  */
 es_status es_comparison_test(es_comparison *comparison) ES_MUST_USE;
 
@@ -132,8 +139,8 @@ es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
                              const es_table_options *options) ES_MUST_USE;
 
 /**
- * Prints notes that explain p and intervals, and the reasons why they are
- * missing.
+ * Prints notes that explain p and intervals, and the reasons why some of them
+ * are missing.
  */
 void es_comparison_note_evidence(const es_comparison *comparison, FILE *stream);
 

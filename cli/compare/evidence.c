@@ -9,13 +9,14 @@
 
 /* --- entropies ------------------------------------------------------------*/
 
-/* Reusable workspace for the heads of the runs in a permutation test. */
+/* Reusable workspace of a permutation test, with the values of the runs'
+ * heads. */
 typedef struct exchange {
     float *values;   /* (n) */
     uint32_t *block; /* (n) */
     uint32_t *stratum;
-    bool *first; /* (n_blocks) true for the blocks of the first group;
-                    stratum has the same shape */
+    bool *first; /* (n_blocks, like `stratum`) true if the block belongs to the
+                    first group of runs */
     es_exchange_space tests;
 } exchange;
 
@@ -48,8 +49,8 @@ static es_status exchange_grow(exchange *space, size_t n, size_t n_blocks)
     return es_grow(&tests->weights, n_blocks, sizeof(double), what);
 }
 
-/* Adds the layer `row` of a run as the next block if the layer has a finite
- * value. */
+/* Adds the finite values of the layer `row` of a run as the next block. Adds
+ * nothing if the layer has no finite value. */
 static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
                       size_t row, uint32_t stratum, bool first)
 {
@@ -68,9 +69,9 @@ static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
 }
 
 /* Computes the distance between the heads of the first n_first of `runs` and
- * the heads of the other runs, and its p. Layers of the same index are
- * exchanged; if the runs have different numbers of layers, any layers are
- * exchanged. */
+ * the heads of the other runs, and the p of this distance. The test exchanges
+ * layers of the same index or, if the runs have different numbers of layers,
+ * any layers. */
 static es_status test_entropies(double *distance, double *p, exchange *space,
                                 const es_run_summary *const *runs,
                                 size_t n_first, size_t n_runs)
@@ -164,8 +165,8 @@ static es_status test_configuration(testing *t, size_t index, size_t to)
     return test_entropies(&out->ks, &out->p, &t->space, t->chosen, n_first, n);
 }
 
-/* Adjusts a p of all configurations by Holm's method. The offsets select the
- * members with the p and with the adjusted p. */
+/* Adjusts one kind of p in all configurations by Holm's method. p_offset and
+ * out_offset are the offsets in es_evidence of the p and of the adjusted p. */
 static void adjust(testing *t, size_t p_offset, size_t out_offset)
 {
     es_configuration *all = t->comparison->configurations;
@@ -233,8 +234,8 @@ done:
 
 /* --- table ---------------------------------------------------------------- */
 
-/* Appends a value with the given number of digits, with or without its sign;
- * "-" for NaN. */
+/* Appends a cell with a value of the given number of digits, with or without
+ * the sign "+"; "-" for NaN. */
 static void put_value(es_sheet *sheet, const char *title, double value,
                       bool sign, int digits)
 {

@@ -24,8 +24,9 @@ static void put_number(es_json_writer *json, const char *name,
 
 /* --- settings -------------------------------------------------------------*/
 
-/* Writes a run's values of the settings in which runs differ; for a
- * configuration (`shared`), only the settings that its runs share. */
+/* Writes a run's values of the settings in which runs differ. If `shared` is
+ * true, the run represents its configuration, and only settings that all runs
+ * of the configuration share are written. */
 static void put_settings(es_json_writer *json, const es_comparison *comparison,
                          size_t run, bool shared)
 {

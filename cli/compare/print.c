@@ -1,5 +1,5 @@
-/* Prints the tables of --compare: runs, runs compared with the baseline,
- * distances, configurations, and the notes below the tables. Columns without
+/* Prints the tables of --compare (runs, runs compared with the baseline,
+ * distances, configurations) and the notes below them. Columns without
  * information are omitted. */
 #include "cli/compare/compare_internal.h"
 
@@ -12,19 +12,20 @@
 #include <string.h>
 
 #define MATRIX_MOST 12 /* maximum number of runs in a distance matrix */
-/* Screen columns; a shorter name hardly identifies a run. */
+/* Minimum width of a name in screen columns; a shorter name hardly identifies a
+ * run. */
 #define NAME_WIDTH 16
 /* Maximum width of a setting's value in screen columns. */
 #define VALUE_WIDTH 40
 
-/* The choice of columns that are shown. */
+/* The properties of a comparison that determine which columns are shown. */
 typedef struct layout {
     const es_comparison *comparison;
     const es_table_options *options;
-    bool files;                   /* show files, because names do not
-                                     identify the runs */
-    bool labelled;                /* show labels, because they contain more
-                                     than the names */
+    bool files;                   /* show file names, because the runs' names
+                                     are not unique */
+    bool labelled;                /* show the runs' labels, because they contain
+                                     more than the runs' names */
     bool evaluated;               /* at least one run was evaluated */
     bool best;                    /* the best evaluation of at least one run
                                      is not its last */
@@ -32,10 +33,12 @@ typedef struct layout {
                                      configuration differs from its final
                                      mean */
     bool onsets[ES_N_FLAG_KINDS]; /* at least one run has a flag of this kind */
-    bool nonfinite;               /* at least one head is not finite */
-    bool matrix;                  /* show distances as a matrix instead of
+    bool nonfinite;               /* at least one head has a value that is not
+                                     finite */
+    bool matrix;                  /* show distances as a matrix instead of as
                                      columns */
-    bool cut;                     /* at least one mean excludes runs */
+    bool cut;                     /* at least one mean excludes runs whose
+                                     perplexity is not finite */
     bool costs;                   /* modelled costs differ between runs */
 } layout;
 
@@ -98,8 +101,8 @@ static bool shows_setting(const es_difference *difference, bool configurations)
 
 /* --- cells ----------------------------------------------------------------*/
 
-/* Appends cells for the run's name and, if names do not identify the runs, its
- * file. */
+/* Appends a cell with the run's name and, if names do not identify the runs, a
+ * cell with its file name. */
 static void put_names(es_sheet *sheet, const layout *shown, size_t run)
 {
     const es_comparison *comparison = shown->comparison;
@@ -154,8 +157,8 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
     }
 }
 
-/* Returns the column title of a band, which is the same as in the table of
- * runs. */
+/* Returns the column title of a band of entropies, which is the same as in the
+ * table of runs. */
 static const char *band_title(int band)
 {
     const es_field *field = NULL;
@@ -172,7 +175,7 @@ static void put_bands(es_sheet *sheet, const es_bands *bands)
                            bands->n_heads);
 }
 
-/* Appends a value with the given number of digits; "-" for NaN. */
+/* Appends a cell with a value of the given number of digits; "-" for NaN. */
 static void put_known(es_sheet *sheet, const char *title, double value,
                       int digits)
 {
@@ -182,8 +185,8 @@ static void put_known(es_sheet *sheet, const char *title, double value,
         es_sheet_put(sheet, title, "%.*g", digits, value);
 }
 
-/* Appends a 95 % interval such as "0.31-0.47"; "-" if the interval is
- * unknown. */
+/* Appends a cell with a 95 % interval such as "0.31-0.47"; "-" if the interval
+ * is unknown. */
 static void put_interval(es_sheet *sheet, double low, double high)
 {
     if (isnan(low))
@@ -201,7 +204,8 @@ static void put_distance(es_sheet *sheet, const char *title, double distance)
         es_sheet_put(sheet, title, "%.3f", distance);
 }
 
-/* Appends a difference such as "+1.5%"; "-" if the difference is missing. */
+/* Appends a cell with a difference such as "+1.5%"; "-" if the difference is
+ * missing. */
 static void put_signed(es_sheet *sheet, const char *title,
                        es_compare_number number, int digits, const char *unit)
 {
@@ -251,9 +255,10 @@ static void put_results(es_sheet *sheet, const layout *shown, size_t index)
     }
 }
 
-/* Appends the onset of a flag: "240" for an error since step 240; "80w 240" for
- * a warning since step 80 that became an error at step 240; "80w" for a warning
- * only. Parentheses mean that the flag is no longer active at the last step. */
+/* Appends a cell with the onset of a flag: "240" for an error since step 240;
+ * "80w 240" for a warning since step 80 that became an error at step 240; "80w"
+ * for a flag that was only a warning. Parentheses mean that the flag is no
+ * longer active at the last step. */
 static void put_onset(es_sheet *sheet, const char *title, const es_onset *onset)
 {
     const char *open = onset->stands ? "" : "(";
@@ -320,8 +325,9 @@ done:
 
 /* --- comparison with the baseline ----------------------------------------- */
 
-/* Appends the delay of an onset: between the onsets of errors if both runs have
- * an error, else between the first onsets of any severity. */
+/* Appends a cell with the number of steps by which a flag's onset is later than
+ * in the baseline. The onsets of errors are compared if both runs have an
+ * error, else the first onsets of any severity. */
 static void put_later(es_sheet *sheet, const char *title, const es_onset *onset,
                       const es_onset *baseline, const es_delay *later)
 {
@@ -384,8 +390,8 @@ static es_status print_relative(FILE *stream, const layout *shown)
 
 /* --- configurations -------------------------------------------------------*/
 
-/* Appends a mean. Marks a mean that excludes runs with "*", and pads the other
- * means so that they stay aligned. */
+/* Appends a cell with a mean. A "*" marks a mean that excludes runs; the other
+ * means are padded so that they stay aligned. */
 static void put_mean(es_sheet *sheet, const char *title, const layout *shown,
                      const es_summary *runs)
 {
@@ -424,8 +430,8 @@ static void put_perplexity(es_sheet *sheet, const layout *shown,
     }
 }
 
-/* Prints the table of configurations. order: (n_configurations) indices, or
- * NULL for the order of the comparison. */
+/* Prints the table of configurations in the order of the indices `order`
+ * (n_configurations), or in the order of the comparison if `order` is NULL. */
 static es_status print_configurations(FILE *stream, const layout *shown,
                                       const size_t *order)
 {
@@ -558,11 +564,11 @@ static void print_notes(FILE *stream, const layout *shown)
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         onsets = onsets || shown->onsets[kind];
     if (onsets)
-        fputs("at: step of a flag's first error; w: of its first warning; ( ): "
-              "no longer active at the last step\n",
+        fputs("at: step of a flag's first error; w: step of its first warning; "
+              "( ): no longer active at the last step\n",
               stream);
     if (shown->cut)
-        fputs("*: only runs with a finite perplexity\n", stream);
+        fputs("*: mean of only the runs with a finite perplexity\n", stream);
     if (shown->costs)
         fputs("GB, minutes: modelled cost of a private forward pass, with 95% "
               "intervals\n",

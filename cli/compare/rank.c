@@ -1,13 +1,14 @@
-/* Ranks the configurations for the end of a sweep. A configuration in which any
- * run ended in NaN ranks below configurations whose runs are all finite. */
+/* Ranks the configurations for the table that a sweep prints at its end. A
+ * configuration in which any run ended in NaN ranks below configurations whose
+ * runs are all finite. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 
 typedef struct place {
-    int group; /* 0: all runs are finite; 1: some runs are not finite; 2: no
-                  value; 3: no run is finite */
+    int group; /* primary sort key: 0 if all runs are finite, 1 if some runs are
+                  not finite, 2 if no run has a value, 3 if no run is finite */
     double mean;
     size_t index;
 } place;

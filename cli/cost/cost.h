@@ -1,6 +1,6 @@
 /**
- * Defines the models of `entropy-scan cost`, which come from runs or
- * architectures, and the functions that show their costs.
+ * Declares the functions of `entropy-scan cost`, which read models from run
+ * files or architectures and show the costs of the models.
  */
 #ifndef ES_CLI_COST_H
 #define ES_CLI_COST_H
@@ -12,23 +12,26 @@
 #include <stdio.h>
 
 /**
- * Measured costs of an operation of one layer; NaN if a value was not recorded.
+ * Measured costs of an operation of one layer. A value is NaN if the run did
+ * not record it.
  */
 typedef struct es_cost_measured {
-    char *operation; /* name such as "softmax"; comes from a run file: escape
-                        before printing */
-    double bytes;    /* number of bytes that both parties send */
-    double rounds;   /* number of messages that the first party sends */
+    char *operation; /* name such as "softmax"; must be escaped before printing,
+                        because it comes from a run file */
+    double bytes;    /* number of bytes that the two parties send to each
+                        other */
+    double rounds;   /* number of rounds, that is, of messages that the first
+                        party sends */
     double seconds;
 } es_cost_measured;
 
 /** A model whose costs are shown. */
 typedef struct es_cost_entry {
-    char *title;    /* architecture or name of the run: escape before
+    char *title;    /* architecture or name of the run, to be escaped before
                        printing */
     char *path;     /* path of the run file; NULL for an architecture */
-    char *name;     /* name of the run: escape before printing; NULL for an
-                       architecture */
+    char *name;     /* name of the run, to be escaped before printing; NULL for
+                       an architecture */
     size_t number;  /* index of the run in the file, from 1 */
     float eval_ppl; /* perplexity of the run; es_missing() if the run was not
                        evaluated, or for an architecture */
@@ -38,7 +41,7 @@ typedef struct es_cost_entry {
 } es_cost_entry;
 
 typedef enum es_cost_final_norm {
-    ES_COST_FINAL_AUTO, /* as in the run's configuration */
+    ES_COST_FINAL_AUTO, /* final LayerNorm as in the run's configuration */
     ES_COST_FINAL_ON,
     ES_COST_FINAL_OFF
 } es_cost_final_norm;
@@ -47,8 +50,7 @@ typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
     ES_COST_OF_LATENCY,
-    ES_COST_OF_INVERSE /* error of a polynomial inverse; independent of any
-                          model */
+    ES_COST_OF_INVERSE /* error of a polynomial inverse, which needs no model */
 } es_cost_quantity;
 
 typedef enum es_cost_over {
@@ -65,11 +67,11 @@ typedef struct es_cost_options {
     bool simplified;
     bool inventory, json, polynomial;
     const char *output;
-    bool draws; /* true if --figure was given */
+    bool draws; /* true if a figure is drawn (--figure) */
     es_cost_quantity figure;
     es_cost_over over;
     bool shares;
-    es_figure_options look; /* appearance of the figure */
+    es_figure_options look; /* size, style and format options of the figure */
     es_format format;
     bool given[ES_MAX_OPTIONS];
 } es_cost_options;
@@ -102,8 +104,9 @@ es_status es_cost_measured_read(es_cost_entry *entry, es_reader *reader,
                                 size_t run) ES_MUST_USE;
 
 /**
- * The number of values that an operation of one layer processes, and the
- * modelled bytes for these values; NaN if the operation has no modelled cost.
+ * Modelled cost of an operation of one layer, to be shown next to the measured
+ * cost: the number of values that the operation processes, and the bytes for
+ * these values; NaN if the operation has no modelled cost.
  */
 typedef struct es_cost_beside {
     double numbers;
@@ -137,25 +140,26 @@ es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
  *   "measured":[{"operation","numbers","bytes","rounds","seconds",
  *   "modelled_bytes":{"modelled","low","high"}}]}]}
  *
- * An unknown number is null, and another member contains its state.
+ * An unknown number is null, and a further member of the object contains its
+ * state, such as "missing".
  */
 void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 
 /**
- * Prints the costs of polynomials from analyzer/polynomial, which need no
- * model. ES_OK or ES_ENOMEM.
+ * Prints the costs of the polynomials in analyzer/polynomial, which do not
+ * depend on a model. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
 
 /**
- * Draws the figure of ES_COST_OF_INVERSE as lines. Returns the statuses of
+ * Draws the figure ES_COST_OF_INVERSE as lines. Returns the statuses of
  * es_curves_draw.
  */
 es_status es_cost_draw_inverse(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;
 
 /**
- * Draws any other requested figure as bars. Returns the statuses of
+ * Draws any figure except ES_COST_OF_INVERSE, as bars. Returns the statuses of
  * es_bars_draw.
  */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,

@@ -88,8 +88,8 @@ static const es_option options[] = {
      "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
      ES_OPT_CALL(es_cost_options, look, read_size)},
     {"for", 0, "MEDIUM",
-     "width for a paper's column or page, or a slide; icml: its column, "
-     "neurips: its text (screen: as wide as the content needs)",
+     "width of a paper's column or page, or of a slide; icml: column of ICML, "
+     "neurips: text of NeurIPS (screen: as wide as the content needs)",
      ES_OPT_CHOICE(es_cost_options, look.medium, es_media),
      .expects = ES_MEDIA_EXPECTED},
     {"font-size", 0, "POINTS",

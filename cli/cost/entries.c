@@ -32,8 +32,8 @@ static es_status add(es_cost_entry **out, listing *to)
 
 /* --- sizes ----------------------------------------------------------------*/
 
-/* Sets the sizes of a model from the options: all sizes, or only those given on
- * the command line. */
+/* Sets the sizes of a model from the options. If `all` is false, sets only the
+ * sizes that were given on the command line. */
 static void set_sizes(es_cost_model *model, const es_cost_options *options,
                       bool all)
 {
@@ -70,7 +70,8 @@ static es_status check_sizes(const es_cost_model *model, const char *input)
         arch->n_removed + arch->n_removed_first > shape->n_layer)
         return es_fail(
             ES_EUSAGE,
-            "%s: names layers beyond its %lld: choose a larger --n-layer",
+            "%s: names layers beyond the %lld of the model: choose a larger "
+            "--n-layer",
             input, (long long)shape->n_layer);
     return ES_OK;
 }

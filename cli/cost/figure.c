@@ -1,7 +1,7 @@
 /*
  * Draws the figure of entropy-scan cost: FLOPs, communication or latency as
- * bars that are stacked by operation. There is a bar for each model, or a panel
- * for each model with a bar for each context length.
+ * bars, each divided into the shares of the operations. The figure has a bar
+ * for each model, or a panel for each model with a bar for each context length.
  */
 #include "render/figures/bars.h"
 
@@ -20,7 +20,8 @@ typedef struct plan {
     const es_cost_options *options;
     const es_cost_entry *entries;
     size_t n_panels, n_groups, n_series;
-    bool shown[MOST_PARTS];      /* true for each part that occurs in any bar */
+    bool shown[MOST_PARTS];      /* (part) true if the part occurs in at least
+                                    one bar */
     es_bars_panel *panels;       /* (n_panels) */
     es_bar *bars;                /* (n_panels,n_groups,n_series) */
     char (*texts)[ES_COST_MAX];  /* (n_panels,n_groups,n_series) */
@@ -29,14 +30,15 @@ typedef struct plan {
     char (*subtitles)[64];       /* (n_panels) */
     const char **groups;         /* (n_groups) */
     const char *series[MOST_PARTS];
-    double inside, outside; /* largest half width of the intervals, relative
-                               to the value, of models inside and outside of
-                               the fitted range */
-    bool unknown;           /* true if the cost of any model is not modelled */
+    double inside, outside; /* largest half widths of the intervals, relative to
+                               the modelled values: of models inside and of
+                               models outside the fitted range */
+    bool unknown;           /* true if at least one model has no modelled
+                               cost */
     char note[512];
 } plan;
 
-/* Returns the model of the bar at a panel and group. */
+/* Returns the model whose cost is drawn as the bar at `panel` and `group`. */
 static es_cost_model model_at(const plan *p, size_t panel, size_t group)
 {
     const bool over_ctx = p->options->over == ES_COST_OVER_CTX;
@@ -60,8 +62,8 @@ static const char *part_name(const es_cost_options *options, size_t part)
                                     : es_cost_item_name((es_cost_item)part);
 }
 
-/* Computes the parts of a model's cost and their sum, in billions of FLOPs, GB
- * or minutes; NaN if the cost is not modelled. */
+/* Computes the parts of a model's cost and returns their sum, in billions of
+ * FLOPs, GB or minutes; NaN if the cost is not modelled. */
 static es_modelled measure(double parts[MOST_PARTS], const plan *p,
                            const es_cost_model *model)
 {
@@ -105,8 +107,8 @@ static void print_number(char out[ES_COST_MAX], const plan *p, double value)
                  value);
 }
 
-/* Formats the label above a bar, such as "25.3±0.3", or "25.3" if space is
- * short; the figure's note then gives the intervals. */
+/* Formats the label above a bar, such as "25.3±0.3". If space is short, the
+ * label is "25.3" and the figure's note contains the intervals. */
 static void print_total(char out[ES_COST_MAX], const plan *p, es_modelled sum)
 {
     const double half = (sum.high - sum.low) / 2;
@@ -118,12 +120,13 @@ static void print_total(char out[ES_COST_MAX], const plan *p, es_modelled sum)
                  sum.value, half);
 }
 
-/* Updates the widest relative interval, which the figure's note reports. */
+/* Updates the widest relative interval of all bars, which the figure's note
+ * reports. */
 static void note_interval(plan *p, const es_cost_model *model, es_modelled sum)
 {
     double *widest = es_cost_is_fitted(model) ? &p->inside : &p->outside;
     const double half = (sum.high - sum.low) / 2 / sum.value;
-    if (half > *widest) /* the comparison is false for NaN */
+    if (half > *widest) /* false if `half` is NaN */
         *widest = half;
 }
 

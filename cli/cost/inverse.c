@@ -1,6 +1,6 @@
-/* entropy-scan cost --figure inverse: draws the error of a polynomial
- * inverse by its number of factors (PowerSoftmax, figure 7). The figure
- * needs no model. */
+/* Implements entropy-scan cost --figure inverse, which draws the error of a
+ * polynomial that approximates 1/x over the number of its factors
+ * (PowerSoftmax, figure 7). The figure needs no model. */
 #include "analyzer/polynomial/approximation.h"
 #include "cli/cost/cost.h"
 #include "render/figures/curves.h"

@@ -16,8 +16,8 @@
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Finds the operation of an entry by its name (n bytes); adds a new operation
- * if the name is unknown. */
+/* Finds the measured operation of an entry whose name is `name` (n bytes); adds
+ * the operation if the entry does not have it. */
 static es_status find(es_cost_measured **out, es_cost_entry *entry,
                       const char *name, size_t n)
 {
@@ -40,8 +40,8 @@ static es_status find(es_cost_measured **out, es_cost_entry *entry,
     return ES_OK;
 }
 
-/* Returns the member that stores values of a unit, such as "bytes"; NULL if the
- * unit is unknown. */
+/* Returns the member that stores values in the unit `unit`, such as "bytes";
+ * NULL if the unit is unknown. */
 static double *unit_of(es_cost_measured *of, const char *unit)
 {
     return strcmp(unit, "bytes") == 0     ? &of->bytes
@@ -98,8 +98,8 @@ es_status es_cost_measured_read(es_cost_entry *entry, es_reader *reader,
 /* --- comparison with the model -------------------------------------------- */
 
 /* Finds the item of the cost model that corresponds to an operation of one
- * layer. Returns false if the operation has no modelled cost: products of two
- * secret-shared matrices have no published cost. */
+ * layer. Returns false if the operation has no modelled cost, because no cost
+ * has been published for products of two secret-shared matrices. */
 static bool item_of(es_cost_item *out, const char *operation)
 {
     static const struct {
@@ -146,8 +146,8 @@ es_cost_beside es_cost_measured_beside(const es_cost_model *model,
 
 /* --- table ---------------------------------------------------------------- */
 
-/* Appends a value; "-" if the value was not recorded or has no modelled
- * cost. */
+/* Appends a cell with a value; "-" if the value is NaN, because it was not
+ * recorded or is not modelled. */
 static void put(es_sheet *sheet, const char *title, int digits, double value)
 {
     if (isnan(value))

@@ -1,5 +1,5 @@
-/* entropy-scan cost --polynomial: prints the cost of the polynomials that
- * replace functions under homomorphic encryption. */
+/* Implements entropy-scan cost --polynomial, which prints the cost of the
+ * polynomials that replace functions under homomorphic encryption. */
 #include "analyzer/polynomial/polynomial.h"
 #include "analyzer/polynomial/approximation.h"
 
@@ -9,8 +9,8 @@
 
 typedef es_polynomial_cost approximation(double k, double error);
 
-/* Prints a table of the numbers of iterations, by the range of the argument and
- * the relative error. */
+/* Prints a table of the iterations and levels that an approximation needs, by
+ * the range of the argument and the relative error. */
 static es_status print_iterations(FILE *stream, approximation *cost)
 {
     static const double ranges[] = {10, 67, 100, 128, 512, 750, 1e3, 1e4, 1e6};

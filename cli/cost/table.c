@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Appends two cells: a value and its interval. */
+/* Appends two cells, which contain a value and its interval. */
 static void put_modelled(es_sheet *sheet, const char *title, const char *range,
                          es_modelled modelled, double unit)
 {

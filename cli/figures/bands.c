@@ -1,5 +1,5 @@
-/* Draws the figure bands: one bar per run, with the share of heads in each
- * quarter of the range from zero to the largest entropy. */
+/* Draws the figure bands, which has one bar per run, divided by the shares of
+ * heads in each quarter of the range from zero to the largest entropy. */
 #include "render/figures/bars.h"
 
 #include "cli/figures/drawing.h"
@@ -8,12 +8,13 @@
 
 enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16, RUNS_MOST = 6 };
 
-/* The strings printed on a bar. */
+/* Strings with the percentages that are printed on a bar. */
 typedef struct share {
     char text[SHARE_MAX], brief[SHARE_MAX];
 } share;
 
-/* Returns the percentage of heads in a group; NaN if there are no heads. */
+/* Returns the percentage of heads in a band (`group`); NaN if there are no
+ * heads. */
 static double percent_of(const es_bands *bands, size_t group)
 {
     if (group < ES_N_BANDS)
@@ -33,7 +34,8 @@ static es_bar bar_of(share *texts, double percent)
         .value = percent, .text = texts->text, .brief = texts->brief};
 }
 
-/* Returns the definition of m, the largest entropy, under a policy of --max. */
+/* Returns the definition of m, the largest entropy, for a value of the option
+ * --max. */
 static const char *meaning_of(es_max_policy policy)
 {
     static const char *const meanings[] = {

@@ -35,12 +35,12 @@ static es_status draw_part(part *p)
 
 /*
  * Computes the layout that all figures share from the layouts measured by
- * es_composite_draw. A legend that several figures share is drawn once: by the
- * first figure with this legend if it is to the right of the plots, by the last
- * one if it is below them.
+ * es_composite_draw. A legend that several figures share is drawn once: with
+ * the first of these figures if the legend is to the right of the plots, with
+ * the last if it is below them.
  *
- *   many  true: use the largest number of columns of any figure; false:
- *         the smallest
+ *   many  if true, all figures use the largest number of columns of any figure;
+ *         if false, the smallest
  */
 static void align(part *parts, size_t n, bool many)
 {
@@ -106,8 +106,8 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* Draws all figures with a common layout. `height` is the page height in
- * points; 0 means the natural height. */
+/* Draws all figures with a common layout, which `many` determines as in align.
+ * `height` is the page height in points; 0 means the natural height. */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;
@@ -146,7 +146,8 @@ es_status es_composite_draw(es_picture **out, es_drawing *drawings,
         parts[i].own = parts[i].frame;
     }
     status = draw_aligned(parts, n, wanted.height, true);
-    if (status == ES_EUSAGE) /* the page is too narrow for that many columns */
+    if (status == ES_EUSAGE) /* the page is too narrow for the largest number of
+                                columns */
         status = draw_aligned(parts, n, wanted.height, false);
     if (status < 0)
         goto done;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A member of the run's configuration by key, with a value of at least 1. */
+/* The number, at least 1, that a run's configuration contains for `key`. */
 typedef struct factor {
     const char *key;
     double value;
@@ -23,8 +23,8 @@ static es_status read_factor(void *user, const es_config_member *member)
     return ES_OK;
 }
 
-/* Reads the run's description, and into *f the value of the configuration key
- * f->key. */
+/* Reads the run's description into *info, and the value of the configuration
+ * key f->key into f->value. */
 static es_status read_run(es_run_info *info, factor *f,
                           const es_run_summary *run)
 {
@@ -72,9 +72,9 @@ static es_modelled exactly(double value)
     return (es_modelled){value, value, value};
 }
 
-/* Counts the tokens up to the evaluation whose perplexity is shown (eval_ppl of
-   the summary). If an earlier step is shown, this is not the last
-   evaluation. */
+/* Counts the tokens up to the evaluation whose perplexity the summary contains
+ * (eval_ppl). If the summary describes an earlier step, this evaluation is not
+ * the run's last. */
 static es_status count_tokens(es_modelled *out, es_drawing *drawing,
                               const es_run_summary *run)
 {
@@ -174,7 +174,8 @@ char *es_cost_print(char out[ES_COST_MAX], double cost)
 {
     static const char *const units[] = {"", "K", "M", "B", "T"};
     size_t unit = 0;
-    /* Use the next unit from 999.5 on, because %.3g would print 1e+03. */
+    /* From 999.5 on, use the next larger unit, because %.3g would print
+     * 1e+03. */
     while (fabs(cost) >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
         cost /= 1000;
         unit++;

@@ -20,23 +20,27 @@ es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
 es_status es_tokens_a_step(double *out, const es_run_summary *run) ES_MUST_USE;
 
 /**
- * Computes the cost that `cost` selects: the cost of one forward pass over one
- * sequence, or the number of tokens trained on up to the step of the run's
+ * Computes the cost of the kind `cost`: the cost of one forward pass over one
+ * sequence, or the number of tokens on which the run was trained up to its
  * evaluation. An exact cost has an interval of zero width. Returns ES_OK;
  * ES_ENOTFOUND if the cost is unknown; ES_EIO, ES_ENOMEM.
  */
 es_status es_run_cost(es_modelled *out, es_drawing *drawing,
                       const es_run_summary *run, es_cost cost) ES_MUST_USE;
 
-/** Return the name of a cost for the label of an axis, and its definition for
- *  the note below a figure. */
+/**
+ * es_cost_text returns the name of a cost for the label of an axis;
+ * es_cost_meaning returns the definition for the note below a figure.
+ */
 const char *es_cost_text(es_cost cost);
 const char *es_cost_meaning(es_cost cost);
 
 #define ES_COST_MAX 24
 
-/** The context lengths in figures of FLOPs, as in AERO's figures 20 and 21, and
- *  their names "128" to "8K". */
+/**
+ * Context lengths in figures of FLOPs, which are those of AERO's figures 20 and
+ * 21, and their names "128" to "8K".
+ */
 enum { ES_N_COST_LENGTHS = 7 };
 extern const int64_t es_cost_lengths[ES_N_COST_LENGTHS];
 extern const char *const es_cost_length_names[ES_N_COST_LENGTHS];

@@ -1,7 +1,8 @@
 /*
- * Draws the figures that have one panel of lines per run: curves (all layers
- * over the steps, or the heads of one layer), nans (counts of NaN and infinite
- * values per layer) and slopes (the learnable slopes of the activation).
+ * Draws the figures that have one panel of lines per run: `curves` (a series of
+ * all layers, or of the heads of one layer, over the steps), `nans` (counts of
+ * NaN and infinite values per layer) and `slopes` (the learnable slopes of the
+ * activation).
  */
 #include "render/figures/curves.h"
 
@@ -15,12 +16,14 @@
 
 /* The lines of one run, and the texts of its panel. */
 typedef struct panel {
-    /* The shaded area lies between low and high, if these were read. */
+    /* A shaded area is drawn between low and high unless they are empty. */
     es_run_lines lines, low, high;
     es_curve *curves; /* (lines.n_lines) */
-    /* (lines.n_lines) trends; n is 0 for a line without a trend; or NULL. */
+    /* (lines.n_lines) trends; a line without a trend has a curve with n = 0.
+     * NULL if no trends are drawn. */
     es_curve *trends;
-    /* (lines.n_lines,lines.n) values at spikes; or NULL. */
+    /* (lines.n_lines,lines.n) values at spikes, missing elsewhere; NULL if no
+     * spikes are marked. */
     float *spikes;
     char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
     char subtitle[160];             /* "" if the panel has no subtitle */
@@ -30,8 +33,8 @@ typedef struct panel {
 /* Reads the lines of one run for a figure, and names the lines. */
 typedef es_status load_panel(panel *out, es_drawing *drawing, size_t index);
 
-/* Reads the lines of a run. If the run stands for a group of seeds, reads their
- * mean and range; the title then gives the number of seeds. */
+/* Reads the lines of a run. If the run represents a group of seeds, reads the
+ * mean and range over the seeds, and the title contains the number of seeds. */
 static es_status read_seeds(panel *out, es_group_lines *seeds,
                             es_drawing *drawing, size_t index,
                             const es_lines_query *query)
@@ -52,8 +55,9 @@ static const char *said_of(const es_group_lines *seeds)
     return seeds->n_runs > 1 ? ", shaded: range over seeds" : "";
 }
 
-/* Makes one curve per line. With `word` "layer" the labels are "layer 3"; if
- * the run has a single line, its label is `word` alone. */
+/* Makes one curve per line. The label is `word` and the number of the line,
+ * such as "layer 3"; if the run has a single line, the label is `word`
+ * alone. */
 static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
 {
     const es_run_lines *lines = &p->lines;
@@ -72,8 +76,8 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
                             .x = lines->steps,
                             .values = lines->values + i * n,
                             .n = n};
-        /* Leave out the area if the file grew between the reads of the
-           lines. */
+        /* Draw no shaded area if the file grew between the reads of the lines,
+         * because their lengths then differ. */
         if (p->low.values && p->low.n == n && p->high.n == n) {
             curve->low = p->low.values + i * n;
             curve->high = p->high.values + i * n;
@@ -86,7 +90,7 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
     return ES_OK;
 }
 
-/* Draws `figure` with one panel per run; `load` reads the lines of a panel. */
+/* Draws a figure with one panel per run; `load` reads the lines of a panel. */
 static es_status draw_panels(es_picture **out, es_drawing *drawing,
                              load_panel *load, es_curves *figure)
 {
@@ -119,8 +123,8 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
 
 enum {
     TREND_POINTS = 65
-}; /* number of points of a trend, enough to show where
-      the interval is clipped */
+}; /* number of points of a trend line, enough to show where the interval is
+      clipped */
 
 /* Converts a trend to a line with a shaded interval, both clipped to the range
    from 0 to `ceiling`; a NaN ceiling means no clipping. */
@@ -159,7 +163,7 @@ static es_status line_of_trend(es_curve *out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Fits the trend of each layer, for the series that the summary shows. */
+/* Fits the trend of each layer in the series that the summary shows. */
 static es_status read_trends(panel *out, es_drawing *drawing,
                              const es_run_summary *run)
 {
@@ -238,8 +242,8 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
                                                    : "layer");
 }
 
-/* Returns the largest possible entropy if all runs have the same; NaN if they
- * differ, or if the series shown is not an entropy. */
+/* Returns the largest possible entropy if it is the same in all runs; NaN if
+ * the runs differ in it, or if the series shown is not an entropy. */
 static double common_ceiling(const es_drawing *drawing)
 {
     double ceiling = drawing->runs[0]->ceiling;
@@ -294,7 +298,8 @@ static es_status load_nans(panel *out, es_drawing *drawing, size_t index)
                             .reduction = ES_REDUCE_SUM};
     es_group_lines seeds;
     es_status status = read_seeds(out, &seeds, drawing, index, &query);
-    if (status == ES_ENOTFOUND) { /* imported runs do not have this series */
+    if (status == ES_ENOTFOUND) { /* imported runs lack the series of attention
+                                     rows */
         subtitle = "attention rows, summed over heads";
         query.series = es_head_statistics[ES_HEAD_NONFINITE_ROWS].name;
         status = read_seeds(out, &seeds, drawing, index, &query);

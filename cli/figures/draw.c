@@ -1,6 +1,6 @@
 /*
  * Makes picture files from runs: selects the runs that a figure can show,
- * chooses its colour scale and notes, and writes it.
+ * chooses the colour scale and the notes, and writes the figure.
  */
 #include "cli/figures/drawing.h"
 
@@ -19,8 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define M_MOST 12         /* maximum number of different m listed in a note */
-#define HUGE_RANGE 1000.0 /* max/min ratio for logarithmic colours */
+/* Maximum number of different values of m (the largest entropy) in a note. */
+#define M_MOST 12
+/* Smallest ratio of maximum to minimum for which colours are logarithmic. */
+#define HUGE_RANGE 1000.0
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size)
@@ -136,8 +138,8 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 
 enum { NOTES_A_RUN = 3, NOTES_OF_ALL = 4, NOTE_MAX = 256 };
 
-/* Adds a note to a picture. Values from run files are escaped, because programs
- * print the notes of picture files on terminals. */
+/* Adds a note, which is metadata stored in the picture file. Values from run
+ * files are escaped, because programs print such metadata on terminals. */
 static void add_note(es_picture_note *notes, char (*texts)[NOTE_MAX], size_t *n,
                      const char *key, const char *value)
 {
@@ -167,8 +169,8 @@ static size_t make_notes(es_picture_note *notes, char (*texts)[NOTE_MAX],
 
 /* --- writing --------------------------------------------------------------*/
 
-/* Writes one picture, or n pictures as the pages of a PDF. The file also gets
- * the notes (metadata) of a drawing. */
+/* Writes one picture, or n pictures as the pages of a PDF, together with the
+ * notes (metadata) of a drawing. */
 static es_status write_pictures(const char *path,
                                 const es_picture *const *pictures, size_t n,
                                 es_format format, es_drawing *drawing,
@@ -203,7 +205,7 @@ static es_status write_pictures(const char *path,
     return status;
 }
 
-/* A PDF with several figures as pages. */
+/* A PDF document that contains several figures as pages. */
 typedef struct document {
     const es_picture **pages; /* (n) owned */
     size_t n;
@@ -211,10 +213,10 @@ typedef struct document {
 } document;
 
 /*
- * Writes the picture to its file, or appends it to the document. In the second
- * case the document takes over the picture and sets *picture to NULL; with the
- * first page the document also takes over the drawing and leaves *drawing
- * empty.
+ * Writes the picture to its file, or appends it to the PDF document if there is
+ * one. The document then owns the picture, and *picture becomes NULL; with the
+ * first page the document also becomes the owner of the drawing, and *drawing
+ * becomes empty.
  */
 static es_status put_picture(document *to, es_picture **picture,
                              es_drawing *drawing, const es_figure_job *job,
@@ -249,8 +251,7 @@ es_figure_style es_figures_style(const es_figure_options *options,
 {
     enum {
         TEXT = 648
-    }; /* height of the text area of a paper, nine inches in
-          points */
+    }; /* height of the text area of a paper in points (nine inches) */
     static const es_figure_style media[] = {
         [ES_MEDIUM_SCREEN] = {.width = 0},
         [ES_MEDIUM_COLUMN] = {.width = 234, .tallest = TEXT},
@@ -261,7 +262,7 @@ es_figure_style es_figures_style(const es_figure_options *options,
     es_figure_style style = media[options->medium];
     double unit =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
-    /* Scale the letters, but keep the page size. */
+    /* Scale the letters by a zoom, but keep the page size. */
     if (options->letters_size > 0) {
         const double zoom = style.zoom > 0 ? style.zoom : 1;
         style.zoom = options->letters_size / ES_LABEL_SIZE;
@@ -274,22 +275,23 @@ es_figure_style es_figures_style(const es_figure_options *options,
     style.colormap = options->colormap;
     style.theme = options->theme;
     style.letters = options->letters;
-    if (options->width > 0) { /* undo the zoom in the requested size */
+    if (options->width > 0) { /* divide by the zoom, so that the requested size
+                                 stays the same */
         style.width = options->width / unit;
         style.height = options->height / unit;
     }
     return style;
 }
 
-/* The error messages printed so far. The list avoids that every figure repeats
-   the problems of a file. */
+/* The error messages printed so far, which are kept so that the problems of a
+ * file are not reported again by every figure. */
 typedef struct reports {
     char **messages;
     size_t n;
 } reports;
 
-/* Prints the current error message (es_message) unless it was printed
- * before. */
+/* Prints the current error message (es_message) unless the same message was
+ * printed before. */
 static void report(reports *printed)
 {
     const char *message = es_message();
@@ -341,8 +343,8 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                : es_fail(ES_EARGUMENT, "no runs to draw");
 }
 
-/* Selects the runs of a figure and writes the note about m. The caller calls
- * end() on the drawing, also after an error. */
+/* Selects the runs of a figure and writes the note about m, the largest
+ * entropy. The caller must call end() on the drawing, also after an error. */
 static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
                        const es_figure_job *job, es_figure_kind kind,
                        const es_picture_request *request)
@@ -365,7 +367,7 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
     es_text_append(&to, "max = ");
     for (size_t i = 0; i < (same || drawing->n > M_MOST ? 1 : drawing->n);
          i++) {
-        char m[32] = "unknown"; /* stays "unknown" if no value is finite */
+        char m[32] = "unknown"; /* "unknown" remains if no value is finite */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
         es_label_typeset(m, sizeof m);
@@ -423,7 +425,7 @@ static es_status make(document *to, size_t *n_failed, reports *printed,
     return status;
 }
 
-/* Draws the page with several figures (--figure A+B). */
+/* Draws the composite page, which contains several figures (--figure A+B). */
 static es_status make_composite(document *to, size_t *n_failed,
                                 reports *printed, const es_figure_job *job)
 {

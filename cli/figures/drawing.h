@@ -12,13 +12,15 @@ typedef struct es_drawing {
     const es_figure_options *options;
     const es_run_summary **runs; /* (n) n >= 1 */
     size_t n;
-    /* Labels that distinguish the runs; freed by es_run_labels_free. */
+    /* labels that distinguish the runs; freed by es_run_labels_free */
     es_run_labels labels;
-    /* Groups of seeds (--group seed): each run stands for all runs of its
-       configuration. NULL if the runs are not grouped. */
-    const es_run_summary **members; /* the n groups, one after the other */
+    /* Runs that differ only in the seed (--group seed): each of the n runs
+     * represents the group of all runs of its configuration. NULL if the runs
+     * are not grouped. */
+    const es_run_summary **members; /* members of the n groups, one group after
+                                       the other */
     size_t *n_members;              /* (n) number of runs in each group */
-    /* (n) number of runs in each group, including runs left out. */
+    /* (n) number of runs in each group, including runs that cannot be drawn */
     size_t *n_of_all;
     const char *baseline; /* copied from es_figure_job */
     size_t n_unread;      /* copied from es_figure_job */
@@ -43,8 +45,8 @@ es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
 void es_drawing_clear(es_drawing *drawing);
 
 /**
- * Groups the runs by configuration: of runs that differ only in the seed, the
- * first stands for all.
+ * Groups the runs by configuration, so that the first of the runs that differ
+ * only in the seed represents all of them.
  *
  *   all  (n) runs, including those that were left out
  *
@@ -54,16 +56,23 @@ es_status es_drawing_group(es_drawing *drawing,
                            const es_run_summary *const *all,
                            size_t n) ES_MUST_USE;
 
-/** Groups the drawing's runs if there are more than `most` and they are not
- *  grouped yet. Returns ES_OK or ES_ENOMEM. */
+/**
+ * Groups the drawing's runs by configuration if there are more than `most` of
+ * them and they are not grouped yet. Returns ES_OK or ES_ENOMEM.
+ */
 es_status es_drawing_fold(es_drawing *drawing, size_t most) ES_MUST_USE;
 
-/** Figures with more panels than this draw small panels. */
+/**
+ * Maximum number of panels of normal size; a figure with more panels draws
+ * small ones.
+ */
 #define ES_PANELS_MOST 12
 
-/** Sets *out to the runs that run i of the drawing stands for, or to run i
- *  alone if the runs are not grouped. Returns their number; they are
- *  borrowed. */
+/**
+ * Sets *out to the runs that run i of the drawing represents, or to run i alone
+ * if the runs are not grouped. Returns the number of these runs, which the
+ * drawing owns.
+ */
 size_t es_drawing_members(const es_run_summary *const **out,
                           const es_drawing *drawing, size_t i);
 
@@ -77,21 +86,22 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i);
 char *es_drawing_step(char *out, const es_run_summary *run);
 
 typedef struct es_series_scale {
-    /* Ends of the colour scale; high is NaN if no scale is possible. */
+    /* Lower and upper end of the colour scale; high is NaN if no scale is
+     * possible. */
     double low, high;
     bool logarithmic;
 } es_series_scale;
 
 /**
- * Returns a colour scale up to `top`, which may be NaN, for values of the
- * drawing's series.
+ * Returns a colour scale for values of the drawing's series, which ends at
+ * `top`. If `top` is NaN, no scale is possible.
  *
  * The scale begins at 0 for amounts, fractions and counts, otherwise at the
- * smallest value, so that differences between heads are visible. It is
- * logarithmic if a linear scale would show only one head, and zeros then have a
- * separate colour; it is never logarithmic for entropies, whose colours are
- * compared between figures. If all entropies are 0, the scale ends at the
- * largest ceiling of the runs.
+ * smallest value, so that differences between heads are visible. The scale is
+ * logarithmic if the values differ so much that a linear scale would show only
+ * the largest, and zeros then have a separate colour. For entropies the scale
+ * is never logarithmic, because their colours are compared between figures. If
+ * all entropies are 0, the scale ends at the largest ceiling of the runs.
  */
 es_series_scale es_drawing_scale(const es_drawing *drawing,
                                  const es_range *range, double top);
@@ -99,8 +109,10 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 /** Converts a severity to a level of the theme's colours. */
 es_level es_drawing_level(es_severity severity);
 
-/** Returns the largest m of all runs, which is the top of a common scale; NaN
- *  if no m is known. */
+/**
+ * Returns the largest m (the largest entropy of a run) of all runs, at which a
+ * common scale ends; NaN if no m is known.
+ */
 double es_drawing_top(const es_drawing *drawing);
 
 typedef struct es_figure_entry es_figure_entry;
@@ -111,18 +123,18 @@ typedef es_status es_figure_fits(const es_run_summary *run,
                                  const es_figure_entry *figure);
 
 /**
- * Draws the figure from the drawing's runs, all of which it can show; the
+ * Draws a figure from the drawing's runs, all of which the figure can show. The
  * caller clears the drawing afterwards with es_drawing_clear. Returns ES_OK;
- * the errors of reading a run; ES_ENOTFOUND if the runs together make no
- * figure.
+ * the errors of reading a run; ES_ENOTFOUND if no figure can be drawn from the
+ * runs together.
  */
 typedef es_status es_figure_draw(es_picture **out, es_drawing *drawing);
 
 /** The properties of a figure: one row of the table in cli/figures/list.h. */
 struct es_figure_entry {
     const char *name, *label;
-    const char *series, *other; /* names of the series that the figure needs,
-                                   one of the two suffices; or NULL */
+    const char *series, *other; /* names of two series, at least one of which
+                                   the figure needs; NULL if it needs none */
     es_figure_fits *fits;
     es_figure_draw *draw;
 };
@@ -135,16 +147,16 @@ extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 es_status es_figure_fit(es_figure_kind kind,
                         const es_run_summary *run) ES_MUST_USE;
 
-/** Draws an overview that has only the column of heads; it replaces the figure
- *  bands if there are many runs. Returns the same statuses as
+/** Draws an overview that has only the column of heads. This overview replaces
+ *  the figure bands if there are many runs. Returns the same statuses as
  *  es_figure_draw. */
 es_status es_overview_of_heads(es_picture **out,
                                es_drawing *drawing) ES_MUST_USE;
 
 /**
  * Stacks figures vertically on a page. Plots of figures with the same number of
- * columns are aligned, letters of panels continue from figure to figure, and a
- * legend that several figures share appears once.
+ * columns are aligned, the letters that label panels continue from figure to
+ * figure, and a legend that several figures share appears once.
  *
  *   drawings, kinds  (n) n >= 1
  *

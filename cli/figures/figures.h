@@ -25,8 +25,7 @@ enum {
 /** Number of pixels per point in PNG files. */
 #define ES_PIXELS_A_POINT 2.0
 
-/** The medium for which a figure is drawn; it determines the width of the
- *  figure. */
+/** The medium for which a figure is drawn, which determines its width. */
 typedef enum es_medium {
     ES_MEDIUM_SCREEN, /* a screen: the content has its natural width */
     ES_MEDIUM_COLUMN, /* a column of a two-column paper, 3.25 inches */
@@ -47,22 +46,23 @@ bool es_medium_is_column(es_medium medium);
 
 /** The quantities for the x axis of the figure pareto (--cost). */
 typedef enum es_cost {
-    /* FLOPs of a forward pass, by analyzer/cost/flops.h. */
+    /* FLOPs of a forward pass, computed by analyzer/cost/flops.h */
     ES_COST_FLOPS,
     ES_COST_PARAMS, /* number of weights in the layers' matrices */
-    /* Bytes exchanged in a private forward pass, by analyzer/cost/cost.h. */
+    /* bytes exchanged in a private forward pass, computed by
+     * analyzer/cost/cost.h */
     ES_COST_COMMUNICATION,
-    /* Time of a private forward pass, by analyzer/cost/cost.h. */
+    /* time of a private forward pass, computed by analyzer/cost/cost.h */
     ES_COST_LATENCY,
-    ES_COST_TOKENS /* number of tokens trained on */
+    ES_COST_TOKENS /* number of tokens on which the model was trained */
 } es_cost;
 
 /** The options of one requested figure. */
 typedef struct es_picture_request {
     bool wanted;
-    bool by_name; /* requested by name, not only by --all; a figure that cannot
-                     be drawn is then an error */
-    /* Output file; "-": standard output; NULL: automatic name. */
+    bool by_name; /* true if the figure is requested by name, not only by --all;
+                     it is then an error if it cannot be drawn */
+    /* Output file; "-" means standard output, NULL an automatic name. */
     const char *file;
     es_format format;
 } es_picture_request;
@@ -74,44 +74,52 @@ typedef enum es_heads_spread {
     ES_SPREAD_QUARTILES /* from the lower to the upper quartile */
 } es_heads_spread;
 
-/** Selects the runs that share a line or a panel. */
+/** Selects the runs that are merged into one line or panel. */
 typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
 
-/** Options of the figures. Strings are borrowed from argv. Every member may be
- *  zero, which is its default. */
+/**
+ * Options of the figures. Strings are borrowed from argv. The default of every
+ * member is zero.
+ */
 typedef struct es_figure_options {
     es_picture_request pictures[ES_N_PICTURES];
     /* (n_parts) figures on the composite page. */
     es_figure_kind parts[ES_COMPOSITE_MOST];
     size_t n_parts;
-    /* (n_composite) name of the composite: "heatmap+curves". */
+    /* (n_composite) name of the composite page, such as "heatmap+curves" */
     const char *composite;
     size_t n_composite;
-    bool letters; /* label the panels (a), (b), ... */
+    bool letters; /* true: label the panels (a), (b), ... */
     /* Folder for automatic names; NULL: the current folder. */
     const char *folder;
-    const char *document; /* PDF file with all figures as pages; or NULL */
+    const char *document; /* PDF file with all figures as pages; NULL: separate
+                             files */
     const char *title;
-    /* Size of the page in pixels for PNG, otherwise in points; 0: natural. */
+    /* Size of the page in pixels for PNG, otherwise in points; 0: natural
+     * size. */
     double width, height;
-    bool in_points;      /* width and height are in points for PNG too */
+    bool in_points;      /* true if width and height are in points also for
+                            PNG */
     double letters_size; /* font size of labels in points; 0: default */
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
     es_heads_spread spread; /* curves */
-    es_grouping group;      /* seeds shown as mean and range, in heatmaps as
-                               mean only; see es_figure_groups */
-    /* Curves, loss: smoothing window in samples; 0: no smoothing. */
+    es_grouping group;      /* ES_GROUP_SEED: show the mean and range over
+                               seeds, in heatmaps the mean only; see
+                               es_figure_groups */
+    /* for curves and loss: smoothing window in samples; 0: no smoothing */
     int64_t smooth;
-    int64_t spikes; /* curves, loss: window of the search for spikes in
-                       samples; 0: no search */
-    bool trends;    /* curves: draw a dashed trend per layer */
-    bool by_head;   /* curves, maps: show the heads of `layer` */
+    int64_t spikes; /* for curves and loss: window in samples in which spikes
+                       are searched for; 0: no search */
+    bool trends;    /* for curves: true to draw a dashed trend per layer */
+    bool by_head;   /* for curves and maps: true to show the heads of `layer` */
     int64_t layer;
-    bool logarithmic; /* curves, nans, loss: logarithmic y axis */
-    bool perplexity;  /* loss: show exp(loss) */
-    bool tokens;      /* loss: x axis in tokens instead of steps */
+    bool logarithmic; /* for curves, nans and loss: true for a logarithmic y
+                         axis */
+    bool perplexity;  /* for loss: true to show exp(loss) */
+    bool tokens;      /* for loss: true for an x axis in tokens instead of
+                         steps */
     es_cost cost;
 } es_figure_options;
 
@@ -124,8 +132,10 @@ const char *es_figure_name(es_figure_kind kind);
 es_status es_figures_want(es_figure_options *options,
                           const char *list) ES_MUST_USE;
 
-/** Requests every figure. The files go into `folder`, or with NULL into the
- *  current folder. */
+/**
+ * Requests every figure. The files are written to `folder`, or to the current
+ * folder if `folder` is NULL.
+ */
 void es_figures_want_all(es_figure_options *options, const char *folder);
 
 /** Requests one figure; `file` is its output file, or NULL for an automatic
@@ -160,21 +170,22 @@ es_status es_figures_set_spikes(es_figure_options *options,
 
 /**
  * Assigns `output` (the argument of -o) to the figures that have no file name.
- * A single figure is written to that file. Several become the pages of `output`
- * if it ends in .pdf and is not a folder; otherwise `output` is their folder.
+ * A single figure is written to that file. Several figures become the pages of
+ * the document `output` if `output` ends in .pdf and is not a folder; otherwise
+ * they are written to the folder `output`.
  *
  * Returns true if `output` was used.
  */
 bool es_figures_place(es_figure_options *options, const char *output);
 
 /**
- * Chooses the format of a figure: the format named by `format` if it is not
- * NULL, otherwise the one named by the extension of `file`, or PNG if `file` is
- * NULL or "-" (standard output). Also checks that the format allows the size in
- * the options.
+ * Chooses the format of a figure: the format `format` if it is not NULL,
+ * otherwise the format of the extension of `file`, or PNG if `file` is NULL or
+ * "-" (standard output). Also checks that the format allows the size in the
+ * options.
  *
  * Returns ES_OK, or ES_EUSAGE if format and file name contradict each other,
- * the format is unknown, or it does not allow the size.
+ * the format is unknown, or the format does not allow the size.
  */
 es_status es_figure_format(es_format *out, const es_figure_options *options,
                            const char *file,
@@ -196,18 +207,18 @@ typedef struct es_figure_job {
     /* (n_inputs) input files, which no output may overwrite. */
     char *const *inputs;
     size_t n_inputs;
-    const es_run_summary *const
-        *runs; /* (n) runs in the order to be shown; m of each is final */
+    const es_run_summary *const *runs; /* (n) runs in the order of display, with
+                                          their final m (the largest entropy) */
     size_t n;
-    const char *baseline; /* input whose run the figure delta subtracts; NULL:
-                             the first run's input */
+    const char *baseline; /* input file whose run the figure delta subtracts;
+                             NULL: the first input */
     size_t n_unread;      /* number of inputs or runs that could not be read */
     bool quiet;
 } es_figure_job;
 
 /**
- * Draws one figure of the runs that it can show into a display list, and writes
- * no file.
+ * Draws one figure into a display list, from the runs that the figure can show.
+ * Writes no file.
  *
  *   out  owned by the caller
  *
@@ -219,11 +230,12 @@ es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
 
 /**
  * Draws the requested figures of all runs and writes them, with a note on
- * standard error unless `quiet`. An error is reported there too, and the other
- * figures are still made; a message that several figures would repeat, for
- * example about an unreadable file, appears once.
+ * standard error unless `quiet`. Errors are reported on standard error too, and
+ * the other figures are still made. A message that several figures would
+ * repeat, for example about an unreadable file, appears once.
  *
- *   n_failed  written; number of runs that could not be shown and were left out
+ *   n_failed  set to the number of runs that could not be shown and were left
+ *             out
  *
  * If a figure that only --all requests has nothing to show, a note says so, but
  * this is not an error. Returns ES_OK or the first error, which has been

@@ -55,8 +55,8 @@ static bool is_same(const es_cost_model *a, const es_cost_model *b)
                es_flops_forward(&b->shape, es_cost_lengths[0]).ffn;
 }
 
-/* Makes one panel for each distinct set of costs. Runs with equal costs share a
- * panel, which lists their architectures. */
+/* Makes one panel for each distinct set of FLOPs. Runs with equal FLOPs share a
+ * panel, which lists the architectures of the runs. */
 static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
 {
     for (size_t i = 0; i < drawing->n; i++) {
@@ -72,7 +72,7 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
             same++;
         for (size_t k = 0; k < same->n_archs; k++)
             named = named || strcmp(same->archs[k], arch) == 0;
-        /* A longer list of names would be cut. */
+        /* a longer list of names would be truncated */
         if (!named && same->n_archs < MOST_NAMED)
             same->archs[same->n_archs++] = arch;
         if (same == next)

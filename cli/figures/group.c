@@ -105,10 +105,10 @@ char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
 
 /* --- lines ----------------------------------------------------------------*/
 
-/* The lines of n runs that are merged. */
+/* The lines of n runs that are being merged into one set of lines. */
 typedef struct bundle {
     es_run_lines *runs; /* (n) */
-    /* (n) index of the first point of each run that is not merged yet. */
+    /* (n) for each run, the index of its first point that is not merged yet. */
     size_t *next;
     size_t n;
 } bundle;
@@ -259,7 +259,8 @@ es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
         if (status < 0)
             return status;
         if (b.n && lines->n_lines != b.runs[0].n_lines)
-            continue; /* the file was replaced by a run of another shape */
+            continue; /* the file has been replaced by a run with another number
+                         of layers or heads */
         for (size_t k = 0; exponential && k < lines->n_lines * lines->n; k++)
             if (!es_is_missing(lines->values[k]))
                 lines->values[k] = expf(lines->values[k]);

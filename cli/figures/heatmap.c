@@ -1,6 +1,6 @@
 /* Draws the figures heatmap (the heads of every run at one step) and delta (the
- * differences between the heads of a run and a baseline). Also checks if a run
- * has one value per head. */
+ * differences between the heads of a run and a baseline). Also checks whether
+ * the series shown has one value per head. */
 #include "render/figures/heatmap.h"
 
 #include "analyzer/base/text.h"
@@ -59,8 +59,9 @@ static es_status share(es_heatmap_panel *panel, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Sets *out to one letter per layer for the kind of its attention, such as "w"
- * for window. *out is unchanged if the kinds are unknown. */
+/* Sets *out to a string with one letter per layer for the layer's kind of
+ * attention, such as "w" for window. Leaves *out unchanged if the kinds are
+ * unknown. */
 static es_status mark_layers(const char **out, es_drawing *drawing,
                              const es_run_summary *run)
 {
@@ -74,7 +75,8 @@ static es_status mark_layers(const char **out, es_drawing *drawing,
     return status;
 }
 
-/* Appends the meaning of the layers' letters, such as "; f full, w window". */
+/* Appends the meanings of the letters for kinds of attention, such as "; f
+ * full, w window". */
 static void append_marks(es_text *to, const es_drawing *drawing)
 {
     bool there[ES_N_LAYER_KINDS] = {false};
@@ -107,10 +109,10 @@ static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
 }
 
 /*
- * Replaces the values of a panel by the mean over the seeds of the run: head by
- * head, over finite values, for seeds with the same shape and step. A head that
- * is finite in no seed keeps the first seed's value. The caption gives the
- * number of seeds.
+ * Replaces each head's value in a panel by the mean of the finite values over
+ * the seeds of the run that have the same shape and step. A head that is finite
+ * in no seed keeps the first seed's value. The caption contains the number of
+ * seeds.
  */
 static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
                          char caption[ES_CAPTION_MAX])
@@ -205,8 +207,8 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 
 /* --- delta ----------------------------------------------------------------*/
 
-/* Returns the index of the first run of the --baseline file; without
- * --baseline, that of the first run. */
+/* Returns the index of the first run in the --baseline file; 0 without
+ * --baseline. */
 static size_t find_base(const es_drawing *drawing)
 {
     for (size_t i = 0; drawing->baseline && i < drawing->n; i++)
@@ -215,7 +217,7 @@ static size_t find_base(const es_drawing *drawing)
     return 0;
 }
 
-/* Makes the panel with the values of run i minus those of the baseline. */
+/* Makes a panel with the values of run i minus the values of the baseline. */
 static es_status subtract(es_heatmap_panel *out, es_drawing *drawing, size_t i)
 {
     enum { LENGTH = 2 * ES_CAPTION_MAX };

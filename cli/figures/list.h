@@ -7,7 +7,8 @@
  * FIGURE(KIND, name, label, needs, series, other, help)
  *
  *   KIND           makes the enum value ES_FIGURE_<KIND>
- *   name           name for --figure; es_draw_<name> draws the figure
+ *   name           name for --figure; the function es_draw_<name> draws the
+ *                  figure
  *   label          noun for messages
  *   needs          es_fits_<needs> decides which runs the figure can show: any,
  *                  heads (the series shown has a value per head), series (the

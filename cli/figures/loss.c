@@ -11,13 +11,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE_LEAST = 4 }; /* minimum number of samples for a line */
+enum {
+    LINE_LEAST = 4
+}; /* minimum number of samples that are drawn as a line;
+      fewer are drawn as markers */
 
 /* The training line and the evaluation line of a run. */
 typedef struct pair {
-    /* Each has one line; its n is 0 if the phase was not recorded. */
+    /* Both contain a single line, which has no points (n = 0) if the phase was
+     * not recorded. */
     es_group_lines train, eval;
-    float *spikes; /* values of `train` at spikes; or NULL */
+    float *spikes; /* values of `train` at spikes, missing elsewhere; NULL
+                      without --spikes */
     char label[ES_GROUP_TEXT_MAX];
 } pair;
 
@@ -25,7 +30,8 @@ typedef struct pair {
 
 /* Reads the line of one phase, train or eval. Perplexity is computed from the
  * series ce if it was recorded, because a loss may include a regulariser.
- * a_step is the number of x units (steps or tokens) per step. */
+ * `a_step` converts steps to units of the x axis: 1, or the number of tokens
+ * per step. */
 static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
                             es_phase phase, double a_step)
 {
@@ -48,9 +54,9 @@ static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
 
 /*
  * Chooses the upper limit of the y axis so that a single huge loss does not
- * flatten all other values. With d the distance between the 5% and the 95%
+ * flatten all other values. With d as the distance between the 5% and the 95%
  * quantile, the limit is the largest value that is at most 3 d above the 95%
- * quantile; NaN if no value is above that.
+ * quantile. Sets *out to NaN if no value is higher, so that no limit is needed.
  */
 static es_status choose_limit(double *out, es_drawing *drawing,
                               const pair *pairs)
@@ -97,7 +103,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
     size_t n = drawing->n;
     bool trained = false, evaluated = false, ranges = false;
     pair *pairs;
-    /* Training lines first, so that evaluations are drawn on top. */
+    /* The array begins with the training lines, so that evaluations are drawn
+     * on top of them. */
     es_curve *curves;
     es_status status;
     if ((status = es_drawing_array(drawing, &pairs, n)) < 0 ||
@@ -124,8 +131,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         curves[n + i] = curve_of(&p->eval, i,
                                  p->eval.mean.n < LINE_LEAST ? ES_PEN_MARKS
                                                              : ES_PEN_STRONG);
-        /* Count a training run that ended in NaN even if its evaluations are
-         * finite. */
+        /* The label also counts runs whose training loss ended in NaN although
+         * their evaluations are finite. */
         es_group_lines said = *named;
         if (p->train.n_nonfinite > said.n_nonfinite)
             said.n_nonfinite = p->train.n_nonfinite;

@@ -88,7 +88,7 @@ void es_figures_want_all(es_figure_options *options, const char *folder)
         options->folder = folder;
 }
 
-/* Finds the figure whose name is the first n bytes of `name`. */
+/* Finds the figure whose name equals the first n bytes of `name`. */
 static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
 {
     char known[512];
@@ -104,8 +104,8 @@ static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
                    (int)(n < 40 ? n : 40), name, known);
 }
 
-/* Requests a composite page such as "heatmap+curves"; `list` is n bytes
- * long. */
+/* Requests a composite page such as "heatmap+curves", which is described by the
+ * first n bytes of `list`. */
 static es_status want_composite(es_figure_options *options, const char *list,
                                 size_t n)
 {
@@ -179,9 +179,9 @@ bool es_medium_is_column(es_medium medium)
 
 /* --- output ---------------------------------------------------------------*/
 
-/* Returns the number of points per unit (mm, in, pt) at the end of `text`, and
- * sets *n to the length of the text before the unit; returns 0 if there is no
- * unit. */
+/* Searches for a unit (mm, in or pt) at the end of `text`. Returns the number
+ * of points per unit and sets *n to the length of the text before the unit.
+ * Returns 0 if there is no unit. */
 static double unit_of(const char *text, size_t *n)
 {
     static const struct {
@@ -281,8 +281,8 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format)
 {
-    /* Check all figures before drawing, because each may have another
-       format. */
+    /* Check the formats of all figures before drawing the first figure, because
+     * the formats may differ. */
     for (int i = 0; i < ES_N_PICTURES; i++) {
         es_picture_request *picture = &options->pictures[i];
         if (!picture->wanted)

@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Weights below this fraction of the largest weight have the lowest colour. */
+/**
+ * Fraction of the largest weight at which the colour scale begins; all smaller
+ * weights have the lowest colour.
+ */
 #define LOWEST 1e-3
 
 /* --- finding maps ---------------------------------------------------------*/
@@ -20,8 +23,9 @@
 typedef struct maps_query {
     bool by_head;
     int64_t layer; /* layer whose heads are shown, if by_head */
-    int64_t step;  /* requested step; the nearest step with a map is shown */
-    int64_t found; /* step shown; ES_UNKNOWN: the run has no map */
+    int64_t step;  /* requested step; the map nearest to this step is shown */
+    int64_t found; /* step of the map that is shown; ES_UNKNOWN if the run has
+                      no map */
     es_phase phase;
     /* (n) panels to fill; NULL during the search for the step. */
     es_map_panel *panels;
@@ -36,9 +40,11 @@ static bool is_of(const maps_query *query, const es_map *map)
     return map->head == ES_MAP_MEAN;
 }
 
-/** Finds the nearest step with a map. The step is searched among the maps,
- *  because an evaluation after the end of training has a step number without a
- *  training sample. */
+/**
+ * Finds the map that is nearest to the requested step. Searches the steps of
+ * the maps instead of the steps of training samples, because an evaluation
+ * after the end of training has a step without a training sample.
+ */
 static es_status find_step(void *user, const es_map *map, const float *values)
 {
     maps_query *query = user;
@@ -111,8 +117,11 @@ es_status es_fits_maps(const es_run_summary *run, const es_figure_entry *figure)
 
 /* --- the figure -----------------------------------------------------------*/
 
-/** Titles each panel by its layer, such as "layer 3". With several runs, this
- *  becomes the subtitle below the run's name. */
+/**
+ * Sets the title of each panel to its layer, such as "layer 3". If the figure
+ * shows several runs, the title is the run's name and the layer is the
+ * subtitle.
+ */
 static es_status name_panels(maps_query *query, size_t run)
 {
     es_drawing *drawing = query->drawing;
@@ -221,12 +230,13 @@ es_status es_draw_maps(es_picture **out, es_drawing *drawing)
                             .logarithmic = true,
                             .scale_text = "mean weight",
                             .note = note};
-    /* Put each run on a separate row if all runs have the same number of
-       panels. */
+    /* If all runs have the same number of panels, each run gets a separate
+     * row. */
     if (!figure.style.most_columns && drawing->n > 1 && widest <= 12 &&
         n == widest * drawing->n)
         figure.style.most_columns = widest;
-    if (!(range.high > 0)) /* without a positive weight, any scale will do */
+    if (!(range.high > 0)) /* without a positive weight any scale can be used,
+                              because no weight has a colour */
         figure.low = LOWEST, figure.high = 1;
     return es_maps_draw(out, &figure);
 }

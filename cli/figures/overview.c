@@ -33,8 +33,8 @@ static members members_of(const es_drawing *drawing, size_t i)
     return m;
 }
 
-/* Sets the row's number to the mean, and its range, of the finite values of its
- * runs. */
+/* Sets the row's value to the mean of the finite values of its runs, and low
+ * and high to their range. */
 static void set_value(es_overview_row *row, const members *m,
                       const es_yardstick *by)
 {
@@ -75,9 +75,9 @@ static void set_shares(es_overview_row *row, const members *m)
         row->shares[b] /= n_heads;
 }
 
-/* Sets each layer's value to the mean over those runs that have the shape of
- * the first run. A layer that is finite in no run takes the NaN or
- * infinity of the last run that recorded it. */
+/* Sets each layer's value to the mean over the runs that have as many layers
+ * and heads as the first run. If a layer is finite in no run, its value is the
+ * NaN or infinity of the last run that recorded the layer. */
 static es_status set_layers(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -127,8 +127,8 @@ static double last_of(const es_run_summary *run)
     return known(run->last_step == ES_UNKNOWN ? run->step : run->last_step);
 }
 
-/* Collects the times during which flags of any run were raised. A flag that is
- * still raised lasts until the end of its run. */
+/* Collects the ranges of steps in which a flag of any run was active. A flag
+ * that is still active ends with its run. */
 static es_status set_flags(es_overview_row *row, es_drawing *drawing,
                            const members *m)
 {
@@ -159,8 +159,8 @@ static es_status set_flags(es_overview_row *row, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Sets the text of the worst flag, such as "nan", or "nan (1 of 3)" if only
- * some seeds have this flag. */
+/* Sets the text of the most severe flag, such as "nan", or "nan (1 of 3)" if
+ * only some seeds have this flag. */
 static es_status set_flag(es_overview_row *row, es_drawing *drawing,
                           const members *m)
 {
@@ -197,8 +197,8 @@ static es_status set_flag(es_overview_row *row, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Sets the worst status of the row's runs, with a count unless all runs have
- * this status. */
+/* Sets the text of the worst status among the row's runs, such as "2 of 3
+ * failed"; the count is omitted if all runs have this status. */
 static es_status set_status(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -228,7 +228,7 @@ static es_status set_status(es_overview_row *row, es_drawing *drawing,
 
 /* --- columns of text ------------------------------------------------------*/
 
-/* The text columns with the cells of all rows. */
+/* The columns that contain text, with the cells of all rows. */
 typedef struct texts {
     es_overview_column columns[SETTINGS_MOST + 2];
     size_t n;           /* number of columns */
@@ -301,8 +301,8 @@ static bool is_wanted(const es_drawing *drawing, const es_difference *of)
     return !of->incidental && !(of->seed && drawing->members);
 }
 
-/* Marks in `chosen` (n) the settings that get a column: those with the largest
-   number of distinct values. */
+/* Sets `chosen` (n) to true for the settings that get a column, which are the
+ * settings with the largest numbers of distinct values. */
 static es_status choose_settings(bool *chosen, const es_drawing *drawing,
                                  const es_difference *differences, size_t n,
                                  const es_run_setting **values)
@@ -397,8 +397,8 @@ static bool has_own_names(const es_drawing *drawing, size_t n_rows)
     return true;
 }
 
-/* Inserts a column of run names in front, for settings that do not distinguish
- * the rows. */
+/* Inserts a column of run names as the first column. Needed if the columns of
+ * settings do not distinguish the rows. */
 static void add_names(texts *to, const es_drawing *drawing, size_t n_rows)
 {
     const bool named = to->n > 0 && has_own_names(drawing, n_rows);

@@ -10,17 +10,20 @@
 #include <string.h>
 
 #define NOTE_MAX 2048
-#define WIDE_RANGE 8.0 /* max/min ratio for a logarithmic axis */
-#define NAMED_MOST 12  /* maximum number of runs that all get labels */
+/* Smallest ratio of maximum to minimum for which an axis is logarithmic. */
+#define WIDE_RANGE 8.0
+/* Maximum number of runs for which every point gets a label. */
+#define NAMED_MOST 12
 
 /* The points and the note of the figure. */
 typedef struct plan {
     es_drawing *drawing;
     /* (number of runs) points; points with NaN coordinates are not drawn. */
     es_point *points;
-    bool alike; /* few runs, all with the same architecture */
+    bool alike; /* true if there are few runs and all have the same
+                   architecture */
     char note[NOTE_MAX];
-    es_text said; /* writer that appends to `note` */
+    es_text said; /* appends text to `note` */
 } plan;
 
 es_status es_fits_pareto(const es_run_summary *run,
@@ -51,8 +54,9 @@ static bool are_alike(const es_drawing *drawing)
 }
 
 /* Returns true if run i gets a label. If there are few runs and all have the
- * same architecture, every run gets one, which states how it differs. Otherwise
- * only the best run of each architecture and cost gets one. */
+ * same architecture, every point gets a label, which names the settings in
+ * which the run differs. Otherwise only the best run of each architecture and
+ * cost gets a label. */
 static bool is_named(const plan *p, size_t i)
 {
     const es_run_summary *const *runs = p->drawing->runs;
@@ -73,8 +77,8 @@ static bool is_undrawn(const plan *p, size_t i, bool costless)
     return !is_drawn(p, i) && isfinite(p->points[i].y) == costless;
 }
 
-/* Appends the architecture of run i and the number of its runs that are not
- * drawn. */
+/* Appends the architecture of run i, and the number of runs with this
+ * architecture that are not drawn. */
 static void name_group(plan *p, size_t i, const char *before, bool costless)
 {
     const es_run_summary *const *runs = p->drawing->runs;
@@ -91,8 +95,8 @@ static void name_group(plan *p, size_t i, const char *before, bool costless)
 }
 
 /* Appends the runs that are not drawn, such as "No finite perplexity: SM (2 of
-   3 runs), SM+G. ". With `costless` lists the runs without a cost, otherwise
-   those without a finite perplexity. */
+ * 3 runs), SM+G. ". If `costless` is true, lists the runs whose cost is
+ * unknown, otherwise the runs without a finite perplexity. */
 static void name_undrawn(plan *p, const char *why, bool costless)
 {
     const es_run_summary *const *runs = p->drawing->runs;

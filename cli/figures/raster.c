@@ -1,5 +1,7 @@
-/* Draws the figure raster: every layer and every head as a row of colours over
- * the steps. Two passes over the samples of a series turn them into columns. */
+/* Draws the figure raster, which shows every layer and every head as a row of
+ * colours over the steps. The samples of the series are read twice: the first
+ * pass counts them and determines the columns, the second fills in the
+ * columns. */
 #include "render/figures/raster.h"
 
 #include "analyzer/base/value.h"
@@ -9,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_CELLS ((size_t)1 << 22) /* maximum number of values: 16 MiB */
+/* Maximum number of values in a raster (16 MiB). */
+#define MOST_CELLS ((size_t)1 << 22)
 
 #define N_INTERVALS 8
 
@@ -18,8 +21,9 @@ typedef struct survey {
     int64_t first, last, previous;
     size_t n; /* number of samples */
     /* Candidates for the most frequent interval between consecutive samples,
-       with lower bounds of their counts (Misra and Gries, 1982). Any interval
-       that occurs in at least one of nine cases is among them. */
+     * and lower bounds of their counts (algorithm of Misra and Gries, 1982).
+     * Every interval that makes up more than a ninth of all intervals is a
+     * candidate. */
     uint64_t intervals[N_INTERVALS];
     size_t counts[N_INTERVALS]; /* 0 if free */
     uint64_t interval;          /* the most frequent interval; the smallest if
@@ -36,8 +40,10 @@ typedef struct pass {
     es_steps *steps;
     survey *survey;
     float *line;         /* (n_rows) values of the current sample */
-    uint64_t per_column; /* number of usual intervals per column */
-    /* (n_columns) step of the first sample in the column, or -1. */
+    uint64_t per_column; /* width of a column, as a multiple of the most
+                            frequent interval between samples */
+    /* (n_columns) step of the first sample in the column; -1 for a column
+     * without a sample. */
     int64_t *starts;
 } pass;
 
@@ -161,8 +167,8 @@ static uint64_t usual_interval(const survey *s)
     return usual;
 }
 
-/* Allocates the columns: one per usual interval between samples, or one per
- * several intervals if there would be too many columns. */
+/* Allocates the columns. A column covers one interval (the most frequent
+ * interval between samples), or several if there would be too many columns. */
 static es_status make_columns(pass *p)
 {
     survey *s = p->survey;
@@ -205,9 +211,9 @@ static size_t next_start(const pass *p, size_t from)
     return from;
 }
 
-/* Fills the empty columns of a gap with the last sample before it if an
- * adjacent gap is about as long, because the run was then recorded less often
- * there. A single long gap stays missing. */
+/* Fills the empty columns between two samples with the earlier sample if an
+ * adjacent gap between samples is about as long, because the run was then
+ * recorded less often in this range. A single long gap remains missing. */
 static void fill_gaps(pass *p)
 {
     size_t n = p->steps->n_columns, before = 0;
@@ -305,7 +311,7 @@ static es_raster_panel panel_of(const es_drawing *drawing, size_t i,
 }
 
 /* Draws the raster. Unless the policy of --max fixes the top of the colour
- * scale, it is the largest value of all steps. */
+ * scale, the colour scale ends at the largest value of all steps. */
 es_status es_draw_raster(es_picture **out, es_drawing *drawing)
 {
     es_max_policy policy = drawing->runs[0]->max.policy;

@@ -10,8 +10,8 @@ enum { N_SCALES = 2 };
 
 static const char *const names[N_SCALES] = {"alpha", "beta"};
 
-/* Reads one scale of run i. If the run does not have this scale, the curve has
- * no samples. */
+/* Reads one of the scales (alpha or beta) of run i as a curve over the layers.
+ * If the run lacks the scale, the curve has no points. */
 static es_status read_scale(es_curve *out, es_drawing *drawing, size_t i,
                             const char *name)
 {

@@ -1,6 +1,7 @@
 /*
- * Reads a series of a run for figures: one sample, or all steps as lines. If
- * requested, the heads of a layer are reduced to one number.
+ * Reads a series of a run for figures: one sample, or all samples as lines over
+ * the steps. If requested, the values of a layer's heads are reduced to one
+ * number.
  */
 #include "cli/figures/source.h"
 
@@ -42,8 +43,9 @@ es_status es_source_open(es_reader **out, const es_run_summary *run)
     return status;
 }
 
-/* Opens a series of a run. With `either`, the other phase is used if the series
- * exists only there. The caller closes from->reader, also after an error. */
+/* Opens a series of a run. If `either` is true and the series exists only in
+ * the other phase, opens it in that phase. The caller closes from->reader, also
+ * after an error. */
 static es_status open_source(source *from, const es_run_summary *run,
                              const char *name, es_phase phase, bool either)
 {
@@ -66,7 +68,7 @@ static size_t n_rows_of(const source *from, const es_run_summary *run)
 /* --- one sample -----------------------------------------------------------*/
 
 /* Finds the newest sample at or before `step` by reading all samples up to
- * it. */
+ * `step`. */
 static es_status read_newest(es_slice *out, source *from, int64_t step)
 {
     es_cursor *cursor = NULL;
@@ -115,9 +117,9 @@ done:
 
 /* --- over the steps -------------------------------------------------------*/
 
-/* Returns the sum of x, which is finite only if all values are finite. The loop
- * has no branch per value, because figures read very many values and nearly all
- * are finite. */
+/* Returns the sum of the n values of x, which is finite only if all values are
+ * finite. The loop has no branch per value, because figures read very many
+ * values and nearly all are finite. */
 static double sum_of(const float *x, size_t n)
 {
     double sum = 0;
@@ -127,8 +129,8 @@ static double sum_of(const float *x, size_t n)
     return sum;
 }
 
-/* Reduces the values of n heads to one number; the result is missing if all
- * heads are missing. scratch (n) is workspace. */
+/* Reduces the values of n heads to one number, which is missing if all heads
+ * are missing. `scratch` (n) is workspace. */
 static float reduce(const float *heads, size_t n, es_reduction reduction,
                     float *scratch)
 {
@@ -165,8 +167,9 @@ static float reduce(const float *heads, size_t n, es_reduction reduction,
     }
 }
 
-/* Describes how a sample is reduced: to n_lines numbers, each computed from
- * n_columns consecutive values, beginning at index `first`. */
+/* Describes how a sample is reduced to n_lines numbers: each is computed from
+ * n_columns consecutive values of the sample. The first of these values has the
+ * index `first`. */
 typedef struct picking {
     es_reduction reduction;
     size_t first, n_lines, n_columns;
@@ -206,8 +209,8 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Updates `best` (n) with the values of a line: keeps the smaller value if
- * `least`, otherwise the larger. NaN takes precedence over any number. */
+/* Replaces each of the n values in `best` by the smaller (`least`) or larger of
+ * this value and the value in `line`. NaN takes precedence over any number. */
 static void fold(float *best, const float *line, size_t n, bool least)
 {
     for (size_t i = 0; i < n; i++) {
@@ -261,9 +264,9 @@ static es_status pick_heads(picking *out, const es_run_summary *run,
             "be drawn",
             run->path, series->name, es_shape_name(series->shape));
     if (layer < 0 || layer >= run->n_layer)
-        return es_fail(ES_ENOTFOUND, "%s: no layer %lld: the last one is %lld",
-                       run->path, (long long)layer,
-                       (long long)run->n_layer - 1);
+        return es_fail(ES_ENOTFOUND,
+                       "%s: no layer %lld: the last layer is %lld", run->path,
+                       (long long)layer, (long long)run->n_layer - 1);
     size_t n = (size_t)run->n_head;
     *out = (picking){ES_REDUCE_NONE, (size_t)layer * n, n, 1};
     return ES_OK;

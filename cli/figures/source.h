@@ -1,5 +1,7 @@
-/** Reads any series of a run for figures, not only the series in the
- *  summary. */
+/**
+ * Reads series of a run for figures. Any series can be read, not only the
+ * series of the run's summary.
+ */
 #ifndef ES_SOURCE_H
 #define ES_SOURCE_H
 
@@ -16,7 +18,8 @@ es_status es_source_open(es_reader **out,
 
 /** Selects how the values of a layer's heads are reduced to one value. */
 typedef enum es_reduction {
-    /* No reduction: 1, L or L*H lines, depending on the shape of the series. */
+    /* No reduction: each value becomes a line, so that a series with one value
+     * per run, layer or head has 1, L or L*H lines. */
     ES_REDUCE_NONE,
     ES_REDUCE_MEAN, /* mean of the layer's finite heads */
     ES_REDUCE_LEAST,
@@ -26,16 +29,19 @@ typedef enum es_reduction {
     ES_REDUCE_SUM
 } es_reduction;
 
-/** Selects how all lines are reduced to one line: to the smallest or the
- *  largest value at each step. The result is NaN if any line is NaN, because a
- *  broken layer matters most. */
+/**
+ * Selects whether all lines are reduced to one line, which contains the
+ * smallest or the largest of their values at each step. The result is NaN if
+ * any line is NaN, so that a broken layer is visible.
+ */
 typedef enum es_fold { ES_FOLD_NONE, ES_FOLD_LEAST, ES_FOLD_MOST } es_fold;
 
 /** Selects the lines to read from a run. */
 typedef struct es_lines_query {
     const char *series;
     es_phase phase;
-    bool either; /* use the other phase if the series exists only there */
+    bool either; /* if the series exists only in the other phase, read it
+                    there */
     es_reduction reduction;
     bool by_head;  /* read each head of `layer` as a line; the series must have
                       one value per head */
@@ -45,20 +51,21 @@ typedef struct es_lines_query {
 
 /** A series of a run as lines over the steps. The drawing owns the memory. */
 typedef struct es_run_lines {
-    size_t n_lines, n; /* number of lines, and of points of each line */
+    size_t n_lines, n; /* number of lines, and number of points of each line */
     int64_t *steps;    /* (n) increasing */
     float *values;     /* (n_lines,n) may be NaN, infinite or missing */
     es_shape shape;    /* shape of the series */
 } es_run_lines;
 
 /**
- * Reads a series of a run over all its steps. Samples of long series are merged
- * as in cli/runs/trace.h, so that no dip and no NaN is lost.
+ * Reads a series of a run over all its steps. In a long series, neighbouring
+ * samples are merged as described in cli/runs/trace.h, so that no dip and no
+ * NaN is lost.
  *
- * With a reduction, the value of a layer is NaN if none of its heads is finite,
- * and missing if all of its heads are missing. Returns ES_OK; ES_ENOTFOUND if
- * the run lacks the series (the message names the existing series) or the
- * layer; ES_EIO, ES_EFORMAT, ES_ENOMEM.
+ * If heads are reduced, the value of a layer is NaN if none of its heads is
+ * finite, and missing if all of its heads are missing. Returns ES_OK;
+ * ES_ENOTFOUND if the run lacks the series (the message names the existing
+ * series) or the layer; ES_EIO, ES_EFORMAT, ES_ENOMEM.
  */
 es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
                         const es_run_summary *run,
@@ -68,17 +75,21 @@ es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
  *  Returns ES_OK or ES_ENOMEM. */
 es_status es_lines_smooth(es_run_lines *lines, es_drawing *drawing) ES_MUST_USE;
 
-/** Finds the spikes of lines if the option --spikes was given; call it before
- *  es_lines_smooth. *out (n_lines,n) belongs to the drawing; it is NULL without
- *  --spikes. Returns the statuses of es_stats_spikes. */
+/**
+ * Finds the spikes of lines if the option --spikes was given. Must be called
+ * before es_lines_smooth. *out (n_lines,n) has the values of the spikes and is
+ * missing elsewhere; NULL without --spikes. The drawing owns *out. Returns the
+ * statuses of es_stats_spikes.
+ */
 es_status es_lines_spikes(float **out, const es_run_lines *lines,
                           es_drawing *drawing) ES_MUST_USE;
 
 /** The runs of one configuration merged into lines: the mean, the smallest and
- *  the largest finite value at every step that any run has. Runs that lack a
- *  step are interpolated by es_stats_align. */
+ *  the largest finite value at every step of any run. If a run has no sample at
+ *  a step, its value is interpolated by es_stats_align. */
 typedef struct es_group_lines {
-    es_run_lines mean, low, high; /* low, high: set only for several runs */
+    es_run_lines mean, low, high; /* low and high are empty if only one run has
+                                     the series */
     size_t n_runs;                /* number of runs that have the series */
     /* Number of runs whose last sample is NaN or infinite. */
     size_t n_nonfinite;
@@ -87,7 +98,7 @@ typedef struct es_group_lines {
 /**
  * Reads a series of all runs in the group of run i (es_drawing_members).
  *
- *   exponential  true: replace each value x by exp(x)
+ *   exponential  if true, each value x is replaced by exp(x)
  *
  * At a step where no run is finite, the merged value is NaN or infinite if a
  * run has such a value, otherwise missing. Returns the statuses of
@@ -106,15 +117,15 @@ char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
 
 /** One sample of a series. The drawing owns the memory. */
 typedef struct es_slice {
-    float *values; /* (n_rows,n_columns) values; by the shape of the series
-                      (L,H), (L,1) or (1,1) */
+    float *values; /* (n_rows,n_columns) values; the size is (L,H), (L,1) or
+                      (1,1), depending on the shape of the series */
     size_t n_rows, n_columns;
     int64_t step;
 } es_slice;
 
 /**
  * Reads the newest sample of a series at or before `step`. If the series exists
- * only in the other phase than `phase`, reads it from there.
+ * only in the other phase, reads it there.
  *
  * Returns the statuses of es_lines_read; ES_ENOTFOUND if there is no sample at
  * or before `step`.
@@ -124,23 +135,26 @@ es_status es_slice_read(es_slice *out, es_drawing *drawing,
                         es_phase phase, int64_t step) ES_MUST_USE;
 
 /** Returns the mean of the values of a layer's n heads; NaN if any head is NaN
- *  or infinite, because a mean of the finite heads would hide it; missing if
- *  all heads are missing. */
+ *  or infinite, because a mean of the finite heads would hide the problem;
+ *  missing if all heads are missing. */
 float es_layer_of(const float *heads, size_t n);
 
-/** A series as a grid of rows (layers, heads) and columns of time, for a
- *  raster. The drawing owns the memory. */
+/**
+ * A series as a grid for a raster, whose rows are layers and heads and whose
+ * columns are ranges of steps. The drawing owns the memory.
+ */
 typedef struct es_steps {
     /* n_heads is 0 for a series with one value per layer. */
     size_t n_layers, n_heads;
-    /* Rows: all layers first, then all heads, layer by layer. */
+    /* The rows are all layers, followed by all heads, layer by layer. */
     size_t n_rows;
-    size_t n_columns; /* at most ES_STEPS_MOST */
+    size_t n_columns; /* number of columns, at most ES_STEPS_MOST */
     float *values;    /* (n_rows,n_columns) */
-    /* (n_rows) mean of the row over the run; NaN if the row has no value. */
+    /* (n_rows) mean of each row over all samples; NaN if the row has no
+     * value. */
     float *levels;
-    double left, right; /* steps at the left edge of the first column and
-                           the right edge of the last */
+    double left, right; /* steps at the left edge of the first column and at the
+                           right edge of the last column */
     double first, last; /* steps of the first and the last sample */
 } es_steps;
 
@@ -149,12 +163,12 @@ typedef struct es_steps {
 /**
  * Reads a head or layer series over all its steps.
  *
- * A column covers the usual interval between two samples, or several such
- * intervals if there would be too many columns; es_raster_wins then chooses the
- * sample shown in each row. A sample fills the columns up to the next sample.
- * If this gap is much longer than the gaps around it, the columns in between
- * are missing instead. The row of a layer is the mean of its heads, and NaN if
- * a head is not finite.
+ * The width of a column is the most frequent interval between two samples, or a
+ * multiple of this interval if there would be too many columns; es_raster_wins
+ * then chooses which of the column's samples is shown in each row. A sample
+ * also fills the columns up to the next sample, unless this gap is much longer
+ * than the gaps before and after it; the columns of such a gap are missing. The
+ * value of a layer is the mean of its heads, or NaN if a head is not finite.
  *
  * Reads the series twice. Memory is bounded by ES_STEPS_MOST columns, or fewer
  * if there are many heads. Returns ES_OK; ES_ENOTFOUND, ES_EIO, ES_EFORMAT,
@@ -173,9 +187,9 @@ es_status es_source_has(const es_run_summary *run, const char *series,
 
 /**
  * Prints the names of a run's series with samples, such as "alpha, beta,
- * entropy". A series with both phases is listed once.
+ * entropy". A series that was recorded in both phases is listed once.
  *
- *   heads  true: list only series with one value per head
+ *   heads  if true, only series with one value per head are listed
  */
 es_status es_source_list(char *out, size_t size, es_reader *reader,
                          const es_run_summary *run, bool heads) ES_MUST_USE;

@@ -1,13 +1,14 @@
 /* Draws the figure thresholds: the learnt thresholds of the entropy regulariser
- * for each head, with their mean and variance per layer. AERO, figure 10. */
+ * for each head, with their mean and variance per layer (like figure 10 of
+ * AERO). */
 #include "render/figures/heatmap.h"
 
 #include "cli/figures/source.h"
 
 enum { MEAN, VARIANCE, N_SIDES };
 
-/* Loads the heatmap of run i and the N_SIDES plots at its side; the caller sets
- * the scales of these plots. */
+/* Loads the heatmap of run i and the N_SIDES plots next to it (mean and
+ * variance per layer). The caller sets the scales of the plots. */
 static es_status load(es_heatmap_panel *panel, es_heatmap_side *sides,
                       es_drawing *drawing, size_t i)
 {
@@ -67,7 +68,7 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
         for (size_t side = 0; side < N_SIDES; side++)
             es_range_add_all(&ranges[side], own[side].values, n_layers);
     }
-    /* Give all runs the same scales. */
+    /* Use the same scales for all runs. */
     for (size_t i = 0; i < n * N_SIDES; i++) {
         sides[i].low = ranges[i % N_SIDES].low;
         sides[i].high = ranges[i % N_SIDES].high;

@@ -1,5 +1,5 @@
-/* Draws the figure timeline: for each run, flags and events below the series
- * that explain them (entropy, logits, NaN activations and loss). */
+/* Draws the figure timeline, which shows the flags and events of each run below
+ * the series that explain them (entropy, logits, NaN activations and loss). */
 #include "render/figures/timeline.h"
 
 #include "analyzer/base/text.h"
@@ -40,7 +40,7 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
     const struct {
         const char *series, *text;
         es_reduction heads; /* within a layer */
-        es_fold fold;       /* reduction over the layers */
+        es_fold fold;       /* how the layers are reduced to one value */
         bool logarithmic;
     } plots[N_PLOTS] = {
         {es_head_statistics[ES_HEAD_ENTROPY].name,
@@ -96,18 +96,20 @@ static void print_layers(char *out, const es_flag *flag)
 
 enum { LANES_MOST = ES_N_FLAG_KINDS + ES_RULES_MOST };
 
-/* The lanes, which are the rows of flags: one lane for each kind of attention
-   flag, then those for flags of the loss and for raised rules. */
+/* The lanes, which are the rows in which flags are drawn: one lane for each
+ * kind of flag about attention, then a lane for each kind of flag about the
+ * loss and for each rule of the user that was raised. */
 typedef struct lanes {
     const char *names[LANES_MOST];
     es_flag_kind kinds[LANES_MOST];
-    /* Rule of the lane; NULL for the lane of a flag kind. */
+    /* Rule to which the lane belongs; NULL if the lane belongs to a kind of
+     * flag. */
     const es_rule *rules[LANES_MOST];
     size_t n;
 } lanes;
 
-/* Returns the index of the lane of a flag; all->n if there is no lane for it
- * yet. */
+/* Returns the index of the lane to which a flag belongs; all->n if this lane
+ * does not exist yet. */
 static size_t lane_of(const lanes *all, const es_flag *flag)
 {
     size_t lane = 0;
@@ -137,8 +139,8 @@ static void find_lanes(lanes *out, const es_drawing *drawing)
         }
 }
 
-/* Loads the flags as bars sorted by lane, and lists the lanes in the order in
- * which their flags were first raised. */
+/* Makes a bar for each flag, sorted by lane, and a text that lists the lanes in
+ * the order in which flags were first raised in them. */
 static es_status load_flags(story *r, es_timeline_panel *panel,
                             es_drawing *drawing, const es_run_summary *run,
                             const lanes *all)
@@ -163,7 +165,8 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
             widen(panel, (double)flag->last);
         }
     for (size_t i = 0; i < run->n_flags; i++) {
-        /* Sorted by the step at which flags were raised. */
+        /* the summary's flags are sorted by the step at which they were
+         * raised */
         const es_flag *flag = &run->flags[i];
         const size_t lane = lane_of(all, flag);
         if (lane >= all->n || seen[lane])
@@ -216,7 +219,7 @@ static es_status load_events(story *r, es_timeline_panel *panel,
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)
-        /* damaged frames and rows are already reported as events */
+        /* damaged frames and damaged table rows are already among the events */
         if (!run->damaged[i].n_frames && !run->damaged[i].table)
             add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
                      "damaged");
@@ -242,7 +245,8 @@ static es_status load(story *r, es_timeline_panel *panel, es_drawing *drawing,
         (status = load_flags(r, panel, drawing, run, all)) < 0 ||
         (status = load_events(r, panel, drawing, run)) < 0)
         return status;
-    if (!(panel->first < panel->last)) { /* the run has at most one step */
+    if (!(panel->first < panel->last)) { /* true if the run has at most one
+                                            step */
         double step = panel->first <= panel->last ? panel->first : 0;
         panel->first = step - 0.5;
         panel->last = step + 0.5;

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <zlib.h>
 
-/* The maps of the run's layers that have the phase and size of the last map in
- * the file. */
+/* The maps of a run's layers whose phase and size equal those of the last map
+ * in the file. */
 typedef struct gathered {
     size_t n_layer;
-    /* First map of these; its phase and size are those of all others. */
+    /* description of one of the maps, which all have the same phase and size */
     es_map first;
     int64_t *steps; /* (n_steps) */
     size_t n_steps, n_seen, from;
@@ -28,8 +28,8 @@ static bool is_of(const gathered *g, const es_map *map)
            map->size == g->first.size && map->n_ctx == g->first.n_ctx;
 }
 
-/* Finds the last phase and size in the file, and counts the steps with such
- * maps. */
+/* Finds the phase and size of the last map in the file, and counts the steps
+ * that have maps of this phase and size. */
 static es_status survey(void *user, const es_map *map, const float *values)
 {
     gathered *g = user;

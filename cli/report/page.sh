@@ -10,8 +10,8 @@ folder=$1
 shift
 
 mkdir -p "$folder"
-# Removes indentation and comments from a script, which halves its size. Line
-# breaks stay, so that line numbers in error messages are useful.
+# Prints scripts without indentation and comments, which halves their size. Line
+# breaks are kept, so that line numbers in error messages are useful.
 bare() {
     cat "$@" | sed -E 's/^ +//; /^\/\/|^\/\*.*\*\/$|^$/d'
 }
@@ -24,7 +24,8 @@ if grep -qi '</script' "$folder/report.js" ||
     exit 1
 fi
 
-# Prints the checksum of a file as the policy needs it: 'sha256-...'.
+# Prints the checksum of a file in the form 'sha256-...', which the policy
+# needs.
 hash_of() {
     local hex
     hex=$(sha256sum "$1" | cut -c1-64)

@@ -22,24 +22,29 @@
 #define ES_REPORT_NAMES 64
 
 /** Target size in bytes of a page of up to 150 runs. The target grows to twice
- *  this size for 500 runs. Series are thinned to reach it. */
+ *  this size for 500 runs. Series are thinned to reach the target. */
 #define ES_REPORT_BYTES 2000000
-#define ES_REPORT_SERIES_BYTES 250 /* bytes per series without its samples */
+/* Estimated size of a series on the page in bytes, without its samples. */
+#define ES_REPORT_SERIES_BYTES 250
 
 /** Returns the target size of a page of n_runs runs, in bytes. */
 size_t es_report_bytes(size_t n_runs);
 
 typedef struct es_report_options {
-    /* (n_inputs) run files; folders are replaced by the run files in them. */
+    /* (n_inputs) paths of run files, in which each folder has been replaced by
+     * the run files that it contains. */
     char **inputs;
     size_t n_inputs;
-    es_paths found; /* freed by es_inputs_free */
-    /* Number of unreadable folders; these have been reported. */
+    es_paths found; /* run files found in the folders; freed by
+                       es_inputs_free */
+    /* Number of unreadable folders, which have been reported. */
     size_t n_unreadable;
-    /* (n_names) names of series; the summary uses the first. */
+    /* (n_names) names of the series on the page; the summaries are made from
+     * the first. */
     char *names[ES_REPORT_NAMES];
     size_t n_names;
-    bool named; /* --series was given: every run must have the series */
+    bool named; /* true if --series was given; every run must then have all
+                   series */
     es_summary_options summary;
     es_rules_file rules; /* rules of the option --rules; summary.rules points to
                             them */
@@ -54,7 +59,8 @@ typedef struct es_report_series {
     es_series series;
     char *name, *unit;
     size_t n_rows, n_columns, n_samples;
-    size_t share; /* maximum number of values to write, including steps */
+    size_t share; /* maximum number of values of the series on the page,
+                     including steps */
 } es_report_series;
 
 typedef struct es_report_run {
@@ -70,15 +76,17 @@ typedef struct es_report_data {
     double observed;
 } es_report_data;
 
-/** Sets the share of every series so that the shares add up to n_values. Series
- *  with few values get a share for all of them; the other series get equal
- *  shares of the rest. */
+/**
+ * Sets the share of every series so that the shares add up to n_values. Series
+ * with few values get shares for all of their values; the remaining values are
+ * divided equally among the other series.
+ */
 void es_report_allot(es_report_data *report, size_t n_values);
 
 /**
- * Sets m of all runs and writes the page.
+ * Sets the largest entropy (m) of all runs and writes the page.
  *
- *   out   the caller checks it for write errors
+ *   out   stream of the page, which the caller checks for write errors
  *
  * Returns ES_OK; ES_EFORMAT, ES_EIO if an input is damaged or was changed
  * during the read; ES_ENOMEM. Memory holds the samples of one series at a time.
@@ -92,7 +100,8 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
-#define ES_REPORT_MAP_VALUES 300000 /* maximum weights of all maps: 0.5 MB */
+/* Maximum number of weights in all maps of a run, which need 0.5 MB. */
+#define ES_REPORT_MAP_VALUES 300000
 
 /**
  * Writes the attention maps of a run's layers as a JSON element of class
@@ -100,9 +109,9 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
  * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}.
  * "packed" has the weights (steps,layers,size,size), float32 rounded to three
  * digits, as a zlib stream in base64. If not all steps fit into the page, only
- * the last ones are written; "recorded" is the number of all steps in the run.
- * Writes nothing if the run has no maps or the maps of one step are too large.
- * Returns the statuses of es_report_write.
+ * the last steps are written; "recorded" is the number of all steps with maps
+ * in the run. Writes nothing if the run has no maps or the maps of one step are
+ * too large. Returns the statuses of es_report_write.
  */
 es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
                                const es_run_summary *summary,

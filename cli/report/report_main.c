@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Adds the names of a comma-separated list to the series of the page. Empty
- * names are ignored. */
+/* Adds the names in a comma-separated list to the names of the series on the
+ * page. Empty names are ignored. */
 static es_status add_names(es_report_options *to, const char *list)
 {
     while (*list) {
@@ -40,7 +40,7 @@ static const es_option options[] = {
      ES_OPT_TEXT(es_report_options, output)},
     ES_RECURSIVE_OPTION,
     {"series", 0, "NAME",
-     "series to show, separated by commas, or the option several times; the "
+     "series to show, separated by commas or given by several options; the "
      "table shows the first (entropy, and max_logit and loss if recorded)",
      ES_OPT_ALL(read_names)},
     {"phase", 0, "PHASE",
@@ -118,7 +118,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
     given->named = given->n_names > 0;
     if ((status = es_output_check_text(given->output, given->inputs,
                                        given->n_inputs)) != ES_OK ||
-        /* without --series, a run need only have the first series */
+        /* without --series, a run needs to have only the first series */
         (!given->n_names &&
          ((status = add_names(
                given, es_head_statistics[ES_HEAD_ENTROPY].name)) != ES_OK ||
@@ -163,10 +163,10 @@ static es_status add_series(es_report_run *to, es_reader *reader,
     return es_copy_text(&s->unit, series->unit);
 }
 
-/* Adds a series of a run to the page. For a series with one value per head or
-   layer, adds the phase of the summary, or the other phase if the series exists
-   only there. For a series with one value per run, such as the loss, adds both
-   phases. */
+/* Adds a series of a run to the page. A series with one value per head or layer
+ * is added in the phase of the summary, or in the other phase if it exists only
+ * there. A series with one value per step, such as the loss, is added in both
+ * phases. */
 static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
                           size_t run, const char *name, es_phase_choice choice)
 {
@@ -193,8 +193,8 @@ static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
 }
 
 /* Reads everything about a run except the samples of its series. Adds to
-   *n_absent the number of series in --series that the run lacks; each of these
-   is also reported on standard error. */
+ * *n_absent the number of series in --series that the run lacks; each missing
+ * series is also reported on standard error. */
 static es_status read_run(es_report_run *to, size_t *n_absent,
                           es_reader *reader, size_t run,
                           const es_report_options *given)
@@ -213,7 +213,7 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
         if (n_found || !given->named)
             continue;
         ++*n_absent;
-        /* the error message lists the series of the run */
+        /* es_reader_find fails, and its message lists the series of the run */
         if (es_reader_find(reader, run, given->names[i], to->summary->phase,
                            &series) != ES_OK)
             es_print_note("%s", es_message());

@@ -13,16 +13,17 @@
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* Sets the share of each series that has none yet and needs at most `share`
-   values; with `all`, of every series without a share. Returns the number of
-   series that still have no share. */
+/* Assigns at most `share` values to each series that has no share yet: to every
+ * such series if `all` is true, otherwise only to series that need no more
+ * values. Returns the number of series that still have no share. */
 static size_t give(es_report_data *report, size_t *left, size_t share, bool all)
 {
     size_t n_open = 0;
     for (size_t i = 0; i < report->n_runs; i++)
         for (size_t k = 0; k < report->runs[i].n_series; k++) {
             es_report_series *s = &report->runs[i].series[k];
-            /* Number of values of the whole series, counting a step as one. */
+            /* Number of values that the complete series needs, including one
+             * for the step of each sample. */
             size_t whole;
             if (s->share)
                 continue;
@@ -72,13 +73,14 @@ void es_report_base64(FILE *out, const void *bytes, size_t n)
     }
 }
 
-/* Writes "steps":[..],"values":".." for n steps and n_values values. */
+/* Writes the members "steps" (n numbers) and "values" (n_values numbers in
+ * base64). */
 static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
                         const float *values, size_t n_values)
 {
     es_json_write_array(json, "steps");
     for (size_t i = 0; i < n; i++)
-        /* The step is exact as a JavaScript number. */
+        /* true if the step is exact as a JavaScript number */
         if (steps[i] <= INT64_C(1) << 53)
             es_json_write_integer(json, NULL, steps[i]);
         else
@@ -117,13 +119,13 @@ done:
 /* The results of one pass over the samples of a series. */
 typedef struct passing {
     es_thin *thin;
-    es_trace *trace; /* curves of the means; NULL: no curves are needed */
+    es_trace *trace; /* curves of the means; NULL if no curves are needed */
     float *means;    /* (n_rows) means of the current sample */
 } passing;
 
-/* Divides the share of a series: three quarters for samples, a quarter for
-   curves. Curves are not needed if all samples fit or if the series has one
-   value per step. */
+/* Prepares the pass: three quarters of the series' share are for samples, a
+ * quarter for curves. Curves are not needed if all samples fit or if the series
+ * has one value per step. */
 static es_status start(passing *t, const es_report_series *s)
 {
     size_t n_values = s->series.n_values;
@@ -147,7 +149,8 @@ static void add_sample(passing *t, const es_report_series *s, int64_t step,
         return;
     for (size_t i = 0; i < s->n_rows; i++) {
         const float *heads = values + i * s->n_columns;
-        es_summary row; /* row.mean is the mean of the finite heads */
+        es_summary row; /* summary of the layer's heads; its mean excludes
+                           non-finite heads */
         es_stats_summary(&row, heads, s->n_columns, 1);
         t->means[i] = s->n_columns == 1             ? *heads
                       : row.n_finite                ? (float)row.mean

@@ -18,7 +18,8 @@ es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
     const size_t n_kept = n_samples < capacity ? n_samples : capacity;
     thin->n_values = n_values;
     thin->n_samples = n_samples;
-    /* the last sample forms a separate group */
+    /* of each group three samples are kept; the last sample forms a separate
+     * group */
     thin->n_groups = n_samples <= capacity ? n_samples : (capacity - 1) / 3;
     if ((status = es_alloc(&thin->steps, n_kept, sizeof *thin->steps,
                            "samples")) < 0 ||
@@ -69,8 +70,8 @@ void es_thin_finish(es_thin *thin)
     thin->low.distance = thin->high.distance = 0;
 }
 
-/* Replaces the candidate if the sample is farther from the first of its
- * group. */
+/* Replaces the candidate by a sample that is farther from the first sample of
+ * the group. */
 static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
                      const float *values, double distance)
 {
@@ -84,7 +85,8 @@ static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
 void es_thin_push(es_thin *thin, int64_t step, const float *values)
 {
     const size_t index = thin->n_pushed;
-    size_t group = index; /* the group of the sample if all samples are kept */
+    size_t group = index; /* if all samples are kept, every sample forms a
+                             group */
     double below = 0, above = 0;
     if (index == thin->n_samples)
         return;
@@ -95,7 +97,7 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values)
                     ? SIZE_MAX
                     : index * thin->n_groups / (thin->n_samples - 1);
     thin->n_pushed++;
-    /* with capacity for only two samples, keep the first and the last */
+    /* without groups, only the first and the last sample are kept */
     if (group == thin->group && index && thin->n_groups == 0)
         return;
     if (index == 0 || group != thin->group) {

@@ -2,13 +2,14 @@
  * Thins a series to a number of samples that fits into a page.
  *
  * Only real samples are kept, never means. A series with at most `capacity`
- * samples is kept whole. The samples of a longer series are divided into groups
- * of consecutive samples, and three of each group are kept: the first, the one
- * with the value furthest below that of the first, and the one with the value
- * furthest above. A NaN or infinity counts as further than any finite value if
- * the first sample is finite there; so does a finite value if the first is not.
- * Missing values are ignored. The last sample is always kept; if the capacity
- * is below 4, only the first and the last sample are kept.
+ * samples is kept unchanged. The samples of a longer series are divided into
+ * groups of consecutive samples, and three samples of each group are kept: the
+ * first, the sample with a value furthest below the corresponding value of the
+ * first, and the sample with a value furthest above. If the value of the first
+ * sample is finite, a NaN or infinity is treated as further away than any
+ * finite value; if it is not finite, any finite value is treated so. Missing
+ * values are ignored. The last sample is always kept; if the capacity is below
+ * 4, only the first and the last sample are kept.
  */
 #ifndef ES_REPORT_THIN_H
 #define ES_REPORT_THIN_H
@@ -17,17 +18,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The sample of an open group that is farthest below or above the first
- *  sample; it is kept when the group ends. */
+/**
+ * The sample of the current group that is so far farthest below or above the
+ * group's first sample. The sample is kept when the group ends.
+ */
 typedef struct es_thin_candidate {
     int64_t step;
-    /* Distance from the group's first sample; 0: no candidate. */
+    /* Distance from the group's first sample; 0 if there is no candidate
+     * yet. */
     double distance;
     float *values; /* (n_values) */
 } es_thin_candidate;
 
-/** The state of es_thin_push. Callers read the kept samples in n, steps and
- *  values. */
+/**
+ * The state of a series that is being thinned. The members n, steps and values
+ * contain the samples kept so far.
+ */
 typedef struct es_thin {
     size_t n;       /* samples kept */
     int64_t *steps; /* (n) */
@@ -39,13 +45,15 @@ typedef struct es_thin {
     es_thin_candidate low, high;
 } es_thin;
 
-#define ES_THIN_LEAST 2 /* minimum capacity: the first and the last sample */
+/* Minimum capacity, which suffices for the first and the last sample. */
+#define ES_THIN_LEAST 2
 
 /**
  * Creates an es_thin.
  *
  *   n_values   values per sample; at least 1
- *   n_samples  number of samples to be pushed; further ones are ignored
+ *   n_samples  number of samples that will be added; further samples are
+ *              ignored
  *   capacity   maximum number of samples to keep; at least ES_THIN_LEAST
  *
  * Returns ES_OK or ES_ENOMEM.
@@ -55,10 +63,12 @@ es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
 
 void es_thin_free(es_thin *thin); /* accepts NULL */
 
-/** Adds the next sample: values (n_values). */
+/** Adds the next sample, which has n_values values. */
 void es_thin_push(es_thin *thin, int64_t step, const float *values);
 
-/** Keeps the candidates of the last group; call it after the last sample. */
+/**
+ * Keeps the candidates of the last group. Must be called after the last sample.
+ */
 void es_thin_finish(es_thin *thin);
 
 #endif

@@ -16,13 +16,14 @@
 
 /* --- data about all runs -------------------------------------------------*/
 
-/* The page that is being written, and the texts for its placeholders. */
+/* The page that is being written, and the texts that replace its
+ * placeholders. */
 typedef struct filling {
     FILE *out;
     const es_report_data *report;
     const es_report_options *options;
     const es_run_summary **all; /* (n_runs) summaries of all runs */
-    es_run_labels labels;       /* labels of these runs */
+    es_run_labels labels;       /* labels of the runs */
     const char *title;
     char *summary; /* (n_summary) output of --json, as text */
     size_t n_summary;
@@ -48,8 +49,8 @@ static es_status print_summary(filling *f)
                : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
-/* Compresses the summary. Configurations and flags of many runs are repetitive,
-   so that about a tenth of the size remains. */
+/* Compresses the summary. The compressed size is about a tenth for many runs,
+ * because their configurations and flags are repetitive. */
 static es_status pack_summary(filling *f)
 {
     f->n_packed = compressBound(f->n_summary);
@@ -96,8 +97,9 @@ static void put_advice(es_json_writer *json)
     es_json_write_end(json, "}");
 }
 
-/* Writes {"title","program","runs":[{"title"}..],"advice":{NAME:..},
-   "colours":{NAME:..}}. */
+/* Writes the JSON object
+ * {"title","program","runs":[{"title"}..],"advice":{NAME:..},
+ * "colours":{NAME:..}}. */
 static void put_about(const filling *f)
 {
     const size_t n = f->report->n_runs;
@@ -147,8 +149,9 @@ static es_status put_series(FILE *out, es_reader *reader,
 
 /* --- the template ---------------------------------------------------------*/
 
-/* Declares the files that page.S embeds; each is text without a NUL. The
-   Content-Security-Policy admits only the embedded script and style. */
+/* Declares the files that page.S embeds in the program. Each file is text that
+ * is not terminated by a NUL. The Content-Security-Policy admits only the
+ * embedded script and style. */
 #define PARTS(part) part(skeleton) part(style) part(script) part(policy)
 #define DECLARE(name)                                                          \
     extern const char es_page_##name[];                                        \
@@ -244,8 +247,9 @@ es_status es_report_write(FILE *out, es_report_data *report,
                              : "Attention entropy";
     if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0)
         goto done;
-    /* The series get the rest of the page, but at least a quarter of it even if
-       flags and configurations are large. Base64 has 4 letters per 3 bytes. */
+    /* The series get the rest of the page, but at least a quarter of the page
+     * even if flags and configurations are large. The summary is written in
+     * base64, which needs 4 letters per 3 bytes. */
     size_t taken = f.n_packed / 3 * 4 + 4096;
     for (int i = 0; i < N_PARTS; i++)
         taken += *parts[i].size;

@@ -1,5 +1,6 @@
-/* Runs Slurm's programs. The output of a program goes to files in memory, so
- * that the program never waits for this process to read a pipe. */
+/* Runs Slurm's programs. The output of a program is written to files in memory
+ * instead of a pipe, so that the program never waits for this process to
+ * read. */
 #include "cli/slurm/query.h"
 
 #include "analyzer/base/process.h"

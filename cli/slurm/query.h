@@ -1,6 +1,6 @@
 /**
- * Runs Slurm's programs without a shell, and quotes words of batch scripts, for
- * sweeps and summaries.
+ * Runs Slurm's programs without a shell, and quotes the words of commands in
+ * batch scripts. Used by sweeps and summaries.
  */
 #ifndef ES_SLURM_QUERY_H
 #define ES_SLURM_QUERY_H
@@ -11,8 +11,9 @@
 #include <stdio.h>
 
 typedef struct es_slurm_answer {
-    char *text;         /* standard output; freed by the caller */
-    char trouble[1024]; /* beginning of standard error, joined to one line */
+    char *text;         /* output of the program, freed by the caller */
+    char trouble[1024]; /* beginning of the program's error output, joined to
+                           one line */
     int code;           /* exit code; 128 + n if signal n ended the program */
 } es_slurm_answer;
 
@@ -40,12 +41,13 @@ es_status es_slurm_query(es_slurm_answer *out, char *const argv[],
 es_status es_slurm_submit(int64_t *job, char *const argv[],
                           const char *script) ES_MUST_USE;
 
-/** Prints a word of a shell command, quoted if necessary. */
+/** Prints one word of a shell command, in quotes if necessary. */
 void es_slurm_print_word(FILE *stream, const char *word);
 
 /**
  * Prints the path FOLDER/NAME for Slurm's option --output. Slurm replaces
- * patterns such as %A in `name`; in `folder`, % is escaped.
+ * patterns such as %A in `name`; a % in `folder` is escaped, so that Slurm does
+ * not replace it.
  */
 void es_slurm_print_log(FILE *stream, const char *folder, const char *name);
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of rows that are aligned in memory at a time in a table. */
+/* Number of rows of a table that are stored and aligned at a time. */
 enum { TABLE_ROWS = 4096 };
 
 /* Limit in bytes of SQLite's memory for sorting and grouping. A query that

@@ -97,7 +97,8 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
 }
 
 /* Checks whether the run has a checkpoint. Fails if the folder cannot be
- * listed, because the run would otherwise start from the beginning. */
+ * listed, because the run would otherwise be trained from the beginning
+ * although it may have a checkpoint. */
 es_status es_sweep_folder_can_resume(bool *out, const char *folder,
                                      const es_sweep_run *run)
 {
@@ -140,8 +141,9 @@ static es_status take_lock(int *lock, const char *folder)
     if (*lock < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
     if (fstat(*lock, &about) != 0 || !S_ISREG(about.st_mode) ||
-        about.st_nlink > 1) /* a second hard link would also lose its
-                               contents, because the file is truncated */
+        about.st_nlink > 1) /* a file with a second hard link is refused,
+                               because truncating it would also erase the
+                               contents of the other path */
         return es_fail(ES_EIO, "%s: not a lock file: remove it", path);
     if (fcntl(*lock, F_OFD_SETLK, &whole) != 0) {
         if (errno != EAGAIN && errno != EACCES)
@@ -188,11 +190,10 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     es_sweep_file file = es_sweep_path(folder, LOCK, "");
-    /* opened for writing, because some network file systems show locks only
-     * then */
+    /* opened for writing, because some network file systems report locks only
+     * to writers */
     int fd = open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) /* fails if the folder is read-only or belongs to another
-                   user */
+    if (fd < 0) /* the folder is read-only or belongs to another user */
         fd = open(file.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     *out = '\0';
     if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 &&
@@ -204,8 +205,8 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 
 /* --- the plan -------------------------------------------------------------*/
 
-/* Compares the command line of a run with the stored command line. If `write`
- * is true, stores a command line that is not stored yet. */
+/* Compares the command line of a run with the stored command line. If none is
+ * stored and `write` is true, stores the command line. */
 static es_status put_run(const char *folder, const es_sweep_run *run,
                          bool write)
 {

@@ -2,8 +2,7 @@
  * Manages the folder of a sweep. For each run the folder contains NAME.db,
  * NAME.log (the output of the training), NAME.cmd (the command line, which also
  * marks the run as part of the sweep), NAME.checkpoints if the spec sets
- * checkpoint-every, and NAME.end, which describes how the training failed, if
- * it did.
+ * checkpoint-every, and, if the training failed, NAME.end, which describes how.
  */
 #ifndef ES_SWEEP_FOLDER_H
 #define ES_SWEEP_FOLDER_H
@@ -15,19 +14,19 @@
 
 /**
  * A path in the folder. A path that is too long for the system is truncated to
- * a length that is still too long, so that opening it fails.
+ * a length that the system also refuses, so that opening the path fails.
  */
 typedef struct es_sweep_file {
     char path[PATH_MAX + 1];
 } es_sweep_file;
 
-/** Returns the path FOLDER/NAME followed by the ending. */
+/** Returns the path FOLDER/NAME followed by an ending such as ".log". */
 es_sweep_file es_sweep_path(const char *folder, const char *name,
                             const char *ending);
 
 /**
- * Returns the path FOLDER/NAME.db, or that of the fragment FOLDER/NAME.esf if
- * only the fragment exists: on a shared file system a run is recorded into a
+ * Returns the path of a run file: FOLDER/NAME.db, or FOLDER/NAME.esf if only
+ * this fragment exists. A run on a shared file system is recorded into a
  * fragment.
  */
 es_sweep_file es_sweep_run_file(const char *folder, const char *name);
@@ -36,11 +35,13 @@ es_sweep_file es_sweep_run_file(const char *folder, const char *name);
  * Creates the folder if needed, locks it against other sweeps until the process
  * ends or *lock is closed, and stores the command lines of a plan.
  *
- *   lock  written; the caller closes it unless it is -1, also on failure
+ *   lock  set to the lock's descriptor or -1; the caller closes the descriptor,
+ *         also on failure
  *
  * Returns ES_OK; ES_ELOCKED (the message names the other process and its host);
- * ES_EIO (also if a run of that name had another command line or does not
- * belong to a sweep; then nothing was written); ES_ENOMEM.
+ * ES_EIO (also if the folder has a run of the same name with another command
+ * line or outside of a sweep; nothing has been written in this case);
+ * ES_ENOMEM.
  */
 es_status es_sweep_folder_take(int *lock, const char *folder,
                                const es_sweep_plan *plan) ES_MUST_USE;
@@ -101,7 +102,7 @@ es_status es_sweep_folder_can_resume(bool *out, const char *folder,
 /**
  * Removes the files of an earlier attempt of a run, except its command line and
  * its checkpoints, which the trainer manages. If the run is to be resumed,
- * removes only the files that describe its end.
+ * removes only the files that describe the end of the earlier attempt.
  */
 es_status es_sweep_folder_clear(const char *folder, const char *name,
                                 bool goes_on) ES_MUST_USE;
@@ -112,7 +113,10 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
  */
 es_status es_sweep_make_way(const char *path) ES_MUST_USE;
 
-/** Writes a small text file as a whole or not at all. */
+/**
+ * Writes a small text file. If writing fails, an existing file of that name is
+ * unchanged.
+ */
 es_status es_sweep_write(const char *folder, const char *name,
                          const char *ending, const char *text) ES_MUST_USE;
 

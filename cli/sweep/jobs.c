@@ -47,8 +47,8 @@ static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Compares two tasks by the name of the run; tasks of one run by job, the
- * latest job first. */
+/* Compares two tasks by the name of the run. Tasks of the same run are compared
+ * by job number, so that the latest job comes first. */
 static int by_run(const void *a, const void *b)
 {
     const es_sweep_task *x = a, *y = b;
@@ -104,7 +104,8 @@ static int by_id(const void *a, const void *b)
     return strcmp(((const queued *)a)->id, ((const queued *)b)->id);
 }
 
-/* Parses the output of squeue, lines such as "4711_3 PENDING". */
+/* Parses the output of squeue, which consists of lines such as "4711_3
+ * PENDING". */
 static es_status read_queue(es_sweep_jobs *jobs, char *text)
 {
     static const char *const at_work[] = {"RUNNING", "COMPLETING", "STOPPED",

@@ -1,9 +1,9 @@
 /**
- * Reads and queries the Slurm jobs that a sweep was submitted as. The folder
- * contains the script of job 4711 as slurm-4711.sbatch, which lists the names
- * of its runs, and the output of its task 3 as slurm-4711_3.out. The folder
- * therefore shows what was submitted, but only Slurm knows the state of a job
- * that has not started.
+ * Reads and queries the Slurm jobs of a submitted sweep. The folder contains
+ * the script of job 4711 as slurm-4711.sbatch, which lists the names of its
+ * runs, and the output of its task 3 as slurm-4711_3.out. The folder therefore
+ * shows which runs were submitted, but only Slurm knows the state of a job that
+ * has not started.
  */
 #ifndef ES_SWEEP_JOBS_H
 #define ES_SWEEP_JOBS_H
@@ -11,7 +11,7 @@
 #include "cli/sweep/view.h"
 
 #define ES_SWEEP_JOB_NAME "entropy-sweep" /* Slurm job name of every sweep */
-/* End of the script line that precedes the names of the runs. */
+/* Text at the end of the script line that precedes the names of the runs. */
 #define ES_SWEEP_SCRIPT_BEGINS "<<'END'"
 /* Script line that follows the names of the runs. */
 #define ES_SWEEP_SCRIPT_ENDS "END"
@@ -23,7 +23,7 @@ typedef enum es_sweep_queue {
     ES_SWEEP_QUEUE_RUNS
 } es_sweep_queue;
 
-/** A run and the latest Slurm task that it was submitted as. */
+/** The latest Slurm task of a submitted run. */
 typedef struct es_sweep_task {
     char *run;
     int64_t job;
@@ -55,9 +55,9 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs);
 es_status es_sweep_jobs_query(es_sweep_jobs *jobs) ES_MUST_USE;
 
 /**
- * Sets the stage of a view from Slurm's queue, unless the run's files show that
- * the run is running or done. Returns the run's task, or NULL if the run was
- * not submitted.
+ * Sets the stage of the run in `view` to its state in Slurm's queue, unless the
+ * run's files show that the run is running or done. Returns the run's task, or
+ * NULL if the run was not submitted.
  */
 const es_sweep_task *es_sweep_jobs_amend(const es_sweep_jobs *jobs,
                                          es_sweep_view *view);

@@ -19,11 +19,13 @@
 #include <string.h>
 
 #define PROGRAM "entropy-train"
-/* Start of a stored command line that was made from the key `command`. */
+/* Text with which a stored command line begins if it was made from the key
+ * `command`. */
 #define CONFIG ES_RUN_CONFIG_VARIABLE "="
 
-/* A combination of values: the index of the current value of each axis, which
- * are arch, seed, and the keys of the grid. */
+/* A combination of values. The axes are arch, seed, and the keys of the grid
+ * and of the random search; `index` contains the index of the current value of
+ * each axis. */
 typedef struct choice {
     const es_sweep_spec *spec;
     size_t n_axes;
@@ -36,8 +38,9 @@ static const char *value_of(const choice *chosen, size_t i)
     return chosen->axes[i]->values[chosen->index[i]];
 }
 
-/* Advances to the next combination; returns false after the last one. A draw of
- * a random search sets all of its keys at once. */
+/* Advances to the next combination; returns false after the last combination.
+ * All keys of a random search advance together, because a draw has a value for
+ * each of them. */
 static bool next(choice *chosen)
 {
     bool any = false;
@@ -83,7 +86,7 @@ static es_status make_name(char **out, const choice *chosen)
     }
     if (!*name)
         snprintf(name, sizeof name, "run");
-    /* avoids a hidden file and a name that a program would parse as an
+    /* "." would make a hidden file, "-" a name that programs parse as an
      * option */
     if (name[0] == '.' || name[0] == '-')
         name[0] = '_';
@@ -95,9 +98,9 @@ static es_status make_name(char **out, const choice *chosen)
 
 /* --- command lines --------------------------------------------------------*/
 
-/* Appends an option to the command line. An option without an argument has the
- * value true or false in the spec. `argv` must have space for two more
- * words. */
+/* Appends an option to the command line. An option without an argument is
+ * appended if its value in the spec is true, and omitted if it is false. `argv`
+ * must have space for two more words. */
 static es_status add_option(char **argv, const char *key, const char *value)
 {
     char dashed[256];
@@ -158,8 +161,8 @@ static void write_value(es_json_writer *json, const char *key,
         es_json_write_text(json, key, value);
 }
 
-/* Composes the JSON object of the swept values. Its keys have _ instead of -,
- * as in a program's configuration. */
+/* Composes a JSON object with the values of the swept keys. The keys are
+ * written with _ instead of -, as in the configuration of a program. */
 static es_status make_config(char **out, const choice *chosen)
 {
     size_t size = 0;
@@ -267,8 +270,8 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     return check_names(out, spec->path);
 }
 
-/* Removes a pair such as "--out FILE", which depends on the folder, from the
- * end of the command line. */
+/* Removes an option with its argument, such as "--out FILE", from the end of
+ * the command line, because the argument depends on the folder. */
 static bool drop_pair(char **argv, const char *key)
 {
     size_t n = 0;

@@ -3,7 +3,7 @@
  * name and a command line. An example of a spec:
  *
  *     [sweep]
- *     arch = SM+LN+G; SM        separated by semicolons: names contain commas
+ *     arch = SM+LN+G; SM        separated by semicolons
  *     seed = 1 2 3
  *     data = code.tok
  *     config = base.conf        options of all runs, as a file
@@ -11,12 +11,12 @@
  *     [train]
  *     steps = 300               options of all runs
  *     [grid]
- *     lr = 1e-3 3e-4            options with several values: all combinations
+ *     lr = 1e-3 3e-4            several values: all combinations
  *     [slurm]
  *     partition = gpu           options of sbatch, for --slurm
  *
- * Random search, alone or together with [grid]; each draw is trained with each
- * combination of the grid:
+ * A random search, alone or together with [grid]. Each draw is trained with
+ * each combination of the grid:
  *
  *     [sweep]
  *     n = 50                    number of draws
@@ -31,9 +31,9 @@
  *     command = python train.py --lr {lr} --seed {seed} --run {run}
  *     seed = 1 2 3
  *     [grid]
- *     lr = 1e-3 3e-4            keys are the placeholders of the command
+ *     lr = 1e-3 3e-4            values of a placeholder
  *
- * A line that begins with a blank continues the value of the line before; a
+ * A line that begins with a blank continues the value of the previous line; a
  * line that begins with '#' or ';' is a comment.
  */
 #ifndef ES_SWEEP_PLAN_H
@@ -54,8 +54,8 @@
 
 typedef enum es_sweep_section {
     ES_SWEEP_NO_SECTION,
-    ES_SWEEP_OWN, /* arch, seed, data, config, program, command,
-                     n, random-seed */
+    ES_SWEEP_OWN, /* [sweep], with the keys arch, seed, data, config, program,
+                     command, n, random-seed */
     ES_SWEEP_TRAIN,
     ES_SWEEP_GRID,
     ES_SWEEP_RANDOM,
@@ -69,8 +69,8 @@ typedef enum es_sweep_section {
 typedef struct es_sweep_option {
     es_sweep_section section;
     char *key;     /* key without leading dashes */
-    char **values; /* (n) values, n >= 1; n is 1 except for arch, seed, the
-                      keys of [grid] and the draws of [random] */
+    char **values; /* (n) values; only arch, seed and the keys of [grid] and
+                      [random] can have more than one value */
     size_t n;
     int line;
 } es_sweep_option;
@@ -82,8 +82,8 @@ typedef struct es_sweep_spec {
     size_t n_draws; /* number of draws for [random]; 0 if it is not set */
     bool is_wandb;  /* true if the spec was read from a sweep.yaml (wandb.h) */
     char **command; /* words of the key `command` with placeholders
-                       (template.h), terminated by NULL; NULL without that
-                       key */
+                       (template.h), terminated by NULL; NULL if the key is not
+                       set */
     int command_line;
 } es_sweep_spec;
 
@@ -108,8 +108,8 @@ es_status es_sweep_spec_read(es_sweep_spec *out, const char *path,
 es_status es_sweep_spec_complete(es_sweep_spec *spec) ES_MUST_USE;
 
 /**
- * Returns true if runs may differ in the option: arch, seed and the keys of
- * [grid] and [random].
+ * Returns true if the runs may have different values of the option, that is,
+ * for arch, seed and the keys of [grid] and [random].
  */
 bool es_sweep_is_axis(const es_sweep_option *option);
 
@@ -135,10 +135,10 @@ typedef struct es_sweep_run {
     char **argv;  /* command line, terminated by NULL, with the program in
                      argv[0]; excludes --out and --checkpoint, which depend
                      on the folder */
-    char *config; /* NULL for entropy-train. For a `command`: the swept
-                     values as a JSON object, for the run's configuration;
-                     argv then contains placeholders for the run file
-                     (template.h) */
+    char *config; /* NULL if entropy-train trains the run. If the spec has a
+                     `command`, a JSON object with the swept values for the
+                     run's configuration; argv then contains placeholders for
+                     the run file (template.h) */
 } es_sweep_run;
 
 typedef struct es_sweep_plan {
@@ -147,10 +147,11 @@ typedef struct es_sweep_plan {
 } es_sweep_plan;
 
 /**
- * Creates the runs of all combinations. Draws vary slowest, then arch; the last
- * key of [grid] varies fastest. A name that would be too long is cut and ends
- * in a hash of the full name. The name of a run does not depend on other runs;
- * combinations can therefore be added to a spec later.
+ * Creates a run for each combination of values, in an order in which the draws
+ * of a random search change slowest, then arch, and the last key of [grid]
+ * fastest. A name that would be too long is truncated and ends in a hash of the
+ * full name. The name of a run does not depend on other runs; combinations can
+ * therefore be added to a spec later.
  *
  *   out   released by es_sweep_plan_free, also on failure
  *
@@ -179,16 +180,15 @@ es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
 bool es_sweep_line_is_command(const char *line);
 
 /**
- * Returns true if the run is trained by entropy-train and `option`, with its
- * dashes, is a word of the command line. A run with --checkpoint-every also
- * gets --checkpoint.
+ * Returns true if the run is trained by entropy-train and its command line
+ * contains the word `option`, such as "--checkpoint-every".
  */
 bool es_sweep_run_has(const es_sweep_run *run, const char *option);
 
 /**
- * Returns a run's command line, quoted for a shell; the caller frees it. In a
- * run of a `command`, {run} is not replaced. Returns NULL and sets the message
- * if memory is short.
+ * Returns a run's command line, quoted for a shell; the caller frees it. If the
+ * spec has a `command`, its placeholder {run} is not replaced. Returns NULL and
+ * sets the message if memory is short.
  */
 char *es_sweep_command_line(const es_sweep_run *run);
 

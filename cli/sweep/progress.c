@@ -107,9 +107,10 @@ void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
 
 /* --- table in place ------------------------------------------------------- */
 
-/* Draws one line of the table with the columns of --status. If the line is too
- * wide, the name is shortened first, then the flags. The last screen column
- * stays empty, because some terminals would otherwise start a new line. */
+/* Draws one line of the table of current runs, which has the columns of
+ * --status. If the line is too wide, the run's name is shortened first, then
+ * the list of flags. The last screen column stays empty, because some terminals
+ * would otherwise start a new line. */
 static void draw_line(const es_sweep_progress *progress, size_t name_width,
                       const char *const cells[5])
 {

@@ -1,7 +1,7 @@
-/* Draws the values of a random search. Random bits are a hash of seed, draw and
- * key (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that no state is kept
- * between draws. Numbers are rounded to six digits, because they become part of
- * run names. */
+/* Draws the values of a random search. Random bits are computed as a hash of
+ * the seed, the number of the draw and the key (SplitMix64: Steele, Lea, Flood,
+ * OOPSLA 2014), so that no generator state is kept between draws. Numbers are
+ * rounded to six digits, because they become part of run names. */
 #include "cli/sweep/random.h"
 
 #include "analyzer/base/checked.h"

@@ -1,8 +1,8 @@
 /**
  * Draws the values of a random search from distributions. The same seed gives
  * the same values on every machine. A draw depends on earlier draws, because no
- * draw is repeated, but not on later draws; and the value of a key does not
- * depend on the other keys. A search can therefore be extended later.
+ * draw is repeated, but not on later draws. The values of a key do not depend
+ * on the other keys. A search can therefore be extended later.
  */
 #ifndef ES_SWEEP_RANDOM_H
 #define ES_SWEEP_RANDOM_H
@@ -28,16 +28,16 @@ typedef struct es_sweep_random {
 } es_sweep_random;
 
 /**
- * Draws values for all keys; no two draws are the same in all keys.
+ * Draws values for all keys. Any two draws differ in at least one key.
  *
  * Returns ES_OK; ES_EUSAGE if a distribution is unknown, its bounds are wrong
- * (the message begins with the key), or the distributions cannot give n_draws
- * different draws; ES_ENOMEM.
+ * (the message begins with the key), or n_draws different draws were not found;
+ * ES_ENOMEM.
  */
 es_status es_sweep_draw(es_sweep_random *keys, size_t n_keys, size_t n_draws,
                         uint64_t seed) ES_MUST_USE;
 
-/** Returns the FNV-1a hash of a string, in which _ counts as -. */
+/** Returns the FNV-1a hash of a string, after replacing each _ by -. */
 uint64_t es_sweep_hash(const char *text);
 
 #endif

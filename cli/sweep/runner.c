@@ -1,6 +1,7 @@
-/* Contains the loop of a sweep on this machine. Runs the requested number of
- * trainings at a time, each in a process that start.c starts; requests doomed
- * runs to stop; ends all trainings on a signal. */
+/* Contains the loop of a sweep on this machine: trains the requested number of
+ * runs at a time, each in a process that start.c starts; requests runs with
+ * critical flags ("doomed" runs) to stop; ends all training processes on a
+ * signal. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -27,10 +28,10 @@ typedef struct worker {
     int lock;         /* lock of the run (es_sweep_folder_take_run) while it
                          is trained */
     bool stop_requested;
-    int64_t ended_at; /* time (es_now_ms) at which the training is terminated
-                         if it has not stopped by then; 0: never */
-    int64_t written;  /* sum of the times and sizes of the run's files, to
-                         detect changes */
+    int64_t ended_at; /* time (es_now_ms) at which a training process that
+                         ignores a stop request is terminated; 0: never */
+    int64_t written;  /* value computed from the modification times and sizes of
+                         the run's files, to detect changes */
     double before;    /* share of the run's steps that were done before this
                          training started */
 } worker;
@@ -42,16 +43,16 @@ typedef struct runner {
     es_sweep_result *result;
     es_sweep_progress progress;
     worker *workers;      /* (n_workers) */
-    es_sweep_view *views; /* (n_workers) state of each worker's run; the name
-                             is NULL while the worker is idle */
+    es_sweep_view *views; /* (n_workers) state of each worker's run; `name` is
+                             NULL while the worker is idle */
     size_t n_workers, n_working;
     bool *done; /* (n) true for each run of the plan that was done before
                    this sweep */
     size_t next, n_done;
     int64_t started; /* start of the sweep (es_now_ms) */
-    double did;      /* number of runs that this sweep has ended; a resumed
-                        run counts only the share of its steps that were
-                        trained since then */
+    double did;      /* number of runs that have ended during this sweep; of a
+                        resumed run, only the share of steps that were trained
+                        since it was resumed is counted */
 } runner;
 
 /* --- current state -------------------------------------------------------- */
@@ -73,15 +74,15 @@ static void update_view(runner *r, worker *w, es_sweep_view *view)
         return;
     w->written = now;
     if (es_sweep_view_read(view, folder, name, r->given->rules) != ES_OK)
-        w->written = 0; /* 0 forces another reading, which may succeed */
+        w->written = 0; /* 0 makes the next call read the files again */
     if (!view->doomed || view->stage != ES_SWEEP_RUNNING || w->stop_requested ||
         r->given->no_stop)
         return;
     char line[300];
     snprintf(line, sizeof line, "sweep: %s", view->flags);
-    w->stop_requested = true; /* requested only once, because a recorder that
-                                 ignores the first request would ignore a
-                                 second one */
+    w->stop_requested = true; /* a second request would be useless: a recorder
+                                 that ignores the first request also ignores the
+                                 second */
     if (es_sweep_write(folder, name, ".db.stop", line) != ES_OK)
         es_print_note("%s", es_message());
     else
@@ -128,7 +129,7 @@ static es_status start(runner *r, worker *w, es_sweep_view *view)
 }
 
 /* Starts the training of a run, unless a Slurm task is training the run or has
- * finished it in the meantime. */
+ * finished the run in the meantime. */
 static es_status begin(runner *r, worker *w, es_sweep_view *view,
                        const es_sweep_run *run)
 {
@@ -170,8 +171,9 @@ static es_status fill_workers(runner *r)
 
 /* --- end ------------------------------------------------------------------*/
 
-/* Waits until the recorder of a killed training has written the end of the run
- * and closed the file, which happens shortly after the training's end. */
+/* Waits until the recorder has written the end of the run and closed the file.
+ * If the training process was killed, the recorder does so shortly
+ * afterwards. */
 static void await_recorder(const char *folder, const char *name)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -192,9 +194,10 @@ static void keep_end(const char *folder, const char *name, const char *why)
         es_print_note("%s", es_message());
 }
 
-/* Handles the end of a training. Exit code 1 of entropy-train is not a failure:
- * the run is complete but its loss ended in NaN. A run that was stopped has not
- * failed either. */
+/* Handles the end of a training process. Exit code 1 of entropy-train is not a
+ * failure, because it means that the run is complete but its loss ended in NaN.
+ * If `stopped` is true, the sweep itself ended the process, which is not a
+ * failure either. */
 static void end(runner *r, worker *w, es_sweep_view *view,
                 const es_process_end *how, bool stopped)
 {
@@ -248,7 +251,8 @@ static void signal_all(runner *r, int number)
 
 /* --- the loop -------------------------------------------------------------*/
 
-/* Waits briefly for a signal of `set`, whose signals must be blocked. */
+/* Waits at most 0.3 seconds for a signal in `set`. The signals must be blocked.
+ * Returns the signal's number; 0 for SIGCHLD or if no signal arrived. */
 static int wait_for_signal(const sigset_t *set)
 {
     const struct timespec pause = {.tv_nsec = 300000000};
@@ -257,8 +261,9 @@ static int wait_for_signal(const sigset_t *set)
 }
 
 /* Prints a headline such as "1 of 6 runs done, 0 broken, 3m05s left". The
- * remaining time assumes the average speed so far; it is too low if runs fail
- * early, because they count as complete runs. */
+ * remaining time is computed from the average speed so far, in which a run that
+ * failed early counts as a complete run; the time is therefore too low if runs
+ * fail early. */
 static void print_headline(char *out, size_t size, const runner *r)
 {
     char text[ES_DURATION_MAX];
@@ -298,8 +303,8 @@ static es_status work(runner *r, const sigset_t *set)
         }
     }
     if (r->n_working)
-        es_sweep_progress_line(&r->progress, "stopping %zu training%s",
-                               r->n_working, r->n_working == 1 ? "" : "s");
+        es_sweep_progress_line(&r->progress, "stopping %zu run%s", r->n_working,
+                               r->n_working == 1 ? "" : "s");
     signal_all(r, SIGTERM);
     while (r->n_working) {
         if (wait_for_signal(set))
@@ -310,9 +315,10 @@ static es_status work(runner *r, const sigset_t *set)
     return status;
 }
 
-/* Reads the state of a run. If an earlier sweep was killed, waits a little for
- * its training to end. A run whose lock is held by a live process is accepted
- * here; begin() checks the lock later. */
+/* Reads the state of a run. If the run is still being written although the
+ * sweep that started it was killed, waits up to ten seconds for the end of the
+ * training. If another process has locked the run, returns at once; begin()
+ * checks the lock later. */
 static es_status read_one(es_sweep_view *view, const char *folder,
                           const char *name)
 {

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Name of the script until the job has a number. */
+/* Name of the batch script until sbatch has assigned a job number. */
 #define SCRIPT "slurm.sbatch"
 
 /* The runs to submit, in the order of their tasks. */
@@ -32,7 +32,8 @@ typedef struct choice {
 static void print_options(FILE *stream, const es_sweep_spec *spec)
 {
     const es_sweep_option *threads = es_sweep_spec_find(spec, "threads", false);
-    int64_t n, most = 0; /* threads of a run, and their maximum over the runs */
+    int64_t n, most = 0; /* number of threads of a run, and the maximum over all
+                            runs */
     for (size_t i = 0; threads && i < threads->n; i++)
         if (es_int_parse(&n, threads->values[i], 1, 1024) == ES_OK && n > most)
             most = n;
@@ -127,8 +128,8 @@ static es_status call_sbatch(int64_t *job, char *script)
     return es_slurm_submit(job, argv, script);
 }
 
-/* Submits a job array and renames the script after the job, so that the folder
- * shows which job trains which runs. */
+/* Submits a job array and renames the batch script to slurm-JOB.sbatch, so that
+ * the folder shows which job trains which runs. */
 static es_status submit_array(const es_sweep_request *given,
                               const es_sweep_spec *spec, const choice *part)
 {
@@ -207,7 +208,7 @@ es_status es_sweep_submit(const es_sweep_request *given,
         (status = es_sweep_jobs_query(&jobs)) < 0 ||
         (status = choose(&selected, given, plan, &jobs)) < 0)
         goto done;
-    /* Removes the files that describe the end of an earlier attempt. */
+    /* Remove the files that describe how earlier attempts of the runs ended. */
     for (size_t i = 0; i < selected.n && status == ES_OK; i++)
         status = es_sweep_folder_clear(given->folder, selected.runs[i], true);
     for (size_t first = 0; first < selected.n && status == ES_OK;

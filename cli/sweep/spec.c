@@ -17,8 +17,8 @@ typedef struct parser {
     const char *path;
     int line;
     es_sweep_section section;
-    es_sweep_option *open; /* option that was read last; an indented line
-                              continues its value */
+    es_sweep_option *open; /* option that was read last; an indented line after
+                              the option continues its value */
 } parser;
 
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
@@ -42,7 +42,8 @@ static const char *separators(const es_sweep_option *option)
     return es_sweep_is_axis(option) ? " \t," : NULL;
 }
 
-/* Appends a continuation line to the value of `command`. */
+/* Appends a continuation line, which is the first n bytes of `text`, to the
+ * value of the key `command`. */
 static es_status lengthen(es_sweep_option *option, const char *text, size_t n)
 {
     size_t before = strlen(option->values[0]);

@@ -1,6 +1,6 @@
-/* Completes a spec after it was read: checks that its keys are allowed and
- * agree with the command, sets defaults, and draws the values of a random
- * search. */
+/* Completes the spec of a sweep after its file was read: checks that the keys
+ * are allowed and agree with the command, sets defaults, and draws the values
+ * of a random search. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/alerts/delivery/words.h"
@@ -50,13 +50,13 @@ static bool is_of_random(const es_sweep_option *option)
            es_sweep_is_own(option, "random-seed");
 }
 
-/* Checks the key of an option, which names an option of a program or a
- * placeholder of the command. */
+/* Checks the key of an option in the spec. The key must be an option of
+ * entropy-train or sbatch, or a placeholder of the command. */
 static es_status check_option(const es_sweep_spec *spec,
                               const es_sweep_option *option)
 {
-    /* Options that the sweep itself sets for each run or job, and options that
-     * prevent training or submitting. */
+    /* Options that a spec must not contain, because the sweep sets them for
+     * each run or job, or because they prevent training or submitting. */
     static const char *const of_runs[] = {"out",     "name",       "no-record",
                                           "dry-run", "help",       "resume",
                                           "version", "checkpoint", NULL};
@@ -95,8 +95,8 @@ static es_status check_option(const es_sweep_spec *spec,
     return ES_OK;
 }
 
-/* Removes the key `command` from the options and stores its words in
- * spec->command. */
+/* Removes the key `command` from the options of the spec and stores the words
+ * of its value in spec->command. */
 static es_status split_command(es_sweep_spec *spec)
 {
     size_t i = 0;
@@ -113,7 +113,8 @@ static es_status split_command(es_sweep_spec *spec)
                : status;
 }
 
-/* Replaces _ by - in a key, because users write options with either. */
+/* Replaces each _ in a key by -, because users write options with either
+ * character. */
 static void put_dashes(char *key)
 {
     for (; *key; key++)
@@ -136,7 +137,8 @@ static es_status check_keys(es_sweep_spec *spec)
     return status;
 }
 
-/* Checks that the command and the keys of the spec agree. */
+/* Checks that the command has a placeholder for every key that the sweep varies
+ * and for the run file, and that its program does not vary. */
 static es_status check_command(const es_sweep_spec *spec)
 {
     es_sweep_value values[ES_SWEEP_OPTIONS_MOST + 3];
@@ -175,7 +177,7 @@ static es_status check_command(const es_sweep_spec *spec)
 
 /* --- random search --------------------------------------------------------*/
 
-/* Reads the value of a key of [sweep] that is a whole number. */
+/* Reads the value of a key of [sweep] whose value must be a whole number. */
 static es_status read_number(int64_t *out, const es_sweep_spec *spec,
                              const char *key, int64_t low, int64_t high)
 {

@@ -1,4 +1,4 @@
-/* Starts a training for entropy-scan sweep: either entropy-train with
+/* Starts a training process for entropy-scan sweep: either entropy-train with
  * additional options for the files of the folder, or a user's program, which
  * gets the path of its run file through placeholders and the environment. */
 #include "cli/sweep/start.h"
@@ -30,9 +30,9 @@ es_status es_sweep_program(char **out, const char *program)
 }
 
 /* Starts the program without a shell and without standard input; its output
- * goes to NAME.log. The program leads a separate process group, so that the
- * sweep decides what Ctrl-C does, and it gets SIGTERM if the sweep dies. A
- * missing program results in exit code 127. */
+ * goes to NAME.log. The program leads a separate process group, so that only
+ * the sweep receives Ctrl-C from the terminal. The program gets SIGTERM if the
+ * sweep dies. If the program does not exist, the exit code is 127. */
 static es_status start_process(es_process *out, const char *program,
                                char **argv, const char *log)
 {
@@ -57,8 +57,9 @@ static es_status start_process(es_process *out, const char *program,
                : ES_OK;
 }
 
-/* Starts entropy-train with additional options for the files of the folder. A
- * run that resumes loads its last checkpoint, so its --init is omitted. */
+/* Starts entropy-train with additional options for the files of the folder. If
+ * the run resumes, its option --init is omitted, because the trainer loads the
+ * last checkpoint instead. */
 static es_status start_trainer(es_process *out, const char *program,
                                const char *folder, const es_sweep_run *run,
                                bool goes_on)
@@ -97,8 +98,8 @@ static es_status start_trainer(es_process *out, const char *program,
     return status;
 }
 
-/* Starts the user's program. The path of the run file is absolute, so that
- * it stays valid if the program changes its directory. The environment of
+/* Starts the user's program. The path of the run file is absolute, so that the
+ * path stays valid if the program changes its directory. The environment of
  * this process is modified, which is safe because the process has only one
  * thread. */
 static es_status start_command(es_process *out, const char *program,

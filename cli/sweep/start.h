@@ -1,4 +1,4 @@
-/** Starts and signals the process of one training. */
+/** Starts the process that trains a run, and sends signals to it. */
 #ifndef ES_SWEEP_START_H
 #define ES_SWEEP_START_H
 
@@ -13,7 +13,8 @@
  * Starts the training of a run, with its output going to NAME.log.
  *
  *   program  from es_sweep_program
- *   goes_on  true: the run resumes from its last checkpoint; entropy-train only
+ *   goes_on  if true, the run resumes from its last checkpoint (only in
+ *            entropy-train)
  *
  * Returns ES_OK, also if the program does not exist (the process then ends with
  * code 127). If no process was started: ES_EIO, ES_ENOMEM, or ES_EUSAGE for a
@@ -24,9 +25,9 @@ es_status es_sweep_start(es_process *out, const char *program,
                          bool goes_on) ES_MUST_USE;
 
 /**
- * Sends a signal to a training whose end has not been collected yet. For a
- * `command` of the spec, the processes that the command has started also get
- * the signal, because a shell does not pass signals on.
+ * Sends a signal to a training process that has not been waited for yet. For a
+ * `command` of the spec, the signal is also sent to the processes that the
+ * command has started, because a shell does not pass signals on.
  */
 void es_sweep_signal(es_process *process, const es_sweep_run *run, int number);
 

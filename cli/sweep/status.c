@@ -1,5 +1,6 @@
-/* `sweep --status`: prints a table of the runs of a folder, the number of runs
- * in each stage, and the last lines of broken runs. */
+/* Implements `sweep --status`, which prints a table of the runs of a folder,
+ * the number of runs in each stage, and the last output lines of broken
+ * runs. */
 #include "analyzer/base/checked.h"
 #include "cli/output/grid.h"
 #include "cli/output/print.h"
@@ -32,7 +33,7 @@ typedef struct table {
     size_t n, n_failed;
 } table;
 
-/** Adds a run to the sheet as a row, in the order of the columns. */
+/** Appends a row with the cells of a run to the table. */
 static void put_line(es_sheet *to, const line *run)
 {
     const es_sweep_view *view = &run->view;
@@ -84,8 +85,8 @@ static es_status fill(table *t, const es_rules_file *rules)
 
 /* --- below the table ------------------------------------------------------ */
 
-/* Prints each job that has unfinished tasks once. Returns false if no job has
- * any. */
+/* Prints the numbers of the Slurm jobs that have unfinished tasks. Returns
+ * false if there is no such job. */
 static bool print_jobs(FILE *stream, const table *t)
 {
     int64_t last = -1, next;
@@ -131,8 +132,8 @@ static void print_counts(FILE *stream, const table *t)
     putc('\n', stream);
 }
 
-/* Prints the last lines of the log of each broken run, or of its task's output
- * if the training did not start. */
+/* Prints the last lines of the log of each broken run, or of the Slurm task's
+ * output if the training did not start. */
 static void print_ends(FILE *stream, const table *t)
 {
     size_t n = 0;

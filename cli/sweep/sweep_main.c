@@ -1,5 +1,5 @@
-/* entropy-scan sweep: parses the options of the verb, runs the sweep, and
- * prints its results at the end. */
+/* Implements entropy-scan sweep: parses the options, runs the sweep, and prints
+ * its results at the end. */
 #include "analyzer/base/checked.h"
 #include "cli/importance/importance.h"
 #include "cli/output/print.h"
@@ -42,16 +42,16 @@ static const es_option table[] = {
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
     {"all", 0, NULL, "at the end also show every run and the distances",
      ES_OPT_FLAG(es_sweep_request, all)},
-    {"no-stop", 0, NULL, "do not stop doomed runs",
+    {"no-stop", 0, NULL, "do not stop runs because of their flags or rules",
      ES_OPT_FLAG(es_sweep_request, no_stop)},
     {"draws", 0, "N",
-     "number of draws of a random search, instead of the one in SPEC",
+     "number of draws of a random search, instead of the number in SPEC",
      ES_OPT_INT(es_sweep_request, n_draws, 1, ES_SWEEP_RUNS_MOST),
      .expects = "a number from 1 to 10000"},
     {"grace", 0, "SECONDS",
-     "terminate a command that has not stopped this long after a request (60)",
+     "terminate a command that has not stopped SECONDS after a request (60)",
      ES_OPT_INT(es_sweep_request, grace, 0, 86400),
-     .expects = "a number of seconds, to 86400"},
+     .expects = "a number of seconds up to 86400"},
     {"dry-run", 0, NULL,
      "print the command line of each run, or the batch script, and train "
      "nothing",
@@ -63,7 +63,7 @@ static int sweep_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan sweep sweep.ini -o runs --dry-run",
-     "Show the trainings of a sweep"},
+     "Show the command lines of a sweep"},
     {NULL, NULL}};
 
 const es_command es_sweep_command = {
@@ -106,7 +106,7 @@ const es_command es_sweep_command = {
         "A run is doomed if it has a critical flag, or a rule of --rules\n"
         "applies whose action is stop: it is stopped through NAME.db.stop.\n"
         "A run that fails is reported with the last lines of its log; the\n"
-        "others continue. Ctrl-C stops the trainings. The same command\n"
+        "others continue. Ctrl-C stops all training. The same command\n"
         "resumes the sweep: runs that ended, were stopped, or had a loss\n"
         "that was not finite are not run again; runs that were interrupted\n"
         "or broke start again or, if SPEC says checkpoint-every = N, resume\n"
@@ -132,8 +132,8 @@ const es_command es_sweep_command = {
     .main = sweep_main,
 };
 
-/* Names the folder after the spec: path/sweep.ini gives "sweep" in the current
- * directory. */
+/* Names the folder after the spec: the folder of path/sweep.ini is "sweep" in
+ * the current directory. */
 static es_status name_folder(es_sweep_request *given)
 {
     const char *slash = strrchr(given->input, '/');
@@ -266,7 +266,7 @@ static int train(const es_sweep_request *given, const es_sweep_plan *plan)
     if (status < 0)
         return es_command_exit(status);
     if (result.signal) {
-        es_print_note("%s: interrupted: the same command resumes it",
+        es_print_note("%s: interrupted: the same command resumes the sweep",
                       given->folder);
         return 128 + result.signal;
     }

@@ -25,9 +25,9 @@ bool es_sweep_same_key(const char *a, const char *b)
 
 /* --- reading --------------------------------------------------------------*/
 
-/* A piece of a word: a placeholder or a single byte. */
+/* A part of a word: a placeholder or a single byte. */
 typedef struct piece {
-    char key[64]; /* key of the placeholder; "" if the piece is a byte */
+    char key[64]; /* key of the placeholder; "" if the part is a single byte */
     char byte;
 } piece;
 
@@ -156,8 +156,8 @@ static bool is_shell(const char *word)
     return n >= 2 && n <= 5 && es_text_ends(word, "sh");
 }
 
-/* Returns true if word i is a shell script, that is, follows "sh -c" or similar
- * words. */
+/* Returns true if word i of a command is a shell script, because it follows "sh
+ * -c" or similar words. */
 static bool is_script(char *const *words, size_t i)
 {
     size_t n = i ? strlen(words[i - 1]) : 0;

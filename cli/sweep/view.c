@@ -1,5 +1,5 @@
-/* Reads the progress of a sweep's run: its stage, from the run file and
- * NAME.end, its last sample, and its flags. */
+/* Reads the progress of a run of a sweep: its stage (from the run file and
+ * NAME.end), its last sample, and its flags. */
 #include "cli/sweep/view.h"
 
 #include "analyzer/base/value.h"
@@ -46,9 +46,9 @@ static es_status find_event(bool *found, es_reader *reader, const char *kind,
     return status;
 }
 
-/* Determines the stage of a run. A run is to be resumed if its training was
- * stopped by a signal or killed, unless a stop had been requested before or the
- * run has continued since. */
+/* Determines the stage of a run. A run has to be resumed if its training
+ * process was killed or ended by a signal, unless a stop had been requested
+ * before or the run has been continued since. */
 static es_status find_stage(es_sweep_stage *out, es_reader *reader,
                             const es_run_info *info)
 {
@@ -77,7 +77,7 @@ static es_status find_stage(es_sweep_stage *out, es_reader *reader,
     return status;
 }
 
-/* Fills in bands, loss and flags, which stay empty for a run without
+/* Sets the bands, loss and flags in *out. They stay empty for a run without
  * samples. */
 static es_status judge(es_sweep_view *out, es_reader *reader,
                        const es_rules_file *rules)
@@ -131,11 +131,12 @@ done:
     return status;
 }
 
-/* Returns true if the run counts as broken in case NAME.end exists. A finished
- * run may lack samples that the recorder could not write, which only the
- * training's exit code shows. The failure of a `command` shows only in its exit
- * code, because its recording may be complete. A run with a non-finite loss is
- * not broken, because the loss would become non-finite again. */
+/* Returns true if the existence of NAME.end, which describes a failure of the
+ * training process, makes the run broken. This is true for a run that is not
+ * done; for a finished run, because it may lack samples that the recorder could
+ * not write; and for a failed run of a `command` unless its flags explain the
+ * failure. A run of entropy-train with a non-finite loss is not broken, because
+ * the loss would become non-finite again. */
 static bool may_have_broken(const es_sweep_view *view, const char *folder)
 {
     bool undone = !es_sweep_is_done(view->stage);
@@ -154,9 +155,9 @@ es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
     const es_sweep_file file = es_sweep_run_file(folder, name);
     char why[128];
     es_status status;
-    /* A run that ends while it is read looks interrupted, because its stored
-     * status is still "running" but no process writes the file. Such a run is
-     * read a second time. */
+    /* A run that ends while it is being read looks interrupted, because the
+     * status that was read is "running" but no process writes the file any
+     * more. The run is therefore read a second time. */
     for (int i = 0; i == 0 || (i == 1 && status == ES_OK &&
                                out->stage == ES_SWEEP_INTERRUPTED);
          i++) {

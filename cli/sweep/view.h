@@ -1,4 +1,4 @@
-/** Reads the progress of a sweep's run from its files. */
+/** Reads the progress of a run of a sweep from the run's files. */
 #ifndef ES_SWEEP_VIEW_H
 #define ES_SWEEP_VIEW_H
 
@@ -11,13 +11,15 @@
 typedef enum es_sweep_stage {
     ES_SWEEP_WAITING,
     ES_SWEEP_QUEUED,      /* waits in Slurm's queue */
-    ES_SWEEP_INTERRUPTED, /* will be run again */
-    ES_SWEEP_BROKEN,      /* the training failed; will be run again */
+    ES_SWEEP_INTERRUPTED, /* ended too early; will be continued */
+    ES_SWEEP_BROKEN,      /* the training process failed; the run will be
+                             started again */
     ES_SWEEP_RUNNING,
     ES_SWEEP_FINISHED,
     ES_SWEEP_FAILED,  /* the run file reports a non-finite loss or an
                          exception */
-    ES_SWEEP_STOPPED, /* stopped on request of the sweep, a watcher or a user */
+    ES_SWEEP_STOPPED, /* stopped at the request of the sweep, a watcher or a
+                         user */
     ES_SWEEP_N_STAGES
 } es_sweep_stage;
 
@@ -30,13 +32,15 @@ typedef struct es_sweep_view {
     es_sweep_stage stage;
     int64_t step, planned; /* last and planned step; ES_UNKNOWN if unknown */
     float loss;            /* loss; es_missing() before the first sample */
-    char bands[64];        /* number of heads in each quarter of the ceiling,
-                              "1/2/3/0"; with 4 non-finite heads, "0/2/0/0
-                              NaN 4" */
-    char flags[256];       /* names of the current flags; for a broken run,
-                              the reason why it broke */
-    bool doomed;           /* true if the run has a critical flag, or if a
-                              rule whose action is stop applies */
+    char bands[64];        /* numbers of heads whose entropies lie in each
+                              quarter of the range up to the ceiling, such as
+                              "1/2/3/0", or "0/2/0/0 NaN 4" with 4 non-finite
+                              heads */
+    char flags[256];       /* names of the current flags; for a broken run, the
+                              reason of the failure */
+    bool doomed;           /* true if the run should be stopped, because it has
+                              a critical flag or a rule whose action is stop
+                              applies */
 } es_sweep_view;
 
 /** Returns the name of the stage, such as "waiting" or "interrupted". */
@@ -46,9 +50,9 @@ const char *es_sweep_stage_name(es_sweep_stage stage);
 bool es_sweep_is_done(es_sweep_stage stage);
 
 /**
- * Reads the state of a run. Parts that cannot be read stay empty.
+ * Reads the state of a run. Members that cannot be read stay empty.
  *
- *   rules  rules to judge by; NULL: the default thresholds
+ *   rules  rules by which the run is judged; NULL: the default thresholds
  *
  * Returns ES_OK, also if there is no file yet; or a status of es_reader_open or
  * es_summary_load. After ES_EIO, ES_ENOMEM or ES_ELOCKED, which may be
@@ -60,7 +64,7 @@ es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
 
 /**
  * Same as es_sweep_view_read, but returns ES_OK for a damaged run file, because
- * such a run starts again.
+ * such a run is trained again from the start.
  */
 es_status es_sweep_view_read_any(es_sweep_view *out, const char *folder,
                                  const char *name,

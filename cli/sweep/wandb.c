@@ -1,4 +1,4 @@
-/* Reads a sweep.yaml of Weights & Biases with libyaml into a spec: its
+/* Reads a sweep.yaml of Weights & Biases with libyaml into a spec: the file's
  * parameters become keys of [grid] or [random], and its command becomes the key
  * `command`. An unsupported setting that affects the search is refused. */
 #include "cli/sweep/wandb.h"
@@ -39,7 +39,7 @@ static es_status refuse(const reader *r, const yaml_node_t *node,
                    node->start_mark.line + 1, name, why);
 }
 
-/* Returns the text of a scalar; "" for other nodes. */
+/* Returns the text of a YAML scalar; "" for other kinds of nodes. */
 static const char *text_of(const yaml_node_t *node)
 {
     return node && node->type == YAML_SCALAR_NODE
@@ -47,7 +47,7 @@ static const char *text_of(const yaml_node_t *node)
                : "";
 }
 
-/* Returns the value of a scalar as Python would print it. */
+/* Returns the value of a YAML scalar as Python would print the value. */
 static const char *value_of(const yaml_node_t *node)
 {
     static const char *const words[][2] = {
@@ -80,8 +80,8 @@ static const yaml_node_t *member(reader *r, const yaml_node_t *map,
 
 /* --- words of the command -------------------------------------------------*/
 
-/* Appends a word to the command. Braces are doubled, except those of {run} and
- * {name} if `placeholders` is true. */
+/* Appends a word to the command. Braces are doubled so that they are not read
+ * as placeholders, except in {run} and {name} if `placeholders` is true. */
 static es_status add_word(reader *r, const char *before, const char *text,
                           bool placeholders)
 {
@@ -322,7 +322,7 @@ static es_status read_cap(reader *r, const yaml_node_t *node)
     if (es_int_parse(&n, text_of(node), 1, ES_SWEEP_RUNS_MOST) != ES_OK)
         return refuse(r, node, "run_cap", es_message());
     if (!r->random)
-        return refuse(r, node, "run_cap", "only with method random");
+        return refuse(r, node, "run_cap", "allowed only with method random");
     if (!r->spec->n_draws)
         r->spec->n_draws = (size_t)n;
     return ES_OK;
@@ -426,9 +426,10 @@ es_status es_sweep_wandb_read(es_sweep_spec *spec, bool *terminates)
         status = read_root(&r, terminates);
         yaml_document_delete(&r.document);
     } else {
-        status = es_fail(ES_EUSAGE, "%s:%zu: not YAML: %s", spec->path,
-                         parser.problem_mark.line + 1,
-                         parser.problem ? parser.problem : "cannot read it");
+        status =
+            es_fail(ES_EUSAGE, "%s:%zu: not YAML: %s", spec->path,
+                    parser.problem_mark.line + 1,
+                    parser.problem ? parser.problem : "cannot read the file");
     }
     yaml_parser_delete(&parser);
     fclose(file);

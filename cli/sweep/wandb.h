@@ -11,12 +11,12 @@ bool es_sweep_is_wandb(const char *path);
  * Reads the file spec->path. Supported settings are method (grid, random),
  * parameters (value, values, and the distributions constant, categorical,
  * uniform, log_uniform_values, q_uniform, int_uniform), program, command
- * (${env}, ${interpreter}, ${program}, ${args}, ${args_no_hyphens}; {run} and
- * {name} as in other specs) and run_cap. The program gets the path of its run
- * file in ENTROPY_RUN; the command may also contain {run}.
+ * (${env}, ${interpreter}, ${program}, ${args}, ${args_no_hyphens}; and the
+ * placeholders {run} and {name}) and run_cap. The program gets the path of its
+ * run file in ENTROPY_RUN; the command may also contain {run}.
  *
- *   terminates  output: true if the file has early_terminate, which is not
- *               supported
+ *   terminates  set to true if the file contains the setting early_terminate,
+ *               which is not supported
  *
  * Returns ES_OK; ES_EIO; ES_EUSAGE if the file is not YAML or a setting is not
  * supported (the message names the file, the line and the setting); ES_ENOMEM.

@@ -21,11 +21,14 @@ enum {
     SETTING_WIDTH = 16,
     LABEL_WIDTH = 24,
     LAYERS_MOST = 16,
-    HEADER = 1, /* rows above the lines: titles of the columns */
-    FOOTER = 2  /* rows below the lines: legend, state and keys */
+    HEADER = 1, /* number of rows above the list, which contain the column
+                   titles */
+    FOOTER = 2  /* number of rows below the list, which contain the legend, the
+                   state and the keys */
 };
 
-/* Columns to the right of the settings, from left to right. */
+/* Columns of the list to the right of the settings' columns, from left to
+ * right. */
 typedef enum part {
     VALUE,
     DOT,
@@ -38,9 +41,11 @@ typedef enum part {
 } part;
 
 static const struct {
-    const char *title; /* NULL: the title is the name of the value shown */
+    const char *title; /* title of the column; NULL: the name of the value
+                          shown */
     int width;
-    int rank; /* columns with lower ranks are placed first */
+    int rank; /* if the width is not sufficient, columns with higher ranks are
+                 omitted first */
 } parts[N_PARTS] = {[VALUE] = {NULL, 8, 0},      [DOT] = {"", 14, 5},
                     [HEADS] = {"heads", 12, 3},  [LAYERS] = {"layers", 0, 2},
                     [TIME] = {"flags", 14, 4},   [FLAG] = {"flag", 10, 1},
@@ -50,23 +55,28 @@ static const struct {
 typedef struct sheet {
     const es_browse *browse;
     es_screen *screen;
-    const es_run_summary **shown; /* (n) runs that have samples */
+    const es_run_summary **shown; /* (n) runs with samples; the others have a
+                                     line without values */
     size_t n;
     es_difference *differences; /* (n_differences) */
     size_t n_differences;
     const es_run_setting **values; /* (n,n_differences) */
     es_run_labels labels;          /* labels of the runs `shown` */
-    size_t keys[SETTINGS_MOST];    /* indices of settings with columns */
-    /* 0: show a column with the runs' labels instead. */
+    size_t keys[SETTINGS_MOST];    /* indices of the settings that have
+                                      columns */
+    /* Number of settings that have columns; 0: one column shows the runs'
+     * labels instead. */
     size_t n_keys;
     int widths[SETTINGS_MOST];
-    /* Left end and width of columns; width 0: the column is left out. */
+    /* Left end and width of each column; the width is 0 if the column is
+     * omitted. */
     int x[N_PARTS], wide[N_PARTS];
     const es_yardstick *measure;
-    /* Range of the value shown, and the last step of any run. */
+    /* Smallest and largest value in the column VALUE, and the latest step of
+     * all runs. */
     double low, high, last;
     double top;      /* upper end of the layers' colour scale */
-    size_t n_layers; /* number of layers of the deepest run */
+    size_t n_layers; /* largest number of layers of any run */
 } sheet;
 
 /* --- order ----------------------------------------------------------------*/
@@ -107,7 +117,8 @@ static double key_of(const es_run_summary *run, const es_browse *browse,
     }
 }
 
-/* Lists the *n runs that have samples in *out, which the caller frees. */
+/* Sets *out to an array of the *n runs that have samples, which the caller
+ * frees. */
 static es_status list_shown(const es_run_summary ***out, size_t *n,
                             const es_browse *browse)
 {
@@ -180,8 +191,8 @@ static const char *setting_text(char out[ES_FLOAT_TEXT_MAX],
                : setting->text;
 }
 
-/* Chooses the settings that get a column: those that differ between runs, as
- * many as fit into a third of the width. */
+/* Chooses the settings that get a column. These are settings in which the runs
+ * differ, as many as fit into a third of the width. */
 static void choose_settings(sheet *s)
 {
     const int most = s->browse->terminal.width / 3;
@@ -211,8 +222,8 @@ static int part_width(const sheet *s, int p)
     return p != LAYERS ? parts[p].width : n < 6 ? 6 : (int)n;
 }
 
-/* Selects the columns that fit, by their rank, and places them from left to
- * right. */
+/* Selects the columns that fit into the width, in the order of their ranks, and
+ * arranges them from left to right. */
 static void place_parts(sheet *s)
 {
     int x = 2, rest;
@@ -273,8 +284,9 @@ static void put_block(const sheet *s, int x, int y, es_color color,
                         (es_style){.paper = es_ink_of(color)});
 }
 
-/* Draws a value as a dot between the smallest and the largest value of all
- * runs. The scale is logarithmic if these are far apart. */
+/* Draws a value as a dot on a scale from the smallest to the largest value of
+ * all runs. The scale is logarithmic if the largest value is much larger than
+ * the smallest. */
 static void put_dot(const sheet *s, int y, float value)
 {
     const bool decades = s->low > 0 && s->high > 20 * s->low;
@@ -309,9 +321,10 @@ static void put_value(const sheet *s, int y, const es_run_summary *run)
         put_dot(s, y, value);
 }
 
-/* Draws the heads of a run as a bar sorted by class (quarter of m, or NaN). A
- * cell shows the class of the head at its centre; NaN heads get at least one
- * cell. */
+/* Draws the heads of a run as a bar, sorted by class: the quarter of the range
+ * up to m (the largest entropy) in which the head lies, or NaN. A cell shows
+ * the class of the head at its centre; at least one cell shows NaN if a head is
+ * NaN. */
 static void put_heads(const sheet *s, int y, const es_run_summary *run)
 {
     static const char *const letters[] = {"1", "2", "3", "4", "x"};
@@ -336,8 +349,9 @@ static void put_heads(const sheet *s, int y, const es_run_summary *run)
     }
 }
 
-/* Draws the layers of a run from left to right. A cell for several layers shows
- * one that is NaN or infinite if there is one, otherwise the first. */
+/* Draws the mean of each layer of a run as a coloured cell, from left to right.
+ * A cell that represents several layers shows a layer that is NaN or infinite
+ * if there is one, otherwise the first of the layers. */
 static void put_layers(const sheet *s, int y, const es_run_summary *run)
 {
     const size_t width = (size_t)s->wide[LAYERS];
@@ -371,8 +385,9 @@ static es_level level_of(es_severity severity)
                                              : ES_LEVEL_INFO;
 }
 
-/* Draws the flags of a run over the steps: each cell shows the worst flag of
- * its steps, and a line extends to the last step. */
+/* Draws the flags of a run over the steps: each cell shows the most severe flag
+ * in a range of steps. Cells without a flag contain a line that ends at the
+ * run's last step. */
 static void put_time(const sheet *s, int y, const es_run_summary *run)
 {
     static const char *const letters[] = {"i", "w", "e", "c"};
@@ -416,8 +431,8 @@ static void put_words(const sheet *s, int y, const es_run_summary *run)
                         run->status, ES_FAINT);
 }
 
-/* Draws the line of run `run`; `shown` is the index of this run among the runs
- * with samples. */
+/* Draws the line of a run. `run` is the index of the run among all runs,
+ * `shown` its index among the runs with samples. */
 static void put_line(const sheet *s, int y, size_t run, size_t shown)
 {
     const es_watched *watched = &s->browse->runs[run];
@@ -478,8 +493,8 @@ static void put_titles(const sheet *s)
     }
 }
 
-/* Draws the legend of the heads' colours and of m; in a live view also the
- * state and the keys. */
+/* Draws the legend of the heads' colours and of m; in a live view, also draws
+ * the state and the keys. */
 static void put_footer(const sheet *s, int y, size_t first, size_t end)
 {
     static const char *const classes[] = {"<m/4", "<m/2", "<3m/4", "<=m"};

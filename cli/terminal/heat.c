@@ -1,6 +1,6 @@
-/* Draws the heatmap on the terminal: computes the layout, chooses the value of
-   cells that show several heads, and draws coloured half blocks or ASCII
-   shades. */
+/* Draws the heatmap on the terminal: computes the layout, chooses the value
+ * that is shown where several heads share a cell, and draws coloured half
+ * blocks or ASCII shades. */
 #include "cli/terminal/heat.h"
 
 #include "analyzer/base/value.h"
@@ -49,7 +49,9 @@ static double share_of(const es_heat_scale *scale, double value)
     return (value - scale->low) / (scale->high - scale->low);
 }
 
-/* Returns true if a is more critical than b. Both values are finite. */
+/* Returns true if the value a is more critical than the value b: if it is
+ * larger or, on a scale with two critical ends, nearer to an end. Both values
+ * must be finite. */
 static bool is_worse(const es_heat_scale *scale, float a, float b)
 {
     if (!scale->ends_matter)
@@ -94,8 +96,8 @@ static es_ink ink_of(float value, const es_heat_scale *scale)
         es_colormap_at(scale->map, share_of(scale, (double)value)));
 }
 
-/* Draws one character cell: the value of its upper half and of its lower
- * half. */
+/* Draws one character cell, in which the upper half shows the value `upper` and
+ * the lower half the value `lower`. */
 static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
                       const es_heat_scale *scale)
 {

@@ -1,5 +1,7 @@
-/** Draws the heatmap of a run on the terminal: layers x heads in half character
- *  cells. */
+/**
+ * Draws the heatmap of a run on the terminal. Rows are layers, columns are
+ * heads; a character can show two values, one above the other.
+ */
 #ifndef ES_HEAT_H
 #define ES_HEAT_H
 
@@ -11,29 +13,32 @@
 typedef struct es_heat_scale {
     double low, high;
     es_colormap map;
-    bool ends_matter; /* both ends of the scale are critical (for entropies),
-                         not only the upper end */
+    bool ends_matter; /* true if both ends of the scale are critical (as for
+                         entropies), not only the upper end */
 } es_heat_scale;
 
 /**
- * The layout of a heatmap. The area of one head is called a place; it is
- * `columns` characters wide and `halves` half characters high. A place has 2 x
- * 2, so that a row of text shows one layer, or 1 x 1, so that it shows two
- * layers; both look square. ASCII has no half characters, so each layer is a
- * row of text.
+ * The layout of a heatmap. The rectangle that shows one head is called a place.
+ * A place is `columns` characters wide and `halves` half characters high: 2 x
+ * 2, so that a row of text shows one layer, or 1 x 1, so that a row of text
+ * shows two layers. Places of both sizes look square. ASCII has no half
+ * characters, so each layer is a row of text.
  */
 typedef struct es_heat_layout {
     int n_layers, n_heads;
-    int columns, halves; /* size of a place, in columns and half rows */
-    /* Number of layers and heads merged in a place; 1 if all fit. */
+    int columns, halves; /* width of a place in characters, and height in half
+                            characters */
+    /* Number of layers and number of heads that are merged in one place; 1 if
+     * there is enough space for all. */
     int layers_in, heads_in;
     int width, height; /* width in columns and height in rows of text */
 } es_heat_layout;
 
 /**
  * Returns the largest layout that fits into `width` columns and `height` rows,
- * both at least 1. Places have 2 x 2 only if `roomy`. If there is not enough
- * space even with 1 x 1, several adjacent layers or heads share a place.
+ * both at least 1. A place is 2 x 2 half characters large only if `roomy` is
+ * true, otherwise 1 x 1. If this is still too large, several adjacent layers or
+ * heads share a place.
  */
 es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
                            bool roomy, es_depth depth);
@@ -44,11 +49,11 @@ void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
                            int *last);
 
 /**
- * Returns the value shown by a place that several heads share. NaN or infinity
- * of any head takes precedence. Otherwise the most critical value is shown: the
- * largest, or, if both ends of the scale matter, the one farthest from the
- * middle (the lower one if two are equally far). The result is missing if all
- * heads are missing.
+ * Returns the value that is drawn if several heads share a place of the
+ * heatmap. NaN or infinity of any head takes precedence. Otherwise the most
+ * critical value is shown: the largest value or, if both ends of the scale are
+ * critical, the value farthest from the middle of the scale (the lower of two
+ * values that are equally far). The result is missing if all heads are missing.
  *
  *   values  (L,H)
  */
@@ -57,8 +62,8 @@ float es_heat_place(const float *values, const es_heat_layout *layout,
 
 /**
  * Draws a heatmap of values (L,H) with its upper left corner at (x, y). NaN and
- * infinity are red, or a red cross if they fill the whole character; missing
- * values are blank.
+ * infinity are drawn in red, or as a red cross if they fill the whole
+ * character; missing values are blank.
  */
 void es_heat_draw(es_screen *screen, int x, int y, const float *values,
                   const es_heat_layout *layout, const es_heat_scale *scale);

@@ -1,5 +1,5 @@
-/* Watches the run files of the live view: finds files that have changed and
- * reads their new samples. */
+/* Keeps the runs of the live view up to date: finds run files that have changed
+ * and reads their new samples. */
 #include "cli/terminal/live.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,8 @@ static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
     bool written;
     es_status status;
     if (es_reader_is_written(reader, &written) != ES_OK)
-        /* The writer's state is unknown: read the file again next time. */
+        /* If it is unknown whether the file is being written, the file is read
+         * again next time. */
         written = true;
     for (; file->n_runs < es_reader_n_runs(reader); file->n_runs++)
         if ((status =
@@ -64,8 +65,8 @@ static es_status read_file(es_live *live, es_live_file *file)
     return status == ES_ENOMEM ? status : ES_OK;
 }
 
-/* Returns true if a process is still writing the file. If a writer was killed,
- * the file does not change, so that the stamp alone does not show this. */
+/* Returns true if a process is still writing the file. The file's stamp cannot
+ * show this, because it does not change when a writer is killed. */
 static bool is_written(const char *path)
 {
     es_reader *reader = NULL;
@@ -74,7 +75,7 @@ static bool is_written(const char *path)
     if (status == ES_OK)
         status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    /* An error is reported by the next read. */
+    /* the next read of the file reports an error */
     return status == ES_OK && written;
 }
 
@@ -136,8 +137,8 @@ es_status es_live_switch(es_live *live, bool back)
         return ES_OK;
     const es_watched *run = &live->runs.list[live->first];
     if (es_reader_open(&reader, run->path) != ES_OK)
-        return ES_OK; /* the next read reports the error */
-    /* the series form a ring: the first one follows the last one */
+        return ES_OK; /* the next read of the file reports the error */
+    /* after the last series, the first series is chosen */
     for (size_t i = 0; i < es_reader_n_series(reader, run->index); i++) {
         es_series series;
         if (es_reader_series(reader, run->index, i, &series) != ES_OK ||

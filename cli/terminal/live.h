@@ -1,5 +1,7 @@
-/** Keeps the run files of the live view and their runs up to date, for
- *  show.c. */
+/**
+ * Declares the runs of the live view, which are read again when their files
+ * change. Used by show.c.
+ */
 #ifndef ES_LIVE_H
 #define ES_LIVE_H
 
@@ -10,23 +12,27 @@ typedef struct es_live_file {
     const char *path; /* borrowed */
     es_stamp stamp;   /* size and time of the file when it was last read */
     size_t n_runs;    /* number of watched runs in this file */
-    bool read;        /* the file was read successfully */
-    bool running;     /* a process is writing a run in this file */
-    char *problem;    /* error message of the last read, or NULL; owned */
+    bool read;        /* true if the file has been read successfully */
+    bool running;     /* true if a process is writing a run in this file */
+    char *problem;    /* error message of the last read; NULL if it succeeded;
+                         owned */
 } es_live_file;
 
 typedef struct es_live {
     const es_summary_options *options; /* as given */
-    /* Options for the series that is shown. */
+    /* Options with which the runs are summarised; `series` is the series
+     * shown. */
     es_summary_options summary;
-    /* Name of the series if the user chose another one; owned, or NULL. */
+    /* Name of the series that the user chose by a key; owned. NULL if the user
+     * chose none. */
     char *series;
     es_live_file *files; /* (n_files) */
     size_t n_files;
     es_watch_list runs;
-    /* Step shown; ES_STEP_LAST: always the newest step. */
+    /* Step that is shown; ES_STEP_LAST shows the newest step as runs grow. */
     int64_t step;
-    /* Index of the first run on the screen, and number of runs on it. */
+    /* Index of the first run on the screen, and number of runs on the
+     * screen. */
     size_t first, n_shown;
 } es_live;
 
@@ -49,19 +55,23 @@ es_status es_live_open(es_live *live, size_t *n_failed, char *const *inputs,
  * a file or run fails, its `problem` is set to the error message, and the next
  * call retries.
  *
- *   out  written; true if the drawing must be updated
+ *   out  set to true if the drawing must be updated
  *
  * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_live_read(bool *out, es_live *live, bool anew) ES_MUST_USE;
 
-/** Shows every run at `step`; ES_STEP_LAST shows the newest step, also as runs
- *  grow. Returns ES_OK or ES_ENOMEM. */
+/**
+ * Shows every run at `step`; ES_STEP_LAST shows the newest step and continues
+ * to do so as runs grow. Returns ES_OK or ES_ENOMEM.
+ */
 es_status es_live_move(es_live *live, int64_t step) ES_MUST_USE;
 
-/** Shows another series: the next head series in alphabetical order, or the
- *  previous one if `back` is true. The series are those of the first run on the
- *  screen. Returns ES_OK or ES_ENOMEM. */
+/**
+ * Shows another series: the next head series in alphabetical order, or the
+ * previous head series if `back` is true. The choices are the series of the
+ * first run on the screen. Returns ES_OK or ES_ENOMEM.
+ */
 es_status es_live_switch(es_live *live, bool back) ES_MUST_USE;
 
 /** Returns true if no process is writing any of the runs. */

@@ -17,12 +17,14 @@
 /* --- layout --------------------------------------------------------------*/
 
 enum {
-    HEADER = 3, /* number of rows for title, metrics and flags */
-    /* Number of columns between the heatmap and the sparklines. */
+    HEADER = 3, /* number of rows above the heatmap, for title, metrics and
+                   flags */
+    /* Number of empty columns between the heatmap and the sparklines. */
     GAP = 2,
     LINE_LEAST = 16, /* minimum number of columns of a sparkline */
     LINE_WANTED = 24,
-    /* Minimum number of columns to the left of the sparklines. */
+    /* Minimum number of columns for the heatmap to the left of the
+     * sparklines. */
     LEFT_LEAST = 20,
     STACK_MOST = 8, /* maximum number of sparklines below a wide heatmap */
     STANDARD = 80,
@@ -58,8 +60,9 @@ int es_panel_wanted(const es_watched *run)
     return smaller(beside + n_heads, STANDARD);
 }
 
-/* Lays out the heatmap. `other` is the number of rows in the rest of the panel:
-   header, head numbers, sparklines, axis, scale and bands. */
+/* Computes the layout of the heatmap. `other` is the number of rows that the
+ * rest of the panel needs: header, head numbers, sparklines, axis, scale and
+ * bands. */
 static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
                        const es_panel_frame *frame, int other)
 {
@@ -77,7 +80,8 @@ static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
     plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows, 1), roomy,
                              frame->depth);
     plan->shares = plan->heat.layers_in > 1 || plan->heat.heads_in > 1;
-    if (plan->shares) /* reserve a row that explains the merged cells */
+    if (plan->shares) /* keep one row free for the text that explains merged
+                         cells */
         plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows - 1, 1),
                                  roomy, frame->depth);
 }
@@ -190,8 +194,9 @@ static void put_number(row *to, const char *name, float value)
     put(to, text, style);
 }
 
-/* Draws the row with the metrics of the run. Its counts of NaN and missing
- * heads also explain the marks in the heatmap. */
+/* Draws the row with the metrics of the run. The row contains the counts of NaN
+ * and missing heads, which also explain the red crosses and blank cells in the
+ * heatmap. */
 static void draw_numbers(row at, const es_run_summary *run)
 {
     char text[64];
@@ -231,7 +236,7 @@ static void draw_flags(row at, const es_run_summary *judged)
 
 /* --- below the heatmap ----------------------------------------------------*/
 
-/* Draws the colour scale over the whole width of the panel: "0 (colours) 2.528
+/* Draws the colour scale between its two ends, such as "0 (colours) 2.528
  * nats". */
 static void draw_scale(row at, const es_panel_frame *frame, const char *unit)
 {
@@ -261,8 +266,8 @@ static es_style band_style(const es_panel_frame *frame, int band)
                           frame->scale.map, (band + 0.5) / ES_N_BANDS))};
 }
 
-/* Draws the share of heads in each band, in the colour that the band has in the
- * bar. */
+/* Draws the share of heads in each band, next to a block in the colour that
+ * represents the band in the bar. */
 static void draw_band_numbers(row at, const es_bands *bands,
                               const es_panel_frame *frame)
 {
@@ -281,7 +286,7 @@ static void draw_band_numbers(row at, const es_bands *bands,
 }
 
 /* Draws the shares of the bands as a bar. If there are enough columns, every
- * band that has a head gets at least one. */
+ * band that contains a head gets at least one column. */
 static void draw_band_bar(row at, const es_bands *bands,
                           const es_panel_frame *frame)
 {
@@ -341,8 +346,10 @@ typedef struct sheet {
     const es_panel_plan *plan;
     int64_t from, to; /* range of steps of all sparklines */
 
-    int64_t *steps;                  /* (points) steps of one trace */
-    float *values;                   /* (points) values of one sparkline */
+    int64_t *steps;                  /* (points) steps of the points of one
+                                        sparkline */
+    float *values;                   /* (points) values of the points of one
+                                        sparkline */
     es_spark_column *columns, *line; /* (n) */
     size_t n;
 } sheet;
@@ -381,8 +388,8 @@ static void include(sheet *s, const es_trace *trace)
         s->to = s->steps[n - 1];
 }
 
-/* Draws the axis below the sparklines: the first and the last step, and a mark
- * at the step shown. */
+/* Draws the axis below the sparklines, with the first and the last step and a
+ * mark at the step shown. */
 static void draw_axis(sheet *s, int y)
 {
     char text[24];
@@ -444,7 +451,7 @@ static void draw_layers(sheet *s)
 }
 
 /* Writes the title above the layers' sparklines: "entropy, mean of layers", or
-   only the name of the series if that does not fit. */
+ * only the name of the series if the title does not fit. */
 static void name_layers(sheet *s)
 {
     const es_run_summary *shown = s->shown;
@@ -465,7 +472,7 @@ static void name_layers(sheet *s)
         es_screen_write(s->screen, s->x + x, y, columns, series, ES_FAINT);
 }
 
-/* Draws the sparkline of a series with one value per run, such as the loss,
+/* Draws the sparkline of a series with one value per step, such as the loss,
  * with its name, newest value and scale. */
 static void draw_line(sheet *s, int line, int y)
 {

@@ -9,8 +9,9 @@
 typedef struct es_panel_frame {
     es_heat_scale scale;
     es_depth depth;
-    int width; /* columns per panel */
-    /* Maximum height in rows of a panel with a separate row for each layer. */
+    int width; /* width of a panel in columns */
+    /* Maximum height in rows that a panel may reach by giving each layer a
+     * separate row of text. */
     int high_enough;
     int highest; /* maximum height of a panel in rows */
 } es_panel_frame;
@@ -19,21 +20,21 @@ typedef struct es_panel_frame {
 typedef struct es_panel_plan {
     int heat_x, heat_y;
     es_heat_layout heat;
-    bool stacked;      /* the sparklines of the layers are below the heatmap,
-                          because the heatmap is too wide to have them at its
-                          right */
+    bool stacked;      /* true if the layers' sparklines are below the heatmap,
+                          because the heatmap leaves no space to its right */
     int lines_y;       /* first row of the layers' sparklines */
     int n_layer_lines; /* number of sparklines of layers */
     int layers_a_line; /* number of layers per sparkline */
-    int line_x, line_columns; /* position and width of the sparklines */
+    int line_x, line_columns; /* first column of the sparklines, and their width
+                                 in columns */
     /* First row below the heatmap and the layers' sparklines. */
     int below_y;
-    /* A place of the heatmap shows several layers or heads. */
+    /* True if several layers or heads share a place of the heatmap. */
     bool shares;
     int height;
 } es_panel_plan;
 
-/** Returns the width in columns at which a run's panel can show every head. */
+/** Returns the width in columns that a run's panel needs to show every head. */
 int es_panel_wanted(const es_watched *run);
 
 /** Computes the layout of a run's panel. */

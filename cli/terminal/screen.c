@@ -1,5 +1,6 @@
-/* Implements the grid of character cells. Writing measures and filters texts
-   from run files; printing emits escape sequences only where colours change. */
+/* Implements the grid of character cells. When text from run files is written
+ * into the grid, it is measured and unsafe characters are replaced; when the
+ * grid is printed, escape sequences are emitted only where colours change. */
 #include "cli/terminal/screen.h"
 
 #include "analyzer/base/checked.h"
@@ -9,15 +10,18 @@
 #include <string.h>
 
 enum {
-    TAG_SIXTEEN = 1, /* values of the top byte of an es_ink */
+    TAG_SIXTEEN = 1, /* top byte of an es_ink that contains one of the
+                        terminal's sixteen colours; TAG_RGB is used for a 24-bit
+                        colour */
     TAG_RGB = 2,
-    /* Bytes of a cell, enough for a character with one or two accents. */
+    /* Size in bytes of a cell's text, enough for a character with one or two
+     * accents. */
     CELL_BYTES = 8,
 };
 
-/* A cell of the grid. A wide character is stored in its left cell; its right
-   cell has no text and is marked as `covered`. An empty text is drawn as a
-   space. */
+/* A cell of the grid. A wide character is stored in the left of its two cells;
+ * the right cell has no text and is marked as `covered`. A cell with empty text
+ * is drawn as a space. */
 typedef struct es_screen_cell {
     char text[CELL_BYTES];
     es_style style;
@@ -162,7 +166,7 @@ static bool same_style(const es_style *a, const es_style *b)
 }
 
 /* Prints the part of an escape sequence (SGR) that sets a colour. `base` is 30
-   for ink, 40 for paper. */
+ * for the colour of the text, 40 for the background. */
 static void print_ink(es_depth depth, es_ink ink, int base, FILE *out)
 {
     es_color color = {

@@ -37,7 +37,10 @@ typedef struct es_style {
 #define ES_BOLD ((es_style){.bold = true})
 #define ES_FAINT ((es_style){.faint = true})
 
-/** A grid of character cells. Only the functions below write to it. */
+/**
+ * A grid of character cells. Only the functions in this header write to the
+ * grid.
+ */
 typedef struct es_screen {
     es_depth depth;
     int width, height;
@@ -63,9 +66,11 @@ void es_screen_free(es_screen *screen); /* accepts NULL */
 int es_screen_write(es_screen *screen, int x, int y, int columns,
                     const char *text, es_style style);
 
-/** Writes text by a printf format, at most 255 bytes. If the text does not fit
- *  completely, writes nothing and returns 0, because a number that is cut would
- *  be wrong. Otherwise returns the number of columns. */
+/**
+ * Writes text by a printf format, at most 255 bytes. If the text does not fit
+ * completely, writes nothing and returns 0, because a truncated number would be
+ * wrong. Otherwise returns the number of columns written.
+ */
 int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
                   const char *fmt, ...) ES_PRINTF(6, 7);
 
@@ -81,20 +86,27 @@ void es_screen_print(const es_screen *screen, FILE *out);
 
 /* --- marks shared by the parts of a drawing -------------------------------*/
 
-/** The colour of NaN and infinity. It is not in any colour map. */
+/** The colour of NaN and infinity, which occurs in no colour map. */
 #define ES_BROKEN_COLOR ((es_color){230, 30, 30, 255})
 #define ES_BROKEN_STYLE ((es_style){.ink = ES_INK_RED, .bold = true})
 
-/** Show a cross, the mark of NaN and infinity: es_mark_broken_text returns it
- *  as text, es_mark_broken draws it in ES_BROKEN_STYLE. */
+/**
+ * The mark of NaN and infinity is a cross. es_mark_broken_text returns the
+ * cross as text, es_mark_broken draws it at (x, y) in ES_BROKEN_STYLE.
+ */
 const char *es_mark_broken_text(const es_screen *screen);
 void es_mark_broken(es_screen *screen, int x, int y);
 
-/** Returns the ASCII character whose darkness shows `share`, in [0,1]. */
+/**
+ * Returns the ASCII character whose darkness represents `share`, a number in
+ * [0,1].
+ */
 const char *es_mark_ascii(double share);
 
-/** Draws a cell in the colour of the map at `share`, in [0,1]; on an ASCII
- *  screen draws the character of es_mark_ascii. */
+/**
+ * Fills the cell at (x, y) with the colour at `share`, a number in [0,1], of a
+ * colour map. On an ASCII screen, draws the character of es_mark_ascii instead.
+ */
 void es_mark_shade(es_screen *screen, int x, int y, es_colormap map,
                    double share);
 

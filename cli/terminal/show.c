@@ -18,9 +18,10 @@
 
 enum {
     INTERVAL = 500, /* milliseconds between two checks of the files */
-    /* Minimum pause after a check, as a multiple of its duration. */
+    /* Minimum pause after a check, as a multiple of the duration of the
+     * check. */
     LEAST_REST = 20,
-    MANY = 10, /* number of samples that the page keys skip */
+    MANY = 10, /* number of samples by which a page key moves */
 };
 
 /* The state of the parser for key sequences. It accepts ESC [ LETTER, ESC O
@@ -28,7 +29,8 @@ enum {
 typedef struct keys {
     enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE } state;
     int number; /* first parameter, such as 5 in ESC [ 5 ~ */
-    /* `number` is complete; further parameters, such as Shift, are ignored. */
+    /* True if `number` is complete. Further parameters, which report keys such
+     * as Shift, are ignored. */
     bool is_closed;
 } keys;
 
@@ -36,9 +38,11 @@ typedef struct view {
     es_live live;
     es_colormap colormap;
     bool quit;
-    /* A run of the list is opened and shown instead of the list. */
+    /* True if the user has opened a run of the list, so that the run is shown
+     * instead of the list. */
     bool opened;
-    es_browse browse; /* list of many runs: the selected run and the order */
+    es_browse browse; /* the list of many runs, with the selected run and the
+                         sort order */
     keys keys;
     char **rows; /* (n_rows) rows of the screen as text; owned */
     size_t n_rows;
@@ -135,11 +139,13 @@ done:
 /* --- keys -----------------------------------------------------------------*/
 
 typedef struct binding {
-    char form; /* 0: a single byte; '[': ESC [ or ESC O and a letter; '~': ESC
-                  [, a number and ~ */
+    char form; /* bytes that the key sends: 0: the byte `code`; '[': ESC [ or
+                  ESC O, and the letter `code`; '~': ESC [, the number `code`,
+                  and ~ */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT } action;
-    /* A number of samples, a step, or 1 for the reverse direction. */
+    /* STEP: number of samples to move; JUMP: step to show; SERIES, SCROLL:
+     * direction. */
     int64_t argument;
 } binding;
 
@@ -196,8 +202,8 @@ static const binding *take_byte(keys *k, unsigned char byte)
     return NULL;
 }
 
-/* Pauses the live view at the sample that is `by` samples after the one
- * shown. */
+/* Moves the live view by `by` samples from the sample shown, and pauses it
+ * there. */
 static es_status step_by(es_live *live, int64_t by)
 {
     const es_watched *run = live->runs.n ? &live->runs.list[live->first] : NULL;
@@ -225,8 +231,8 @@ static es_browse *lines_of(view *v)
     return lines;
 }
 
-/* Handles a key in the list of runs or in an opened run. Sets *done if the key
- * was handled. */
+/* Handles a key in the list of runs, or in a run that was opened from the list.
+ * Sets *done to true if the key was handled. */
 static es_status press_list(bool *done, view *v, const binding *key)
 {
     es_browse *lines = lines_of(v);
@@ -382,7 +388,8 @@ static es_status send_changes(view *v, const es_screen *screen)
     return status;
 }
 
-/* Draws the list of many runs, with the state and keys in `tui`. */
+/* Draws the list of many runs; `tui` contains the texts for the state and the
+ * keys. */
 static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
 {
     es_browse *lines = lines_of(v);
@@ -406,7 +413,7 @@ static es_status draw(view *v)
                   .first = live->first,
                   .mode = mode};
     es_terminal_detect(&tui.terminal);
-    if (is_list(v)) { /* show only the run that is opened */
+    if (is_list(v)) { /* show only the run that the user has opened */
         tui.runs += lines_of(v)->chosen;
         tui.n_runs = 1;
         tui.first = 0;
@@ -449,8 +456,8 @@ static es_status take_keys(view *v, bool *redraw, int64_t until)
     return status;
 }
 
-/* Returns true if the live view should end: the user quit, or all runs have
- * ended. A paused view and a list of many runs stay open until the user
+/* Returns true if the live view should end, because the user quit or all runs
+ * have ended. A paused view and a list of many runs stay open until the user
  * quits. */
 static bool is_over(const view *v)
 {
@@ -487,8 +494,8 @@ static es_status follow(view *v)
     return ES_OK;
 }
 
-/* Prints the last drawing on the normal screen, followed by how each run
- * ended. */
+/* After the live view, prints its last drawing on the normal screen, and a line
+ * for each run that reports how the run ended. */
 static es_status say_how(const view *v)
 {
     const es_live *live = &v->live;
@@ -543,7 +550,8 @@ static size_t count_runs(const es_show_options *options)
     return n;
 }
 
-/* Returns true if there is a list in which a user can select a run. */
+/* Returns true if there are so many runs that they are shown as a list, and the
+ * user can select a run by keys. */
 static bool is_browsed(const es_show_options *options)
 {
     return isatty(STDIN_FILENO) && es_terminal_has_cursor() &&

@@ -1,6 +1,6 @@
 /* Draws sparklines: assigns samples to columns, and draws each column as a bar.
-   The height of a bar shows the value that es_spark_value chooses for its
-   column. */
+ * The height of a bar represents the value that es_spark_value returns for the
+ * column. */
 #include "cli/terminal/spark.h"
 
 #include "analyzer/base/value.h"
@@ -75,8 +75,9 @@ static double middle_of(const es_spark_column *column)
     return ((double)column->low + (double)column->high) / 2;
 }
 
-/* Returns the median of the middles of the columns near i that have a value;
-   the middle of column i if there are no such columns. */
+/* Returns the value that is expected in column i: the median of the middles of
+ * neighbouring columns that have a value, or the middle of column i if no
+ * neighbour has a value. */
 static double expected_at(const es_spark_column *columns, size_t n, size_t i)
 {
     double beside[2 * NEAR];

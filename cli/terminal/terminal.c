@@ -1,7 +1,7 @@
-/* Detects the terminal's capabilities from the environment, and its size. Takes
-   over the terminal for the live view and restores it, also when a signal ends
-   or stops the process. Signal handlers call only async-signal-safe
-   functions. */
+/* Detects the terminal's capabilities from the environment, and its size.
+ * Switches the terminal to the mode of the live view and restores the previous
+ * mode, also when a signal ends or stops the process. Signal handlers call only
+ * async-signal-safe functions. */
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>
@@ -67,24 +67,26 @@ bool es_terminal_has_cursor(void)
 
 /* --- live view ------------------------------------------------------------*/
 
-/* Mode of standard input before the live view, if has_keys. */
+/* Mode of standard input before the live view; valid if has_keys is true. */
 static struct termios before;
 static bool has_keys;
 static volatile sig_atomic_t taken, changed;
 
-/* The functions from here to es_tty_take are also called in signal handlers. */
+/* All functions between this comment and es_tty_take may run in signal
+ * handlers. */
 
 static void send(const char *text)
 {
     ssize_t n = write(STDOUT_FILENO, text, strlen(text));
-    (void)n; /* a failure cannot be reported here */
+    (void)n; /* a signal handler cannot report a failure */
 }
 
 static void enter(void)
 {
     struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    raw.c_iflag &= ~(tcflag_t)IXON; /* ^S would block the final output */
+    raw.c_iflag &= ~(tcflag_t)IXON; /* disable flow control, because Ctrl-S
+                                       would block the final output */
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     if (has_keys)
@@ -105,7 +107,8 @@ static void die(int number)
     if (taken)
         leave();
     taken = 0;
-    /* The default action ends the process after this handler returns. */
+    /* The handler was reset (SA_RESETHAND), so the signal ends the process
+     * after this function returns. */
     raise(number);
 }
 
@@ -163,8 +166,8 @@ void es_tty_take(void)
                                    .sa_flags = caught[i].flags};
         sigfillset(&action.sa_mask);
         sigaction(caught[i].number, NULL, &caught[i].old);
-        /* A signal that was ignored at the start, as under nohup, stays
-           ignored. */
+        /* Signals that were already ignored, for example by nohup, stay
+         * ignored. */
         if (caught[i].old.sa_handler != SIG_IGN)
             sigaction(caught[i].number, &action, NULL);
     }

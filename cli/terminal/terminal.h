@@ -1,7 +1,8 @@
 /**
- * Detects the capabilities of the terminal, and switches it to the mode of the
- * live view: alternate screen, hidden cursor, single keys. The terminal is
- * restored whenever the process ends or is stopped, except by SIGKILL.
+ * Detects the capabilities of the terminal, and switches the terminal to the
+ * mode of the live view (alternate screen, hidden cursor, keys without Enter).
+ * The terminal is restored whenever the process ends or is stopped, except by
+ * SIGKILL.
  */
 #ifndef ES_TERMINAL_H
 #define ES_TERMINAL_H
@@ -36,22 +37,30 @@ typedef struct es_terminal_variables {
  */
 es_depth es_terminal_depth(const es_terminal_variables *variables);
 
-/** Detects the terminal of standard output; the size is 80 x 24 if unknown. */
+/**
+ * Detects the capabilities and the size of the terminal of standard output; an
+ * unknown size is set to 80 x 24.
+ */
 void es_terminal_detect(es_terminal *out);
 
 /** Returns false if the cursor cannot be moved, because TERM is unset or
  *  dumb. */
 bool es_terminal_has_cursor(void);
 
-/** Takes over the terminal of standard output for the live view, and of
- *  standard input if that is a terminal. Not reentrant. */
+/**
+ * Switches the terminal of standard output to the mode of the live view, and
+ * also standard input if it is a terminal. Must be followed by es_tty_give_back
+ * before the next call.
+ */
 void es_tty_take(void);
 
-/** Restores the terminal; does nothing if the terminal was not taken over. */
+/** Restores the terminal's previous mode; does nothing without es_tty_take. */
 void es_tty_give_back(void);
 
-/** Returns true if the terminal was resized or the process was continued since
- *  the last call. The screen must then be redrawn. */
+/**
+ * Returns true if the terminal was resized or the process was resumed after a
+ * stop, since the last call. The screen must then be redrawn.
+ */
 bool es_tty_was_changed(void);
 
 /**

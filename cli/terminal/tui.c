@@ -11,17 +11,20 @@
 
 enum {
     BETWEEN = 3, /* number of columns between panels */
-    /* Minimum rows per panel if a live view shows several rows of panels. */
+    /* Minimum number of text rows per panel if a live view shows several rows
+     * of panels. */
     LEAST_SHARE = 22,
-    /* Minimum rows per panel, also on a terminal with fewer rows. */
+    /* Minimum number of text rows per panel, even if the terminal has fewer
+     * rows. */
     LEAST_ROWS = 24,
-    /* Rows per panel if there is no live view, 48 of them for the heatmap. */
+    /* Maximum number of text rows per panel without a live view, including 48
+     * for the heatmap. */
     HIGHEST_PANEL = 60
 };
 
-/* Sets the colour scale. It begins at 0, or at the smallest value if that is
-   negative, and ends at the largest m of all runs, as in a figure of
-   heatmaps. */
+/* Sets the colour scale. The scale begins at 0, or at the smallest value if
+ * this value is negative, and ends at the largest m (the largest entropy of a
+ * run), as in a figure of heatmaps. */
 static void set_scale(es_heat_scale *out, const es_tui *tui)
 {
     double low = 0, high = NAN, ceiling = NAN;
@@ -36,7 +39,7 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
             low = fmin(low, run->layers[k].min);
         out->ends_matter = strncmp(run->series, "entropy", 7) == 0;
     }
-    if (!(high > low)) /* all heads are 0 or not finite */
+    if (!(high > low)) /* true if all heads are 0 or not finite */
         high = ceiling > low ? ceiling : low + 1;
     out->low = low;
     out->high = high;
@@ -47,8 +50,9 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
 typedef struct places {
     es_panel_frame frame;
     size_t beside;      /* number of panels per row */
-    size_t first, end;  /* runs [first, end) are drawn */
-    int footer, height; /* rows of the footer, and of the whole drawing */
+    size_t first, end;  /* range [first, end) of the runs that are drawn */
+    int footer, height; /* number of rows of the footer, and of the whole
+                           drawing */
 } places;
 
 static size_t count_beside(const es_tui *tui)
@@ -64,7 +68,8 @@ static size_t count_beside(const es_tui *tui)
     return fit > 0 ? fit : 1;
 }
 
-/* Returns the height of the row of panels that begins with run `first`. */
+/* Returns the height in rows of text of the row of panels that begins with the
+ * run `first`. */
 static int height_of_row(const es_tui *tui, const places *p, size_t first)
 {
     int height = 1;
@@ -75,8 +80,9 @@ static int height_of_row(const es_tui *tui, const places *p, size_t first)
     return height;
 }
 
-/* Sets the heights of the panels. In a live view, all rows of panels share the
-   height of the terminal equally, but each has at least LEAST_SHARE rows. */
+/* Sets the heights of the panels. In a live view, the height of the terminal is
+ * divided equally among the rows of panels, but each gets at least LEAST_SHARE
+ * rows of text. */
 static void choose_height(places *p, const es_tui *tui)
 {
     int rows = tui->terminal.height - p->footer;
@@ -126,7 +132,8 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
                              const places *p, const es_run_labels *labels)
 {
     int y = 0;
-    size_t n_shown = 0; /* number of labels before run i */
+    size_t n_shown = 0; /* number of runs before run i that have samples and
+                           therefore a label */
     es_status status = ES_OK;
     for (size_t i = 0; i < p->first; i++)
         n_shown += es_watched_shown(&tui->runs[i]) != NULL;
@@ -145,8 +152,9 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
     return status;
 }
 
-/* Draws the footer "m = 2.528 (observed)", which lists every m if the runs
-   differ. In a live view it also shows the state and the keys. */
+/* Draws the footer "m = 2.528 (observed)", which lists the m (the largest
+ * entropy) of every run if the runs differ. In a live view the footer also
+ * shows the state and the keys. */
 static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
                         const es_run_summary **all, size_t n_all)
 {

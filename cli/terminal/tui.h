@@ -14,11 +14,12 @@ typedef struct es_tui {
     es_colormap colormap;
     es_terminal terminal;
 
-    /* Members for a live view. The drawing then fits into the terminal's
-     * height, and its last row says which runs are shown. Without a live view,
-     * the height is not limited. */
-    const char *mode; /* state, such as "live"; NULL: no live view */
-    const char *keys; /* text that explains the keys: "q quit" */
+    /* The members from `mode` to `first` are used only in a live view, in which
+     * the drawing fits into the terminal's height and its last row reports
+     * which runs are shown. Without a live view, the height is not limited. */
+    const char *mode; /* state of the live view, such as "live"; NULL if there
+                         is no live view */
+    const char *keys; /* text that explains the keys, such as "q quit" */
     size_t first;     /* index of the first run shown */
 } es_tui;
 
@@ -26,8 +27,9 @@ typedef struct es_tui {
  * Draws the panels of the runs side by side if they fit, otherwise one below
  * the other. All panels share one colour scale.
  *
- *   out      owned by the caller; as wide as the terminal
- *   n_shown  written; number of runs from `first` on that fit; may be NULL
+ *   out      drawing, as wide as the terminal; the caller frees it
+ *   n_shown  set to the number of runs from `first` on that fit into the
+ *            drawing; may be NULL
  *
  * Returns ES_OK or ES_ENOMEM.
  */

@@ -10,8 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Names the series of the sparklines. A head series, such as the largest logit,
- * is reduced to the largest value of all heads. */
+/* Returns the name of the series that a sparkline shows. A series with one
+ * value per head, such as the largest logit, is reduced to the largest value of
+ * all heads. */
 const char *es_watched_line_name(int line)
 {
     return line == 0 ? "loss" : es_head_statistics[ES_HEAD_MAX_LOGIT].name;
@@ -76,9 +77,9 @@ static es_status reduce_sample(float *lines, size_t n_lines, es_reader *reader,
     return status;
 }
 
-/* Reads new samples after the last step read if the sample at that step is
-   unchanged. Otherwise reads all samples again, for example because a resumed
-   training run replaced them. */
+/* Reads the samples after the step `last`, up to which samples have been read
+ * before. If the sample at this step has changed, for example because a resumed
+ * training run replaced it, reads all samples again. */
 static es_status read_lines(es_watched_lines *lines, es_reader *reader,
                             const es_series *series, size_t n,
                             reduction *reduce)
@@ -139,7 +140,7 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
     return ES_OK;
 }
 
-/* Reads the values of the run's sparklines at the step shown. */
+/* Reads the values at the step shown of the series that have sparklines. */
 static es_status read_values(es_watched *run, es_reader *reader)
 {
     const es_run_summary *shown = es_watched_shown(run);
@@ -187,8 +188,8 @@ static es_status keep_problem(es_watched *run, es_status status)
     return status;
 }
 
-/* Loads the summary of a run together with its settings, which the labels
- * need. */
+/* Loads the summary of a run together with the run's settings, from which
+ * labels are made. */
 static es_status load(es_run_summary **out, const es_watched *run,
                       es_reader *reader, const es_summary_options *options)
 {

@@ -18,8 +18,9 @@ static void print_subject(FILE *stream, const es_run_trends *run, size_t line)
         fprintf(stream, "layer %zu", line);
 }
 
-/* Prints "robust fit 0.011, 0.01 to 0.013)". The signs are reversed for a
- * falling line, because the sentence already contains "falls". */
+/* Prints the robust fit, such as "robust fit 0.011, 0.01 to 0.013)". For a
+ * falling line the signs are reversed, because the sentence already contains
+ * the word "falls". */
 static void print_robust(FILE *stream, const es_robust_fit *fit, bool falls)
 {
     const double sign = falls ? -1 : 1;
@@ -31,8 +32,8 @@ static void print_robust(FILE *stream, const es_robust_fit *fit, bool falls)
                 sign * (falls ? fit->low : fit->high));
 }
 
-/* Prints the trend of a line, such as "layer 7 falls 0.012 nats a step, below
- * 5% of the ceiling at step 1900 (1700 to 2300)". */
+/* Prints the trend of one layer or run, such as "layer 7 falls 0.012 nats a
+ * step, below 5% of the ceiling at step 1900 (1700 to 2300)". */
 static void print_line(FILE *stream, const es_run_trends *run, size_t index)
 {
     const es_line_trend *line = &run->lines[index];

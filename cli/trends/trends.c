@@ -1,6 +1,6 @@
 /* Computes the trends of runs: averages each layer over neighbouring steps in
- * the second half of the steps, fits slopes, and computes the steps at which
- * the lines would pass a threshold. */
+ * the second half of the run, fits slopes to these means, and computes the
+ * steps at which the fitted lines would pass a threshold. */
 #include "cli/trends/trends_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -37,15 +37,15 @@ void es_trends_free(es_trends *trends)
 
 /* --- points ---------------------------------------------------------------*/
 
-/* Sums over n neighbouring steps, from which a point of the trend is
- * computed. */
+/* Sums of the steps and values of n neighbouring samples, whose means are a
+ * point of the trend. */
 typedef struct point {
     double steps, values;
     size_t n;
 } point;
 
-/* Reads the series and adds its values to the points. points: (n_lines,
- * POINTS_MOST), initially zero. */
+/* Reads the series and adds its values to `points` (n_lines, POINTS_MOST),
+ * which must be zero initially. */
 static es_status read_points(point *points, const es_run_trends *to,
                              es_reader *reader, const es_series *series)
 {
@@ -92,16 +92,16 @@ static es_status find_trend(es_line_trend *out, const point *points,
 
 /* --- thresholds -----------------------------------------------------------*/
 
-/* Returns the expected last step of the run: the last planned step or, if
- * unknown, twice the last recorded step. */
+/* Returns the expected last step of the run, which is the last planned step or,
+ * if that is unknown, twice the last recorded step. */
 static double horizon_of(const es_run_summary *run)
 {
     return run->planned_steps > 0 ? (double)run->planned_steps - 1
                                   : 2 * (double)run->step;
 }
 
-/* Computes the step at which the line passes the threshold towards which it
- * rises or falls, if this happens before the end of the run. */
+/* Computes the step at which a rising or falling line passes the next threshold
+ * in its direction, if this happens before the end of the run. */
 static void find_passing(es_line_trend *line, const es_run_summary *run,
                          size_t row, const es_flag_rules *flags)
 {
@@ -129,8 +129,9 @@ static void find_passing(es_line_trend *line, const es_run_summary *run,
                        : (double)INFINITY;
 }
 
-/* Returns the step up to which lines are drawn: the latest step at which any
- * line may pass its threshold, but no later than the end of the run. */
+/* Returns the step up to which trend lines are drawn, which is the latest step
+ * at which any line may pass its threshold, but not later than `horizon`, the
+ * expected end of the run. */
 static double end_of(const es_run_trends *run, double horizon)
 {
     double end = (double)run->last;
@@ -230,6 +231,6 @@ es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,
 done:
     free(points);
     if (status < 0)
-        to->n = 0; /* no trends are printed for a run that failed */
+        to->n = 0; /* if reading failed, no trends are printed for the run */
     return status;
 }

@@ -4,8 +4,8 @@
  *
  * A trend is computed from at most 64 means over the second half of the steps
  * before the step shown, because the early steps do not indicate where a run is
- * heading. Each mean depends on earlier ones, so p is too small; and a straight
- * line cannot predict a training whose learning rate decays.
+ * heading. Each mean depends on earlier means, so that p is too small; and a
+ * straight line cannot predict a run whose learning rate decays.
  *
  * The member "trends" of `--json`:
  *
@@ -15,13 +15,14 @@
  *                 "robust":{"slope","low","high","reason":null},
  *                 "passes":null|{"threshold","step","earliest","latest"}}]}]
  *
- * "slope" is the change per step by the method of Theil and Sen, with its 95 %
- * interval (analyzer/statistics/trend.h); "p_holm" is adjusted for all layers
- * of the run; "robust" is a line through the same points by Tukey's bisquare.
- * "passes" is an object if a trend with p_holm < 0.05 crosses 5 % or 75 % of
- * the ceiling, or the thresholds of the rules, within the planned steps or, if
- * these are unknown, within twice the steps of the run; "latest" is null if the
- * line may never cross the threshold.
+ * "slope" is the change per step by the method of Theil and Sen, and "low" and
+ * "high" are its 95 % interval (analyzer/statistics/trend.h); "p_holm" is p
+ * adjusted for the number of layers of the run; "robust" is the slope of a line
+ * through the same points by Tukey's bisquare. "passes" is an object if a trend
+ * with p_holm < 0.05 crosses 5 % or 75 % of the ceiling, or the thresholds of
+ * the rules, within the planned steps or, if the plan is unknown, within twice
+ * the recorded steps of the run; "latest" is null if the line may never cross
+ * the threshold.
  */
 #ifndef ES_TRENDS_H
 #define ES_TRENDS_H
@@ -40,8 +41,8 @@ es_status es_trends_new(es_trends **out) ES_MUST_USE;
 void es_trends_free(es_trends *trends); /* trends may be NULL */
 
 /**
- * Reads the series that the summary shows and adds its trends. Returns a status
- * of es_cursor_next, or ES_ENOMEM.
+ * Reads the series that the summary shows, and adds the trends of its layers to
+ * the set. Returns a status of es_cursor_next, or ES_ENOMEM.
  */
 es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,
                         const es_run_summary *summary) ES_MUST_USE;
@@ -59,8 +60,9 @@ typedef struct es_trend_line {
 } es_trend_line;
 
 /**
- * Gets a trend line of a run. Runs are numbered in the order in which they were
- * added. Returns false if the line does not exist or its trend is not reported.
+ * Copies a trend line of a run to *out. Runs are numbered in the order in which
+ * they were added. Returns false if the line does not exist or its trend is not
+ * significant.
  */
 bool es_trends_line(es_trend_line *out, const es_trends *trends, size_t run,
                     size_t line);

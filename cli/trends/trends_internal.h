@@ -9,24 +9,26 @@ typedef struct es_line_trend {
     es_series_trend trend;
     es_robust_fit robust; /* robust line through the same points */
     double p_holm;
-    double share, threshold;         /* threshold as a share of the ceiling,
-                                        and in the unit of the series */
-    double passes, earliest, latest; /* steps at which the threshold is
-                                        passed; NaN if it is not passed
-                                        before the end of the run */
+    double share, threshold;         /* threshold towards which the line leads,
+                                        as a share of the ceiling and in the
+                                        unit of the series */
+    double passes, earliest, latest; /* expected, earliest and latest step at
+                                        which the line passes the threshold; NaN
+                                        if it does not do so before the end of
+                                        the run */
 } es_line_trend;
 
 typedef struct es_run_trends {
-    char *path, *name, *series, *unit; /* strings that come from the run
-                                          file: escape before printing */
-    size_t number;                     /* number of the run in the file; 0
-                                          for the only run */
+    char *path, *name, *series, *unit; /* strings from the run file, which must
+                                          be escaped before printing */
+    size_t number;                     /* number of the run in the file, from 1;
+                                          0 if the file has only one run */
     es_shape shape;
     int64_t first, last;  /* range of steps from which the trends are
                              computed */
     double end;           /* step up to which the lines are drawn */
-    es_line_trend *lines; /* (n) trend of each layer, or one trend for the
-                             whole run */
+    es_line_trend *lines; /* (n) trend of each layer, or one trend if the series
+                             has one value per step */
     size_t n;
 } es_run_trends;
 

@@ -1,6 +1,6 @@
 /**
- * Tests that no alert is missed if a run is judged as it grows, as a watcher
- * does.
+ * Tests that no alert is missed if a run is judged while it grows, which is how
+ * a watcher judges runs.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -81,8 +81,8 @@ typedef struct growing {
     es_recorded list;
     es_follow known;
     es_growth *growth; /* state of the run's fragment */
-    size_t n_added;    /* number of readings for which the file was not
-                          opened */
+    size_t n_added;    /* number of times that appended samples were judged
+                          without opening the file */
     received received;
 } growing;
 
@@ -116,8 +116,8 @@ static es_status look(growing *g, es_follow *known, received *list,
 }
 
 /* Writes samples, each committed separately, so that the run may be read
- * between two samples of a step. Reads the run after about every `rhythm`
- * samples; never if rhythm is 0. */
+ * between two samples of the same step. Reads and judges the run after every
+ * `rhythm` samples on average; never if `rhythm` is 0. */
 static void grow(growing *g, int64_t from, int64_t until, uint32_t rhythm)
 {
     static const char *const names[] = {"entropy", "max_logit", "loss"};
@@ -151,8 +151,8 @@ static es_run_info run_info(const char *id)
     return info;
 }
 
-/* Starts the run NAME in the folder with the given rules; NULL stands for the
- * rules above. */
+/* Starts recording the run `name`, which is judged by `rules`, or by rules_text
+ * with a baseline if `rules` is NULL. */
 static void begin(growing *g, void **state, const char *name, const char *rules)
 {
     char text[2048];
@@ -174,9 +174,9 @@ static void begin(growing *g, void **state, const char *name, const char *rules)
     g->list = es_record(g->path, &info);
 }
 
-/* Starts a run of random kind, whose alerts are sometimes refused. Every second
- * run is a fragment without a baseline, whose samples are read as they are
- * appended. */
+/* Starts recording a random run; in half of the runs the handler refuses some
+ * alerts. If `seed` is odd, the run is a fragment without a baseline, whose
+ * samples are read as they are appended. */
 static void begin_by_chance(growing *g, void **state, uint64_t seed)
 {
     char name[32];
@@ -188,7 +188,8 @@ static void begin_by_chance(growing *g, void **state, uint64_t seed)
     g->received.refuses = chance_below(2);
 }
 
-/* Resumes a killed training from an earlier checkpoint. */
+/* Simulates that training was killed and is resumed from a checkpoint at
+ * `step`. */
 static void resume(growing *g, int64_t step)
 {
     const es_run_info info = run_info(uuid);
@@ -206,8 +207,8 @@ static void finish(growing *g)
     assert_true(g->known.over);
 }
 
-/* Judges the whole run at once, with the watcher's code and with the scan's
- * code, and checks that the results are equal. */
+/* Judges the complete run at once, with the code of `watch` and with the code
+ * of the table, and checks that the results are equal. */
 static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};
@@ -252,8 +253,8 @@ static void end(growing *g)
     es_rules_file_free(&g->rules);
 }
 
-/* Ends the run and checks that the received alerts include the alerts of the
- * finished run. Returns the number of duplicates. */
+/* Ends the run and checks that the alerts received while it grew include all
+ * alerts of the finished run. Returns the number of duplicates. */
 static size_t settle(growing *g)
 {
     finish(g);
@@ -301,7 +302,7 @@ TEST(a_resumed_run_is_judged_anew)
 }
 
 /* The watcher reads the resumed run only after the new samples have passed the
- * step of the old ones. */
+ * last step before the interruption. */
 TEST(a_resumption_between_two_looks_is_judged)
 {
     for (uint64_t seed = 2001; seed < 2009; seed++) {

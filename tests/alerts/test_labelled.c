@@ -1,6 +1,7 @@
 /**
- * Judges synthetic histories whose faults are known by construction, and the
- * published heatmaps. No flag may be missed, and few alarms may be false.
+ * Judges synthetic runs ("histories") whose faults are known by construction,
+ * and published heatmaps. No fault may be missed, and only few alarms may be
+ * false.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -17,8 +18,8 @@
  * and the step of the first error. */
 typedef struct verdict {
     es_severity reported[ES_N_FLAG_KINDS], stands[ES_N_FLAG_KINDS];
-    int64_t first[ES_N_FLAG_KINDS]; /* step of the first report of severity
-                                       error; -1 without such a report */
+    int64_t first[ES_N_FLAG_KINDS]; /* step at which an error was first
+                                       reported; -1 if no error was reported */
     int64_t step;                   /* current step */
 } verdict;
 
@@ -106,7 +107,8 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
                                           truth->overload, truth->logits};
     const bool lasting[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse_stands,
                                            truth->overload, truth->logits};
-    /* An alarm is wrong if the history has no fault or a different fault. */
+    /* an alarm is wrong if the history has no fault or another fault than the
+     * reported one */
     bool wrong = false, missed = false, differs = false;
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
         bool reported = is_error(said->reported[kind]);
@@ -162,8 +164,8 @@ TEST(synthetic_histories_are_judged_correctly)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-/* Judges a file in the way of `watch` and in the way of the table and
- * --check. */
+/* Judges a run file twice, with the code of `watch` and with the code of the
+ * table and --check. */
 static verdict judge_file(es_reader *reader, size_t run)
 {
     verdict out = {.first = {-1, -1, -1, -1, -1}};
@@ -189,8 +191,8 @@ static verdict judge_file(es_reader *reader, size_t run)
     return out;
 }
 
-/* Judging sample by sample must give the same reports at the same steps as
- * judging the file afterwards. */
+/* Judging a run sample by sample must report the same flags at the same steps
+ * as judging the file afterwards. */
 TEST(files_are_judged_like_their_samples)
 {
     enum { EVERY = 23, N = N_HISTORIES / EVERY };

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests printing rules files, changing them, and judging runs by them.
+# Tests that rules files are printed, that changed files are accepted, and that
+# runs are judged by them.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden

@@ -1,4 +1,7 @@
-/** Tests reading of valid rules files, and the messages for invalid ones. */
+/**
+ * Tests that valid rules files are read, and the error messages for invalid
+ * files.
+ */
 #include "cli/alerts/rules/rules_file.h"
 #include "tests/support/test.h"
 
@@ -107,8 +110,8 @@ TEST(every_threshold_is_set_and_printed)
     }
 }
 
-/* Without their semicolons, the printed examples contain a rule for each
- * aggregate. */
+/* The printed examples, whose comment signs (semicolons) the test removes,
+ * contain a rule for each aggregate. */
 TEST(examples_are_rules)
 {
     es_rules_file defaults;
@@ -194,7 +197,7 @@ TEST(wrong_lines_are_named)
         {"[collapse]\n[nan]\n[collapse]\n",
          "r.ini:3: section [collapse] appears twice"},
         {"[collapse]\nhead=1\nhead=1\n",
-         "r.ini:3: head: it is already set above"},
+         "r.ini:3: head: this key is already set above"},
         {"[overload]\nwarning = 0.5\n",
          "r.ini:2: [overload]: warning is 0.5, ab"},
         {"[logits]\nwarning=5\nerror=4\n",
@@ -230,7 +233,7 @@ TEST(wrong_lines_are_named)
         {RULE "warm_up = 2 step\n",
          "r.ini:3: warm_up = '2 step': expected a share of"},
         {RULE "end = low\n",
-         "r.ini:3: end = 'low': expected a number, in the units"},
+         "r.ini:3: end = 'low': expected a number alone, in the unit"},
         {RULE "above = 1\nshare = 0.5\n",
          "r.ini:4: rule a: share needs aggregate = share"},
         {RULE "above = 1\nend = 2\n", "r.ini:4: end = 2: expected at most 1"},

@@ -14,8 +14,8 @@ static es_status take(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* Writes entropies of a run that collapses at step `low`; the run stays
- * open. */
+/* Writes entropies of a run that collapses at step `low`. The run is not
+ * closed, so that more samples can follow. */
 static es_recorded write_run(const char *path, int64_t n_steps, int64_t low)
 {
     es_run_info info = es_run_of(L, H);
@@ -54,7 +54,7 @@ TEST(a_shorter_run_in_the_same_place_is_judged)
     es_watch_files_close(&watch);
 }
 
-/* The rule does not fit the first run of the file, which is reported; the
+/* The rule does not fit the first run of the file. This is reported, and the
  * second run is still judged. */
 TEST(a_rule_may_fit_one_run_of_two)
 {
@@ -91,8 +91,8 @@ static void set_time(const char *path, const struct stat *then)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* The test resets the file's times, because another host may see stale
- * times. */
+/* The test restores the file's old modification time after each change, because
+ * a host that shares a file system may see stale times. */
 TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
 {
     char *const path = es_folder_file(state, "run.esf");
@@ -132,9 +132,8 @@ static es_status count(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* With the user's rules, too, only appended samples are read. The file is
- * reopened if anything except samples was appended, or samples of earlier
- * steps. */
+/* Only appended samples are read, also if the run is judged by the user's
+ * rules. The file is reopened if something other than samples was appended. */
 TEST(rules_read_only_the_appended_part_of_a_fragment)
 {
     static const char text[] =
@@ -218,7 +217,7 @@ TEST(a_state_keeps_its_name_across_versions)
 {
     static const char *const cases[][3] = {
         {"node7", "/data/runs", "runs-6bf27db068f75a45cbebc0d7.state"},
-        {"node8", "/data/runs", NULL}, /* the name must differ from that of
+        {"node8", "/data/runs", NULL}, /* any name that differs from the name in
                                           the first case */
         {"node7", "/home/runs", NULL},
         {"node7", "/", "root-6bf27db0af63a249fd1c9b9a.state"},
@@ -238,7 +237,8 @@ TEST(a_state_keeps_its_name_across_versions)
 }
 
 /* A fragment with a long tail of bytes that are not frames does not delay the
- * other files. Each round continues the search where the last round ended. */
+ * other files. Each round continues to search the tail for frames where the
+ * previous round stopped. */
 TEST(a_long_tail_does_not_delay_other_files)
 {
     enum { MIB = 1 << 20, TAIL = 24 };
@@ -250,8 +250,8 @@ TEST(a_long_tail_does_not_delay_other_files)
     watch.n_roots = 2;
     es_recorded damaged = write_run(roots[0], SHORT, SHORT);
     es_recorded good = write_run(roots[1], SHORT, 4);
-    es_record_close(&good); /* ends the run, so that it is judged in this
-                               round */
+    es_record_close(&good); /* ends the run, so that the first round judges
+                               it */
     memset(other, 0x5a, sizeof other);
     AUTO(FILE) file = fopen(roots[0], "a");
     assert_non_null(file);

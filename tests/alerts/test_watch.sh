@@ -50,7 +50,7 @@ exits 'a command that has failed is not run again' 0 '^$' "$scan" watch --once r
 exits 'a command ended by a signal is reported' 3 'exec: .*killed by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
 exits 'a missing command is reported' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
 exits 'a command that takes too long is killed' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
-# Damages the state only after standard output has been served, because the
+# Damages the state file only after the alert has been printed, because the
 # order of two simultaneous deliveries is random.
 cat >spoil <<'END'
 #!/bin/sh
@@ -69,8 +69,9 @@ same_text 'an owed line is delivered later' "$want" "$("$scan" watch --once runs
 # an option.
 mkdir tasks slurm
 printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/cancelled"\n' "$dir" >slurm/scancel
-# No process writes the run, so the scan reports the status "interrupted"; this
-# wrapper replaces it by "running", as for a live run.
+# No process writes the run, so that entropy-scan reports the status
+# "interrupted". This wrapper replaces the status by "running", as if the run
+# were live.
 printf '#!/bin/sh\n"%s" "$@" | sed s/interrupted/running/\n' "$scan" >slurm/entropy-scan
 chmod +x slurm/*
 collapsing t 8 && mv t.db tasks
@@ -264,7 +265,7 @@ same_text 'four watchers at once share the lines' '12 12' "$(lines shared.out) $
 same_text 'a delivery claimed by another watcher is not owed' 0000 "$codes"
 same_text 'four watchers at once share slow commands' '12 12' "$(lines shared.alerts) $(sort -u shared.alerts | wc -l)"
 
-# A limit on file sizes acts like a full disk.
+# A limit on the size of files simulates a full disk.
 small_disk=(bash -c 'ulimit -S -f $0; trap "" XFSZ; exec "$@"')
 "$scan" watch --once runs --state tight.db >/dev/null
 for ((i = 0; i < 12; i++)); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests entropy-scan watch --rules with further rules, which are judged while
-# the runs grow.
+# Tests entropy-scan watch --rules with additional rules, by which runs are
+# judged while they grow.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir

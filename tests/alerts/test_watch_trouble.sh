@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests entropy-scan watch with unreliable clocks, files, disks and servers.
+# Tests entropy-scan watch with unreliable clocks, unreadable files, full disks
+# and failing servers.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
@@ -237,8 +238,9 @@ check 'a removed state is made again' until_true grep -q b.db state.out
 stop_watching
 each_once 'delivered alerts are not delivered again' state.out 1
 
-# The delivery of a line is claimed, but the line cannot be printed because the
-# pipe is full. Once the line can be printed, the state cannot be written.
+# The delivery of a line has been claimed, but the line cannot be printed
+# because the pipe is full. When the line can be printed at last, the state file
+# cannot be written.
 mkdir claimed
 mkfifo lines
 exec 9<>lines
@@ -262,8 +264,9 @@ matches 'the watcher continues' 'b.db .SM.: collapse' "$line"
 stop_watching
 exec 9<&-
 
-# A user who may write to a watched folder can prepare a malicious state there:
-# deliveries that run commands, and a journal that names a file to be deleted.
+# Another user who may write to a watched folder can create a malicious state
+# file in it, with deliveries that run commands and with a journal that names a
+# file to be deleted.
 mkdir shared
 appear shared a
 cat >prepare.py <<'END_OF_PY'
@@ -294,7 +297,7 @@ same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksu
 same_text 'no file is deleted because of a prepared journal' precious "$(cat victim)"
 same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.alerts)"
 same_text 'a note explains how to use the old state' \
-    "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with it: --state $dir/$old" \
+    "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with this state, add --state $dir/$old" \
     "$(cat shared.err)"
 same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
 exits 'an old state whose journal names another file is refused' 3 "$old: its -journal names another file" "$scan" watch --once shared --state $old

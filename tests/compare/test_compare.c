@@ -560,7 +560,7 @@ TEST(a_baseline_is_one_run)
     AUTO(es_reader) reader = es_open_reader(path);
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
     es_assert_status(ES_EUSAGE,
-                     "a baseline is a single run, and this file has 2",
+                     "a baseline is a single run, but this file has 2 runs",
                      es_comparison_add(comparison, reader, 1, summary, true));
     es_assert_status(ES_ENOTFOUND, "no baseline was read",
                      es_comparison_finish(comparison, NULL, path));

@@ -45,7 +45,7 @@ output '--check does not judge an added baseline' '^low' "$scan" low.db --baseli
 exits '--check judges a baseline that is an input' 1 '^$' "$scan" low.db flat.db --baseline low.db --check
 exits 'a missing baseline is an error' 3 'none\.db: no such file' "$scan" low.db --baseline none.db
 exits 'a comparison without its baseline is not printed' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
-exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is a single run, and this file has 2' "$scan" flat.db --baseline both.db
+exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is a single run, but this file has 2 runs' "$scan" flat.db --baseline both.db
 exits 'a baseline without a run is refused' 2 'no run file' "$scan" --baseline low.db
 exits '--compare refuses --csv' 2 'prints only tables or --json' "$scan" low.db high.db --compare --csv
 exits '--compare refuses --jsonl' 2 'prints only tables or --json' "$scan" low.db high.db --compare --jsonl

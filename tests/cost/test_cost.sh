@@ -64,8 +64,8 @@ exits 'a file that is not a run file is reported' 3 'run\.csv' "$scan" cost run.
 exits 'a command without inputs is refused' 2 'needs run files or architectures' "$scan" cost
 exits 'heads that do not share the width are refused' 2 'd_model 100 is not a multiple' \
     "$scan" cost SM --d-model 100
-exits 'layers beyond the model are refused' 2 'names layers beyond its 3' "$scan" cost SM+ScFuFFNi4 --n-layer 3
-exits 'spans beyond the model are refused' 2 'names layers beyond its 12' "$scan" cost 'SM+G[0-12]'
+exits 'layers beyond the model are refused' 2 'names layers beyond the 3 of the model' "$scan" cost SM+ScFuFFNi4 --n-layer 3
+exits 'spans beyond the model are refused' 2 'names layers beyond the 12 of the model' "$scan" cost 'SM+G[0-12]'
 mkdir -p tree/below && cp sm.db tree/below/
 output 'a folder stands for the run files below it' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
 exits '--font-size needs --figure' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7

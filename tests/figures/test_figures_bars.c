@@ -1,5 +1,5 @@
-/* Tests the figures of bars and points, drawn from run files: their values
- * agree with the output of --json. */
+/* Tests the figures of bars and points, which are drawn from run files. Their
+ * values must agree with the output of --json. */
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
 #include "render/picture_internal.h"
@@ -95,13 +95,13 @@ TEST(nan_heads_are_a_separate_group)
     strcpy(f.drawing.note, "max = 4 (observed)");
     f.drawing.style.width = 400;
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_bands);
-    /* The percentages are relative to the five heads that are not missing. */
+    /* the percentages are relative to the five heads that are not missing */
     ASSERT_SAYS(picture, "NaN or infinite", "20%", "40%", "0%", "step 7",
                 "m = 4 (observed): the largest value of all runs shown");
     ASSERT_SAYS_NOT(picture, "16.7%", "m (observed) is unknown");
 }
 
-/* All heads of the run are NaN; no tick of the axis is above 100%. */
+/* All heads of the run are NaN, and the axis still ends at 100%. */
 TEST(heads_that_are_all_nan_are_drawn)
 {
     const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
@@ -196,8 +196,8 @@ static void tear_down(costs *c)
         es_summary_free(c->summaries[i]);
 }
 
-/* The figure has the published values, and models with equal costs share a
- * panel. */
+/* The shares of FLOPs must equal the published values, and models with equal
+ * costs share a panel. */
 TEST(flops_have_the_published_shares)
 {
     static const char *const texts[] = {
@@ -210,7 +210,7 @@ TEST(flops_have_the_published_shares)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!picture_says(picture, texts[i]))
             fail_msg("no text '%s'", texts[i]);
-    bool alike = false; /* the note names the models with equal costs */
+    bool alike = false; /* set if the note names the models with equal costs */
     for (size_t i = 0; i < picture->n_shapes; i++)
         alike = alike || (picture->shapes[i].kind == ES_SHAPE_TEXT &&
                           strstr(picture->text + picture->shapes[i].first,
@@ -261,7 +261,7 @@ TEST(costs_are_those_of_the_model)
     expect_cost(&c, 1, ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
     expect_cost(&c, 0, ES_COST_TOKENS, 20.0 * 8 * 128);
     expect_cost(&c, 2, ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
-    /* Perplexity of the evaluation at step 10. */
+    /* The summary describes step 10, whose evaluation has this perplexity. */
     c.summaries[0]->eval_ppl = (float)exp(3);
     expect_cost(&c, 0, ES_COST_TOKENS, 10.0 * 8 * 128);
     es_assert_status(
@@ -270,8 +270,8 @@ TEST(costs_are_those_of_the_model)
     tear_down(&c);
 }
 
-/* The costs are close to those in AERO, table 4 and figure 1, where a GELU
- * costs more than a ReLU. */
+/* The costs must be close to the costs in AERO (table 4 and figure 1), where a
+ * GELU costs more than a ReLU. */
 TEST(private_costs_are_near_the_published_ones)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Tests the figures that consist of coloured cells, drawn from run files: their
- * values, scales and messages. */
+/* Tests the figures that consist of coloured cells and are drawn from run
+ * files: their values, colour scales and messages. */
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
@@ -25,8 +25,8 @@ static const char *write_run(void **state, const char *file, int64_t n_head,
 
 /* --- heatmap --------------------------------------------------------------*/
 
-/* Checks that the heatmap of f equals one drawn with a scale from low to
- * high. */
+/* Checks that the heatmap `f` equals a heatmap whose colour scale reaches from
+ * low to high. */
 static void assert_scale(es_figured *f, double low, double high)
 {
     es_heatmap_panel panels[2];
@@ -57,16 +57,17 @@ TEST(a_heatmap_scale_ends_at_m)
         size_t n, runs[2];
         double m[2], ceiling, low, high;
     } cases[] = {
-        /* All runs share one scale, which ends at the largest m of the runs. */
+        /* all runs share one scale, which ends at the largest entropy of the
+         * runs */
         {1, {LOW}, {2}, 2, 0, 2},
         {2, {LOW, HIGH}, {2, 3.5}, 2, 0, 3.5},
         {2, {LOW, HIGH}, {2, 9}, 2, 0, 9},
         {2, {LOW, BELOW}, {2, 2}, 2, -1.5, 2},
-        /* If all heads are 0, the scale ends at the ceiling, or at 1 if that is
-           unknown. */
+        /* if all heads are 0, the scale ends at the ceiling, or at 1 if the
+         * ceiling is unknown */
         {1, {ZERO}, {0}, 2, 0, 2},
         {1, {ZERO}, {0}, NAN, 0, 1},
-        /* A run without a finite value has no scale. */
+        /* a run without a finite value has no scale */
         {1, {NONE}, {NAN}, 2, 0, NAN},
         {2, {NONE, LOW}, {NAN, 2}, 2, 0, 2},
     };
@@ -88,8 +89,8 @@ TEST(a_heatmap_scale_ends_at_m)
     }
 }
 
-/* The ticks of the colour bar include the first two labels of a case, but not
- * the third. */
+/* In each case, the ticks of the colour bar must include the first two labels
+ * but not the third. */
 TEST(a_heatmap_scale_suits_any_series)
 {
     static const struct {
@@ -97,8 +98,8 @@ TEST(a_heatmap_scale_suits_any_series)
         float values[N];
         const char *labels[3];
     } cases[] = {
-        /* The scale of thresholds begins at the smallest value, that of
-         * fractions at 0. */
+        /* a scale of thresholds begins at the smallest value, a scale of
+         * fractions at 0 */
         {"a.db",
          "theta",
          {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f},
@@ -143,7 +144,7 @@ TEST(a_delta_is_each_run_minus_the_base)
                 "difference from base.db", "other.db", "1.0", "−1.0");
     ASSERT_SAYS_NOT(picture, "1.50");
     es_picture_free(picture);
-    /* A run other than the first can be the baseline. */
+    /* The baseline need not be the first run. */
     f.drawing.baseline = f.runs[1]->path;
     picture = es_figured_picture(&f, es_draw_delta);
     ASSERT_SAYS(picture, "difference from other.db", "1.25", "−0.50");
@@ -196,8 +197,8 @@ TEST(thresholds_need_theta)
 enum { SAMPLES = 3000 };
 
 /* Records a run with a sample every 5 steps, in which the heads of layer l have
- * the value 2 + l. There are a dip and a NaN, each in a single sample, and a
- * gap of 100 samples. */
+ * the value 2 + l. One sample has a dip, another sample has a NaN, and 100
+ * samples are missing. */
 static const char *write_long_run(void **state, const char *file)
 {
     const char *path = es_folder_file(state, file);
@@ -246,14 +247,15 @@ TEST(steps_keep_dips_and_nan)
     assert_int_equal(count(&steps, L + 2, NAN), 0);
     assert_int_equal(count(&steps, L + 4, 0.25f), 1);
     assert_int_equal(count(&steps, 1, (0.25f + 3 + 3) / 3), 1);
-    /* Only the columns of the gap are missing; each column has two samples. */
+    /* Only the columns of the 100 missing samples are empty; each column covers
+     * two samples. */
     for (size_t row = 0; row < steps.n_rows; row++)
         assert_in_range(count(&steps, row, es_missing()), 49, 50);
     es_drawing_clear(&f.drawing);
 }
 
-/* Evaluations at uneven steps leave no missing columns. A single step is one
- * column. */
+/* If evaluations have unequal distances, no column is missing. A single step
+ * gives one column. */
 TEST(samples_fill_columns_until_the_next_one)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};
@@ -273,8 +275,8 @@ TEST(samples_fill_columns_until_the_next_one)
         /* Each column covers 10 steps, and the last step is 630. */
         assert_int_equal(steps.n_columns, n > 1 ? 64 : 1);
         const float *row = steps.values + steps.n_columns;
-        /* Samples fill the columns up to step 330; the gap after it stays
-           missing. */
+        /* Samples fill the columns up to step 330; the gap after step 330 stays
+         * missing. */
         double width = (steps.right - steps.left) / (double)steps.n_columns;
         for (size_t i = 0; i < steps.n_columns; i++) {
             double step = steps.left + ((double)i + 0.5) * width;
@@ -339,7 +341,7 @@ TEST(a_timeline_shows_flags_and_events)
                     "L1");
         ASSERT_SAYS_NOT(picture, "NaN activations of a layer");
     }
-    /* A rule that is raised gets a separate lane. */
+    /* A flag raised by a rule gets a separate lane in the timeline. */
     es_rule rule;
     es_rule_default(&rule);
     snprintf(rule.name, sizeof rule.name, "ahead");
@@ -363,7 +365,7 @@ TEST(a_timeline_of_one_step_is_drawn)
 
 /* --- --all ----------------------------------------------------------------*/
 
-/* Makes every figure of the runs. Returns the text printed on standard error,
+/* Makes all figures of the runs. Returns the text printed on standard error,
  * which the caller frees. */
 static char *make_all(size_t *n_failed, es_status *status, char *folder,
                       const es_run_summary *const *runs, size_t n)
@@ -410,7 +412,8 @@ TEST(an_unreadable_file_is_reported_once)
     for (size_t i = 0; i < 2; i++)
         es_summary_set_max(f.loaded[i], f.runs[i]->peak);
     assert_int_equal(unlink(paths[1]), 0);
-    /* The unreadable file together with another one; then alone. */
+    /* First draw the unreadable file together with a readable one, then
+     * alone. */
     for (size_t first = 0; first < 2; first++) {
         size_t n_failed;
         es_status status;

@@ -1,5 +1,5 @@
-/* Tests composite pages: several figures on one page are aligned, have letters
- * and share a legend. */
+/* Tests composite pages, on which several figures are aligned, have panels with
+ * letters and share a legend. */
 #include "render/picture_internal.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
@@ -87,7 +87,7 @@ static size_t count_texts(const es_picture *picture, const char *text)
     return n;
 }
 
-/* Returns the baseline of the lowest text that is above y. */
+/* Returns the y coordinate of the lowest text that is above `y`. */
 static double baseline_above(const es_picture *picture, double y)
 {
     double found = 0;
@@ -109,10 +109,12 @@ static void check_page(void **state, es_figure_style style)
     es_assert_ok(es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
     for (size_t i = 0; i < 6; i++)
         at[i] = find_text(picture, letters[i]);
-    /* Cells are rounded to half points, so plots differ slightly. */
+    /* Widths of cells are rounded to half points, so that the plots may differ
+     * slightly. */
     for (size_t i = 2; i < 6; i++) {
         assert_true(fabs(at[i]->x - at[i - 2]->x) < 2.5);
-        /* the note has a distance from the next figure's title */
+        /* there is space between the note of a figure and the title of the next
+         * figure */
         assert_true(at[i]->y - baseline_above(picture, at[i]->y) > 25);
     }
     assert_true(at[0]->x < at[1]->x);

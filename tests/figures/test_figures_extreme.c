@@ -1,22 +1,24 @@
 /*
  * Draws every figure from runs with extreme shapes, values or names. Pictures
- * of the default size are compared with golden pictures. In all sizes, no texts
- * may overlap and all coordinates must be finite.
+ * of the default size are compared with golden pictures. In pictures of any
+ * size, texts must not overlap and all coordinates must be finite.
  */
 #include "cli/figures/drawing.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Selects the extremes that have a golden picture of a figure: the shapes of
- * runs, also the values, also the names. Other extremes would not change the
- * figure. All other checks cover every extreme. */
+/* Classes of extreme runs: extreme shapes, extreme values, extreme names. A
+ * figure has golden pictures for the first class, the first two or all three,
+ * depending on which runs can change it. All other checks use every extreme
+ * run. */
 typedef enum scope { SHAPES, VALUES, NAMES } scope;
 
 static const struct {
     const char *name;
     size_t n_runs; /* number of runs shown */
-    /* Extremes with golden pictures; includes the preceding scopes. */
+    /* last class of extreme runs for which the figure has golden pictures; all
+     * earlier classes are included */
     scope goes_by;
 } figures[] = {
     {"heatmap", 1, NAMES},   {"curves", 1, NAMES},      {"delta", 2, VALUES},
@@ -30,15 +32,16 @@ enum { N_CHECKED = sizeof figures / sizeof *figures };
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* Returns the value of head or layer i of n at a step. */
+/* Returns the value of head or layer i (of n) at a step. */
 typedef float value_of(int64_t step, size_t i, size_t n);
 
 typedef struct extreme {
-    scope scope;       /* property that is extreme */
+    scope scope;       /* class of the extreme property */
     const char *label; /* part of the names of the golden pictures */
     int64_t n_layers, n_heads, n_steps;
     value_of *value;
-    const char *name; /* name of the run; NULL: the architecture is shown */
+    const char *name; /* name of the run; NULL: the figure shows the
+                         architecture instead */
 } extreme;
 
 static float ordinary(int64_t step, size_t i, size_t n)
@@ -48,7 +51,7 @@ static float ordinary(int64_t step, size_t i, size_t n)
                    0.9 * exp(-(double)step / 20));
 }
 
-/* Returns the values of the second run. */
+/* Returns a value of the second run in a figure. */
 static float other(int64_t step, size_t i, size_t n)
 {
     return ordinary(step, n - 1 - i, n);
@@ -65,7 +68,7 @@ static float one_nan(int64_t step, size_t i, size_t n)
     return step == 39 && i == n / 2 ? NAN : ordinary(step, i, n);
 }
 
-/* Returns the values of a long run, which have a dip at a single sample. */
+/* Returns a value of a long run, in which a single sample has a dip. */
 static float long_run(int64_t step, size_t i, size_t n)
 {
     if (step == 61234 && i == 0)
@@ -251,9 +254,9 @@ static bool is_golden(es_picture *picture, const pair *p, size_t figure)
     return picture && picture_is_golden(picture, name);
 }
 
-/* Checks a figure of a pair of runs. A figure may be refused only if the page
- * is too small or if it needs an architecture that the run lacks. If `golden`,
- * also compares the picture with the golden one. */
+/* Checks a figure of a pair of runs. Drawing the figure may fail only if the
+ * page is too small or if the run lacks an architecture that the figure needs.
+ * If `golden` is true, also compares the picture with the golden picture. */
 static bool is_sound(const pair *p, size_t figure, es_figure_style style,
                      bool golden)
 {

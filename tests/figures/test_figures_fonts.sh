@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that figures prefer the fonts in the folder `fonts` next to the program
-# to the system's fonts. The Python package includes this folder for systems
-# without fonts.
+# Checks that figures use the fonts in the folder `fonts` next to the program
+# instead of the system's fonts. The Python package contains this folder for
+# systems without fonts.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

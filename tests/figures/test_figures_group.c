@@ -48,7 +48,8 @@ TEST(seeds_have_a_mean_and_a_range)
     open_runs(&f, state);
     es_drawing *drawing = &f.drawing;
     es_run_labels_free(&drawing->labels);
-    drawing->n = 3; /* leave out the run with the other learning rate */
+    drawing->n = 3; /* exclude the fourth run, which has another learning
+                       rate */
     es_assert_ok(es_drawing_group(drawing, f.runs, N_RUNS));
     assert_int_equal(drawing->n, 1);
     es_assert_ok(

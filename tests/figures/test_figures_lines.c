@@ -1,5 +1,5 @@
-/* Tests the figures that consist of lines, drawn from run files: their lines,
- * texts and messages. */
+/* Tests the figures that consist of lines and are drawn from run files: their
+ * lines, texts and messages. */
 #include "cli/program/command.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
@@ -151,7 +151,7 @@ TEST(the_spread_of_heads_is_shaded)
             for (size_t h = 0; h < H; h++)
                 sum += (double)head_value(i, l, h);
             mean[l][i] = (float)(sum / H);
-            /* Lower quartile: the second of five heads. */
+            /* the lower quartile of five heads is the second smallest */
             low[l][i] = head_value(i, l, 3);
             high[l][i] = head_value(i, l, 0);
         }
@@ -208,7 +208,7 @@ TEST(the_heads_of_a_layer_are_drawn)
                                 .reference = NAN,
                                 .reference_text = "ceiling ln(T!)/T"}));
     s.options.layer = 3;
-    es_assert_undrawn(&s, es_draw_curves, "no layer 3: the last one is 2");
+    es_assert_undrawn(&s, es_draw_curves, "no layer 3: the last layer is 2");
     es_unfigure(&s);
     es_figure(&s, "loss", 1, &path);
     s.options.by_head = true;
@@ -291,7 +291,7 @@ TEST(scales_are_read_at_the_chosen_step)
         {.label = "alpha alone", .x = layers, .color = 1}};
     es_curves_panel panels[2] = {{"α", "step 30", curves, 2},
                                  {"β", "step 30", curves + 2, 2}};
-    /* Shows the runs at step 30, the last step. */
+    /* show the runs at step 30, which is the last step */
     es_figure(&s, "entropy", 2, paths);
     for (size_t i = 0; i < 2; i++)
         es_assert_ok(es_figure_fit(ES_FIGURE_SCALES, s.runs[i]));
@@ -342,8 +342,8 @@ TEST(slopes_are_global_or_per_layer)
 
 /* --- loss -----------------------------------------------------------------*/
 
-/* Writes two run files: a run with both phases, and a run with an infinite loss
- * and without an evaluation. */
+/* Writes two run files: a run with training and evaluation losses, and a run
+ * with an infinite loss and without an evaluation. */
 static void write_losses(const char **paths, void **state)
 {
     const float train[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
@@ -362,8 +362,8 @@ static void write_losses(const char **paths, void **state)
     finish(&r);
 }
 
-/* Perplexity is computed from ce if it was recorded. Each step has 3 x 2 x 16
- * tokens. */
+/* Perplexity is computed from the series ce if the run has it. Each step trains
+ * on 3 x 2 x 16 tokens. */
 TEST(loss_shows_training_and_evaluation)
 {
     static const int64_t late[2] = {0, 30}, late_tokens[2] = {0, 2880};
@@ -373,7 +373,7 @@ TEST(loss_shows_training_and_evaluation)
     for (int perplexity = 0; perplexity < 2; perplexity++) {
         float loss[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
         float other[STEPS] = {5, INFINITY, es_missing(), 2};
-        /* Computed from the loss, because there is no ce. */
+        /* exp(loss), because the run has no series ce */
         float eval[2] = {4.5f, 3.25f};
         for (size_t i = 0; perplexity && i < STEPS; i++) {
             ce[i] = expf(ce[i]);
@@ -416,8 +416,8 @@ TEST(loss_shows_training_and_evaluation)
     }
 }
 
-/* A few huge losses are clipped and noted. The first losses of an ordinary
- * training run are not clipped. */
+/* If a few losses are huge, they are clipped and a note reports this. The high
+ * first losses of an ordinary training run are not clipped. */
 TEST(huge_losses_are_clipped_and_noted)
 {
     static const float firsts[] = {1e6f, 5.5f};

@@ -1,4 +1,4 @@
-/* Tests the figure of attention maps: it shows the right step, maps and
+/* Tests that the figure of attention maps shows the right step, maps and
  * runs. */
 #include "store/map.h"
 #include "tests/support/figured.h"
@@ -38,7 +38,7 @@ TEST(a_run_has_a_map_for_each_layer)
     es_figure_one(&f, "entropy", write_run(state, "a.db", false));
     es_assert_ok(es_figure_fit(ES_FIGURE_MAPS, f.runs[0]));
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
-    /* The maps nearest to the last step are those of the final evaluation. */
+    /* the final evaluation has the maps that are nearest to the last step */
     ASSERT_SAYS(picture, "layer 0", "layer 2",
                 "evaluated at step 200; logarithmic colour scale", "key",
                 "query", "mean weight", "NaN or infinite");

@@ -1,5 +1,5 @@
-/* Tests the overview: it shows one row per run, merges seeds, and limits the
- * number of rows. */
+/* Tests that the figure overview shows one row per run, merges seeds, and
+ * limits the number of rows. */
 #include "cli/figures/figures.h"
 #include "cli/runs/settings.h"
 #include "tests/support/drawn.h"
@@ -141,7 +141,7 @@ TEST(seeds_are_one_row_with_mean_and_range)
     clear(&s);
 }
 
-/* There are 101 configurations with three seeds each; 100 of them get a row. */
+/* Of 101 configurations with three seeds each, only 100 get a row. */
 TEST(too_many_runs_are_merged_and_the_rest_is_counted)
 {
     char config[32];
@@ -158,7 +158,7 @@ TEST(too_many_runs_are_merged_and_the_rest_is_counted)
     double width, height;
     es_picture_sides(picture, &width, &height);
     assert_true(height > 1000 && height < 1120); /* in points */
-    s.options.width = 1200; /* With less space, there are fewer rows. */
+    s.options.width = 1200; /* A smaller picture has fewer rows. */
     s.options.height = 700;
     AUTO(es_picture) small = draw(&s, 0);
     es_picture_sides(small, &width, &height);
@@ -176,8 +176,8 @@ static es_picture *draw_kind(const shown *of, es_figure_kind kind)
     return sound_picture(es_figure_draw_runs(&picture, kind, &job), &picture);
 }
 
-/* For 96 runs with four seeds each, figures show thumbnails, panels of merged
- * seeds, and rows. */
+/* For 96 configurations with four seeds each, heatmaps are thumbnails, curves
+ * have panels of merged seeds, and bands are rows. */
 TEST(pictures_of_many_runs_are_small)
 {
     char config[32];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks figures for papers: they are as wide as a column, numbers are typeset,
-# and no text is cut that identifies a run.
+# Checks that figures for papers are as wide as a column, that numbers are
+# typeset, and that texts which identify a run are not truncated.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -43,7 +43,7 @@ draws heatmap small.db
 file_has 'a note has typeset powers of ten' heatmap.svg '>max = 10⁻⁵ \(observed\)<'
 output 'a table has short exponents' '^m = 1e-5 nats' "$scan" small.db
 
-# Titles that do not fit are broken into several lines. If they were cut
+# Long titles are broken into several lines. If long titles were truncated
 # instead, two of these titles would be equal.
 long=(a.db b.db c.db d.db e.db)
 draws heatmap "${long[@]}"
@@ -55,8 +55,8 @@ exits 'the note of a delta is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nothing is cut on a page of several figures' 1 '^$' grep … heatmap+curves.svg
 
-# Panels with two heads are too narrow for the letter and the title on the same
-# line.
+# Panels with two heads are too narrow for the panel's letter and its title on
+# the same line.
 for seed in 1 2 3 4 5; do
     printf '%s\n' '# arch: SM' '# n_layer: 1' '# n_head: 2' '# ctx: 8' "# seed: $seed" \
         step,layer,head,entropy,loss 0,0,0,1, 0,0,1,1, 0,,,,2 >narrow.csv
@@ -66,7 +66,8 @@ draws heatmap+loss narrow?.db
 file_has 'a title is below its letter if both do not fit in one line' heatmap+loss.svg '>\(a\) <.*>seed 1<'
 exits 'a title below its letter is not cut' 1 '^$' grep … heatmap+loss.svg
 
-# Points of the same architecture are labelled with the settings that differ.
+# If all points have the same architecture, they are labelled with the settings
+# in which the runs differ.
 evaluated() { # FILE GAMMA LOSS
     sed "s/^# config: .*/# config: {\"gamma\":$2,\"mlp_mult\":4}/; s/^step,.*/step,layer,head,entropy,eval:ce/" run.csv |
         sed '/^[0-9]/s/$/,/' >"e$2.csv"

@@ -5,8 +5,8 @@
 plan_dir
 cd "$dir"
 
-# Imports one seed of a configuration: two layers of three heads, which all have
-# the same entropy and count.
+# Imports a run with one seed of a configuration. It has two layers of three
+# heads, all with the same entropy and the same count of NaN activations.
 seed() { # FILE SEED RATE ENTROPY COUNT
     cat >run.csv <<END
 # arch: SM

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests entropy-scan from the command line: import, show, draw, compare, export,
+# Tests the commands of entropy-scan: import, show, draw, compare, export,
 # merge.
 . tests/support/tap.sh
 plan_dir
@@ -47,8 +47,8 @@ check "a verb's manual page lists no verbs" sh -c '! echo "$1" | grep -q ^VERBS'
 exits 'help accepts one verb at a time' 2 'only --man takes a verb' "$scan" help import --completion
 rm page.txt
 
-# Every example of the manual is run in a folder with the runs and files that it
-# names.
+# Every example of the manual is run in a folder that contains the runs and
+# files named by the example.
 mkdir examples
 for run in sm sm-ln-g; do cp "$root/samples/runs/$run.db" examples/; done
 cp "$root/samples/runs/sm.db" examples/again.db # importance needs three
@@ -85,8 +85,8 @@ completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr
 completes 'completes a verb to help with' 'export explain' help ex
 
-# Prints the options that zsh completes after WORD...; stubs print the arguments
-# of zsh's completion functions.
+# Prints the options that zsh completes after WORD... For this, zsh's completion
+# functions are replaced by functions that print their arguments.
 zsh_options() { # WORD...
     "$scan" help --completion=zsh >_entropy-scan
     zsh -fc '_arguments() { print -rl -- "$@" }; _describe() { print -rl -- $verbs }
@@ -216,8 +216,8 @@ printf '# name: a\\x1b[31m\\x9bb\\xc2\\x9bc,\\x0a"<c>\n# arch: \\x1b]0;x\\x07\ns
 clean() { # NAME COMMAND...: prints no control characters on either stream
     local name=$1
     shift
-    # The bytes are C0 control characters and DEL, C1 as UTF-8, and C1 as a
-    # single byte.
+    # Counts control characters: the set C0 and DEL, the set C1 encoded in
+    # UTF-8, and C1 as single bytes.
     text=$("$@" 2>&1 </dev/null | tr -d '\n' |
         LC_ALL=C grep -caP '[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|^[\x80-\xbf]|[\x00-\x7f][\x80-\xbf]')
     if [ "$text" = 0 ]; then pass "$name"; else fail "$name" "$("$@" 2>&1 | cat -v)"; fi

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Checks the exit code for invalid input and invalid command lines, and that the
-# error message is one line that names the object and the remedy.
+# Checks that invalid input and invalid command lines result in the right exit
+# code, and in an error message of one line that names the object and the
+# remedy.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# fails NAME CODE REGEX COMMAND...: like exits, but the message must also be a
-# single line.
+# fails NAME CODE REGEX COMMAND...: checks exit code and message like `exits`,
+# and that the message is a single line.
 fails() {
     local name=$1 text
     exits "$@"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests many runs at once: folders, conditions, order, and JSON lines.
+# Tests how entropy-scan shows many runs: folders as inputs, conditions, sort
+# order, and JSON lines.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
@@ -104,8 +105,8 @@ grow() { # COMMAND...: runs the command when the file after growing.db is opened
     wait $tracer
     code=$?
 }
-# Prints the same run as long CSV, grown by step 10 with 5 nats in each of its
-# six heads.
+# Prints the run as long CSV with an additional step 10, at which each of its
+# six heads has 5 nats.
 grown() {
     "$scan" export sweep/a/deep/two.db
     for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "10,$head,5"; done
@@ -116,8 +117,8 @@ shows_one_moment() {
     grow cp grown.db growing.db || return 1
     [ $code = 0 ] && [ "$(m_of growing.db)" = 5 ] && diff before after
 }
-# A training run records its held-out loss before the first step; until then
-# this is the only sample.
+# A training run records its held-out loss before the first step. Until the
+# first step this loss is the run's only sample.
 first_samples() { # with or without samples of the training
     echo 'step,layer,head,eval:entropy,entropy'
     for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "0,$head,3,${1:-}"; done
@@ -184,8 +185,8 @@ subprocess.run([sys.argv[1], "-r", sys.argv[2]], stdout=subprocess.DEVNULL, chec
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 PY
 }
-# Memory may grow only by the text of a table row per run: for 300 runs, 300 KiB
-# plus some slack.
+# With each run, memory may grow only by the text of one table row: for 300
+# runs, by 300 KiB and some tolerance.
 flat() {
     local few many
     few=$(memory many/0) many=$(memory many)

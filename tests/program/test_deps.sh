@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Checks that `make deps` installs everything that the build and the demo need,
-# and that neither depends on packages that only tests need.
+# and that neither the build nor the demo depends on packages that only tests
+# need.
 . tests/support/tap.sh
 plan_dir
 unset MAKEFLAGS MAKELEVEL
 
 # --- installed packages -----------------------------------------------------
 
-# Simulates a machine without any package; its apt-get prints the packages it
-# would install.
+# Simulates a machine without any package, on which a fake apt-get prints the
+# packages that are to be installed.
 mkdir "$dir/bare"
 printf '#!/bin/sh\nexit 1\n' >"$dir/bare/dpkg-query"
 printf '#!/bin/sh\n[ "$1" = update ] || printf "%%s\\n" "$@" >>%s\n' "$dir/wanted" \
@@ -34,8 +35,8 @@ same_text 'the demo installs only the packages of the build' tests/tools/deps.sh
 
 # --- dependencies of the flags -----------------------------------------------
 
-# pkg-config behaves as after `make deps`: packages that only tests need are
-# absent.
+# A fake pkg-config behaves as after `make deps`, which does not install
+# packages that only tests need.
 mkdir "$dir/pc"
 IFS=: read -ra folders <<<"$(pkg-config --variable pc_path pkg-config)"
 for folder in "${folders[@]}"; do

@@ -1,5 +1,7 @@
-/** Tests the width of text on a terminal, shortened names, and shortest
- *  decimals. */
+/**
+ * Tests the measured width of text on a terminal, the shortening of names, and
+ * the formatting of numbers with the fewest digits.
+ */
 #include "cli/output/print.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"

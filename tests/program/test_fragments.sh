@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Simulates a file system that several hosts share. Recordings are written as
-# fragments, which all programs can read; a run file with a write-ahead log of
-# SQLite is refused.
+# fragments, and all programs can read fragments. A run file with a write-ahead
+# log of SQLite is refused.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -5,7 +5,7 @@
 . tests/support/tap.sh
 plan_dir
 
-# This stub replaces zig; it only has to print its target.
+# This fake zig replaces the compiler and only prints its target.
 cat >"$dir/zig" <<'END'
 #!/bin/sh
 case "$*" in *-dumpmachine*) echo "${3%%-*}-unknown-linux-gnu" ;; esac
@@ -36,8 +36,8 @@ not_run() { skip 'the aarch64 programs run' "$1"; finish; exit; }
 [ -n "$emulator" ] || not_run 'no qemu-aarch64-static: apt install qemu-user-static'
 . tests/support/corpus.sh
 own_corpus "$dir/corpus.tok"
-# The kernel cannot start aarch64 programs, so each gets a script that starts
-# qemu.
+# The kernel cannot start programs for aarch64. Each program is therefore
+# replaced by a script that starts the program in qemu.
 for program in entropy-scan entropy-train entropy-recorder; do
     printf '#!/bin/sh\nexec "%s" -L "%s" "%s" "$@"\n' "$emulator" "$made/packages/root" \
         "$root/$made/$program" >"$dir/$program"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks the requirements of clusters: no function newer than glibc 2.28. If zig
-# linked the programs for that glibc: no newer symbol version, no dependency on
-# SQLite, and a recording that works, also on an old kernel.
+# Checks that the programs run on old clusters: they must use no function that
+# is newer than glibc 2.28. If zig linked the programs for glibc 2.28, they must
+# also need no newer symbol version and no SQLite library, and a recording must
+# work, also on an old kernel.
 . tests/support/tap.sh
 plan_dir
 
@@ -9,8 +10,8 @@ none() { skip 'linked for glibc 2.28' "$1"; finish; exit; }
 newer() { # FILE: prints the symbols that need a glibc newer than 2.28
     nm -D --undefined-only "$1" | grep -oE '[A-Za-z_0-9]+@+GLIBC_2\.(29|[3-9][0-9])\b'
 }
-# These functions are older than glibc 2.28, but later versions of glibc gave
-# them a new symbol version.
+# These functions existed before glibc 2.28, but got a new symbol version in a
+# later glibc.
 moved='exp2?|log2?|pow|hypot|[fl]?stat|fstatat|mknod|dl[a-z]+|__libc_start_main'
 moved+='|pthread_(create|join|detach|once|sigmask|atfork|setname_np|[gs]etaffinity_np)'
 moved+='|pthread_(mutex|cond|rwlock|attr|key|setspecific|getspecific)[a-z_]*|sem_[a-z]+'

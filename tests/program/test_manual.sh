@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the manual as HTML: it contains every guide and every verb, and its
-# links work. test_readme.sh, test_cli.sh and tests/python/test_package.py run
-# its examples.
+# Checks that the manual in HTML contains every guide and every command, and
+# that its links work. test_readme.sh, test_cli.sh and
+# tests/python/test_package.py run its examples.
 . tests/support/tap.sh
 plan_dir
 if ! command -v pandoc >/dev/null || ! command -v mandoc >/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that long operations show a progress line on a terminal, which
-# disappears at the end, and none in other outputs.
+# Checks that long operations show a progress line on a terminal, that the line
+# disappears at the end, and that other outputs contain no progress line.
 . tests/support/tap.sh
 plan_dir
 . tests/support/corpus.sh

@@ -9,10 +9,10 @@ ln -s "$root/samples" "$dir/samples"
 cp samples/runs/*.db "$dir"
 ln -s "$bin" "$dir/build"
 
-# The programs are already built, because `make test` runs this. The demo is
-# shortened; make install writes into the test folder. Training runs that
-# schedulers start take a hundred steps here, and a thousand in
-# tests/sweep/test_tuners.sh.
+# `make test` has built the programs before it runs this test. The demo is
+# shortened, and make install writes into the test folder. Schedulers start
+# training runs of a hundred steps here (tests/sweep/test_tuners.sh uses a
+# thousand).
 mkdir "$dir/short"
 cat >"$dir/short/entropy-train" <<END
 #!/bin/bash

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the manual page of the run file agrees with run files: tables,
-# series, flags, and a query.
+# Checks that the manual page about the run file agrees with actual run files in
+# its tables, series, flags, and an example query.
 . tests/support/tap.sh
 plan_dir
 run=$dir/run.db # the files in samples/runs have an older schema

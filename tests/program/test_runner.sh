@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests tests/tools/run.sh, which runs all other tests: which tests count as
-# failed, and which tests run at the same time.
+# Tests the script tests/tools/run.sh, which runs all other tests: which tests
+# it reports as failed, and which tests it runs at the same time.
 . tests/support/tap.sh
 plan_dir
 runner=$PWD/tests/tools/run.sh
@@ -11,8 +11,8 @@ write_script() { # NAME: a test, from standard input
     { echo '#!/bin/bash'; cat; } >"$dir/$1"
     chmod +x "$dir/$1"
 }
-# Runs the tests NAME...; sets $outcome to the exit code and writes the output
-# without times to $dir/out.
+# Runs the tests NAME... with run.sh. Sets $outcome to its exit code, and writes
+# its output without times to $dir/out.
 run() { # NAME...
     env BUILD="$dir/build" JOBS=2 "${with[@]}" "$runner" "${@/#/$dir/}" \
         >"$dir/all" 2>&1 </dev/null

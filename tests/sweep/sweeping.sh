@@ -1,6 +1,6 @@
-# Shared by the tests of sweeps, which source this file after plan_dir. Changes
-# to $dir, where x.tok is a corpus for training; $root is the previous
-# directory.
+# Code shared by the tests of sweeps, which source this file after plan_dir. It
+# changes the directory to $dir, which contains the corpus x.tok for training,
+# and sets $root to the previous directory.
 . tests/support/background.sh
 . tests/support/corpus.sh
 cd "$dir"
@@ -10,7 +10,7 @@ write_source src
 batches=40 # per step, which takes a few milliseconds
 [ -z "${SAN:-}" ] || batches=10
 model=(n-layer=2 n-head=3 d-model=12 ctx=16 batch=4 eval-batches=2)
-spec() { # FILE ARCHS SEEDS [LINE]...: writes a spec of tiny trainings
+spec() { # FILE ARCHS SEEDS [LINE]...: writes a spec of tiny training runs
     local file=$1
     { echo '[sweep]'; echo "arch = $2"; echo "seed = $3"; echo 'data = x.tok'
       shift 3

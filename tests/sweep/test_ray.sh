@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests samples/schedulers/ray_study.py: in a study of Ray Tune, only the trial
-# that collapses may be stopped. RAY_PYTHON names a Python that has Ray.
+# Tests samples/schedulers/ray_study.py, which runs a study of Ray Tune. Only
+# the trial that collapses may be stopped. RAY_PYTHON is the path of a Python
+# interpreter that has Ray.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh

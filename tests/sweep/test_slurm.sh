@@ -54,7 +54,7 @@ until_true has_state "$folder" "$healthy" queued && pass 'a task that was requeu
     fail 'a task that was requeued waits again' "$(status "$folder")"
 entropy-scan sweep long.ini -o "$folder" --slurm >again 2>again.err
 check 'a queued run is not submitted again' sh -c '! [ -s again ] && grep -q "1 queued: nothing to submit" again.err'
-# Meanwhile runs the same sweep on this machine, without interruption.
+# At the same time, the same sweep runs on this machine without interruption.
 entropy-scan sweep long.ini -o whole -j 1 >/dev/null 2>&1 &
 whole=$!
 

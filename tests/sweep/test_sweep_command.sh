@@ -7,8 +7,8 @@ plan_dir
 . tests/sweep/sweeping.sh
 export PATH=$bin:$PATH
 
-# A fake training of 3 steps, 2 layers and 3 heads, which records no
-# configuration itself.
+# A script that simulates training with 3 steps, 2 layers and 3 heads. The
+# script itself records no configuration.
 cat >'a train.sh' <<'END'
 #!/bin/sh
 lr=$1 seed=$2 run=$3

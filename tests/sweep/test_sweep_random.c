@@ -24,8 +24,8 @@ static void plan_of(es_sweep_plan *plan, const char *text, size_t n_draws)
     es_sweep_spec_free(&spec);
 }
 
-/* Draws N values of one key and sorts them. A second key makes the draws differ
- * even if values of the first key are equal. */
+/* Draws N values of one key and sorts the values. The search has a second key,
+ * so that draws differ even if values of the first key are equal. */
 static void draw(double out[N], const char *distribution)
 {
     AUTO_FREE char **words = NULL;
@@ -57,8 +57,8 @@ static double share_below(const double *values, double limit)
     return (double)n / N;
 }
 
-/* Each observed share of N draws must be within 4 standard deviations of the
- * expected share. */
+/* The share of the N draws that fall into an interval must be within 4 standard
+ * deviations of the expected share. */
 TEST(draws_follow_their_distribution)
 {
     static const struct {
@@ -94,8 +94,8 @@ TEST(draws_follow_their_distribution)
     "[sweep]\ncommand = x {lr} {w} {run}\nn = 3\n[random]\n"                   \
     "lr = log-uniform 1e-4 1e-2\nw = choice a b\n"
 
-/* A search must draw the same values again, even after draws or keys were
- * added. */
+/* A search must draw the same values again, even if draws or keys have been
+ * added to the spec. */
 TEST(the_same_file_draws_the_same_runs)
 {
     AUTO_BY(es_sweep_plan_free) es_sweep_plan three, more, other, wider;
@@ -114,7 +114,7 @@ TEST(the_same_file_draws_the_same_runs)
         char *middle = three.runs[i].name;
         assert_string_equal(middle, more.runs[i].name);
         assert_string_not_equal(middle, other.runs[i].name);
-        /* each draw is combined with all other settings; arch varies more
+        /* each draw is combined with all values of the grid; arch changes more
          * slowly than steps */
         assert_ptr_equal(strstr(wider.runs[4 * i].name, "A_"),
                          wider.runs[4 * i].name);
@@ -132,8 +132,8 @@ TEST(no_draw_is_repeated)
             "[sweep]\ncommand = x {a} {b} {run}\nn = 6\n[random]\n"
             "a = choice u v\nb = int-uniform 1 3\n",
             0);
-    assert_int_equal(plan.n, 6); /* all six draws differ, because check_names
-                                    would refuse two equal names */
+    assert_int_equal(plan.n, 6); /* all six draws differ, because two runs of
+                                    the same name would be refused */
 }
 
 TEST(invalid_searches_are_refused)

@@ -1,6 +1,6 @@
 /**
- * Tests the runs that specs of sweeps describe, and the messages for wrong
- * lines.
+ * Tests which runs are made from the spec of a sweep, and the error messages
+ * for invalid lines.
  */
 #include "cli/alerts/delivery/words.h"
 #include "cli/sweep/plan.h"
@@ -30,8 +30,8 @@ static void free_words(char ***words)
     es_words_free(*words);
 }
 
-/* Covers all combinations, defaults, and names. For all values, a name must be
- * a plain file name, not a path, an option or a hidden file. */
+/* Tests combinations, defaults, and names of runs. Whatever the values are, a
+ * name must be a plain file name, not a path, an option or a hidden file. */
 TEST(every_combination_is_a_run)
 {
     static const char all[] = "# comment\n[sweep]\narch = SM+LN+G ; SM\n"
@@ -118,7 +118,8 @@ TEST(wrong_lines_are_named)
     }
 }
 
-/* The command must be split into words before values are inserted. */
+/* A value with blanks must stay one word, because the command is split into
+ * words before values are inserted. */
 TEST(a_command_gets_the_values_of_its_run)
 {
     static const struct {
@@ -131,7 +132,8 @@ TEST(a_command_gets_the_values_of_its_run)
          "1e-3 --seed=3 --n seed3_lr1e-3 --run '{run}'"},
         {"[sweep]\ncommand = x {run}", "run",
          "ENTROPY_RUN_CONFIG='{}' x '{run}'"},
-        /* _ and - are equivalent in keys; a command may have any key */
+        /* the characters _ and - are equivalent in keys; if there is a command,
+         * any key is accepted */
         {"[sweep]\ncommand = x {model.n_heads} {T-max} {run}\n"
          "[grid]\nmodel.n_heads=08\nT_max=big\n",
          "model.n_heads08_T_maxbig",
@@ -147,7 +149,8 @@ TEST(a_command_gets_the_values_of_its_run)
          "'}}'"},
         {"[sweep]\ncommand = x {data} {run}\n[grid]\ndata=true\n", "datatrue",
          "ENTROPY_RUN_CONFIG='{\"data\":true}' x true '{run}'"},
-        /* in a shell script, values are quoted as their position requires */
+        /* values inserted into a shell script are quoted unless they are inside
+         * of quotes */
         {"[sweep]\ncommand = /bin/sh -ec 'x {arch} \"{arch}\"; y > {run}'\n"
          "arch=$(a) \"b\"\n",
          "a-b",
@@ -166,7 +169,8 @@ TEST(a_command_gets_the_values_of_its_run)
     }
 }
 
-/* Inserts the path of the run file into a shell script and into other words. */
+/* When a run starts, the path of its run file is inserted into a shell script
+ * and into other words. */
 TEST(the_run_file_is_inserted_last)
 {
     static const char *const words[] = {"sh", "-c", "a '{run}' {run} # {{}}",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests samples/schedulers: a shell loop and an Optuna study must stop only
-# trainings whose heads collapse or become NaN.
+# training runs whose heads collapse or become NaN.
 . tests/support/tap.sh
 . tests/support/optuna.sh
 plan_dir
@@ -10,8 +10,8 @@ export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
 healthy=300 # steps of a healthy training
-# A training with a learning rate of 1 or more collapses. It would take hours,
-# so that even on a slow machine it is stopped before its end.
+# Training with a learning rate of 1 or more collapses. The run would take
+# hours, so that even a slow machine stops it before its end.
 mkdir tools
 cat >tools/entropy-train <<END
 #!/bin/sh
@@ -157,8 +157,8 @@ looks = []
 calls(), calls()
 test("seldom", looks == [1])
 
-# A training that ignores signals is killed, even if it has recorded almost
-# nothing.
+# A training process that ignores signals is killed, even if it has recorded
+# almost nothing.
 open("precious", "w").write("precious")
 os.symlink("precious", "deaf.db.stop")
 deaf = [sys.executable, "-c", "import os, shutil, signal, time;"

@@ -17,9 +17,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FAILURES_MOST 2 /* number of consecutive failures that end a pass */
-/* Attempts to settle a delivery, one per second: a full disk may be emptied
- * meanwhile. */
+/* Number of consecutive failures after which a process makes no more
+ * deliveries. */
+#define FAILURES_MOST 2
+/* Maximum number of attempts to settle a delivery, one per second. A full disk
+ * may be emptied in the meantime. */
 #define SETTLE_TRIES 60
 
 const char *es_action_name(es_action action)
@@ -33,10 +35,10 @@ const char *es_action_name(es_action action)
 
 /* --- claimants ------------------------------------------------------------ */
 
-/* A claimant is identified by its pid and the start time of its process in one
- * number, so that a killed process is not confused with a later process of the
- * same pid. Without /proc the start time is unknown and the process counts as
- * alive. */
+/* A process that claims a delivery is identified by one number, which combines
+ * its pid and start time, so that a killed process is not confused with a later
+ * process of the same pid. Without /proc the start time is unknown and the
+ * process is assumed to be alive. */
 #define PID_BITS 22 /* bits of a pid; the kernel's limit is 2^22 */
 #define PID_MASK (((int64_t)1 << PID_BITS) - 1)
 
@@ -86,8 +88,8 @@ bool es_deliver_is_free(const es_delivery *delivery)
 
 /* Prints the alert, with a single write if the pipe accepts it, so that the
  * lines of two watchers do not mix. Standard output may be non-blocking,
- * because another program may have set that flag. Sets *gone if standard output
- * cannot be written. */
+ * because another program that shares it may have set O_NONBLOCK. Sets *gone if
+ * standard output cannot be written. */
 static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -115,8 +117,8 @@ static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 /* --- exec -----------------------------------------------------------------*/
 
 /* Returns the descriptor of a memory file with the alert as JSON, to be the
- * command's standard input; -1 on failure. Unlike a pipe, the file need not be
- * read by the command. */
+ * command's standard input; -1 on failure. Unlike with a pipe, writing does not
+ * fail if the command reads nothing. */
 static int input_of(const es_alert *alert)
 {
     char *json = es_alert_json(alert);
@@ -133,9 +135,9 @@ static int input_of(const es_alert *alert)
 }
 
 /* Runs the command with the alert as a line of JSON on its standard input; its
- * output goes to our standard error. The command leads a separate process
- * group, which can be killed as a whole and does not outlive this process. The
- * alert counts as delivered if the command exits with 0. */
+ * output goes to the standard error of this process. The command leads a
+ * separate process group, all of which can be killed and which does not outlive
+ * this process. The alert is delivered if the command exits with 0. */
 static es_delivery_outcome run_command(const es_alert *alert,
                                        const es_deliver_options *options)
 {
@@ -203,8 +205,8 @@ static bool leave(const char *path, const char *line)
     return false;
 }
 
-/* Searches the file for the run. Returns ES_ENOTFOUND if the file does not
- * contain it. */
+/* Searches the run file `path` for the run with the given uuid. Returns
+ * ES_ENOTFOUND if the file does not contain the run. */
 static es_status find_run(const char *path, const char *uuid)
 {
     es_reader *reader = NULL;
@@ -224,8 +226,8 @@ static es_status find_run(const char *path, const char *uuid)
     return status;
 }
 
-/* Requests that the training run stop. The delivery may be late: if by then
- * another run is recorded in the file, that run must not be stopped. */
+/* Requests that the training run stop. The file may contain another run by the
+ * time of the delivery; that run must not be stopped. */
 static es_delivery_outcome stop(const es_alert *alert)
 {
     es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
@@ -255,10 +257,9 @@ static es_delivery_outcome act(es_action action, bool *gone,
                                     : print(gone, alert, options->json);
 }
 
-/* Makes a delivery that this process has claimed. A completed delivery must not
- * be repeated; if the ledger cannot be written, settling the delivery is
- * therefore retried for a while, unless the ledger is damaged and cannot
- * recover. */
+/* Makes a delivery that this process has claimed, and settles it. A completed
+ * delivery must not be repeated; therefore writing the outcome to the ledger is
+ * retried for a while, unless the ledger is damaged. */
 static int make(es_ledger *ledger, const es_delivery *delivery,
                 es_action action, const es_deliver_options *options)
 {
@@ -266,9 +267,8 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
     bool gone = false;
     es_delivery_outcome outcome = ES_OUTCOME_FAILED;
     if (delivery->claimant && action == ES_ACTION_EXEC)
-        es_fail(
-            ES_EIO,
-            "the process that ran the command was killed: it is not run again");
+        es_fail(ES_EIO, "the process that ran the command was killed: "
+                        "the command is not run again");
     else
         outcome = act(action, &gone, delivery, options);
     bool delivered = outcome == ES_OUTCOME_DELIVERED;
@@ -306,9 +306,9 @@ struct order {
 
 /* Makes all deliveries of an action. Runs in a separate session, so that
  * signals that a terminal sends to the watcher do not end this process between
- * claim and settlement. A delivery that always fails does not block the others;
- * but after two consecutive failures the pass ends, because the remaining
- * deliveries would probably fail too. */
+ * claiming a delivery and settling it. A delivery that always fails does not
+ * block the others; but after two consecutive failures the process ends,
+ * because the remaining deliveries would probably fail too. */
 static int deliver_all(void *argument)
 {
     const struct order *order = argument;
@@ -325,8 +325,8 @@ static int deliver_all(void *argument)
         if (strcmp(next.action, name) != 0 || !es_deliver_is_free(&next))
             continue;
         status = es_ledger_claim(ledger, next.number, next.claimant, self);
-        if (status != ES_OK) /* the claim failed, or another process was
-                                first */
+        if (status != ES_OK) /* the claim failed, or another process has claimed
+                                the delivery */
             continue;
         int made = make(ledger, &next, order->action, order->options);
         n_failed = made == ES_DELIVER_DONE ? 0 : n_failed + 1;

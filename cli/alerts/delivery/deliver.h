@@ -1,10 +1,10 @@
 /**
- * Makes the deliveries that a ledger owes. Each kind of action has a separate
+ * Makes the pending deliveries of a ledger. Each kind of action has a separate
  * process, which opens the ledger, claims one delivery after the other, makes
- * it and settles it. The process outlives a watcher that is killed, so that
- * each claimed delivery is made exactly once.
+ * it and records its outcome. The process continues if the watcher is killed,
+ * so that each claimed delivery is made exactly once.
  *
- * If the delivering process is killed between claim and settlement, it is
+ * If the delivering process is killed before it records the outcome, it is
  * unknown whether the delivery was made. A line is then printed again, a
  * webhook is posted again, and a request to stop is made again; a command is
  * not run again but reported as failed.
@@ -29,16 +29,18 @@ const char *es_action_name(es_action action); /* Returns the name of the
 
 typedef struct es_deliver_options {
     const char *ledger;   /* path of the ledger */
-    bool json;            /* print: prints the alert as JSON instead of text */
-    char **command;       /* exec: words of the command, terminated by NULL */
+    bool json;            /* action print: true to print the alert as JSON
+                             instead of text */
+    char **command;       /* action exec: words of the command to run,
+                             terminated by NULL */
     double command_limit; /* exec: seconds */
     es_webhook webhook;
 } es_deliver_options;
 
 /** Exit codes of a delivering process. */
 enum {
-    ES_DELIVER_DONE,  /* every possible delivery was made */
-    ES_DELIVER_AGAIN, /* a delivery failed that may succeed later */
+    ES_DELIVER_DONE,  /* all pending deliveries of the action were made */
+    ES_DELIVER_AGAIN, /* a delivery failed but may succeed later */
     ES_DELIVER_GONE   /* standard output can no longer be written */
 };
 

@@ -1,7 +1,7 @@
 /* Implements the options `--webhook-*`: posts an alert with libcurl, which is
- * loaded when the first alert is posted. The answer decides whether the alert
- * counts as delivered, is given up, or is retried. The URL is a secret and
- * appears in no message. */
+ * loaded when the first alert is posted. The server's answer decides whether
+ * the alert has been delivered, is given up, or is retried. The URL is a secret
+ * and appears in no message. */
 #include "cli/alerts/delivery/webhook.h"
 
 #include "analyzer/base/infile.h"
@@ -15,13 +15,14 @@
 #include <string.h>
 
 #define URL_MOST 4096
-#define ANSWER_MOST 65536 /* bytes of an answer that are read and discarded */
+/* Maximum number of bytes of an answer that are read and discarded. */
+#define ANSWER_MOST 65536
 
 /* --- libcurl --------------------------------------------------------------*/
 
-/* Functions of libcurl, which is loaded when the first alert is posted: libcurl
- * depends on thirty libraries, which would triple the start-up time of every
- * other command. */
+/* Functions of libcurl, which is loaded only when the first alert is posted,
+ * because it depends on thirty libraries that would triple the start-up time of
+ * every other command. */
 #define CURL_FUNCTIONS(use)                                                    \
     use(easy_init) use(easy_setopt) use(easy_perform) use(easy_getinfo)        \
         use(easy_cleanup) use(easy_strerror) use(slist_append)                 \
@@ -52,7 +53,7 @@ static bool load_curl(void)
     curl.loaded = library CURL_FUNCTIONS(FIND);
     if (!curl.loaded)
         es_fail(ES_EIO, "a webhook needs libcurl.so.4: install libcurl4: %s",
-                library ? "functions are missing" : dlerror());
+                library ? "the installed version lacks functions" : dlerror());
     return curl.loaded;
 }
 
@@ -94,8 +95,9 @@ es_status es_webhook_read_url(void *field, const es_option *option,
     return webhook->url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
 }
 
-/* Returns {"text":"run &lt;a&gt;: collapse ..."}, escaped because Slack reads &
- * < > as markup; NULL if memory is short. */
+/* Returns the request body for Slack, such as {"text":"run &lt;a&gt;: collapse
+ * ..."}. The characters & < > are escaped because Slack reads them as markup.
+ * Returns NULL if memory is short. */
 static char *slack_body(const es_alert *alert)
 {
     char *body = NULL, *escaped = NULL;
@@ -146,15 +148,16 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
-/* Returns the outcome of a post. An answer counts as soon as its first line has
- * arrived, even if the transfer fails afterwards. The alert is given up only if
- * the user must correct the error: a malformed URL, a permanent redirection, or
- * an answer that refuses the request as wrong. */
+/* Returns the outcome of a post. The first line of the answer decides, even if
+ * the transfer fails afterwards. The alert is given up only if the user must
+ * correct the error: a malformed URL, a permanent redirection, or an answer
+ * that refuses the request as wrong. */
 static es_delivery_outcome judge(CURLcode code, long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};
     if (answer == 0) {
-        /* es_webhook_read_url accepts only http and https. */
+        /* The URL has a supported protocol (es_webhook_read_url), so
+         * CURLE_UNSUPPORTED_PROTOCOL means an answer in another protocol. */
         es_fail(ES_EIO, "%s",
                 code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is not HTTP"
                                                    : curl.easy_strerror(code));

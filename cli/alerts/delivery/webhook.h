@@ -7,12 +7,13 @@
 #include "store/ledger.h"
 
 typedef struct es_webhook {
-    char *url; /* a secret, never printed; NULL if no webhook is used */
+    char *url; /* URL of the webhook, which is secret and never printed; NULL if
+                  no webhook is used */
     enum {
         ES_WEBHOOK_PLAIN,
         ES_WEBHOOK_SLACK
-    } format;       /* body: the alert as JSON, or {"text": LINE} */
-    double timeout; /* seconds per attempt */
+    } format;       /* request body: the alert as JSON, or {"text": LINE} */
+    double timeout; /* maximum duration of an attempt in seconds */
 } es_webhook;
 
 /**

@@ -5,9 +5,10 @@
 #include "analyzer/base/status.h"
 
 /**
- * Splits `text` at blanks. '...' and "..." keep blanks, and a backslash keeps
- * the next character (within "..." only before " and \). Nothing else is
- * special: variables, patterns and redirections are not interpreted.
+ * Splits `text` at blanks. Blanks within '...' or "..." do not split the text,
+ * and a backslash quotes the next character (within "..." only the characters "
+ * and \). Nothing else is special: variables, patterns and redirections are not
+ * interpreted.
  *
  *   out  the words, terminated by NULL; release with es_words_free
  *

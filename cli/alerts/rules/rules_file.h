@@ -1,7 +1,7 @@
 /**
  * Reads and prints rules files, which contain thresholds of the flags and
- * further rules in ini format. The output of `entropy-scan rules` is the manual
- * of the format.
+ * additional rules in ini format. The output of `entropy-scan rules` is the
+ * manual of the format.
  */
 #ifndef ES_RULES_FILE_H
 #define ES_RULES_FILE_H
@@ -18,8 +18,8 @@ typedef struct es_rules_file {
     es_flag_rules flags;
     es_rule *rules; /* (n) rules with unique names */
     size_t n;
-    char *baseline; /* path of the run file that rules compare with; NULL if
-                       no rule needs a baseline */
+    char *baseline; /* path of the baseline, a run file that rules compare with;
+                       NULL if no rule needs a baseline */
 } es_rules_file;
 
 /** Sets the built-in thresholds and no rules. */
@@ -46,8 +46,9 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
                               const char *text, size_t n) ES_MUST_USE;
 
 /**
- * Prints `file` as a commented rules file that reads back as the same values.
- * If `examples` is true, adds example rules, commented out by semicolons.
+ * Prints `file` as a rules file with comments. If the printed file is read, the
+ * values are the same. If `examples` is true, adds example rules, commented out
+ * by semicolons.
  */
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
 
@@ -62,8 +63,9 @@ bool es_rules_file_sets_flags(const es_rules_file *file);
 
 /**
  * Writes the member "rules" of `--json`. It contains the thresholds, grouped by
- * section as in the file; "further", a list of all rules with all of their keys
- * ("end" is null if it equals the threshold); and "baseline", a path or null.
+ * section as in the file; "further", a list of the additional rules with all of
+ * their keys ("end" is null if the rule sets no second threshold); and
+ * "baseline", a path or null.
  */
 void es_rules_file_json(es_json_writer *json, const es_rules_file *file);
 

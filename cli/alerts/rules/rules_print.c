@@ -1,6 +1,6 @@
-/* Prints a rules file for `entropy-scan rules`. The printed file reads back as
- * the same values, and its comments and examples are the manual of the format.
- * Also writes the member "rules" of `--json`. */
+/* Prints a rules file for `entropy-scan rules`. If the printed file is read,
+ * the values are the same; its comments and examples are the manual of the
+ * format. Also writes the member "rules" of `--json`. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/text.h"

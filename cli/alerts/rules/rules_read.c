@@ -20,7 +20,8 @@ typedef enum rule_key {
     KEY_SERIES,
     KEY_PHASE,
     KEY_AGGREGATE,
-    KEY_ABOVE, /* KEY_ABOVE + C is the key of the comparison C */
+    KEY_ABOVE, /* first of four keys; the key of the comparison C is KEY_ABOVE +
+                  C */
     KEY_SHARE_OF = KEY_ABOVE + ES_N_RULE_COMPARISONS,
     KEY_END,
     KEY_SAMPLES,
@@ -36,14 +37,15 @@ enum { SECTION_NONE = -1, BASELINE = ES_N_FLAG_KINDS, RULE, N_SECTIONS };
 typedef struct parser {
     es_rules_file *out;
     const char *path;
-    const char *next, *end; /* text that is not read yet */
+    const char *next, *end; /* begin and end of the text that has not been read
+                               yet */
     int line;               /* number of the line that inih received last,
                                counted from 1 */
     char place[160];        /* "FILE:LINE" */
     int section;
     int section_line;
-    bool had[N_SECTIONS];                      /* true for each section seen,
-                                                  except rules */
+    bool had[N_SECTIONS];                      /* true for each section that has
+                                                  been read; unused for rules */
     int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line on which each
                                                   threshold is set; 0 if it
                                                   is not set */
@@ -110,8 +112,8 @@ static es_status end_section(parser *p)
     bool overload = p->section == ES_FLAG_OVERLOAD;
     double warning = overload ? flags->overload_warning : flags->logits_warning;
     double error = overload ? flags->overload_error : flags->logits_error;
-    int last = p->section_line; /* for the message: the last line of the
-                                   section that sets a threshold */
+    int last = p->section_line; /* last line of the section that sets a
+                                   threshold, for messages */
     if (p->section == RULE)
         return check_rule(p);
     if (p->section == BASELINE && !p->out->baseline)
@@ -247,9 +249,7 @@ static const struct {
     [KEY_ABOVE + ES_RULE_AT_LEAST] = {"at_least", THRESHOLD},
     [KEY_ABOVE + ES_RULE_AT_MOST] = {"at_most", THRESHOLD},
     [KEY_SHARE_OF] = {"share", "a share from 0 to 1"},
-    [KEY_END] =
-        {"end",
-         "a number, in the units of the threshold and without their name"},
+    [KEY_END] = {"end", "a number alone, in the unit of the threshold"},
     [KEY_SAMPLES] = {"samples", "a number from 1 to 1000000"},
     [KEY_WARM_UP] = {"warm_up", "a share of the planned steps, such as 0.05, "
                                 "or a number of steps, such as 200 steps"},
@@ -355,7 +355,8 @@ static bool set_key(es_rule *rule, rule_key key, const char *value)
 
 static es_status fail_twice(parser *p, const char *key)
 {
-    return es_fail(ES_EUSAGE, "%s: %s: it is already set above", here(p), key);
+    return es_fail(ES_EUSAGE, "%s: %s: this key is already set above", here(p),
+                   key);
 }
 
 static es_status set_threshold(parser *p, const es_flag_threshold *threshold,
@@ -476,10 +477,10 @@ static int read_key(void *user, const char *section, const char *key,
 /* --- lines ----------------------------------------------------------------*/
 
 /*
- * Passes one line to inih, which calls this function instead of fgets. Section
+ * Returns one line to inih, which calls this function instead of fgets. Section
  * headers are parsed here, because inih truncates long names and does not
  * report empty sections. Leading blanks are dropped, because inih would treat
- * an indented line as a continuation, which a rules file does not have.
+ * an indented line as a continuation of the previous line.
  */
 static char *next_line(char *out, int size, void *user)
 {

@@ -1,6 +1,6 @@
 /**
- * Lists the runs in the PostgreSQL databases of a watcher. A URL names each
- * database.
+ * Lists the runs in the PostgreSQL databases that a watcher reads. Each
+ * database is named by a URL.
  */
 #ifndef ES_DATABASES_H
 #define ES_DATABASES_H
@@ -26,8 +26,9 @@ typedef struct es_watch_databases {
 bool es_path_is_database(const char *path);
 
 /**
- * Appends the runs of a database to `out`. If the database is unreachable,
- * reports this once and appends the runs of the last list.
+ * Appends the URLs of the runs in a database to `out`. If the database is
+ * unreachable, reports this once and appends the runs of the last complete
+ * list.
  *
  * Returns ES_OK; ES_EIO or a similar status if the database is unreachable and
  * has never been read; ES_EUSAGE; ES_ENOMEM.
@@ -37,7 +38,7 @@ es_status es_watch_database_read(es_paths *out, es_watch_databases *databases,
 
 /**
  * Returns a stamp that contains the revision of the run `url` in the newest
- * list.
+ * list, so that the stamp changes with each push.
  */
 es_stamp es_watch_database_stamp(const es_watch_databases *databases,
                                  const char *url);

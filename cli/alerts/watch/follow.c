@@ -15,15 +15,17 @@
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
-    es_alert alert;   /* describes the run; the other members change with
-                         each alert */
+    es_alert alert;   /* members that describe the run stay the same; the others
+                         are set anew for each alert */
     es_status status; /* first failure that the handler returned */
 } reading;
 
 /* --- alerts ---------------------------------------------------------------*/
 
-/* Passes the n-th alert of a kind to the handler. If the handler refuses the
- * alert, the run is judged again later and the alert is repeated. */
+/* Passes an alert to the handler. `n` is the number of earlier alerts of the
+ * same origin (the flags or one rule); alerts above the limit are dropped. If
+ * the handler refuses the alert, the run is judged again later and the alert is
+ * repeated. */
 static void hand_on(reading *r, const char *title, bool stops,
                     const es_episode *episode, uint32_t n)
 {
@@ -83,8 +85,8 @@ static void receive_rule(void *user, size_t rule_index,
 /* --- the run --------------------------------------------------------------*/
 
 /* Chooses the phase that is judged: the training phase, or the evaluation phase
- * if the run has ended without any training sample. A growing run may still get
- * its first training sample. */
+ * if the run has ended without any training sample. A run that is still being
+ * written may get its first training sample later. */
 static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
                             bool written)
 {
@@ -166,7 +168,8 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
         (status = es_reader_judged(&judged, reader, run, layers)) < 0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
         goto done;
-    status = ES_DONE; /* ES_DONE: the run differs from the last reading */
+    status = ES_DONE; /* ES_DONE: judging must start again, because the run was
+                         replaced */
     if (known->judging && phase == known->phase && is_same(&judged, last) &&
         es_layers_equal(layers, known->layers))
         status = es_judging_read(known->judging, reader, run);
@@ -190,8 +193,8 @@ done:
     return ES_OK;
 }
 
-/* Copies the description of the run, which later alerts about appended samples
- * need. */
+/* Copies the description of the run for alerts about samples that es_follow_add
+ * receives later. */
 static es_status remember(es_follow *known, const es_alert *about)
 {
     es_status status;
@@ -199,7 +202,8 @@ static es_status remember(es_follow *known, const es_alert *about)
     free(known->name);
     free(known->arch);
     known->path = known->name = known->arch = NULL;
-    if (known->over) { /* an ended run gets no more samples */
+    if (known->over) { /* an ended run gets no more samples, so the description
+                          is dropped */
         es_layers_free(known->layers);
         known->layers = NULL;
         return ES_OK;

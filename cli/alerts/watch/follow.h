@@ -20,17 +20,19 @@ typedef struct es_follow {
     es_judging *judging; /* NULL before the first reading and after the run's
                             end */
     es_judge_run run;    /* the run's properties that judging depends on */
-    es_layers *layers;   /* descriptions of the run's layers, or NULL */
+    es_layers *layers;   /* descriptions of the run's layers; NULL if unknown */
     es_phase phase;
-    bool over;        /* true once the whole run has been judged */
+    bool over;        /* true once the run has ended and has been judged */
     uint32_t version; /* checksum of the ended run that was judged */
     char uuid[ES_UUID_SIZE];
-    es_follow_counts counts;  /* number of alerts of each flag by severity */
-    uint32_t *of_rules;       /* (number of rules) alerts of each rule; NULL
-                                 before the first reading */
+    es_follow_counts counts;  /* number of alerts by flag and severity */
+    uint32_t *of_rules;       /* (number of rules) number of alerts of each
+                                 rule; NULL before the first reading */
     char *path, *name, *arch; /* description of the run at the last reading;
                                  like layers, NULL once the run is over */
-    struct es_follow_reading *reading; /* set during es_follow_read only */
+    struct es_follow_reading *reading; /* state of the current call of
+                                          es_follow_read, used by the judge's
+                                          callbacks */
 } es_follow;
 
 typedef struct es_follow_options {
@@ -53,8 +55,8 @@ typedef struct es_follow_options {
  *
  *   known    state of the run; pass the same object with the same options at
  *            each reading; released by es_follow_end
- *   about    path, uuid, name, arch and is_written of the run; this function
- *            sets the members that describe the alert
+ *   about    an alert with the run's path, uuid, name, arch and is_written; the
+ *            other members are ignored
  *
  * Returns ES_OK; ES_EUSAGE (a rule does not fit the run); ES_EFORMAT; ES_EIO;
  * ES_ENOMEM; or the handler's result. After a failure the next call judges the

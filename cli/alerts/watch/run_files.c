@@ -18,7 +18,7 @@
 #define COPYING 3 /* seconds that a program may pause while copying a file */
 /* CPU seconds per round for searching; the last file may exceed it. */
 #define SEARCHING_MOST 0.1
-/* Bytes of one file that are searched per round. */
+/* Maximum number of bytes of one file that are searched per round. */
 #define SEARCHED_MOST (INT64_C(4) << 20)
 
 /* --- the files ---------------------------------------------------------*/
@@ -199,9 +199,10 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
     return sum_up(watch, file);
 }
 
-/* Reports a file that fails twice and has not changed for a while. A file that
- * may become readable without a change is then retried in each round. ES_ENOMEM
- * is not noted here, because it fails the whole round. */
+/* Reports a file that could not be read twice and has not changed for a while.
+ * A locked file is retried in each round, because it may become readable
+ * without a change. ES_ENOMEM is not reported here, because it ends the whole
+ * round. */
 static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {
@@ -215,8 +216,8 @@ static void note_failure(const es_watch_files *watch, es_watch_file *file,
     file->failed = true;
 }
 
-/* Reads one file. A file that cannot be read does not end the round; a handler
- * that refuses an alert does. */
+/* Reads one file. If the file cannot be read, the round continues; if the
+ * handler refuses an alert, the round ends. */
 static es_status read_file(es_watch_files *watch, es_watch_file *file,
                            es_stamp stamp)
 {
@@ -320,8 +321,8 @@ static bool is_searching(const es_watch_file *file)
     return file->growth && es_growth_is_searching(file->growth);
 }
 
-/* Continues the search in damaged fragments whose search an earlier round
- * began, one fragment after the other. */
+/* Continues to search damaged fragments for frames, beginning with the fragment
+ * after the one that was searched last. */
 static es_status search_on(es_watch_files *watch)
 {
     const double end = processor_seconds() + SEARCHING_MOST;

@@ -28,8 +28,8 @@ typedef struct es_watch_file {
     size_t n_runs;
     es_follow_counts counts; /* number of all alerts of the file by kind and
                                 severity */
-    uint32_t *of_rules;      /* (number of the user's rules) alerts of each
-                                rule; NULL without such rules */
+    uint32_t *of_rules;      /* (number of the user's rules) number of alerts of
+                                each rule; NULL without rules of the user */
 } es_watch_file;
 
 typedef struct es_watch_files {
@@ -56,7 +56,8 @@ typedef struct es_watch_files {
     es_paths folders; /* folders found in the newest round */
     es_watch_databases databases;
     size_t n_failed;    /* number of files and folders that could not be read */
-    size_t n_read;      /* number of files whose content is known */
+    size_t n_read;      /* number of files whose present content has been
+                           read */
     size_t n_abroad;    /* number of fragments that other machines are
                            writing */
     size_t n_searching; /* number of damaged fragments whose search is
@@ -66,9 +67,10 @@ typedef struct es_watch_files {
 
 /**
  * Runs one round: finds all files, including new ones, and reads those that
- * have changed. An unreadable file may be an incomplete copy. It is therefore
- * reported on standard error only after it has been unreadable for two rounds
- * and three seconds, and not again until it has been readable in between.
+ * have changed. An unreadable file may be an incomplete copy. The file is
+ * therefore reported on standard error only after it has been unreadable for
+ * two rounds and three seconds, and is reported again only if it has been
+ * readable in between.
  *
  * Every run is judged as it grows: a reading continues where the last one
  * ended. Of a fragment that is being written only the appended part is read, as

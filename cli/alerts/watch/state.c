@@ -1,6 +1,6 @@
-/* Chooses where a watcher keeps its state: a folder that belongs to the user,
- * with a file for each watched folder. Two watchers of one user on one folder
- * share the file; watchers of two users do not. */
+/* Chooses the state file of a watcher. State files lie in a folder that belongs
+ * to the user, which contains a file for each watched folder. Two watchers of
+ * one user on one folder share the file; watchers of two users do not. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "analyzer/base/checked.h"
@@ -16,9 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* State file of versions up to 0.1.0, in the watched folder. */
+/* Name of the state file of versions up to 0.1.0, which lies in the watched
+ * folder. */
 #define BEFORE ".entropy-watch.db"
-/* Bytes of the folder's name that appear in the file name. */
+/* Maximum number of bytes of the folder's name that appear in the state file's
+ * name. */
 #define READABLE 40
 
 /* Returns a hash (FNV-1a with additional mixing) that is never 0. The function
@@ -121,8 +123,8 @@ static es_status watched_folder(char out[PATH_MAX], const char *root)
 
 es_status es_state_choose(char **out, const char *root)
 {
-    /* Both folders are checked, because a user who can write to the upper
-     * folder could replace the lower one. */
+    /* Both folders are checked, because a user who can write to the parent
+     * folder could replace the subfolder. */
     static const char *const ours[] = {"/entropy-scan", "/watch"};
     char folder[PATH_MAX], name[ES_STATE_NAME_MAX], host[256] = "";
     char place[PATH_MAX + ES_STATE_NAME_MAX + 32];
@@ -149,7 +151,8 @@ es_status es_state_choose(char **out, const char *root)
         S_ISREG(about.st_mode) && about.st_uid == geteuid())
         es_print_note(
             "%s: this state of an earlier version is not read, and its alerts "
-            "are reported again: to continue with it: --state %s",
+            "are reported again: to continue with this state, add "
+            "--state %s",
             before, before);
     return es_copy_text(out, place);
 }

@@ -64,7 +64,7 @@ static const es_option options[] = {
      "run CMD for each alert, with the alert as JSON on its standard input; "
      "CMD is split into words as by a shell but run without one",
      ES_OPT_CALL(arguments, watcher.deliver, read_command)},
-    {"exec-timeout", 0, "SECONDS", "kill CMD after that time",
+    {"exec-timeout", 0, "SECONDS", "kill CMD if it runs longer than SECONDS",
      SECONDS(watcher.deliver.command_limit), .value = "30"},
     {"webhook-env", 0, "NAME",
      "post each alert to the URL in the environment variable NAME",
@@ -75,7 +75,8 @@ static const es_option options[] = {
      "plain: the alert as JSON; slack: {\"text\":...}",
      ES_OPT_CHOICE(arguments, watcher.deliver.webhook.format, formats),
      .expects = "plain or slack", .value = "plain"},
-    {"webhook-timeout", 0, "SECONDS", "give up an attempt after that time",
+    {"webhook-timeout", 0, "SECONDS",
+     "give up an attempt to post after SECONDS",
      SECONDS(watcher.deliver.webhook.timeout), .value = "10"},
     {"stop", 0, NULL,
      "request that the training stop at the first critical alert of a run, "
@@ -157,8 +158,8 @@ static es_status parse(arguments *given, int argc, char **argv)
         if (watcher->stop_at != ES_SEVERITY_NONE &&
             es_path_is_database(watcher->roots[i]))
             return es_fail(ES_EUSAGE,
-                           "%s: --stop: a database cannot stop a training: "
-                           "watch the run file",
+                           "%s: --stop: training cannot be stopped through a "
+                           "database: watch the run file",
                            watcher->roots[i]);
     if (given->check && !watcher->once)
         return es_fail(ES_EUSAGE, "--check: needs --once");

@@ -1,7 +1,7 @@
 /* Contains the loop of `entropy-scan watch`. Each round reads the run files,
- * enters alerts into the ledger, and starts a process for each action with owed
- * deliveries; then the loop waits for a file change (inotify), the end of such
- * a process, or the next poll. */
+ * enters alerts into the ledger, and starts a process for each action that has
+ * pending deliveries; then the loop waits for a file change (inotify), the end
+ * of a delivering process, or the next poll. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "analyzer/base/text.h"
@@ -21,36 +21,40 @@
 #include <unistd.h>
 
 #define REST_LEAST 0.2 /* minimum time between two rounds in seconds */
-#define REST_SHARE 6   /* rest after a round, as a multiple of its CPU time */
-/* Databases that notify the watcher; the others are polled. */
+/* Pause after a round, as a multiple of the round's CPU time. */
+#define REST_SHARE 6
+/* Maximum number of databases that notify the watcher of changes; further
+ * databases are polled. */
 #define DATABASES_MOST 16
-#define POLL_ABROAD 1 /* seconds between rounds while other hosts write */
+/* Maximum seconds between rounds while other hosts write run files. */
+#define POLL_ABROAD 1
 /* Maximum time between two attempts of a delivery in seconds. */
 #define AGAIN_MOST 300
 #define KNOWN_MOST 16384 /* number of remembered alert ids (2 MiB) */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
-    es_process process; /* pid 0 if no process is running */
+    es_process process; /* the running process; pid 0 if there is none */
     bool can_do, owes;
     int tries;    /* consecutive failures */
-    double again; /* earliest time of the next attempt; monotonic seconds */
+    double again; /* earliest time of the next attempt, in seconds of the
+                     monotonic clock */
 } worker;
 
 typedef struct watcher {
     const es_watcher_options *options;
     es_watch_files files;
     es_ledger *ledger; /* ledger, open during a round; NULL between rounds */
-    void *known;       /* tree (tsearch) of the n_known ids known to be in
-                          the ledger */
+    void *known;       /* tree (tsearch) of n_known alert ids that the ledger
+                          contains */
     size_t n_known;
     worker workers[ES_N_ACTIONS];
-    int64_t n_owed;                  /* number of owed deliveries
-                                        (es_watcher_result) */
-    es_ledger_counts before, counts; /* counts in the ledger at the start and
-                                        now */
-    int changes;       /* inotify descriptor; -1 if rounds start by the clock
-                          only */
+    int64_t n_owed;                  /* number of pending deliveries that no
+                                        process has claimed */
+    es_ledger_counts before, counts; /* counts in the ledger at the start of the
+                                        watcher and now */
+    int changes;       /* inotify descriptor; -1 if inotify is unavailable, so
+                          that only the poll interval starts rounds */
     int newest_folder; /* highest watch number that inotify gave to a folder */
     bool has_new_folder;
     bool changes_reported, ledger_reported, textfile_reported;
@@ -121,9 +125,10 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Enters an alert into the ledger, unless its id is among the known ids, which
- * saves a query. When KNOWN_MOST ids are known, all are forgotten, because many
- * belong to runs that ended long ago; the ledger still contains them. */
+/* Enters an alert into the ledger. If its id is among the remembered ids, the
+ * alert is already in the ledger and no query is needed. When KNOWN_MOST ids
+ * are remembered, all are forgotten, because many belong to runs that ended
+ * long ago; the ledger still contains them. */
 static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
@@ -145,22 +150,24 @@ static es_status enter_alert(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* Updates the counts of the ledger. Alerts are never deleted from a ledger; if
- * there are fewer than before, the file was replaced. */
+/* Reads the counts of alerts and deliveries from the ledger. Alerts are never
+ * deleted from a ledger; fewer alerts than before therefore mean that the file
+ * was replaced. */
 static es_status count(watcher *w)
 {
     const int64_t before = w->counts.alerts;
     es_status status = es_ledger_count(w->ledger, &w->counts);
     if (status == ES_OK && w->counts.alerts < before)
         status = es_fail(ES_EFORMAT,
-                         "%s: alerts are missing: another program has replaced "
-                         "the file: the next watch reports them again",
+                         "%s: alerts are missing, because another program has "
+                         "replaced the file: restart the watcher to report "
+                         "them again",
                          w->options->deliver.ledger);
     return status;
 }
 
-/* Determines which actions have owed deliveries, including those that other
- * watchers entered. */
+/* Determines which actions have pending deliveries, including deliveries that
+ * other watchers entered. */
 static es_status read_owed(watcher *w)
 {
     es_delivery next;
@@ -185,9 +192,10 @@ static es_status read_owed(watcher *w)
 
 /* --- changes --------------------------------------------------------------*/
 
-/* Reports that inotify cannot watch `object`. This is only a note, because the
- * clock still triggers rounds. strerror would be misleading: ENOSPC and EMFILE
- * from inotify do not mean a full disk or too many open files. */
+/* Reports that inotify cannot watch `object`. This is not an error, because the
+ * poll interval still triggers rounds. The text of strerror would be
+ * misleading: ENOSPC and EMFILE from inotify do not mean a full disk or too
+ * many open files. */
 static void report_unwatched(const char *object, int error)
 {
     es_print_note("%s: changes are noticed only at the next poll: %s", object,
@@ -200,8 +208,8 @@ static void report_unwatched(const char *object, int error)
 
 /* Watches a folder with inotify. A file may have appeared after the round had
  * read the folder and before inotify watched it; therefore a new folder
- * triggers another round. A new folder has a higher watch number than all
- * before, because inotify's watch numbers increase. */
+ * triggers another round. A new folder is recognised by its inotify watch
+ * number, because these numbers increase. */
 static void watch_folder(watcher *w, const char *folder)
 {
     const int number =
@@ -220,7 +228,7 @@ static void watch_folder(watcher *w, const char *folder)
 }
 
 /* Watches the folders that the newest round found, and the folder of each file
- * that the user named, which the round may not have walked. */
+ * that the user named, which the round need not have read. */
 static void watch_changes(watcher *w)
 {
     if (w->changes < 0)
@@ -244,8 +252,8 @@ static void watch_changes(watcher *w)
 }
 
 /* Reads the pending inotify events. Returns true if an event concerns a run
- * file or a folder. The watcher's own files do not count: their names begin
- * with a dot or have another extension. */
+ * file or a folder. The watcher's own files are ignored because their names
+ * begin with a dot or have another extension. */
 static bool read_changes(int changes)
 {
     _Alignas(struct inotify_event) char buffer[16384];
@@ -300,8 +308,8 @@ static void start_workers(watcher *w)
     }
 }
 
-/* Handles the workers that have ended. Failed deliveries are retried after 1,
- * 2, 4 ... seconds. */
+/* Handles the workers that have ended, or waits for all workers if `wait` is
+ * true. Failed deliveries are retried after 1, 2, 4 ... seconds. */
 static void end_workers(watcher *w, bool wait)
 {
     for (int i = 0; i < ES_N_ACTIONS; i++) {
@@ -374,8 +382,8 @@ static bool wait_for(watcher *w, double deadline, bool listen)
     return changed || heard;
 }
 
-/* Rests in proportion to the cost of the round, then waits for a change or the
- * next poll. */
+/* Sleeps in proportion to the CPU time that the round took, then waits for a
+ * change or the next poll. */
 static void wait_for_next(watcher *w, double cost)
 {
     double now = seconds(CLOCK_MONOTONIC);
@@ -411,8 +419,8 @@ static es_status watch_once(watcher *w)
     return status;
 }
 
-/* Runs rounds until no delivery is possible any more. The first round reads
- * everything; its cost does not delay the second round. */
+/* Runs rounds until standard output can no longer be written. The first round
+ * reads all files; its CPU time does not delay the second round. */
 static es_status watch_on(watcher *w)
 {
     es_status status = read_files(w);

@@ -12,9 +12,10 @@ typedef struct es_watcher_options {
     char **roots; /* (n_roots) watched run files, folders and URLs */
     size_t n_roots;
     const es_rules_file *rules; /* the user's rules or NULL; borrowed */
-    es_severity least;          /* lowest severity that is delivered */
-    es_severity stop_at;        /* lowest severity that stops a run; NONE: no
-                                   severity does */
+    es_severity least;          /* lowest severity of the alerts that are
+                                   delivered */
+    es_severity stop_at;        /* lowest severity of an alert that stops its
+                                   run; NONE: severities stop no run */
     bool once;                  /* true: runs one round with its deliveries,
                                    then returns */
     double poll;                /* maximum time between two rounds in seconds */
@@ -25,23 +26,23 @@ typedef struct es_watcher_options {
 
 typedef struct es_watcher_result {
     es_severity highest;     /* highest severity of the alerts in the files */
-    size_t n_read, n_failed; /* number of readable and of unreadable files */
+    size_t n_read, n_failed; /* numbers of readable and of unreadable files */
     int64_t n_given_up;      /* number of deliveries given up since the
                                 watcher started */
-    int64_t n_owed;          /* number of possible deliveries that no process
-                                has claimed */
+    int64_t n_owed;          /* number of pending deliveries that no process has
+                                claimed */
     bool no_textfile;        /* true if the newest metrics file could not be
                                 written */
 } es_watcher_result;
 
 /**
- * Runs a watcher until its only round is over or no delivery is possible any
- * more. Returns ES_OK; ES_EIO for standard output, the ledger, or a folder that
- * is unreadable in the first round; ES_EFORMAT, ES_EVERSION or ES_ELOCKED for
- * the ledger; ES_ENOMEM. The message has been printed.
+ * Runs a watcher until its only round is over (`once`) or standard output can
+ * no longer be written. Returns ES_OK; ES_EIO for standard output, the ledger,
+ * or a folder that is unreadable in the first round; ES_EFORMAT, ES_EVERSION or
+ * ES_ELOCKED for the ledger; ES_ENOMEM. The message has been printed.
  *
- * After the first round the watcher uses at most a seventh of one core: the
- * more files change, the longer it rests between two rounds.
+ * After the first round the watcher uses at most a seventh of one core, because
+ * it rests longer between two rounds if more files change.
  */
 es_status es_watcher_run(es_watcher_result *out,
                          const es_watcher_options *options) ES_MUST_USE;
@@ -57,10 +58,10 @@ es_status es_metrics_write(const char *path, const es_watch_files *files,
 #define ES_STATE_NAME_MAX 72 /* bytes */
 
 /**
- * Composes the name of a folder's state file from the folder's name and a hash
- * of host and path, which identify the folder. Device and inode numbers are
- * unsuitable: on network and layered file systems they change on a reboot, and
- * all alerts would then be reported again.
+ * Composes the name of the state file for a watched folder from the folder's
+ * name and a hash of host and path. Device and inode numbers are unsuitable: on
+ * network and layered file systems they change on a reboot, and all alerts
+ * would then be reported again.
  *
  *   folder  absolute path without symbolic links
  */
@@ -70,9 +71,10 @@ void es_state_name(char out[ES_STATE_NAME_MAX], const char *host,
 /**
  * Chooses the state file of a watcher without --state from the first watched
  * folder, or the folder of the first watched file, and makes the folders that
- * the file needs, accessible to this user only. They are below XDG_STATE_HOME
- * or, if that is not an absolute path, below HOME/.local/state: a user who may
- * write to a watched folder must not be able to prepare a state.
+ * the file needs, accessible to this user only. These folders are below
+ * XDG_STATE_HOME or, if that is not an absolute path, below HOME/.local/state,
+ * so that a user who may write to a watched folder cannot plant a forged state
+ * file.
  *
  *   out  path of the state file, which need not exist; the caller frees it
  *
@@ -80,9 +82,9 @@ void es_state_name(char out[ES_STATE_NAME_MAX], const char *host,
  * of an earlier version, a note on standard error explains that the old file is
  * used only if --state names it.
  *
- * Returns ES_OK; ES_EUSAGE if neither variable is set; ES_EIO if `root` does
- * not exist, or if the folder of the state file cannot be created or is
- * writable by other users; ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE if neither XDG_STATE_HOME nor HOME is set; ES_EIO if
+ * `root` does not exist, or if the folder of the state file cannot be created
+ * or is writable by other users; ES_ENOMEM.
  */
 es_status es_state_choose(char **out, const char *root) ES_MUST_USE;
 
